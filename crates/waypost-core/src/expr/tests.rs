@@ -1,0 +1,128 @@
+use super::*;
+
+fn scope() -> Scope {
+    let mut scope = Scope::new();
+    let input = Json::parse(r#"{"n":9007199254740993,"name":"Ada","list":[1,2,3],"big":1e400}"#);
+    scope.json("input", &input.unwrap());
+    let node = ScopeNode {
+        status: "COMPLETED",
+        output: Json::parse(r#"{"body":{"age":18}}"#).unwrap(),
+        failure: Json::null(),
+    };
+    scope.nodes([("get".to_owned(), node.clone()), ("cool-off".to_owned(), node)].into_iter());
+    scope
+}
+
+fn eval(source: &str) -> Result<String, Failure> {
+    Expression::compile(source).unwrap().eval(&scope()).map(|json| json.text().to_owned())
+}
+
+fn render(template: serde_json::Value) -> Result<String, Failure> {
+    Template::compile(&template).unwrap().render(&scope()).map(|json| json.text().to_owned())
+}
+
+#[test]
+fn values_keep_their_types() {
+    for (source, expected) in [
+        ("input.n", "9007199254740993"),
+        ("input.n + 1", "9007199254740994"),
+        ("input.name", "\"Ada\""),
+        ("nodes.get.output.body.age >= 18", "true"),
+        ("nodes['cool-off'].status", "\"COMPLETED\""),
+        ("nodes.get.failure", "null"),
+        ("input.list | length", "3"),
+        ("input.list | join('-')", "\"1-2-3\""),
+        ("input.missing | default('none')", "\"none\""),
+        ("{'a': input.list, 'b': [true, none]}", r#"{"a":[1,2,3],"b":[true,null]}"#),
+        ("'yes' if input.n > 1 else 'no'", "\"yes\""),
+    ] {
+        assert_eq!(eval(source).unwrap(), expected, "{source}");
+    }
+}
+
+#[test]
+fn templates_fill_holes() {
+    use serde_json::json;
+    for (template, expected) in [
+        (json!("plain"), "\"plain\""),
+        (json!("${{ input.list }}"), "[1,2,3]"),
+        (json!("Hi ${{ input.name }}, ${{ input.list[0] }}!"), "\"Hi Ada, 1!\""),
+        (json!({"a": ["${{ input.name }}", 1], "b": null}), r#"{"a":["Ada",1],"b":null}"#),
+        (json!("${{ '}}' ~ {'a': {'b': 1}}.a.b }}"), "\"}}1\""),
+        (json!("{{ not ours }} $ { }"), "\"{{ not ours }} $ { }\""),
+    ] {
+        assert_eq!(render(template.clone()).unwrap(), expected, "{template}");
+    }
+}
+
+#[test]
+fn a_result_is_never_evaluated_again() {
+    let mut scope = Scope::new();
+    scope.json("input", &Json::parse(r#""${{ 7*7 }} {{ 7*7 }}""#).unwrap());
+    let template = Template::compile(&serde_json::json!("${{ input }}")).unwrap();
+    assert_eq!(template.render(&scope).unwrap().text(), r#""${{ 7*7 }} {{ 7*7 }}""#);
+}
+
+#[test]
+fn bombs_are_stopped() {
+    let long = |source: &str| {
+        let mut scope = Scope::new();
+        let big = "x".repeat(600_000);
+        scope.json("input", &Json::from_value(&serde_json::json!(big)));
+        Expression::compile(source).unwrap().eval(&scope).unwrap_err().kind
+    };
+    assert_eq!(long("input ~ input"), kind::EXPRESSION_LIMIT);
+    assert_eq!(long("input | replace('x', 'yyyyyyyyyyyyyyyy')"), kind::EXPRESSION_LIMIT);
+    assert_eq!(long("[input, input] | join(',')"), kind::EXPRESSION_LIMIT);
+    for source in ["range(1000000000)", "'x' * 200000000", "range(9999) | map('string') | list"] {
+        let result = eval(source);
+        assert!(result.is_err() || result.unwrap().len() <= RESULT_BYTES_MAX, "{source}");
+    }
+    let deep = format!("{}1{}", "(".repeat(3000), ")".repeat(3000));
+    assert!(Expression::compile(&deep).is_err());
+    assert!(Expression::compile(&"1+".repeat(5000)).is_err());
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    for (source, kind, part) in [
+        ("input.missing", kind::EXPRESSION, "undefined"),
+        ("input.missing.deeper", kind::EXPRESSION, "undefined"),
+        ("unknown_name", kind::EXPRESSION, "undefined"),
+        ("input.name + 1", kind::EXPRESSION, "input.name + 1"),
+        ("input.big + 1", kind::NUMBER_OUT_OF_RANGE, "64 bits"),
+    ] {
+        let failure = eval(source).unwrap_err();
+        assert_eq!(failure.kind, kind, "{source}: {failure:?}");
+        assert!(failure.message.contains(part), "{source}: {failure:?}");
+    }
+    let not_bool = Expression::compile("1").unwrap().eval_bool(&scope()).unwrap_err();
+    assert!(not_bool.message.contains("true or false"), "{not_bool:?}");
+    assert!(Expression::compile("now()").unwrap().eval(&scope()).is_err());
+}
+
+#[test]
+fn references_are_found_with_their_places() {
+    let source =
+        "nodes.get.output.x + nodes['cool-off'].output | default(input.n) and item is defined";
+    let expression = Expression::compile(source).unwrap();
+    let ids: Vec<_> = expression.references().nodes.iter().map(|n| n.id.as_str()).collect();
+    assert_eq!(ids, ["get", "cool-off"]);
+    let names: Vec<_> = expression.references().names.keys().map(String::as_str).collect();
+    assert_eq!(names, ["input", "item", "nodes"]);
+    let hyphen = Expression::compile("nodes.cool-off.output").unwrap();
+    let reference = hyphen.references().nodes.first().unwrap().clone();
+    assert_eq!(reference.hyphenated.as_deref(), Some("cool-off"));
+    assert_eq!(&"nodes.cool-off.output"[reference.range], "nodes.cool");
+    assert!(Expression::compile("nodes[input.n].output").unwrap_err().message.contains("node id"));
+    assert!(Expression::compile("nodes").is_err());
+}
+
+#[test]
+fn faults_point_into_the_string() {
+    let fault = Template::compile(&serde_json::json!({"a": ["x ${{ 1 + }}"]})).unwrap_err();
+    assert_eq!(fault.path, ["a", "0"]);
+    assert!(fault.range.start >= 6, "{fault:?}");
+    let open = Template::compile(&serde_json::json!("x ${{ 1")).unwrap_err();
+    assert!(open.message.contains("not closed"));
+}

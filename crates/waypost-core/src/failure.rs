@@ -1,0 +1,88 @@
+//! A failure: an error recorded as data, the same in events, in expressions and on the screen.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::Json;
+use crate::time::Millis;
+
+/// What went wrong in one attempt, with all that the retry policy needs to judge it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// A stable, lower-case name: `timeout`, `connection`, `http`, `exit_code`, …
+    pub kind: Cow<'static, str>,
+    /// A sentence for people.
+    pub message: String,
+    /// The HTTP status, when a server answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Would trying again be of use, as the handler sees it?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retryable: bool,
+    /// How long the other side asked us to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Millis>,
+    /// What else is known: response body, exit code, captured output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Json>,
+}
+
+impl Failure {
+    /// A failure that trying again will not mend.
+    pub fn permanent(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            message: message.into(),
+            status: None,
+            retryable: false,
+            retry_after: None,
+            details: None,
+        }
+    }
+
+    /// A failure that may pass.
+    pub fn transient(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { retryable: true, ..Self::permanent(kind, message) }
+    }
+
+    /// The same failure with more known about it.
+    #[must_use]
+    pub fn with_details(self, details: Json) -> Self {
+        Self { details: Some(details), ..self }
+    }
+}
+
+/// Names of failures that the engine itself makes or judges.
+pub mod kind {
+    /// An attempt, a node or a wait took longer than it may.
+    pub const TIMEOUT: &str = "timeout";
+    /// No connection, or it broke.
+    pub const CONNECTION: &str = "connection";
+    /// The server answered with a status that was not accepted.
+    pub const HTTP: &str = "http";
+    /// The definition's config is wrong in a way that shows only at run time.
+    pub const INVALID_CONFIG: &str = "invalid_config";
+    /// An expression failed: an undefined name, a wrong type.
+    pub const EXPRESSION: &str = "expression";
+    /// An expression asked for too much: steps, depth, bytes.
+    pub const EXPRESSION_LIMIT: &str = "expression_limit";
+    /// A number that does not fit into 64 bits.
+    pub const NUMBER_OUT_OF_RANGE: &str = "number_out_of_range";
+    /// No case of a switch matched and it has no default.
+    pub const NO_CASE: &str = "no_case";
+    /// An `any` or `n` join can no longer be met.
+    pub const JOIN_UNSATISFIABLE: &str = "join_unsatisfiable";
+    /// The instance or worker that ran the attempt is gone.
+    pub const ABANDONED: &str = "abandoned";
+    /// The handler panicked.
+    pub const PANIC: &str = "panic";
+    /// An at-most-once attempt was interrupted: nobody knows whether it had its effect.
+    pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+    /// An output or a response is larger than allowed.
+    pub const TOO_LARGE: &str = "too_large";
+    /// The call's target is not allowed.
+    pub const EGRESS_DENIED: &str = "egress_denied";
+    /// No handler of this name is registered.
+    pub const NO_HANDLER: &str = "no_handler";
+}

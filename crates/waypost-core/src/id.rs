@@ -1,0 +1,164 @@
+//! Names of things: one newtype per kind of id, so that none can stand in for another.
+//!
+//! Executions are numbered by a monotone integer because storage is ordered by it; people and APIs
+//! see an [`ExecutionKey`] instead. Nothing here makes an id: ids come in from outside the core.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The storage number of an execution: monotone, dense, never shown to users.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ExecutionId(pub i64);
+
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// The name of an execution outside the engine: `exe_…`, or one that the submitter chose.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ExecutionKey(pub Arc<str>);
+
+impl ExecutionKey {
+    /// The key made from a time-ordered uuid: `exe_` and 26 characters of Crockford's base 32.
+    pub fn from_uuid(uuid: Uuid) -> Self {
+        const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let bits = uuid.as_u128();
+        let mut text = String::with_capacity(30);
+        text.push_str("exe_");
+        for position in (0..26u32).rev() {
+            let digit = usize::try_from((bits >> (position * 5)) & 31).unwrap_or(0);
+            text.push(char::from(ALPHABET.get(digit).copied().unwrap_or(b'0')));
+        }
+        Self(text.into())
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ExecutionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Position of a node in its plan. Dense, so that state is a vector and not a map.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeIx(pub u32);
+
+impl NodeIx {
+    /// The position as an index into the plan's and the state's vectors.
+    pub fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One running `waypost` process. New at every start: a restarted process is another instance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceId(pub Uuid);
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.simple())
+    }
+}
+
+/// Made once per decision and kept over repeats of the append: tells "mine, already committed"
+/// from "somebody else's".
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AppendId(pub Uuid);
+
+/// The right to report on one delivery of one attempt.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u128);
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map(Token).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The digest of a definition's canonical form: its identity.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DefinitionHash(pub [u8; 32]);
+
+impl DefinitionHash {
+    /// The hash of canonical bytes.
+    pub fn of(canonical: &[u8]) -> Self {
+        Self(*blake3::hash(canonical).as_bytes())
+    }
+}
+
+impl fmt::Display for DefinitionHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for DefinitionHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Serialize for DefinitionHash {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for DefinitionHash {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        let hash = blake3::Hash::from_hex(text.as_bytes()).map_err(serde::de::Error::custom)?;
+        Ok(Self(*hash.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn execution_keys_sort_like_their_uuids() {
+        let low = ExecutionKey::from_uuid(Uuid::from_u128(1 << 70));
+        let high = ExecutionKey::from_uuid(Uuid::from_u128(1 << 71));
+        assert!(low < high);
+        assert_eq!(low.as_str().len(), 30);
+    }
+
+    #[test]
+    fn tokens_and_hashes_survive_json() {
+        let token = Token(u128::MAX - 7);
+        let text = serde_json::to_string(&token).unwrap();
+        assert_eq!(serde_json::from_str::<Token>(&text).unwrap(), token);
+        let hash = DefinitionHash::of(b"x");
+        let text = serde_json::to_string(&hash).unwrap();
+        assert_eq!(serde_json::from_str::<DefinitionHash>(&text).unwrap(), hash);
+    }
+}

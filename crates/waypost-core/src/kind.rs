@@ -1,0 +1,285 @@
+//! What a node kind is to the core: a description, and a way to turn a config into a [`Behaviour`].
+//!
+//! ```text
+//!   kind file (waypost-nodes)        core                            engine
+//!   ────────────────────────        ─────────────────────          ────────────────────
+//!   KindSpec: name, fields   ──▶    validation, JSON Schema
+//!   compile(config)          ──▶    Behaviour, part of the plan ─▶  decide
+//!   Handler (actions only)   ──────────────────────────────────▶    runs Behaviour::Task
+//! ```
+//!
+//! Behaviours are a small closed set that `decide` knows; kinds are an open set built on top. That
+//! is why a new kind needs no change here.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::expr::{Expression, Template};
+use crate::time::Millis;
+
+/// The families of the definition language: the `type` of the long form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// What starts an execution.
+    Trigger,
+    /// What the engine decides by itself.
+    Logic,
+    /// What a handler does.
+    Action,
+}
+
+impl Family {
+    /// As definitions spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trigger => "trigger",
+            Self::Logic => "logic",
+            Self::Action => "action",
+        }
+    }
+}
+
+/// The description of a kind, from which validation, the JSON Schema and the docs are made.
+#[derive(Clone, Copy, Debug)]
+pub struct KindSpec {
+    /// The name in the short form, `type: api-call`.
+    pub name: &'static str,
+    /// Other names that mean the same.
+    pub aliases: &'static [&'static str],
+    /// Its family.
+    pub family: Family,
+    /// One sentence for the docs and the schema.
+    pub summary: &'static str,
+    /// The fields of its `config`.
+    pub fields: &'static [Field],
+}
+
+/// One field of a kind's `config`.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What may stand there.
+    pub shape: Shape,
+    /// Must it be there?
+    pub required: bool,
+    /// One sentence for the docs and the schema.
+    pub summary: &'static str,
+}
+
+/// What may stand in a field. `${{ }}` is allowed exactly in the shapes that say so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// A string, with holes.
+    Text,
+    /// Any JSON, with holes anywhere in it.
+    Any,
+    /// An object, with holes in its values.
+    Object,
+    /// An array, with holes in its items.
+    List,
+    /// A bare expression.
+    Expression,
+    /// A plain string without holes.
+    Name,
+    /// One of these strings.
+    OneOf(&'static [&'static str]),
+    /// A whole number, not negative.
+    Integer,
+    /// A number, or a text with a hole that gives one.
+    Number,
+    /// A boolean.
+    Boolean,
+    /// A duration: `30s`, `PT30S`, a number of milliseconds, or a text with a hole.
+    Duration,
+    /// Checked by the kind's own `compile`.
+    Custom,
+}
+
+/// A fault in a config, found by a kind's `compile`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigFault {
+    /// Keys and positions from the config's root to the culprit.
+    pub path: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl ConfigFault {
+    /// A fault at a field.
+    pub fn at(field: &str, message: impl Into<String>) -> Self {
+        Self { path: vec![field.to_owned()], message: message.into(), hint: None }
+    }
+
+    /// The same fault with advice.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// A node kind. Implemented once per kind, each in a file of its own.
+pub trait Kind: Send + Sync {
+    /// Its description.
+    fn spec(&self) -> &'static KindSpec;
+
+    /// Turns a config into a behaviour. The fields' shapes, and every expression in them, have been
+    /// checked already; what is left are rules that concern several fields, or their meaning.
+    fn compile(&self, config: &Map<String, Value>) -> Result<Behaviour, Vec<ConfigFault>>;
+}
+
+/// All kinds that definitions may use.
+#[derive(Clone, Copy)]
+pub struct Catalog<'a>(pub &'a [&'a dyn Kind]);
+
+impl<'a> Catalog<'a> {
+    /// The kind of this name or alias.
+    pub fn find(&self, name: &str) -> Option<&'a dyn Kind> {
+        self.0.iter().copied().find(|kind| {
+            let spec = kind.spec();
+            spec.name == name || spec.aliases.contains(&name)
+        })
+    }
+
+    /// Every name and alias.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().flat_map(|kind| {
+            let spec = kind.spec();
+            std::iter::once(spec.name).chain(spec.aliases.iter().copied())
+        })
+    }
+}
+
+/// What a node does when its turn comes. All but [`Behaviour::Task`] happen inside `decide`.
+#[derive(Debug, PartialEq)]
+pub enum Behaviour {
+    /// Completes with `null`.
+    Pass,
+    /// Completes with the execution's input.
+    Input,
+    /// Completes with its own input: `{dependency: output}` of the sources that were taken.
+    Gather,
+    /// Completes with a rendered value; `result` marks the value as (part of) the execution's
+    /// output.
+    Value {
+        /// The value.
+        template: Template,
+        /// Is it the execution's output?
+        result: bool,
+    },
+    /// Selects branch `true` or `false`.
+    Condition(Expression),
+    /// Selects the branch of the first case that holds.
+    Switch {
+        /// Tried in order.
+        cases: Vec<Case>,
+        /// Taken when no case holds.
+        default: Option<String>,
+    },
+    /// Waits until a time.
+    Delay(Delay),
+    /// Waits for a signal.
+    Signal {
+        /// The signal's name.
+        name: Template,
+        /// Must hold for the signal to count; sees its body as `signal`.
+        filter: Option<Expression>,
+        /// Fails with kind `timeout` after this long.
+        timeout: Option<DurationTemplate>,
+    },
+    /// Has a handler do it.
+    Task {
+        /// Whose handler: the kind's name.
+        handler: &'static str,
+        /// Rendered when the task is offered.
+        config: Template,
+    },
+}
+
+/// One case of a switch.
+#[derive(Debug, PartialEq)]
+pub struct Case {
+    /// Must give true.
+    pub when: Expression,
+    /// The branch it selects.
+    pub branch: String,
+}
+
+/// How long a delay waits.
+#[derive(Debug, PartialEq)]
+pub enum Delay {
+    /// For a span.
+    For(DurationTemplate),
+    /// Until a time, given as RFC 3339 text or milliseconds since 1970.
+    Until(Template),
+}
+
+/// A span that may be computed.
+#[derive(Debug, PartialEq)]
+pub enum DurationTemplate {
+    /// Known.
+    Fixed(Millis),
+    /// Computed: a number of `unit_ms`, or a text such as `30s`.
+    Computed {
+        /// What gives it.
+        template: Template,
+        /// What a bare number counts, in milliseconds.
+        unit_ms: u32,
+    },
+}
+
+impl Behaviour {
+    /// Calls `visit` with every expression inside.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        match self {
+            Self::Pass | Self::Input | Self::Gather => {}
+            Self::Value { template, .. } | Self::Task { config: template, .. } => {
+                template.visit(visit);
+            }
+            Self::Condition(expression) => visit(expression),
+            Self::Switch { cases, .. } => cases.iter().for_each(|case| visit(&case.when)),
+            Self::Delay(Delay::Until(template)) => template.visit(visit),
+            Self::Delay(Delay::For(duration)) => duration.visit(visit),
+            Self::Signal { name, filter, timeout } => {
+                name.visit(visit);
+                if let Some(filter) = filter {
+                    visit(filter);
+                }
+                if let Some(timeout) = timeout {
+                    timeout.visit(visit);
+                }
+            }
+        }
+    }
+
+    /// The branches that this behaviour can select; `None` where it has no branches.
+    pub fn branches(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Condition(_) => Some(vec!["true", "false"]),
+            Self::Switch { cases, default } => {
+                let mut names: Vec<&str> = cases.iter().map(|case| case.branch.as_str()).collect();
+                names.extend(default.as_deref());
+                names.dedup();
+                Some(names)
+            }
+            Self::Pass
+            | Self::Input
+            | Self::Gather
+            | Self::Value { .. }
+            | Self::Delay(_)
+            | Self::Signal { .. }
+            | Self::Task { .. } => None,
+        }
+    }
+}
+
+impl DurationTemplate {
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        if let Self::Computed { template, .. } = self {
+            template.visit(visit);
+        }
+    }
+}

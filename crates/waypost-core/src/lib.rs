@@ -1,0 +1,10 @@
+//! The pure heart of Waypost. (map follows)
+pub mod expr;
+pub mod failure;
+pub mod id;
+pub mod json;
+pub mod kind;
+pub mod limits;
+pub mod plan;
+pub mod retry;
+pub mod time;

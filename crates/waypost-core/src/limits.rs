@@ -1,0 +1,25 @@
+//! Every limit of the core in one place, with its default.
+//!
+//! A limit that is reached gives a failure or a refusal that names it; nothing is ever cut off
+//! silently.
+
+/// Nodes in one definition.
+pub const NODES_MAX: usize = 10_000;
+/// Edges in one definition.
+pub const EDGES_MAX: usize = 100_000;
+/// Bytes of a definition's source.
+pub const DEFINITION_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Characters of a node id.
+pub const NODE_ID_CHARS_MAX: usize = 64;
+/// Characters of a workflow's name.
+pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
+/// Bytes of one payload kept in the log: an input, an output, a signal's body.
+pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// Signals that came early and wait in the state of one execution.
+pub const EARLY_SIGNALS_MAX: usize = 1_000;
+/// Message ids that an execution remembers in order to refuse duplicates.
+pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
+/// Abandoned attempts of one node before its execution is quarantined.
+pub const ABANDONED_MAX: u32 = 5;
+/// Attempts that a retry policy may ask for.
+pub const ATTEMPTS_MAX: u32 = 1_000;

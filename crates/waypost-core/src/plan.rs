@@ -1,0 +1,277 @@
+//! The plan: a definition compiled and validated, ready to be executed. Immutable.
+//!
+//! Nodes are addressed by position, edges are grouped into conditions (all edges from one source),
+//! and everything that depends on the shape of the graph alone is worked out here, once.
+
+use std::sync::Arc;
+
+use crate::expr::Template;
+use crate::id::{DefinitionHash, NodeIx};
+use crate::json::Json;
+use crate::kind::{Behaviour, Family};
+use crate::retry::RetryPolicy;
+use crate::time::Millis;
+
+/// A compiled definition.
+#[derive(Debug)]
+pub struct Plan {
+    /// The workflow's name.
+    pub workflow: Arc<str>,
+    /// Identity of the definition it was compiled from.
+    pub hash: DefinitionHash,
+    /// The nodes, in the order of the definition.
+    pub nodes: Vec<PlanNode>,
+    /// Nodes without conditions: where an execution starts.
+    pub entries: Vec<NodeIx>,
+    /// What an unhandled failure does to the rest.
+    pub failure_policy: FailurePolicy,
+    /// How long an execution may take in all.
+    pub timeout: Option<Millis>,
+    /// JSON Schema of the input; checked where executions are started.
+    pub input_schema: Option<Json>,
+    /// Positions sorted by id, for look-ups by path.
+    by_id: Vec<NodeIx>,
+}
+
+/// One node of a plan.
+#[derive(Debug)]
+pub struct PlanNode {
+    /// Its id, which is also its path.
+    pub id: Arc<str>,
+    /// For people.
+    pub label: Option<Arc<str>>,
+    /// The kind's name: `api-call`.
+    pub kind: &'static str,
+    /// The kind's family.
+    pub family: Family,
+    /// The seeds' `registryId`, carried along.
+    pub registry_id: Option<Arc<str>>,
+    /// What it does.
+    pub behaviour: Behaviour,
+    /// What must be so before its turn comes, one entry a source.
+    pub needs: Vec<Condition>,
+    /// How `needs` combine.
+    pub join: Join,
+    /// What follows a failed attempt.
+    pub retry: Option<RetryPolicy>,
+    /// How long one attempt may take.
+    pub timeout: Option<Millis>,
+    /// How long all attempts and the waits between them may take.
+    pub deadline: Option<Millis>,
+    /// What follows its failure.
+    pub on_error: OnError,
+    /// What an interrupted attempt means.
+    pub delivery: Delivery,
+    /// Variables to set when it completes; expressions see its own result as `output`.
+    pub variables: Vec<(Arc<str>, Template)>,
+    /// Nodes that have this one as a source.
+    pub successors: Vec<NodeIx>,
+    /// For a join with `cancelRest`: the nodes that lead only here.
+    pub only_here: Vec<NodeIx>,
+}
+
+/// All edges from one source to one node: met when any of them is taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Condition {
+    /// Where the edges come from.
+    pub source: NodeIx,
+    /// Is there an edge without a branch?
+    pub unlabelled: bool,
+    /// Branches with an edge.
+    pub branches: Vec<Arc<str>>,
+}
+
+/// How a node's conditions combine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Join {
+    /// All of them.
+    All,
+    /// The first `count` of them.
+    Count {
+        /// How many; `any` is 1.
+        count: u32,
+        /// Cancel what leads only here when it fires.
+        cancel_rest: bool,
+    },
+}
+
+/// What follows a node's failure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OnError {
+    /// The execution ends.
+    Fail,
+    /// As if it had completed, with output `{failure}`.
+    Continue,
+    /// The edges of this branch are taken.
+    Branch(Arc<str>),
+}
+
+/// What an unhandled failure does to the rest of the execution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FailurePolicy {
+    /// It ends at once.
+    #[default]
+    FailFast,
+    /// Branches that do not depend on the failed node go on.
+    Partial,
+}
+
+/// What an interrupted attempt means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Delivery {
+    /// Try again, under the same idempotency key.
+    #[default]
+    AtLeastOnce,
+    /// Never start twice: an interrupted attempt fails with `outcome_unknown`.
+    AtMostOnce,
+}
+
+/// What [`Plan::build`] starts from.
+#[derive(Debug)]
+pub struct PlanDraft {
+    /// See [`Plan`].
+    pub workflow: Arc<str>,
+    /// See [`Plan`].
+    pub hash: DefinitionHash,
+    /// The nodes; `successors` and `only_here` are filled in by `build`.
+    pub nodes: Vec<PlanNode>,
+    /// See [`Plan`].
+    pub failure_policy: FailurePolicy,
+    /// See [`Plan`].
+    pub timeout: Option<Millis>,
+    /// See [`Plan`].
+    pub input_schema: Option<Json>,
+}
+
+/// Why a draft is not a plan. Validation finds these first, with positions; this is the last line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PlanFault {
+    /// Two nodes of one id.
+    #[error("node id {0:?} is used twice")]
+    DuplicateId(Arc<str>),
+    /// A condition names a position beyond the last node.
+    #[error("node {0:?} needs a node that does not exist")]
+    Dangling(Arc<str>),
+    /// The edges form a cycle.
+    #[error("the nodes form a cycle")]
+    Cycle,
+}
+
+impl Plan {
+    /// Works out everything that follows from the shape of the graph. O(V+E).
+    pub fn build(draft: PlanDraft) -> Result<Self, PlanFault> {
+        let mut nodes = draft.nodes;
+        let count = nodes.len();
+        let mut successors = vec![Vec::new(); count];
+        let mut open = vec![0usize; count];
+        for (at, node) in nodes.iter().enumerate() {
+            for condition in &node.needs {
+                successors
+                    .get_mut(condition.source.at())
+                    .ok_or_else(|| PlanFault::Dangling(Arc::clone(&node.id)))?
+                    .push(position(at));
+                if let Some(open) = open.get_mut(at) {
+                    *open += 1;
+                }
+            }
+        }
+        let mut order: Vec<NodeIx> =
+            (0..count).filter(|at| open.get(*at) == Some(&0)).map(position).collect();
+        let entries = order.clone();
+        let mut next = 0;
+        while let Some(node) = order.get(next).copied() {
+            next += 1;
+            for successor in successors.get(node.at()).into_iter().flatten() {
+                if let Some(open) = open.get_mut(successor.at()) {
+                    *open -= 1;
+                    if *open == 0 {
+                        order.push(*successor);
+                    }
+                }
+            }
+        }
+        if order.len() != count {
+            return Err(PlanFault::Cycle);
+        }
+        for (node, successors) in nodes.iter_mut().zip(successors) {
+            node.successors = successors;
+        }
+        let mut by_id: Vec<NodeIx> = (0..count).map(position).collect();
+        by_id.sort_by(|a, b| id_at(&nodes, *a).cmp(id_at(&nodes, *b)));
+        for pair in by_id.windows(2) {
+            if let [a, b] = pair
+                && id_at(&nodes, *a) == id_at(&nodes, *b)
+            {
+                return Err(PlanFault::DuplicateId(id_at(&nodes, *a).into()));
+            }
+        }
+        let mut plan = Self {
+            workflow: draft.workflow,
+            hash: draft.hash,
+            nodes,
+            entries,
+            failure_policy: draft.failure_policy,
+            timeout: draft.timeout,
+            input_schema: draft.input_schema,
+            by_id,
+        };
+        plan.find_what_leads_only_to_joins(&order);
+        Ok(plan)
+    }
+
+    /// The node at a position.
+    ///
+    /// # Panics
+    /// When the position is not of this plan: positions are made by the plan alone.
+    pub fn node(&self, at: NodeIx) -> &PlanNode {
+        self.nodes.get(at.at()).expect("node positions are made by the plan that is asked")
+    }
+
+    /// The position of a path.
+    pub fn find(&self, path: &str) -> Option<NodeIx> {
+        self.by_id
+            .binary_search_by(|at| id_at(&self.nodes, *at).cmp(path))
+            .ok()
+            .and_then(|found| self.by_id.get(found).copied())
+    }
+
+    /// Positions of all nodes, in order.
+    pub fn positions(&self) -> impl Iterator<Item = NodeIx> + use<> {
+        (0..self.nodes.len()).map(position)
+    }
+
+    /// For each join with `cancelRest`: a node leads only there if each of its successors is the
+    /// join or leads only there. One walk against the topological order per such join.
+    fn find_what_leads_only_to_joins(&mut self, order: &[NodeIx]) {
+        let joins: Vec<NodeIx> = self
+            .positions()
+            .filter(|at| matches!(self.node(*at).join, Join::Count { cancel_rest: true, .. }))
+            .collect();
+        for join in joins {
+            let mut leads = vec![false; self.nodes.len()];
+            for at in order.iter().rev() {
+                let successors = &self.node(*at).successors;
+                let only = !successors.is_empty()
+                    && successors
+                        .iter()
+                        .all(|next| *next == join || leads.get(next.at()) == Some(&true));
+                if let Some(leads) = leads.get_mut(at.at()) {
+                    *leads = only && *at != join;
+                }
+            }
+            let only_here =
+                self.positions().filter(|at| leads.get(at.at()) == Some(&true)).collect();
+            if let Some(node) = self.nodes.get_mut(join.at()) {
+                node.only_here = only_here;
+            }
+        }
+    }
+}
+
+fn position(at: usize) -> NodeIx {
+    NodeIx(u32::try_from(at).expect("a definition has fewer than 2^32 nodes"))
+}
+
+fn id_at(nodes: &[PlanNode], at: NodeIx) -> &str {
+    nodes.get(at.at()).map_or("", |node| &node.id)
+}

@@ -1,0 +1,192 @@
+//! Whether and when a failed attempt is tried again.
+//!
+//! Pure: jitter comes from a hash of the execution, node and attempt, so that replaying a decision
+//! gives the same delay and a thousand executions still spread out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, kind};
+use crate::time::Millis;
+
+/// A node's `retry` block with its defaults filled in.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// Total tries, the first included.
+    pub max_attempts: u32,
+    /// Wait before the second try.
+    pub wait: Millis,
+    /// Does the wait grow?
+    pub exponential: bool,
+    /// By how much, from try to try.
+    pub multiplier: f64,
+    /// The wait never grows beyond this; a server's `Retry-After` is held to it too.
+    pub wait_max: Millis,
+    /// Share of the wait that is random, 0 to 1.
+    pub jitter: f64,
+    /// Only these are retried; empty means every failure that its handler calls retryable.
+    pub retry_on: Vec<Matcher>,
+    /// These are not, unless `retry_on` names them more exactly.
+    pub ignore: Vec<Matcher>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            wait: Millis(1000),
+            exponential: true,
+            multiplier: 2.0,
+            wait_max: Millis::from_secs(300),
+            jitter: 0.2,
+            retry_on: Vec::new(),
+            ignore: Vec::new(),
+        }
+    }
+}
+
+/// One entry of `retryOn` or `ignoreExceptions`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Matcher {
+    /// `429`
+    Status(u16),
+    /// `5xx`
+    StatusClass(u8),
+    /// `timeout`, `connection`, or a handler's own name.
+    Kind(String),
+}
+
+impl Matcher {
+    /// Reads an entry; `IOException` and its kin are names that other engines use for our kinds.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if let Ok(status) = text.parse::<u16>() {
+            return (100..=599).contains(&status).then_some(Self::Status(status));
+        }
+        if let Some(class) = text.to_ascii_lowercase().strip_suffix("xx") {
+            return match class.parse::<u8>() {
+                Ok(class @ 1..=5) => Some(Self::StatusClass(class)),
+                _ => None,
+            };
+        }
+        let name = match text {
+            "" => return None,
+            "IOException" => kind::CONNECTION,
+            "TimeoutException" => kind::TIMEOUT,
+            "IllegalArgumentException" => kind::INVALID_CONFIG,
+            other => other,
+        };
+        let valid = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c));
+        valid.then(|| Self::Kind(name.to_owned()))
+    }
+
+    /// How exactly this entry names the failure: an exact code or name beats a class.
+    fn rank(&self, failure: &Failure) -> Option<u8> {
+        match self {
+            Self::Status(status) => (failure.status == Some(*status)).then_some(2),
+            Self::StatusClass(class) => {
+                failure.status.is_some_and(|status| status / 100 == u16::from(*class)).then_some(1)
+            }
+            Self::Kind(name) => (failure.kind == name.as_str()).then_some(2),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Is this failure one that the policy retries (attempts left aside)?
+    pub fn covers(&self, failure: &Failure) -> bool {
+        let best = |entries: &[Matcher]| entries.iter().filter_map(|m| m.rank(failure)).max();
+        match (best(&self.retry_on), best(&self.ignore)) {
+            (Some(wanted), Some(ignored)) => wanted > ignored,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => self.retry_on.is_empty() && failure.retryable,
+        }
+    }
+
+    /// The wait after the `tries`-th counted try (from 1) failed.
+    pub fn wait_after(&self, tries: u32, failure: &Failure, jitter_seed: u64) -> Millis {
+        if let Some(asked) = failure.retry_after {
+            return asked.min(self.wait_max);
+        }
+        let growth = if self.exponential {
+            self.multiplier.powi(i32::try_from(tries.saturating_sub(1)).unwrap_or(i32::MAX))
+        } else {
+            1.0
+        };
+        let share = unit_interval(jitter_seed) * 2.0 - 1.0;
+        let wait = (self.wait.0 as f64 * growth).min(self.wait_max.0 as f64);
+        let jittered = (wait * (1.0 + share * self.jitter)).min(self.wait_max.0 as f64);
+        Millis::from_f64(jittered.max(0.0), 1.0).unwrap_or(self.wait_max)
+    }
+}
+
+/// A number in [0, 1) from a seed (the finaliser of splitmix64).
+fn unit_interval(seed: u64) -> f64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) as f64 / 18_446_744_073_709_551_616.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn http(status: u16) -> Failure {
+        Failure {
+            status: Some(status),
+            retryable: status >= 500,
+            ..Failure::permanent(kind::HTTP, format!("status {status}"))
+        }
+    }
+
+    fn policy(retry_on: &[&str], ignore: &[&str]) -> RetryPolicy {
+        let parse = |list: &[&str]| list.iter().map(|t| Matcher::parse(t).unwrap()).collect();
+        RetryPolicy { retry_on: parse(retry_on), ignore: parse(ignore), ..RetryPolicy::default() }
+    }
+
+    #[test]
+    fn exact_codes_beat_classes_and_ignoring_wins_ties() {
+        for (retry_on, ignore, status, expected) in [
+            (&["5xx", "408", "429"][..], &["4xx"][..], 408, true),
+            (&["5xx", "408", "429"], &["4xx"], 404, false),
+            (&["5xx"], &["503"], 503, false),
+            (&["5xx"], &["503"], 500, true),
+            (&["503"], &["503"], 503, false),
+            (&["503"], &[], 500, false),
+            (&[], &[], 500, true),
+            (&[], &[], 404, false),
+            (&[], &["5xx"], 500, false),
+            (&["4xx"], &[], 404, true),
+        ] {
+            let covers = policy(retry_on, ignore).covers(&http(status));
+            assert_eq!(covers, expected, "{retry_on:?} {ignore:?} {status}");
+        }
+    }
+
+    #[test]
+    fn seeds_of_other_engines_are_aliases() {
+        let policy = policy(&["IOException", "TimeoutException"], &["IllegalArgumentException"]);
+        assert!(policy.covers(&Failure::permanent(kind::TIMEOUT, "")));
+        assert!(policy.covers(&Failure::permanent(kind::CONNECTION, "")));
+        assert!(!policy.covers(&Failure::transient(kind::INVALID_CONFIG, "")));
+    }
+
+    #[test]
+    fn waits_grow_spread_and_stop_at_the_cap() {
+        let policy = RetryPolicy { wait_max: Millis(5000), ..RetryPolicy::default() };
+        let failure = http(500);
+        for seed in 0..200 {
+            let first = policy.wait_after(1, &failure, seed).0;
+            assert!((800..=1200).contains(&first), "{first}");
+            let third = policy.wait_after(3, &failure, seed).0;
+            assert!((3200..=4800).contains(&third), "{third}");
+            assert!(policy.wait_after(40, &failure, seed).0 <= 5000);
+            assert!(policy.wait_after(u32::MAX, &failure, seed).0 <= 5000);
+        }
+        let asked = Failure { retry_after: Some(Millis(3000)), ..http(429) };
+        assert_eq!(policy.wait_after(1, &asked, 1), Millis(3000));
+        let asked = Failure { retry_after: Some(Millis(60_000)), ..http(429) };
+        assert_eq!(policy.wait_after(1, &asked, 1), Millis(5000));
+    }
+}

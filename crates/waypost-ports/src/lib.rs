@@ -1,0 +1,2 @@
+//! What the engine asks of the world. (map follows)
+pub mod handler;
