@@ -13,6 +13,7 @@
 //! | `event`, `frame` | the facts, and how they are written |
 //! | `state`, `apply` | the fold of the facts |
 //! | `command`, `decide` | what is asked, and what happens |
+//! | `why` | what an execution waits for, in words |
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
 //!
@@ -34,3 +35,4 @@ pub mod retry;
 pub mod state;
 pub mod status;
 pub mod time;
+pub mod why;

@@ -270,13 +270,21 @@ impl State {
             && !self.status.is_end()
     }
 
-    /// When time will next do something; only the deadline while a user holds the execution.
+    /// The next timer that may fire as things stand, with its due time. While a user holds the
+    /// execution, waits do not end and only the deadline strikes.
+    pub fn next_timer(&self) -> Option<(Timestamp, Timer)> {
+        let may_fire = |timer: &Timer| match timer {
+            Timer::Deadline => self.status != Status::Ending,
+            Timer::Grace => self.running > 0,
+            Timer::Attempt(_) => true,
+            Timer::Wait(_) | Timer::Node(_) => self.moves(),
+        };
+        self.timers.iter().find(|(_, timer)| may_fire(timer)).copied()
+    }
+
+    /// When time will next do something.
     pub fn next_due(&self) -> Option<Timestamp> {
-        let held = self.paused == Some(PauseReason::User) || self.quarantine.is_some();
-        self.timers
-            .iter()
-            .find(|(_, timer)| !held || matches!(timer, Timer::Deadline))
-            .map(|(due, _)| *due)
+        self.next_timer().map(|(due, _)| due)
     }
 
     /// Is there nothing to do until time or somebody outside does something?
@@ -297,6 +305,19 @@ impl State {
     /// Writes the state as a snapshot.
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a state always serialises: its keys are strings")
+    }
+
+    /// The definition that a snapshot belongs to; `None` where it is not one of this build's.
+    pub fn definition_of(snapshot: &[u8]) -> Option<crate::id::DefinitionHash> {
+        #[derive(Deserialize)]
+        struct Created {
+            definition: crate::id::DefinitionHash,
+        }
+        #[derive(Deserialize)]
+        struct Head {
+            created: Created,
+        }
+        serde_json::from_slice::<Head>(snapshot).ok().map(|head| head.created.definition)
     }
 
     /// Reads a snapshot; `None` where it is not one of this build's for this plan.

@@ -1,4 +1,4 @@
-//! The store: where the log lives. Nine methods, all of them about storing and comparing; none of
+//! The store: where the log lives. Ten methods, all of them about storing and comparing; none of
 //! them decides what becomes of an execution.
 //!
 //! Calls block. The engine makes them from threads of its own, so that an implementation can be a
@@ -28,8 +28,12 @@ pub trait Store: Send + Sync {
     /// Takes ownership of executions that nobody alive owns and that are ready, due or orphaned.
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
 
-    /// Everything that is known of one execution.
+    /// Everything that is known of one execution: its newest snapshot and what came after it.
     fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+
+    /// The same without the snapshot: the whole log. For snapshots that cannot be used, and for
+    /// checks.
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
 
     /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError>;

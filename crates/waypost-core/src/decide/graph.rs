@@ -176,8 +176,11 @@ impl Decider<'_> {
     /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
     pub(super) fn end_for(&mut self, cause: EndCause) {
         self.emit(Event::RunEnding { cause });
-        // Effects of this very decision that would start something must not happen any more.
-        self.decision.effects.retain(|effect| matches!(effect, Effect::Cancel { .. }));
+        // What this very decision wanted to evaluate or offer must not happen any more. An attempt
+        // that it started stays: its cancellation below cancels it before it begins.
+        self.decision
+            .effects
+            .retain(|effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. }));
         for at in self.plan.positions() {
             let node = self.node(at);
             match (node.status, node.token) {

@@ -24,21 +24,8 @@ impl Decider<'_> {
     }
 
     fn due_timer(&self) -> Option<Timer> {
-        let held = !self.state.moves();
-        if self.state.status.is_end() {
-            return None;
-        }
-        self.state
-            .timers
-            .iter()
-            .take_while(|(due, _)| *due <= self.env.now)
-            .map(|(_, timer)| *timer)
-            .find(|timer| match timer {
-                Timer::Deadline => true,
-                Timer::Grace => self.state.running > 0,
-                Timer::Attempt(_) => true,
-                Timer::Wait(_) | Timer::Node(_) => !held,
-            })
+        let (due, timer) = self.state.next_timer()?;
+        (due <= self.env.now).then_some(timer)
     }
 
     fn wait_ended(&mut self, at: NodeIx) {
