@@ -13,6 +13,7 @@
 
 mod config;
 pub mod egress;
+mod outcome;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -52,6 +53,7 @@ kinds! {
     wait_for_events,
     join,
     noop,
+    api_call,
     input,
     output,
 }
