@@ -54,6 +54,7 @@ kinds! {
     join,
     noop,
     api_call,
+    shell,
     input,
     output,
 }

@@ -8,5 +8,6 @@ mod api_call_limits;
 mod egress;
 mod redirects;
 mod server;
+mod shell;
 mod support;
 mod tls;
