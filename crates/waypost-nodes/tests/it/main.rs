@@ -6,6 +6,7 @@
 mod api_call;
 mod api_call_limits;
 mod egress;
+mod kinds;
 mod redirects;
 mod server;
 mod shell;
