@@ -31,6 +31,7 @@ pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod plan;
+pub mod projection;
 pub mod retry;
 pub mod state;
 pub mod status;
