@@ -107,6 +107,17 @@ impl Store for MemoryStore {
         self.with(|data, _| Ok(data.load(execution)))
     }
 
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.with(|data, _| {
+            let history = data.load(execution);
+            Ok(history.map(|history| History {
+                snapshot: None,
+                frames: data.frames_from(execution, 0).cloned().collect(),
+                ..history
+            }))
+        })
+    }
+
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
         self.with(|data, _| Ok(mail.iter().map(|mail| data.deliver(mail)).collect()))
     }
