@@ -1,0 +1,52 @@
+# Waypost's few commands. `make run` and `make test` need nothing but this folder: they set up what
+# is missing (scripts/setup), build and go.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+WAYPOST := $(TARGET)/release/waypost
+# Where `make run` keeps its executions. They pile up; `rm -r` is how to start afresh.
+RUN_DATA := $(TARGET)/run-data
+# These modules stand behind a macro, where `cargo fmt` does not look.
+KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.rs
+
+# Where rustup puts cargo; a fresh shell may not know it yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build run lint test bench fmt
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Check for what building needs, and install what is missing
+	@scripts/setup
+
+build: setup ## Build the release binary
+	cargo build --release -p waypost
+
+run: build ## Run an example workflow to its end and show its timeline
+	$(WAYPOST) run examples/order.yaml --data $(RUN_DATA) \
+		--input '{"item": "lamp", "amount": 120, "express": true}'
+	@echo
+	$(WAYPOST) show last --data $(RUN_DATA)
+
+lint: setup ## Check formatting and lints
+	cargo fmt --check
+	rustfmt --check --edition 2024 --config-path rustfmt.toml $(KINDS)
+	cargo clippy --workspace --all-targets -- -D warnings
+
+test: lint ## Check formatting and lints, run all tests
+	@if cargo nextest --version >/dev/null 2>&1; then \
+		set -x; cargo nextest run --workspace; \
+	else \
+		set -x; cargo test --workspace --lib --bins --tests; \
+	fi
+	cargo test --doc --workspace
+
+bench: build ## Measure the engine on this machine, with full durability
+	$(WAYPOST) bench chain
+	$(WAYPOST) bench chain --executions 200 --concurrency 1
+	$(WAYPOST) bench fan
+
+fmt: ## Format the code
+	cargo fmt
+	rustfmt --edition 2024 --config-path rustfmt.toml $(KINDS)
