@@ -19,7 +19,7 @@ use waypost_core::retry::RetryPolicy;
 use waypost_core::time::Millis;
 
 use crate::diagnostics::{Code, Fault, Faults};
-use crate::fields::{self, NameRule};
+use crate::fields;
 use crate::input;
 use crate::source::{Source, Span};
 use crate::tree::{Entry, Tree};
@@ -63,6 +63,8 @@ pub(crate) struct Node<'t> {
     /// All expressions of its config and variables.
     pub(crate) expressions: Vec<Located<'t>>,
     pub(crate) needs: Vec<Need>,
+    /// Is an edge missing from `needs` because of a fault?
+    pub(crate) incomplete: bool,
     pub(crate) join: Join,
     pub(crate) join_span: Span,
     pub(crate) retry: Option<RetryPolicy>,
@@ -134,10 +136,11 @@ pub(crate) struct Context<'a> {
 /// Reads a definition; `None` where there are no nodes to go on with.
 pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Definition<'t>> {
     let entries = fields::map("a definition", tree, context.faults)?;
-    fields::refuse_unknown(entries, FIELDS, "a definition", context.faults);
+    let meant = fields::refuse_unknown(entries, FIELDS, "a definition", context.faults);
+    let required = |key: &str, faults: &mut Faults| required(entries, key, tree, &meant, faults);
     let faults = &mut *context.faults;
-    let name = required(entries, "name", tree, faults)
-        .and_then(|entry| fields::name("`name`", &entry.value, &NameRule::Workflow, faults));
+    let name = required("name", faults)
+        .and_then(|entry| fields::name("`name`", &entry.value, &fields::WORKFLOW_NAME, faults));
     let description = fields::present(entries, "description")
         .and_then(|entry| fields::text("`description`", &entry.value, faults));
     let labels = fields::present(entries, "labels")
@@ -155,7 +158,7 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
         input::check_schema(&entry.value, context.faults);
         entry.value.to_json()
     });
-    let nodes = required(entries, "nodes", tree, context.faults)?;
+    let nodes = required("nodes", context.faults)?;
     Some(Definition {
         name: name.unwrap_or_default().to_owned(),
         description: description.map(ToOwned::to_owned),
@@ -175,10 +178,11 @@ fn required<'t>(
     entries: &'t [Entry],
     key: &str,
     tree: &Tree,
+    meant: &[&str],
     faults: &mut Faults,
 ) -> Option<&'t Entry> {
     let found = fields::present(entries, key);
-    if found.is_none() {
+    if found.is_none() && !meant.contains(&key) {
         let span = crate::tree::find(entries, key)
             .map_or_else(|| first_line(tree), |entry| entry.key_span.clone());
         let message = format!("the definition needs `{key}`");
