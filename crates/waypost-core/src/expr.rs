@@ -104,14 +104,14 @@ impl Expression {
         let value = self.eval_value(scope)?;
         match value.kind() {
             minijinja::value::ValueKind::Bool => Ok(value.is_true()),
-            other => Err(self.failure(format!("gave {other} where true or false is needed"))),
+            other => Err(self.failure(&format!("gave {other} where true or false is needed"))),
         }
     }
 
     fn eval_value(&self, scope: &Scope) -> Result<Value, Failure> {
         let value = self.compiled.eval(scope.value()).map_err(|error| self.eval_failure(&error))?;
         if value.is_undefined() {
-            return Err(self.failure("is undefined; use default() if it may be missing".into()));
+            return Err(self.failure("is undefined; use default() if it may be missing"));
         }
         Ok(value)
     }
@@ -129,13 +129,13 @@ impl Expression {
         let mut sink = CappedSink { bytes: Vec::new(), overflow: false };
         match serde_json::to_writer(&mut sink, value) {
             Ok(()) => Json::parse_bytes(&sink.bytes).map_err(|error| {
-                self.failure(format!("gave a value that cannot be kept: {error}"))
+                self.failure(&format!("gave a value that cannot be kept: {error}"))
             }),
             Err(_) if sink.overflow => Err(Failure::permanent(
                 kind::EXPRESSION_LIMIT,
                 format!("expression `{}` gave more than {RESULT_BYTES_MAX} bytes", self.short()),
             )),
-            Err(error) => Err(self.failure(format!("gave a value that is not JSON: {error}"))),
+            Err(error) => Err(self.failure(&format!("gave a value that is not JSON: {error}"))),
         }
     }
 
@@ -159,10 +159,10 @@ impl Expression {
             let message = format!("expression `{}`: {text}", self.short());
             return Failure::permanent(kind::EXPRESSION_LIMIT, message);
         }
-        self.failure(text)
+        self.failure(&text)
     }
 
-    fn failure(&self, what: String) -> Failure {
+    fn failure(&self, what: &str) -> Failure {
         Failure::permanent(kind::EXPRESSION, format!("expression `{}`: {what}", self.short()))
     }
 

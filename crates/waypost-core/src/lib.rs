@@ -1,10 +1,39 @@
-//! The pure heart of Waypost. (map follows)
+//! The pure heart of Waypost.
+//!
+//! ```text
+//!   command ─▶ decide(plan, state, command) ─▶ events + effects      no I/O, no clock, no
+//!                     events ─▶ apply ─▶ state                       randomness, no async
+//! ```
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `plan` | a definition, compiled: nodes, conditions, joins |
+//! | `kind` | what a node kind is, and the behaviours that `decide` knows |
+//! | `expr` | expressions and templates, fenced in |
+//! | `event`, `frame` | the facts, and how they are written |
+//! | `state`, `apply` | the fold of the facts |
+//! | `command`, `decide` | what is asked, and what happens |
+//! | `why` | what an execution waits for, in words |
+//! | `retry`, `failure` | failures as data, and what follows them |
+//! | `id`, `time`, `json`, `status`, `limits` | the small values |
+//!
+//! Nothing here may read a clock, use a hash map's order, log, or know of a store.
+
+pub mod apply;
+pub mod command;
+pub mod decide;
+pub mod event;
 pub mod expr;
 pub mod failure;
+pub mod frame;
 pub mod id;
 pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod plan;
+pub mod projection;
 pub mod retry;
+pub mod state;
+pub mod status;
 pub mod time;
+pub mod why;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::expr::Template;
+use crate::expr::{Expression, Template};
 use crate::id::{DefinitionHash, NodeIx};
 use crate::json::Json;
 use crate::kind::{Behaviour, Family};
@@ -29,6 +29,8 @@ pub struct Plan {
     pub timeout: Option<Millis>,
     /// JSON Schema of the input; checked where executions are started.
     pub input_schema: Option<Json>,
+    /// Nodes whose value is the execution's output.
+    pub outputs: Vec<NodeIx>,
     /// Positions sorted by id, for look-ups by path.
     by_id: Vec<NodeIx>,
 }
@@ -64,8 +66,10 @@ pub struct PlanNode {
     pub delivery: Delivery,
     /// Variables to set when it completes; expressions see its own result as `output`.
     pub variables: Vec<(Arc<str>, Template)>,
-    /// Nodes that have this one as a source.
-    pub successors: Vec<NodeIx>,
+    /// Conditions that have this one as a source.
+    pub successors: Vec<Outgoing>,
+    /// Nodes that its expressions refer to.
+    pub mentions: Vec<NodeIx>,
     /// For a join with `cancelRest`: the nodes that lead only here.
     pub only_here: Vec<NodeIx>,
 }
@@ -79,6 +83,15 @@ pub struct Condition {
     pub unlabelled: bool,
     /// Branches with an edge.
     pub branches: Vec<Arc<str>>,
+}
+
+/// A condition, seen from its source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// The node that has the condition.
+    pub node: NodeIx,
+    /// Its place among that node's `needs`.
+    pub condition: u32,
 }
 
 /// How a node's conditions combine.
@@ -133,7 +146,7 @@ pub struct PlanDraft {
     pub workflow: Arc<str>,
     /// See [`Plan`].
     pub hash: DefinitionHash,
-    /// The nodes; `successors` and `only_here` are filled in by `build`.
+    /// The nodes; `successors`, `mentions` and `only_here` are filled in by `build`.
     pub nodes: Vec<PlanNode>,
     /// See [`Plan`].
     pub failure_policy: FailurePolicy,
@@ -165,11 +178,12 @@ impl Plan {
         let mut successors = vec![Vec::new(); count];
         let mut open = vec![0usize; count];
         for (at, node) in nodes.iter().enumerate() {
-            for condition in &node.needs {
+            for (place, condition) in node.needs.iter().enumerate() {
+                let outgoing = Outgoing { node: position(at), condition: position(place).0 };
                 successors
                     .get_mut(condition.source.at())
                     .ok_or_else(|| PlanFault::Dangling(Arc::clone(&node.id)))?
-                    .push(position(at));
+                    .push(outgoing);
                 if let Some(open) = open.get_mut(at) {
                     *open += 1;
                 }
@@ -182,10 +196,10 @@ impl Plan {
         while let Some(node) = order.get(next).copied() {
             next += 1;
             for successor in successors.get(node.at()).into_iter().flatten() {
-                if let Some(open) = open.get_mut(successor.at()) {
+                if let Some(open) = open.get_mut(successor.node.at()) {
                     *open -= 1;
                     if *open == 0 {
-                        order.push(*successor);
+                        order.push(successor.node);
                     }
                 }
             }
@@ -205,6 +219,13 @@ impl Plan {
                 return Err(PlanFault::DuplicateId(id_at(&nodes, *a).into()));
             }
         }
+        let outputs = (0..count)
+            .map(position)
+            .filter(|at| {
+                let node = nodes.get(at.at()).map(|node| &node.behaviour);
+                matches!(node, Some(Behaviour::Value { result: true, .. }))
+            })
+            .collect();
         let mut plan = Self {
             workflow: draft.workflow,
             hash: draft.hash,
@@ -213,9 +234,11 @@ impl Plan {
             failure_policy: draft.failure_policy,
             timeout: draft.timeout,
             input_schema: draft.input_schema,
+            outputs,
             by_id,
         };
         plan.find_what_leads_only_to_joins(&order);
+        plan.find_mentions();
         Ok(plan)
     }
 
@@ -240,6 +263,25 @@ impl Plan {
         (0..self.nodes.len()).map(position)
     }
 
+    fn find_mentions(&mut self) {
+        for at in self.positions() {
+            let mut mentions = Vec::new();
+            let node = self.node(at);
+            let mut note = |expression: &Expression| {
+                mentions.extend(
+                    expression.references().nodes.iter().filter_map(|found| self.find(&found.id)),
+                );
+            };
+            node.behaviour.visit(&mut note);
+            node.variables.iter().for_each(|(_, template)| template.visit(&mut note));
+            mentions.sort_unstable();
+            mentions.dedup();
+            if let Some(node) = self.nodes.get_mut(at.at()) {
+                node.mentions = mentions;
+            }
+        }
+    }
+
     /// For each join with `cancelRest`: a node leads only there if each of its successors is the
     /// join or leads only there. One walk against the topological order per such join.
     fn find_what_leads_only_to_joins(&mut self, order: &[NodeIx]) {
@@ -254,7 +296,7 @@ impl Plan {
                 let only = !successors.is_empty()
                     && successors
                         .iter()
-                        .all(|next| *next == join || leads.get(next.at()) == Some(&true));
+                        .all(|next| next.node == join || leads.get(next.node.at()) == Some(&true));
                 if let Some(leads) = leads.get_mut(at.at()) {
                     *leads = only && *at != join;
                 }

@@ -162,7 +162,7 @@ impl fmt::Display for Millis {
         };
         match ms {
             0..1_000 => write!(f, "{ms}ms"),
-            1_000..60_000 if ms % 1000 == 0 => write!(f, "{seconds}s"),
+            1_000..60_000 if ms.is_multiple_of(1000) => write!(f, "{seconds}s"),
             1_000..60_000 => write!(f, "{}.{}s", seconds, (ms % 1000) / 100),
             60_000..3_600_000 => pair(f, minutes, "m", seconds % 60, "s"),
             3_600_000..86_400_000 => pair(f, hours, "h", minutes % 60, "m"),

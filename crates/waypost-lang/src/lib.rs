@@ -148,6 +148,7 @@ fn plan(definition: Definition<'_>, graph: Graph, hash: DefinitionHash) -> Plan 
                 .map(|variable| (variable.name.into(), variable.template))
                 .collect(),
             successors: Vec::new(),
+            mentions: Vec::new(),
             only_here: Vec::new(),
         }
     });

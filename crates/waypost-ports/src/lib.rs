@@ -1,2 +1,19 @@
-//! What the engine asks of the world. (map follows)
+//! What the engine asks of the world, as traits and the values that cross them.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `store` | the log and the rows beside it: what the engine needs |
+//! | `query` | lists and logs: what people need |
+//! | `handler` | the code of action kinds |
+//! | `clock` | time |
+//! | `memory` | a store without a disk, for tests |
+//! | `conformance` | the tests that every store must pass |
+//!
+//! Nothing here decides what becomes of an execution, and no backend is named.
+
+pub mod clock;
+pub mod conformance;
 pub mod handler;
+pub mod memory;
+pub mod query;
+pub mod store;

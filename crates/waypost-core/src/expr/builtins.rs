@@ -4,7 +4,7 @@
 //! a large one is either replaced by a version with a cap or taken out. `now()` and `random()` do
 //! not exist: the same state must always give the same result.
 
-use minijinja::value::{Kwargs, ValueKind};
+use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 /// Largest text that a filter may build.
@@ -41,8 +41,7 @@ fn replace(text: &str, from: &str, to: &str) -> Result<String, Error> {
     Ok(text.replace(from, to))
 }
 
-fn join(items: &Value, separator: Option<&str>, kwargs: Kwargs) -> Result<String, Error> {
-    kwargs.assert_all_used()?;
+fn join(items: &Value, separator: Option<&str>) -> Result<String, Error> {
     if matches!(items.kind(), ValueKind::Undefined) {
         return Err(Error::from(ErrorKind::UndefinedError));
     }

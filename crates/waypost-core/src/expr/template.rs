@@ -19,9 +19,9 @@ pub enum Template {
     /// Text with holes.
     Text(Vec<Piece>),
     /// An array with holes somewhere inside.
-    List(Vec<Template>),
+    List(Vec<Self>),
     /// An object with holes somewhere inside.
-    Map(Vec<(String, Template)>),
+    Map(Vec<(String, Self)>),
 }
 
 /// A part of a text with holes.

@@ -1,0 +1,217 @@
+//! Commands: what is asked of the core; and what it answers when it will not do it.
+
+use std::sync::Arc;
+
+use crate::event::{Event, Origin};
+use crate::failure::Failure;
+use crate::id::{InstanceId, NodeIx, Token};
+use crate::json::Json;
+use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
+
+/// Something that is asked of an execution.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Command {
+    /// Take the execution over. Must be followed by [`Command::Recover`], after any mail.
+    TakeOver,
+    /// Go on from where the last owner left off.
+    Recover,
+    /// Evaluate a node whose start is committed.
+    Evaluate {
+        /// Which one.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// A slot is free: start a node that is queued.
+    Start {
+        /// Which one.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// What a worker says of an attempt.
+    Report(Report),
+    /// A signal.
+    Signal {
+        /// Its name.
+        name: Arc<str>,
+        /// Its body.
+        body: Json,
+        /// Who sent it; its message id is required.
+        origin: Origin,
+    },
+    /// A request to cancel.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+        /// Who asks.
+        origin: Origin,
+    },
+    /// A request to pause.
+    Pause {
+        /// Cancel what runs?
+        now: bool,
+        /// Who asks.
+        origin: Origin,
+    },
+    /// A request to go on.
+    Resume {
+        /// Who asks.
+        origin: Origin,
+    },
+    /// A request to try again what ended badly.
+    Reopen {
+        /// Who asks.
+        origin: Origin,
+    },
+    /// Time has passed.
+    Tick,
+    /// Leave memory: there is nothing to do.
+    Park,
+    /// Set aside until a person looks.
+    Quarantine {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a worker says of an attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The node's path.
+    pub node: Arc<str>,
+    /// The attempt.
+    pub attempt: u32,
+    /// The right to say so.
+    pub token: Token,
+    /// What it says.
+    pub outcome: Outcome,
+}
+
+/// What became of an attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// It is done.
+    Completed(Json),
+    /// It failed.
+    Failed(Failure),
+    /// It stopped because it was told to.
+    Cancelled,
+    /// It was lost: the handler panicked or its worker went away.
+    Lost(Failure),
+    /// It goes on, and left a mark.
+    Checkpoint(Json),
+}
+
+/// What a decision may know of the world.
+#[derive(Clone, Copy, Debug)]
+pub struct Env {
+    /// The time of the command.
+    pub now: Timestamp,
+    /// Who decides.
+    pub instance: InstanceId,
+    /// How many attempts may be started at once here.
+    pub slots: u32,
+    /// Where delivery tokens come from; new for each decision.
+    pub entropy: u128,
+}
+
+/// What must follow a decision, once it is committed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Effect {
+    /// Send [`Command::Evaluate`].
+    Evaluate {
+        /// Which node.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// Make the attempt in a slot, which is reserved.
+    Run {
+        /// Which node.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+        /// The right to report on it.
+        token: Token,
+    },
+    /// Find a slot, then send [`Command::Start`].
+    Offer {
+        /// Which node.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// Tell the worker to stop. In one decision with the attempt's `Run`: do neither, and report
+    /// the attempt as cancelled.
+    Cancel {
+        /// The right to report, which names the attempt.
+        token: Token,
+    },
+}
+
+/// A decision: what happened, and what must follow.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Decision {
+    /// Facts, in order; already folded into the state that was decided on.
+    pub events: Vec<Event>,
+    /// Held back until the events are durable.
+    pub effects: Vec<Effect>,
+}
+
+/// Why a command changed nothing.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is over.
+    #[error("the execution has ended: {0}")]
+    Ended(Status),
+    /// It is about to be over.
+    #[error("the execution is already ending")]
+    Ending,
+    /// The report is about an attempt that is not the current one.
+    #[error("stale report: node {node} is {status} at attempt {attempt}")]
+    Stale {
+        /// The node.
+        node: Arc<str>,
+        /// Where it stands.
+        status: NodeStatus,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// The report comes from somebody who does not hold the attempt.
+    #[error("attempt {attempt} of node {node} was delivered to somebody else")]
+    ForeignToken {
+        /// The node.
+        node: Arc<str>,
+        /// Its attempt.
+        attempt: u32,
+    },
+    /// No such node.
+    #[error("the definition has no node {0:?}")]
+    UnknownNode(Arc<str>),
+    /// Nothing to resume.
+    #[error("the execution is not paused")]
+    NotPaused,
+    /// It only waits; time or a signal will resume it.
+    #[error("the execution is not paused by a user: it waits, and goes on by itself")]
+    Waits,
+    /// Nothing to pause.
+    #[error("the execution is already paused")]
+    AlreadyPaused,
+    /// The message was consumed before.
+    #[error("the message was received before")]
+    Duplicate,
+    /// Too many signals wait.
+    #[error("{0} signals already wait for this execution, which is the limit")]
+    TooManySignals(usize),
+    /// Nothing to repair.
+    #[error(
+        "only an execution that failed, timed out or was cancelled can be reopened; this one is {0}"
+    )]
+    NotReopenable(Status),
+    /// It cannot be parked now.
+    #[error("the execution has something to do")]
+    Busy,
+}

@@ -1,0 +1,147 @@
+//! `decide`: what happens next. Pure, synchronous, deterministic.
+//!
+//! ```text
+//!   decide ── request.rs   cancel, pause, resume, reopen, signal: what people ask
+//!          ├─ report.rs    what workers say: completions, failures, retries
+//!          ├─ evaluate.rs  control nodes: conditions, values, waits
+//!          ├─ graph.rs     what a settled node opens, skips or ends
+//!          ├─ time.rs      what time does
+//!          └─ recover.rs   going on after a take-over: the same steps from a state on disk
+//! ```
+//!
+//! Each event is folded into the state as soon as it is decided (`emit`), so that later steps of
+//! the same decision see it. A command that is refused has changed nothing. When the commit of a
+//! decision is lost to another owner, the whole state is thrown away; nothing is ever rolled back.
+
+mod evaluate;
+mod graph;
+mod recover;
+mod report;
+mod request;
+mod time;
+
+use std::sync::Arc;
+
+use crate::apply::{apply, begin};
+use crate::command::{Command, Decision, Effect, Env, Refusal};
+use crate::event::{Event, PauseReason, RunCreated};
+use crate::id::{ExecutionId, NodeIx, Token};
+use crate::plan::{Plan, PlanNode};
+use crate::state::{NodeState, State};
+use crate::status::Status;
+
+pub use evaluate::{idempotency_key, render_task};
+
+/// Decides the first frame of a new execution.
+pub fn create(
+    plan: &Plan,
+    execution: ExecutionId,
+    created: RunCreated,
+    env: &Env,
+) -> (State, Decision) {
+    let first = Event::RunCreated(Box::new(created));
+    let mut state = begin(plan, execution, &first, env.now).expect("the first event is RunCreated");
+    let mut decider = Decider::new(plan, &mut state, env);
+    decider.decision.events.push(first);
+    decider.emit(Event::RunOwned { instance: env.instance, epoch: 1 });
+    decider.open_all();
+    decider.finish();
+    let decision = decider.decision;
+    (state, decision)
+}
+
+/// Decides one command. On `Ok` the state includes the decision's events.
+pub fn decide(
+    plan: &Plan,
+    state: &mut State,
+    command: Command,
+    env: &Env,
+) -> Result<Decision, Refusal> {
+    let mut decider = Decider::new(plan, state, env);
+    match command {
+        Command::TakeOver => decider.take_over()?,
+        Command::Recover => decider.recover(),
+        Command::Evaluate { node, attempt } => decider.evaluate(node, attempt),
+        Command::Start { node, attempt } => decider.start_queued(node, attempt),
+        Command::Report(report) => decider.report(report)?,
+        Command::Signal { name, body, origin } => decider.signal(&name, &body, origin)?,
+        Command::Cancel { reason, origin } => decider.cancel(reason, origin)?,
+        Command::Pause { now, origin } => decider.pause(now, origin)?,
+        Command::Resume { origin } => decider.resume(origin)?,
+        Command::Reopen { origin } => decider.reopen(origin)?,
+        Command::Tick => decider.tick(),
+        Command::Park => decider.park()?,
+        Command::Quarantine { reason } => decider.quarantine(reason)?,
+    }
+    decider.finish();
+    Ok(decider.decision)
+}
+
+/// One decision in the making.
+struct Decider<'a> {
+    plan: &'a Plan,
+    state: &'a mut State,
+    env: &'a Env,
+    slots: u32,
+    decision: Decision,
+}
+
+impl<'a> Decider<'a> {
+    fn new(plan: &'a Plan, state: &'a mut State, env: &'a Env) -> Self {
+        Self { plan, state, env, slots: env.slots, decision: Decision::default() }
+    }
+
+    /// Records a fact and folds it in.
+    fn emit(&mut self, event: Event) {
+        apply(self.plan, self.state, &event, self.env.now)
+            .expect("decide only emits events that the state machines allow");
+        self.decision.events.push(event);
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        self.decision.effects.push(effect);
+    }
+
+    fn node(&self, at: NodeIx) -> &NodeState {
+        self.state.node(at)
+    }
+
+    fn plan_node(&self, at: NodeIx) -> &'a PlanNode {
+        self.plan.node(at)
+    }
+
+    fn path(&self, at: NodeIx) -> Arc<str> {
+        Arc::clone(&self.plan.node(at).id)
+    }
+
+    /// A token for one delivery: a mix of the decision's entropy with what it is for.
+    fn token(&self, at: NodeIx, attempt: u32) -> Token {
+        let what = (u128::from(at.0) << 64) | u128::from(attempt);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.env.entropy.to_le_bytes());
+        hasher.update(&what.to_le_bytes());
+        let mut bytes = [0; 16];
+        hasher.finalize_xof().fill(&mut bytes);
+        Token(u128::from_le_bytes(bytes))
+    }
+
+    fn refuse_ended(&self) -> Result<(), Refusal> {
+        match self.state.status {
+            status if status.is_end() => Err(Refusal::Ended(status)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves memory with nothing to do; time or mail brings it back.
+    fn park(&mut self) -> Result<(), Refusal> {
+        let owned =
+            matches!(self.state.status, Status::Scheduled | Status::Running | Status::Resuming);
+        if !owned || !self.state.is_idle() {
+            return Err(Refusal::Busy);
+        }
+        let waits = self.state.moves() || self.state.paused == Some(PauseReason::Waits);
+        let reason = if waits { PauseReason::Waits } else { PauseReason::User };
+        self.emit(Event::RunPaused { reason });
+        Ok(())
+    }
+}

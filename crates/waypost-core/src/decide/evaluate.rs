@@ -1,0 +1,291 @@
+//! Control nodes: what the engine decides by itself once a node's start is durable. And the config
+//! of tasks, which is rendered by the same rules when a task is offered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Decider;
+use crate::event::{Event, MessageId, Wait};
+use crate::expr::{Expression, Scope, ScopeNode};
+use crate::failure::{Failure, kind};
+use crate::id::NodeIx;
+use crate::json::Json;
+use crate::kind::{Behaviour, Delay, DurationTemplate};
+use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::plan::{OnError, Plan};
+use crate::state::{State, Variables};
+use crate::status::{NodeStatus, Status};
+use crate::time::{BadDuration, Millis, Timestamp};
+
+impl Decider<'_> {
+    /// Evaluates a control node that is RUNNING. Anything else is an echo from before a pause, a
+    /// cancel or a take-over, and means nothing.
+    pub(super) fn evaluate(&mut self, at: NodeIx, attempt: u32) {
+        let node = self.node(at);
+        let current = node.status == NodeStatus::Running && node.attempt == attempt;
+        if !current || self.state.status == Status::Ending {
+            return;
+        }
+        if let Err(failure) = self.evaluate_behaviour(at) {
+            self.attempt_failed(at, failure);
+        }
+    }
+
+    fn evaluate_behaviour(&mut self, at: NodeIx) -> Result<(), Failure> {
+        let plan_node = self.plan_node(at);
+        match &plan_node.behaviour {
+            Behaviour::Pass => self.complete(at, None, None),
+            Behaviour::Input => {
+                let input = self.state.created.input.clone();
+                self.complete(at, Some(input), None)
+            }
+            Behaviour::Gather => {
+                let input = self.input_of(at);
+                self.complete(at, Some(input), None)
+            }
+            Behaviour::Value { template, .. } => {
+                let value = template.render(&self.scope(at))?;
+                self.complete(at, Some(value), None)
+            }
+            Behaviour::Condition(expression) => {
+                let holds = expression.eval_bool(&self.scope(at))?;
+                let (text, branch) = if holds { ("true", "true") } else { ("false", "false") };
+                self.complete(at, Json::parse(text).ok(), Some(branch.into()))
+            }
+            Behaviour::Switch { cases, default } => {
+                let scope = self.scope(at);
+                let mut selected = default.as_deref();
+                for case in cases {
+                    if case.when.eval_bool(&scope)? {
+                        selected = Some(&case.branch);
+                        break;
+                    }
+                }
+                let Some(branch) = selected else {
+                    let message = "no case of the switch holds and it has no default";
+                    return Err(Failure::permanent(kind::NO_CASE, message));
+                };
+                let output = Json::from_value(&serde_json::json!(branch));
+                self.complete(at, Some(output), Some(branch.into()))
+            }
+            Behaviour::Delay(delay) => {
+                let due = delay_due(delay, &self.scope(at), self.env.now)?;
+                if due <= self.env.now {
+                    return self.complete(at, None, None);
+                }
+                self.wait(at, Wait::Delay { due });
+                Ok(())
+            }
+            Behaviour::Signal { name, filter, timeout } => {
+                let scope = self.scope(at);
+                let name = text_of(&name.render(&scope)?, "a signal's name")?;
+                let span = timeout.as_ref().map(|timeout| duration(timeout, &scope)).transpose()?;
+                let due = span.map(|span| self.env.now.plus(span));
+                self.wait(at, Wait::Signal { name: name.into(), due });
+                self.take_early_signal(at, filter.as_ref());
+                Ok(())
+            }
+            Behaviour::Task { .. } => Ok(()),
+        }
+    }
+
+    fn wait(&mut self, at: NodeIx, wait: Wait) {
+        let attempt = self.node(at).attempt;
+        self.emit(Event::NodeWaiting { node: self.path(at), attempt, wait });
+    }
+
+    /// Gives a node that began to wait the oldest signal that came before it and fits.
+    pub(super) fn take_early_signal(&mut self, at: NodeIx, filter: Option<&Expression>) {
+        let Some(Wait::Signal { name, .. }) = &self.node(at).wait else { return };
+        let found = self
+            .state
+            .early
+            .iter()
+            .find(|early| early.name == *name && self.accepts(at, filter, &early.body))
+            .map(|early| (Arc::clone(&early.message), early.body.clone()));
+        if let Some((message, body)) = found {
+            self.signal_arrived(at, message, body);
+        }
+    }
+
+    /// Does a signal's body pass a wait's filter? A filter that fails on it says no: a stranger's
+    /// malformed signal must not break the execution.
+    pub(super) fn accepts(&self, at: NodeIx, filter: Option<&Expression>, body: &Json) -> bool {
+        filter.is_none_or(|filter| {
+            let mut scope = self.scope(at);
+            scope.json("signal", body);
+            filter.eval_bool(&scope).unwrap_or(false)
+        })
+    }
+
+    /// Ends a wait for a signal.
+    pub(super) fn signal_arrived(&mut self, at: NodeIx, message: MessageId, body: Json) {
+        let attempt = self.node(at).attempt;
+        let message = Some(message);
+        self.emit(Event::NodeResumed { node: self.path(at), attempt, message });
+        if let Err(failure) = self.complete(at, Some(body), None) {
+            self.attempt_failed(at, failure);
+        }
+    }
+
+    /// Completes a RUNNING node, sets its variables, and opens what follows.
+    pub(super) fn complete(
+        &mut self,
+        at: NodeIx,
+        output: Option<Json>,
+        branch: Option<Arc<str>>,
+    ) -> Result<(), Failure> {
+        let output = output.filter(|output| !output.is_null());
+        if let Some(output) = &output
+            && output.bytes() > PAYLOAD_BYTES_MAX
+        {
+            let message = format!(
+                "the output has {} bytes; at most {PAYLOAD_BYTES_MAX} are kept",
+                output.bytes()
+            );
+            return Err(Failure::permanent(kind::TOO_LARGE, message));
+        }
+        let variables = self.variables_of(at, output.as_ref())?;
+        let attempt = self.node(at).attempt;
+        let node = self.path(at);
+        self.emit(Event::NodeCompleted { node, attempt, output, branch, variables });
+        self.follow(at);
+        Ok(())
+    }
+
+    fn variables_of(
+        &self,
+        at: NodeIx,
+        output: Option<&Json>,
+    ) -> Result<BTreeMap<Arc<str>, Json>, Failure> {
+        let templates = &self.plan_node(at).variables;
+        if templates.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut scope = self.scope(at);
+        scope.json("output", &output.cloned().unwrap_or_else(Json::null));
+        let render = |(name, template): &(Arc<str>, crate::expr::Template)| {
+            Ok((Arc::clone(name), template.render(&scope)?))
+        };
+        templates.iter().map(render).collect()
+    }
+
+    fn scope(&self, at: NodeIx) -> Scope {
+        scope(self.plan, self.state, at, self.env.now, &self.state.variables)
+    }
+}
+
+/// What a node's expressions can see.
+fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Variables) -> Scope {
+    let mut scope = Scope::new();
+    scope.json("input", &state.created.input);
+    scope.json("trigger", &state.created.input);
+    scope.map("variables", variables.iter().map(|(name, value)| (&**name, value)));
+    scope.fields(
+        "execution",
+        &[
+            ("id", state.created.key.to_string()),
+            ("workflow", state.created.workflow.to_string()),
+            ("version", state.created.version.to_string()),
+            ("startedAt", state.created_at.to_string()),
+            ("now", now.to_string()),
+        ],
+    );
+    let mentions = &plan.node(at).mentions;
+    scope.nodes(mentions.iter().map(|at| {
+        let node = state.node(*at);
+        let failure = node.failure.as_deref().filter(|_| failed(node.status));
+        let output = match (&plan.node(*at).on_error, failure) {
+            // A failure that is passed over is the node's output.
+            (OnError::Continue, Some(failure)) => {
+                Json::from_value(&serde_json::json!({ "failure": failure }))
+            }
+            _ => node.output.clone().unwrap_or_else(Json::null),
+        };
+        let failure = failure.map(|failure| Json::from_value(&serde_json::json!(failure)));
+        let shown = ScopeNode {
+            status: node.status.name(),
+            output,
+            failure: failure.unwrap_or_else(Json::null),
+        };
+        (plan.node(*at).id.to_string(), shown)
+    }));
+    scope
+}
+
+fn failed(status: NodeStatus) -> bool {
+    matches!(status, NodeStatus::Failed | NodeStatus::TimedOut)
+}
+
+/// The config of a task with every hole filled, from the state as of the node's first
+/// `NodeScheduled`: a retry sends what the first attempt sent.
+pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Json, Failure> {
+    let Behaviour::Task { config, .. } = &plan.node(at).behaviour else {
+        return Ok(Json::null());
+    };
+    match &state.node(at).scheduled {
+        Some(first) => config.render(&scope(plan, state, at, first.at, &first.variables)),
+        None => config.render(&scope(plan, state, at, state.updated_at, &state.variables)),
+    }
+}
+
+/// What outside systems deduplicate a node's calls by: the same in every attempt.
+pub fn idempotency_key(plan: &Plan, state: &State, at: NodeIx) -> String {
+    format!("{}/{}/{}", state.created.key, plan.node(at).id, state.generation)
+}
+
+fn delay_due(delay: &Delay, scope: &Scope, now: Timestamp) -> Result<Timestamp, Failure> {
+    match delay {
+        Delay::For(span) => Ok(now.plus(duration(span, scope)?)),
+        Delay::Until(template) => {
+            let value = template.render(scope)?;
+            let invalid = || {
+                let message = format!("`until` gave {value}, which is not a time");
+                Failure::permanent(kind::INVALID_CONFIG, message)
+            };
+            match value.to_value()? {
+                serde_json::Value::String(text) => Timestamp::parse(&text).ok_or_else(invalid),
+                serde_json::Value::Number(ms) => ms.as_i64().map(Timestamp).ok_or_else(invalid),
+                _ => Err(invalid()),
+            }
+        }
+    }
+}
+
+/// A span that may be computed. A computed one below zero counts as zero; one that is not a
+/// duration at all is a failure.
+fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Millis, Failure> {
+    let (template, unit_ms) = match template {
+        DurationTemplate::Fixed(span) => return Ok(*span),
+        DurationTemplate::Computed { template, unit_ms } => (template, f64::from(*unit_ms)),
+    };
+    let value = template.render(scope)?;
+    let parsed = match value.to_value()? {
+        serde_json::Value::Number(number) => {
+            Millis::from_f64(number.as_f64().unwrap_or(f64::NAN), unit_ms)
+        }
+        serde_json::Value::String(text) => match text.trim().parse::<f64>() {
+            Ok(number) => Millis::from_f64(number, unit_ms),
+            Err(_) => Millis::parse(&text),
+        },
+        _ => Err(BadDuration::Syntax),
+    };
+    match parsed {
+        Ok(span) => Ok(span),
+        Err(BadDuration::Negative) => Ok(Millis(0)),
+        Err(error) => {
+            let message = format!("the duration {value} cannot be used: {error}");
+            Err(Failure::permanent(kind::INVALID_CONFIG, message))
+        }
+    }
+}
+
+fn text_of(value: &Json, what: &str) -> Result<String, Failure> {
+    match value.to_value()? {
+        serde_json::Value::String(text) if !text.is_empty() => Ok(text),
+        _ => {
+            let message = format!("{what} must be a text, not {value}");
+            Err(Failure::permanent(kind::INVALID_CONFIG, message))
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The graph: what follows when nodes settle. Rules 1 to 3 of the language, and the end.
+
+use serde_json::Value;
+
+use super::Decider;
+use crate::apply::is_taken;
+use crate::command::Effect;
+use crate::event::{CancelReason, EndCause, Event, FailureEnd, PauseReason};
+use crate::failure::{Failure, kind};
+use crate::id::NodeIx;
+use crate::json::Json;
+use crate::kind::Behaviour;
+use crate::plan::{FailurePolicy, Join, OnError};
+use crate::status::{NodeStatus, Status};
+
+/// What a node's conditions allow.
+enum Turn {
+    NotYet,
+    Run,
+    Skip,
+    Unsatisfiable,
+}
+
+impl Decider<'_> {
+    /// Opens every node whose conditions allow it: at the start, and after a pause, a repair or a
+    /// take-over.
+    pub(super) fn open_all(&mut self) {
+        for at in self.plan.positions() {
+            if self.node(at).status == NodeStatus::Pending {
+                self.open(at);
+            }
+        }
+    }
+
+    /// Opens what a settled node allows. Skips cascade, so this is a list and not a recursion: a
+    /// chain of ten thousand skipped nodes must not need ten thousand stack frames.
+    pub(super) fn follow(&mut self, settled: NodeIx) {
+        let mut settled = vec![settled];
+        while let Some(source) = settled.pop() {
+            for outgoing in &self.plan_node(source).successors {
+                if self.node(outgoing.node).status == NodeStatus::Pending {
+                    self.open(outgoing.node);
+                    if self.node(outgoing.node).status == NodeStatus::Skipped {
+                        settled.push(outgoing.node);
+                    }
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, at: NodeIx) {
+        if !self.state.moves() {
+            return;
+        }
+        match self.turn(at) {
+            Turn::NotYet => {}
+            Turn::Skip => {
+                let cause = self.causes(at);
+                self.emit(Event::NodeSkipped { node: self.path(at), cause });
+            }
+            Turn::Run => {
+                self.schedule(at);
+                self.cancel_rest(at);
+            }
+            Turn::Unsatisfiable => {
+                self.schedule(at);
+                let message = "too few of the join's sources were taken";
+                self.fail_now(at, Failure::permanent(kind::JOIN_UNSATISFIABLE, message));
+            }
+        }
+    }
+
+    fn turn(&self, at: NodeIx) -> Turn {
+        let node = self.node(at);
+        match self.plan_node(at).join {
+            Join::All if node.open > 0 => Turn::NotYet,
+            Join::All if self.plan_node(at).needs.is_empty() => Turn::Run,
+            Join::All if node.dead > 0 || node.taken == 0 => Turn::Skip,
+            Join::All => Turn::Run,
+            Join::Count { count, .. } if node.taken >= count => Turn::Run,
+            Join::Count { count, .. } if node.taken + node.open >= count => Turn::NotYet,
+            Join::Count { .. } if node.taken == 0 => Turn::Skip,
+            Join::Count { .. } => Turn::Unsatisfiable,
+        }
+    }
+
+    /// The events that settled a node's conditions so far.
+    fn causes(&self, at: NodeIx) -> Vec<u64> {
+        self.plan_node(at)
+            .needs
+            .iter()
+            .map(|condition| self.node(condition.source).settled_seq)
+            .filter(|seq| *seq > 0)
+            .collect()
+    }
+
+    /// Schedules a node's next attempt and starts it where it can be started at once.
+    pub(super) fn schedule(&mut self, at: NodeIx) {
+        let attempt = self.node(at).attempt + 1;
+        let cause = if self.node(at).scheduled.is_none() { self.causes(at) } else { Vec::new() };
+        self.emit(Event::NodeScheduled { node: self.path(at), attempt, cause });
+        self.start(at);
+    }
+
+    /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
+    pub(super) fn start(&mut self, at: NodeIx) {
+        let attempt = self.node(at).attempt;
+        let node = self.path(at);
+        match self.plan_node(at).behaviour {
+            Behaviour::Task { .. } if self.slots == 0 => {
+                self.effect(Effect::Offer { node: at, attempt });
+            }
+            Behaviour::Task { .. } => {
+                self.slots -= 1;
+                let token = self.token(at, attempt);
+                let worker = Some(self.env.instance);
+                self.emit(Event::NodeStarted { node, attempt, worker, token: Some(token) });
+                self.effect(Effect::Run { node: at, attempt, token });
+            }
+            _ => {
+                self.emit(Event::NodeStarted { node, attempt, worker: None, token: None });
+                self.effect(Effect::Evaluate { node: at, attempt });
+            }
+        }
+    }
+
+    /// A slot came free for a node that was offered one.
+    pub(super) fn start_queued(&mut self, at: NodeIx, attempt: u32) {
+        let node = self.node(at);
+        let wanted = node.status == NodeStatus::Queued && node.attempt == attempt;
+        if wanted && self.state.moves() && self.slots > 0 {
+            self.start(at);
+        }
+    }
+
+    /// A join with `cancelRest` has fired: stop what leads only to it.
+    fn cancel_rest(&mut self, join: NodeIx) {
+        for at in &self.plan_node(join).only_here {
+            let node = self.node(*at);
+            if node.status.is_settled() {
+                continue;
+            }
+            if let Some(token) = node.token {
+                self.effect(Effect::Cancel { token });
+            }
+            let reason = CancelReason::Join;
+            self.emit(Event::NodeCancelled { node: self.path(*at), reason });
+        }
+    }
+
+    /// The node has failed for good: its error handling decides what follows.
+    pub(super) fn fail_for_good(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) {
+        let attempt = self.node(at).attempt;
+        let node = self.path(at);
+        self.emit(Event::NodeFailed { node, attempt, failure: failure.clone(), end });
+        if self.state.status == Status::Ending {
+            return;
+        }
+        let unhandled = self.plan_node(at).on_error == OnError::Fail;
+        if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {
+            self.end_for(EndCause::Failure { node: self.path(at), failure });
+        } else {
+            self.follow(at);
+        }
+    }
+
+    fn fail_now(&mut self, at: NodeIx, failure: Failure) {
+        // The attempt that `schedule` began has no effect to come.
+        let attempt = self.node(at).attempt;
+        self.decision.effects.retain(|effect| {
+            !matches!(effect, Effect::Evaluate { node, attempt: a } if *node == at && *a == attempt)
+        });
+        self.fail_for_good(at, failure, FailureEnd::Final);
+    }
+
+    /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
+    pub(super) fn end_for(&mut self, cause: EndCause) {
+        self.emit(Event::RunEnding { cause });
+        // What this very decision wanted to evaluate or offer must not happen any more. An attempt
+        // that it started stays: its cancellation below cancels it before it begins.
+        self.decision
+            .effects
+            .retain(|effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. }));
+        for at in self.plan.positions() {
+            let node = self.node(at);
+            match (node.status, node.token) {
+                (NodeStatus::Running, Some(token)) => self.effect(Effect::Cancel { token }),
+                (NodeStatus::Queued | NodeStatus::Waiting | NodeStatus::Running, _) => {
+                    let reason = CancelReason::Ending;
+                    self.emit(Event::NodeCancelled { node: self.path(at), reason });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends the decision: a pause that is complete, an execution that is over.
+    pub(super) fn finish(&mut self) {
+        let state = &*self.state;
+        if state.pausing && state.running == 0 && state.status != Status::Paused {
+            self.emit(Event::RunPaused { reason: PauseReason::User });
+            return;
+        }
+        if state.unsettled > 0 || state.status.is_end() {
+            return;
+        }
+        let output = self.output();
+        let event = match (&state.cause, state.unhandled.first()) {
+            (None, None) if matches!(state.status, Status::Paused) => return,
+            (None, None) => Event::RunCompleted { output },
+            (None, Some(first)) => {
+                let failure = self.node(*first).failure.as_deref().cloned();
+                Event::RunFailed {
+                    failure: failure.unwrap_or_else(|| Failure::permanent("unknown", "unknown")),
+                    nodes: state.unhandled.iter().map(|at| self.path(*at)).collect(),
+                    output: Some(output),
+                }
+            }
+            (Some(EndCause::Failure { node, failure }), _) => Event::RunFailed {
+                failure: failure.clone(),
+                nodes: vec![node.clone()],
+                output: None,
+            },
+            (Some(EndCause::Cancel { reason, .. }), _) => {
+                Event::RunCancelled { reason: reason.clone() }
+            }
+            (Some(EndCause::Deadline), _) => Event::RunTimedOut {},
+        };
+        self.emit(event);
+    }
+
+    /// What the output nodes gave: the value of the only one, or a map of several.
+    fn output(&self) -> Json {
+        let completed = |at: &NodeIx| self.node(*at).status == NodeStatus::Completed;
+        match self.plan.outputs.as_slice() {
+            [] => Json::null(),
+            [only] if completed(only) => self.node(*only).output.clone().unwrap_or_else(Json::null),
+            [_] => Json::null(),
+            several => {
+                let fields = several.iter().filter(|at| completed(at)).map(|at| {
+                    let output = self.node(*at).output.as_ref();
+                    (&*self.plan_node(*at).id, output.map_or("null", Json::text))
+                });
+                object(fields)
+            }
+        }
+    }
+
+    /// A node's input: the outputs of the sources that were taken when it was scheduled.
+    pub(super) fn input_of(&self, at: NodeIx) -> Json {
+        let scheduled_at = self.node(at).scheduled.as_ref().map_or(u64::MAX, |s| s.seq);
+        let taken = self.plan_node(at).needs.iter().filter(|condition| {
+            is_taken(self.plan, self.state, condition)
+                && self.node(condition.source).settled_seq < scheduled_at
+        });
+        object(taken.map(|condition| {
+            let output = self.node(condition.source).output.as_ref();
+            (&*self.plan_node(condition.source).id, output.map_or("null", Json::text))
+        }))
+    }
+}
+
+/// Puts texts that are JSON already into an object, without parsing them.
+fn object<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Json {
+    let mut text = String::from("{");
+    for (key, value) in fields {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(&Value::from(key).to_string());
+        text.push(':');
+        text.push_str(value);
+    }
+    text.push('}');
+    Json::parse(&text).unwrap_or_else(|_| Json::null())
+}

@@ -1,0 +1,88 @@
+//! Going on after a take-over, a pause or a restart. There is no second scheduler: these are the
+//! ordinary steps, taken from a state that was read back.
+
+use super::Decider;
+use crate::command::{Effect, Refusal};
+use crate::event::{CancelReason, Event, Origin, PauseReason};
+use crate::failure::{Failure, kind};
+use crate::id::NodeIx;
+use crate::status::{NodeStatus, Status};
+
+impl Decider<'_> {
+    /// Makes this instance the owner. The event is the fence: whoever owned the execution before
+    /// can not append behind it.
+    pub(super) fn take_over(&mut self) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        let epoch = self.state.epoch + 1;
+        self.emit(Event::RunOwned { instance: self.env.instance, epoch });
+        Ok(())
+    }
+
+    /// Goes on from where the last owner left off. Attempts that it had started are lost.
+    pub(super) fn recover(&mut self) {
+        if self.state.status.is_end() || self.state.status == Status::Paused {
+            return;
+        }
+        self.close_lost_attempts();
+        if self.state.status == Status::Resuming
+            && self.state.paused == Some(PauseReason::Waits)
+            && self.state.moves()
+        {
+            self.emit(Event::RunResumed { origin: Origin::default() });
+        }
+        self.go_on();
+        self.tick();
+    }
+
+    fn close_lost_attempts(&mut self) {
+        for at in self.plan.positions() {
+            let node = self.node(at);
+            if node.status != NodeStatus::Running {
+                continue;
+            }
+            match (node.token, self.state.status) {
+                (Some(_), _) => {
+                    let message = "the instance that ran the attempt is gone";
+                    self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
+                }
+                (None, Status::Ending) => {
+                    let reason = CancelReason::Ending;
+                    self.emit(Event::NodeCancelled { node: self.path(at), reason });
+                }
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// Takes up everything that may go on: control nodes whose evaluation was not recorded (they
+    /// are pure, the same attempt is evaluated again), queued nodes, signals that came meanwhile,
+    /// nodes whose turn has come.
+    pub(super) fn go_on(&mut self) {
+        if !self.state.moves() && !self.state.pausing {
+            return;
+        }
+        for at in self.plan.positions() {
+            self.go_on_with(at);
+        }
+        self.open_all();
+    }
+
+    fn go_on_with(&mut self, at: NodeIx) {
+        let node = self.node(at);
+        let attempt = node.attempt;
+        match node.status {
+            NodeStatus::Running if node.token.is_none() => {
+                self.effect(Effect::Evaluate { node: at, attempt });
+            }
+            NodeStatus::Queued if self.state.moves() => self.start(at),
+            NodeStatus::Waiting if self.state.moves() => {
+                let filter = match &self.plan.node(at).behaviour {
+                    crate::kind::Behaviour::Signal { filter, .. } => filter.as_ref(),
+                    _ => None,
+                };
+                self.take_early_signal(at, filter);
+            }
+            _ => {}
+        }
+    }
+}

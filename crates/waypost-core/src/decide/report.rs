@@ -1,0 +1,145 @@
+//! What workers say of the attempts they hold.
+
+use super::Decider;
+use crate::command::{Effect, Outcome, Refusal, Report};
+use crate::event::{CancelReason, Event, FailureEnd};
+use crate::failure::{Failure, kind};
+use crate::id::NodeIx;
+use crate::limits::ABANDONED_MAX;
+use crate::plan::Delivery;
+use crate::retry::RetryPolicy;
+use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
+
+impl Decider<'_> {
+    /// Takes a report as the fact it is, if it comes from whoever holds the attempt.
+    pub(super) fn report(&mut self, report: Report) -> Result<(), Refusal> {
+        let Report { node: path, attempt, token, outcome } = report;
+        let at = self.plan.find(&path).ok_or(Refusal::UnknownNode(path))?;
+        self.refuse_ended()?;
+        let node = self.node(at);
+        if node.attempt != attempt || node.status != NodeStatus::Running {
+            let (status, attempt) = (node.status, node.attempt);
+            return Err(Refusal::Stale { node: self.path(at), status, attempt });
+        }
+        if node.token != Some(token) {
+            return Err(Refusal::ForeignToken { node: self.path(at), attempt });
+        }
+        match outcome {
+            Outcome::Completed(output) => {
+                if let Err(failure) = self.complete(at, Some(output), None) {
+                    self.attempt_failed(at, failure);
+                }
+            }
+            Outcome::Failed(failure) => self.attempt_failed(at, failure),
+            Outcome::Lost(failure) => self.attempt_lost(at, failure),
+            Outcome::Cancelled if self.state.status == Status::Ending => {
+                let reason = CancelReason::Ending;
+                self.emit(Event::NodeCancelled { node: self.path(at), reason });
+            }
+            // Cancelled by nobody that is recorded here: a lost attempt like any other.
+            Outcome::Cancelled => {
+                let message = "the worker stopped the attempt";
+                self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
+            }
+            Outcome::Checkpoint(data) => {
+                self.emit(Event::NodeCheckpointed { node: self.path(at), attempt, data });
+            }
+        }
+        Ok(())
+    }
+
+    /// An attempt failed: the retry policy decides whether the node did.
+    pub(super) fn attempt_failed(&mut self, at: NodeIx, failure: Failure) {
+        let end = match self.retry_due(at, &failure) {
+            Some(due) => FailureEnd::RetryAt(due),
+            None if failure.kind == kind::TIMEOUT => FailureEnd::TimedOut,
+            None => FailureEnd::Final,
+        };
+        self.close_attempt(at, failure, end);
+    }
+
+    fn retry_due(&self, at: NodeIx, failure: &Failure) -> Option<Timestamp> {
+        let node = self.node(at);
+        let policy = self.plan_node(at).retry.as_ref()?;
+        let tries = node.tries + 1;
+        let again = self.state.status != Status::Ending
+            && tries < policy.max_attempts
+            && policy.covers(failure);
+        if !again {
+            return None;
+        }
+        let due = self.env.now.plus(policy.wait_after(tries, failure, self.jitter(at, tries)));
+        // A retry that would begin after the node's deadline is none.
+        node.deadline.is_none_or(|deadline| due < deadline).then_some(due)
+    }
+
+    fn jitter(&self, at: NodeIx, tries: u32) -> u64 {
+        let execution = self.state.execution.0.unsigned_abs();
+        execution.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(at.0) << 32) ^ u64::from(tries)
+    }
+
+    /// An attempt was lost through no fault of the node. It does not count as a try, but the same
+    /// node cannot be lost for ever: after a few times a person has to look.
+    pub(super) fn attempt_lost(&mut self, at: NodeIx, failure: Failure) {
+        if self.state.status == Status::Ending {
+            let reason = CancelReason::Ending;
+            self.emit(Event::NodeCancelled { node: self.path(at), reason });
+            return;
+        }
+        if self.plan_node(at).delivery == Delivery::AtMostOnce {
+            let message =
+                format!("nobody knows whether the attempt had its effect: {}", failure.message);
+            let failure = Failure::permanent(kind::OUTCOME_UNKNOWN, message);
+            self.fail_for_good(at, failure, FailureEnd::Final);
+            return;
+        }
+        let lost = self.node(at).abandoned + 1;
+        let path = self.path(at);
+        let reason = format!(
+            "node {path} was lost {lost} times without an outcome, last: {}",
+            failure.message
+        );
+        // The first loss is retried at once (a crashed process is the usual reason); later ones
+        // wait, so that a handler that kills its process does not do so in a tight loop.
+        let policy = RetryPolicy::default();
+        let due = match lost {
+            1 => self.env.now,
+            _ => self.env.now.plus(policy.wait_after(lost - 1, &failure, self.jitter(at, lost))),
+        };
+        self.close_attempt(at, failure, FailureEnd::Abandoned(due));
+        if lost >= ABANDONED_MAX {
+            self.set_aside(reason);
+        }
+    }
+
+    fn close_attempt(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) {
+        match end {
+            FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => {
+                let attempt = self.node(at).attempt;
+                self.emit(Event::NodeFailed { node: self.path(at), attempt, failure, end });
+            }
+            FailureEnd::Final | FailureEnd::TimedOut => self.fail_for_good(at, failure, end),
+        }
+    }
+
+    /// Sets the execution aside. Attempts that run are told to stop and closed as lost.
+    pub(super) fn set_aside(&mut self, reason: String) {
+        for at in self.plan.positions() {
+            if let (NodeStatus::Running, Some(token)) = (self.node(at).status, self.node(at).token)
+            {
+                self.effect(Effect::Cancel { token });
+                self.interrupt(at, "the execution was set aside");
+            }
+        }
+        self.emit(Event::RunQuarantined { reason });
+    }
+
+    /// Closes a RUNNING attempt that was told to stop; its node will be tried again.
+    pub(super) fn interrupt(&mut self, at: NodeIx, why: &str) {
+        let attempt = self.node(at).attempt;
+        let failure = Failure::transient(kind::ABANDONED, why);
+        let end = FailureEnd::Abandoned(self.env.now);
+        self.emit(Event::NodeFailed { node: self.path(at), attempt, failure, end });
+    }
+}

@@ -1,0 +1,190 @@
+//! What people ask of an execution.
+//!
+//! A request that came as mail must be consumed by an event even when it changes nothing, or it
+//! would lie in the inbox for ever; one that came straight to the owner is only answered.
+
+use std::sync::Arc;
+
+use super::Decider;
+use crate::command::{Effect, Refusal};
+use crate::event::{EndCause, Event, Origin, PauseReason, Wait};
+use crate::id::NodeIx;
+use crate::json::Json;
+use crate::kind::Behaviour;
+use crate::limits::EARLY_SIGNALS_MAX;
+use crate::plan::OnError;
+use crate::status::{NodeStatus, Status};
+
+impl Decider<'_> {
+    pub(super) fn cancel(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        if self.state.status == Status::Ending {
+            return self.ignore(origin, Refusal::Ending);
+        }
+        self.end_for(EndCause::Cancel { reason, origin });
+        Ok(())
+    }
+
+    pub(super) fn pause(&mut self, now: bool, origin: Origin) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        let state = &*self.state;
+        if state.status == Status::Ending {
+            return self.ignore(origin, Refusal::Ending);
+        }
+        if state.pausing || state.paused == Some(PauseReason::User) || state.quarantine.is_some() {
+            return self.ignore(origin, Refusal::AlreadyPaused);
+        }
+        self.emit(Event::RunPauseRequested { now, origin });
+        for at in self.plan.positions() {
+            let node = self.node(at);
+            match (node.status, node.token) {
+                (NodeStatus::Running, Some(token)) if now => {
+                    self.effect(Effect::Cancel { token });
+                    self.interrupt(at, "the execution was paused");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn resume(&mut self, origin: Origin) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        let state = &*self.state;
+        if state.status == Status::Ending {
+            return self.ignore(origin, Refusal::Ending);
+        }
+        let by_user =
+            state.pausing || state.paused == Some(PauseReason::User) || state.quarantine.is_some();
+        if !by_user {
+            let refusal = match state.paused {
+                Some(_) => Refusal::Waits,
+                None => Refusal::NotPaused,
+            };
+            return self.ignore(origin, refusal);
+        }
+        self.emit(Event::RunResumed { origin });
+        self.go_on();
+        Ok(())
+    }
+
+    pub(super) fn signal(
+        &mut self,
+        name: &Arc<str>,
+        body: &Json,
+        origin: Origin,
+    ) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        let message = origin.message.clone().unwrap_or_else(|| self.message_id());
+        if self.state.messages.contains(&message) {
+            return Err(Refusal::Duplicate);
+        }
+        let origin = Origin { message: Some(Arc::clone(&message)), ..origin };
+        if self.state.status == Status::Ending {
+            return self.ignore(origin, Refusal::Ending);
+        }
+        if self.state.early.len() >= EARLY_SIGNALS_MAX {
+            return self.ignore(origin, Refusal::TooManySignals(EARLY_SIGNALS_MAX));
+        }
+        self.emit(Event::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
+        if !self.state.moves() {
+            return Ok(());
+        }
+        for at in self.waiting_for(name) {
+            let filter = self.filter_of(at);
+            let waits = self.node(at).status == NodeStatus::Waiting;
+            if waits && self.state.moves() && self.accepts(at, filter, body) {
+                self.signal_arrived(at, Arc::clone(&message), body.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// An id for a signal that came without one: new for each decision.
+    fn message_id(&self) -> Arc<str> {
+        let digest = blake3::hash(&self.env.entropy.to_le_bytes());
+        format!("msg_{}", digest.to_hex().get(..24).unwrap_or_default()).into()
+    }
+
+    fn waiting_for(&self, name: &str) -> Vec<NodeIx> {
+        let waits = |at: &NodeIx| match &self.node(*at).wait {
+            Some(Wait::Signal { name: wanted, .. }) => **wanted == *name,
+            _ => false,
+        };
+        self.plan.positions().filter(waits).collect()
+    }
+
+    pub(super) fn filter_of(&self, at: NodeIx) -> Option<&'_ crate::expr::Expression> {
+        match &self.plan.node(at).behaviour {
+            Behaviour::Signal { filter, .. } => filter.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Opens the next generation: nodes that failed unhandled or were cancelled run again, with
+    /// everything after them that has not completed. Completed nodes keep their outputs.
+    pub(super) fn reopen(&mut self, origin: Origin) -> Result<(), Refusal> {
+        match self.state.status {
+            Status::Failed | Status::Cancelled | Status::TimedOut => {}
+            status => return Err(Refusal::NotReopenable(status)),
+        }
+        let mut again = vec![false; self.plan.nodes.len()];
+        let mut next: Vec<NodeIx> = self
+            .plan
+            .positions()
+            .filter(|at| match self.node(*at).status {
+                NodeStatus::Cancelled => true,
+                NodeStatus::Failed | NodeStatus::TimedOut => {
+                    self.plan_node(*at).on_error == OnError::Fail
+                }
+                _ => false,
+            })
+            .collect();
+        while let Some(at) = next.pop() {
+            let seen = again.get_mut(at.at()).is_none_or(|seen| std::mem::replace(seen, true));
+            if seen {
+                continue;
+            }
+            next.extend(
+                self.plan_node(at)
+                    .successors
+                    .iter()
+                    .map(|outgoing| outgoing.node)
+                    .filter(|after| self.node(*after).status != NodeStatus::Completed),
+            );
+        }
+        let nodes = self
+            .plan
+            .positions()
+            .filter(|at| again.get(at.at()) == Some(&true))
+            .map(|at| self.path(at))
+            .collect();
+        let generation = self.state.generation + 1;
+        self.emit(Event::RunReopened { generation, nodes, origin });
+        let epoch = self.state.epoch + 1;
+        self.emit(Event::RunOwned { instance: self.env.instance, epoch });
+        self.open_all();
+        Ok(())
+    }
+
+    pub(super) fn quarantine(&mut self, reason: String) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        if self.state.status == Status::Ending {
+            return Err(Refusal::Ending);
+        }
+        self.set_aside(reason);
+        Ok(())
+    }
+
+    /// Answers a request that changes nothing.
+    fn ignore(&mut self, origin: Origin, refusal: Refusal) -> Result<(), Refusal> {
+        match origin.message {
+            Some(message) if !self.state.messages.contains(&message) => {
+                let reason = refusal.to_string();
+                self.emit(Event::MessageIgnored { message, reason });
+                Ok(())
+            }
+            _ => Err(refusal),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What time does: waits end, retries begin, silence is given up on, deadlines strike.
+
+use super::Decider;
+use crate::command::Effect;
+use crate::event::{CancelReason, EndCause, Event, FailureEnd, Wait};
+use crate::failure::{Failure, kind};
+use crate::id::NodeIx;
+use crate::state::Timer;
+use crate::status::NodeStatus;
+
+impl Decider<'_> {
+    /// Does everything that is due. Each step's events remove its timer (or, for the grace time,
+    /// what it was for), so this ends.
+    pub(super) fn tick(&mut self) {
+        while let Some(timer) = self.due_timer() {
+            match timer {
+                Timer::Deadline => self.end_for(EndCause::Deadline),
+                Timer::Grace => self.give_up_on_cancelled(),
+                Timer::Wait(at) => self.wait_ended(at),
+                Timer::Attempt(at) => self.attempt_is_silent(at),
+                Timer::Node(at) => self.node_deadline(at),
+            }
+        }
+    }
+
+    fn due_timer(&self) -> Option<Timer> {
+        let (due, timer) = self.state.next_timer()?;
+        (due <= self.env.now).then_some(timer)
+    }
+
+    fn wait_ended(&mut self, at: NodeIx) {
+        let attempt = self.node(at).attempt;
+        match self.node(at).wait.clone() {
+            Some(Wait::Delay { .. }) => {
+                self.emit(Event::NodeResumed { node: self.path(at), attempt, message: None });
+                if let Err(failure) = self.complete(at, None, None) {
+                    self.attempt_failed(at, failure);
+                }
+            }
+            Some(Wait::Retry { .. }) => self.schedule(at),
+            Some(Wait::Signal { name, .. }) => {
+                let message = format!("signal {name:?} did not come in time");
+                self.attempt_failed(at, Failure::permanent(kind::TIMEOUT, message));
+            }
+            None => unreachable!("a wait's timer is removed with the wait"),
+        }
+    }
+
+    fn attempt_is_silent(&mut self, at: NodeIx) {
+        if let Some(token) = self.node(at).token {
+            self.effect(Effect::Cancel { token });
+        }
+        let message = "the worker was silent beyond the attempt's timeout";
+        self.attempt_failed(at, Failure::transient(kind::TIMEOUT, message));
+    }
+
+    fn node_deadline(&mut self, at: NodeIx) {
+        if let (NodeStatus::Running, Some(token)) = (self.node(at).status, self.node(at).token) {
+            self.effect(Effect::Cancel { token });
+        }
+        let failure = Failure::permanent(kind::TIMEOUT, "the node's deadline has passed");
+        self.fail_for_good(at, failure, FailureEnd::TimedOut);
+    }
+
+    fn give_up_on_cancelled(&mut self) {
+        for at in self.plan.positions() {
+            if self.node(at).status == NodeStatus::Running {
+                let reason = CancelReason::Grace;
+                self.emit(Event::NodeCancelled { node: self.path(at), reason });
+            }
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Events: the recorded facts about an execution, in the past tense. The log is made of these and
+//! the state is nothing but their fold.
+//!
+//! On disk an event is `{"<Type>":{…}}`, so that payloads stay raw text (a type field inside the
+//! object would make serde buffer and re-parse them). Fields are only ever added, with a default;
+//! a change that old readers must not skip raises [`FOLD_VERSION`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::id::{DefinitionHash, ExecutionKey, InstanceId, Token};
+use crate::json::Json;
+use crate::time::Timestamp;
+
+/// The newest fold this build knows; frames name the lowest one that can read them.
+pub const FOLD_VERSION: u16 = 1;
+
+/// A message's id, by which duplicates are known.
+pub type MessageId = Arc<str>;
+
+/// A recorded fact.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// The execution exists. Always the first.
+    RunCreated(Box<RunCreated>),
+    /// An instance owns the execution from here on; earlier owners are fenced off.
+    RunOwned {
+        /// Who.
+        instance: InstanceId,
+        /// Grows by one with each owner.
+        epoch: u32,
+    },
+    /// A user asked for a pause; attempts that run may end first.
+    RunPauseRequested {
+        /// Cancel what runs instead of awaiting it?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        now: bool,
+        /// Who asked, through which message.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// Nobody owns it any more and nothing is in memory.
+    RunPaused {
+        /// Why.
+        reason: PauseReason,
+    },
+    /// It goes on.
+    RunResumed {
+        /// Who asked, where somebody did.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// It cannot go on without a person; everything else does.
+    RunQuarantined {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The end is fixed; every node that was PENDING is CANCELLED by this.
+    RunEnding {
+        /// What fixes the end. Later causes are noted, not obeyed.
+        cause: EndCause,
+    },
+    /// Every node settled.
+    RunCompleted {
+        /// What the output nodes gave.
+        output: Json,
+    },
+    /// A failure was not handled.
+    RunFailed {
+        /// The first one.
+        failure: Failure,
+        /// The nodes that failed unhandled.
+        nodes: Vec<Arc<str>>,
+        /// What the output nodes gave, under `failurePolicy: partial`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Json>,
+    },
+    /// It was cancelled.
+    RunCancelled {
+        /// Why, as the canceller said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// It took longer than its timeout.
+    RunTimedOut {},
+    /// A repair opened the next generation; the named nodes are PENDING again.
+    RunReopened {
+        /// Its number.
+        generation: u32,
+        /// The nodes that will run again.
+        nodes: Vec<Arc<str>>,
+        /// Who asked.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// A signal came in. What it does is in the events that follow.
+    SignalReceived {
+        /// The signal's name.
+        name: Arc<str>,
+        /// Its body.
+        body: Json,
+        /// Who sent it, through which message.
+        origin: Origin,
+    },
+    /// A message was consumed and changed nothing.
+    MessageIgnored {
+        /// Which one.
+        message: MessageId,
+        /// Why.
+        reason: String,
+    },
+    /// An attempt may be made.
+    NodeScheduled {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// The events that settled its conditions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cause: Vec<u64>,
+    },
+    /// An attempt is being made.
+    NodeStarted {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// Who makes it; absent where the engine itself does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<InstanceId>,
+        /// The right to report on it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<Token>,
+    },
+    /// An attempt left a mark from which a later one may go on.
+    NodeCheckpointed {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// The mark.
+        data: Json,
+    },
+    /// The node is done.
+    NodeCompleted {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// Its output; absent for `null`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Json>,
+        /// The branch it selected.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<Arc<str>>,
+        /// Variables it set.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        variables: BTreeMap<Arc<str>, Json>,
+    },
+    /// An attempt failed; the node did only if `end` says so.
+    NodeFailed {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// What went wrong.
+        failure: Failure,
+        /// What becomes of the node.
+        end: FailureEnd,
+    },
+    /// The node waits durably.
+    NodeWaiting {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// For what.
+        wait: Wait,
+    },
+    /// What the node waited for has come.
+    NodeResumed {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// The message that ended the wait; absent where its time did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<MessageId>,
+    },
+    /// The node's conditions can not be met.
+    NodeSkipped {
+        /// The node's path.
+        node: Arc<str>,
+        /// The events that settled its conditions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cause: Vec<u64>,
+    },
+    /// The node was stopped.
+    NodeCancelled {
+        /// The node's path.
+        node: Arc<str>,
+        /// Why.
+        reason: CancelReason,
+    },
+}
+
+/// The first event of every execution.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunCreated {
+    /// The name of the execution outside the engine.
+    pub key: ExecutionKey,
+    /// The workflow.
+    pub workflow: Arc<str>,
+    /// The definition's version of it.
+    pub version: u32,
+    /// The definition itself.
+    pub definition: DefinitionHash,
+    /// What it was started with.
+    pub input: Json,
+    /// Labels to find it by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// When it must have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// Who started it.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
+}
+
+/// Who asked for something, and through which message.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// Absent where the command came straight to the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
+    /// A person, a key, a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Arc<str>>,
+}
+
+impl Origin {
+    /// Is nothing known?
+    pub fn is_unknown(&self) -> bool {
+        self.message.is_none() && self.actor.is_none()
+    }
+}
+
+/// Why an execution is PAUSED.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    /// Nothing to do until a wait ends.
+    Waits,
+    /// A user said so; waits that end are noted and do not resume it.
+    User,
+}
+
+/// What fixed the end of an execution.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// A request.
+    Cancel {
+        /// Why, as the canceller said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// An unhandled failure.
+    Failure {
+        /// Of this node.
+        node: Arc<str>,
+        /// What went wrong.
+        failure: Failure,
+    },
+    /// The execution's timeout.
+    Deadline,
+}
+
+/// What a failed attempt means for its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureEnd {
+    /// The next attempt begins at this time.
+    RetryAt(Timestamp),
+    /// The attempt was lost, through no fault of the node: the next one begins at this time, and
+    /// this one does not count.
+    Abandoned(Timestamp),
+    /// The node is FAILED.
+    Final,
+    /// The node is TIMED_OUT.
+    TimedOut,
+}
+
+/// A durable reason not to go on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// Until a time.
+    Delay {
+        /// When it ends.
+        due: Timestamp,
+    },
+    /// For a signal.
+    Signal {
+        /// Its name.
+        name: Arc<str>,
+        /// When waiting becomes a failure.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
+    },
+    /// For its next attempt. Never in a NodeWaiting: NodeFailed opens it.
+    Retry {
+        /// When it begins.
+        due: Timestamp,
+    },
+}
+
+impl Wait {
+    /// When time alone ends it.
+    pub fn due(&self) -> Option<Timestamp> {
+        match self {
+            Self::Delay { due } | Self::Retry { due } => Some(*due),
+            Self::Signal { due, .. } => *due,
+        }
+    }
+}
+
+/// Why a node was stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelReason {
+    /// The execution is ending.
+    Ending,
+    /// A join it leads to fired without it.
+    Join,
+    /// The worker did not stop in time.
+    Grace,
+}
+
+impl Event {
+    /// The type's name, as it stands in the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RunCreated(_) => "RunCreated",
+            Self::RunOwned { .. } => "RunOwned",
+            Self::RunPauseRequested { .. } => "RunPauseRequested",
+            Self::RunPaused { .. } => "RunPaused",
+            Self::RunResumed { .. } => "RunResumed",
+            Self::RunQuarantined { .. } => "RunQuarantined",
+            Self::RunEnding { .. } => "RunEnding",
+            Self::RunCompleted { .. } => "RunCompleted",
+            Self::RunFailed { .. } => "RunFailed",
+            Self::RunCancelled { .. } => "RunCancelled",
+            Self::RunTimedOut {} => "RunTimedOut",
+            Self::RunReopened { .. } => "RunReopened",
+            Self::SignalReceived { .. } => "SignalReceived",
+            Self::MessageIgnored { .. } => "MessageIgnored",
+            Self::NodeScheduled { .. } => "NodeScheduled",
+            Self::NodeStarted { .. } => "NodeStarted",
+            Self::NodeCheckpointed { .. } => "NodeCheckpointed",
+            Self::NodeCompleted { .. } => "NodeCompleted",
+            Self::NodeFailed { .. } => "NodeFailed",
+            Self::NodeWaiting { .. } => "NodeWaiting",
+            Self::NodeResumed { .. } => "NodeResumed",
+            Self::NodeSkipped { .. } => "NodeSkipped",
+            Self::NodeCancelled { .. } => "NodeCancelled",
+        }
+    }
+
+    /// The path of the node it is about.
+    pub fn node(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::NodeScheduled { node, .. }
+            | Self::NodeStarted { node, .. }
+            | Self::NodeCheckpointed { node, .. }
+            | Self::NodeCompleted { node, .. }
+            | Self::NodeFailed { node, .. }
+            | Self::NodeWaiting { node, .. }
+            | Self::NodeResumed { node, .. }
+            | Self::NodeSkipped { node, .. }
+            | Self::NodeCancelled { node, .. } => Some(node),
+            Self::RunCreated(_)
+            | Self::RunOwned { .. }
+            | Self::RunPauseRequested { .. }
+            | Self::RunPaused { .. }
+            | Self::RunResumed { .. }
+            | Self::RunQuarantined { .. }
+            | Self::RunEnding { .. }
+            | Self::RunCompleted { .. }
+            | Self::RunFailed { .. }
+            | Self::RunCancelled { .. }
+            | Self::RunTimedOut {}
+            | Self::RunReopened { .. }
+            | Self::SignalReceived { .. }
+            | Self::MessageIgnored { .. } => None,
+        }
+    }
+
+    /// Is it one of the four that end a generation?
+    pub fn is_end(&self) -> bool {
+        matches!(
+            self,
+            Self::RunCompleted { .. }
+                | Self::RunFailed { .. }
+                | Self::RunCancelled { .. }
+                | Self::RunTimedOut {}
+        )
+    }
+}

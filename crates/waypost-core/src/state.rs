@@ -1,0 +1,328 @@
+//! The state of an execution: the fold of its events, and nothing else.
+//!
+//! Readers may look at every field. Only `apply` writes, so that live state and replayed state can
+//! not differ. A [`State`] can be written out and read back as a snapshot, which is a cache.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{EndCause, MessageId, PauseReason, RunCreated, Wait};
+use crate::failure::Failure;
+use crate::id::{ExecutionId, InstanceId, NodeIx, Token};
+use crate::json::Json;
+use crate::limits::MESSAGES_REMEMBERED_MAX;
+use crate::plan::Plan;
+use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
+
+/// Variables, shared: a node keeps those of the moment it was scheduled.
+pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
+
+/// Where an execution stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// Its number.
+    pub execution: ExecutionId,
+    /// How it began.
+    pub created: Arc<RunCreated>,
+    /// When.
+    pub created_at: Timestamp,
+    /// The last event that is folded in.
+    pub seq: u64,
+    /// Its status.
+    pub status: Status,
+    /// From 1; a repair opens the next.
+    pub generation: u32,
+    /// Grows with each owner.
+    pub epoch: u32,
+    /// The last owner.
+    pub owner: Option<InstanceId>,
+    /// Why it is PAUSED, or was before it became RESUMING.
+    pub paused: Option<PauseReason>,
+    /// A user's pause awaits the attempts that run.
+    pub pausing: bool,
+    /// Why it cannot go on without a person.
+    pub quarantine: Option<String>,
+    /// What fixed its end.
+    pub cause: Option<EndCause>,
+    /// How it ended.
+    pub end: Option<End>,
+    /// The nodes, by position.
+    pub nodes: Vec<NodeState>,
+    /// Nodes that are not settled.
+    pub unsettled: u32,
+    /// Nodes that are QUEUED.
+    pub queued: u32,
+    /// Nodes that are RUNNING.
+    pub running: u32,
+    /// Nodes that failed with nothing to handle it, in order.
+    pub unhandled: Vec<NodeIx>,
+    /// What nodes have set.
+    pub variables: Variables,
+    /// Signals that nothing has waited for yet, oldest first.
+    pub early: VecDeque<EarlySignal>,
+    /// Messages that were consumed, oldest first; bounded.
+    pub messages: Messages,
+    /// Everything that time will do, earliest first.
+    pub timers: BTreeSet<(Timestamp, Timer)>,
+    /// The time of the last event.
+    pub updated_at: Timestamp,
+}
+
+/// How an execution ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct End {
+    /// When.
+    pub at: Timestamp,
+    /// What it gave.
+    pub output: Option<Json>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+}
+
+/// Where a node stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeState {
+    /// Its status.
+    pub status: NodeStatus,
+    /// The last attempt, from 1; 0 before the first.
+    pub attempt: u32,
+    /// Attempts that count against the retry policy.
+    pub tries: u32,
+    /// Attempts that were lost since a person last looked.
+    pub abandoned: u32,
+    /// What it waits for.
+    pub wait: Option<Wait>,
+    /// The right to report on its attempt.
+    pub token: Option<Token>,
+    /// What it gave; absent for `null`.
+    pub output: Option<Json>,
+    /// The branch it selected.
+    pub branch: Option<Arc<str>>,
+    /// Its last failure.
+    pub failure: Option<Box<Failure>>,
+    /// The last mark of its attempts.
+    pub checkpoint: Option<Json>,
+    /// When its first attempt was scheduled, and the variables of that moment: what its config is
+    /// rendered from, in every attempt.
+    pub scheduled: Option<Scheduled>,
+    /// When the last attempt was started.
+    pub started_at: Option<Timestamp>,
+    /// When it settled.
+    pub settled_at: Option<Timestamp>,
+    /// The event that settled it; 0 before.
+    pub settled_seq: u64,
+    /// Conditions that are open.
+    pub open: u32,
+    /// Conditions that were met.
+    pub taken: u32,
+    /// Conditions that can not be met.
+    pub dead: u32,
+    /// When all its attempts must have ended.
+    pub deadline: Option<Timestamp>,
+    /// When its silent attempt is given up.
+    pub attempt_due: Option<Timestamp>,
+}
+
+/// The moment a node was first scheduled.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Scheduled {
+    /// When.
+    pub at: Timestamp,
+    /// By which event.
+    pub seq: u64,
+    /// The variables of that moment.
+    pub variables: Variables,
+}
+
+/// A signal that nothing has waited for yet.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EarlySignal {
+    /// Its message.
+    pub message: MessageId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its body.
+    pub body: Json,
+}
+
+/// Something that time will do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum Timer {
+    /// The execution's deadline.
+    Deadline,
+    /// The end of patience with attempts that were cancelled.
+    Grace,
+    /// A node's wait.
+    Wait(NodeIx),
+    /// A node's silent attempt.
+    Attempt(NodeIx),
+    /// A node's deadline.
+    Node(NodeIx),
+}
+
+/// Message ids, remembered up to a limit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Messages(VecDeque<MessageId>);
+
+impl Messages {
+    /// Was this message consumed?
+    pub fn contains(&self, message: &str) -> bool {
+        self.0.iter().any(|seen| &**seen == message)
+    }
+
+    pub(crate) fn remember(&mut self, message: &MessageId) {
+        if self.0.len() == MESSAGES_REMEMBERED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(Arc::clone(message));
+    }
+}
+
+impl NodeState {
+    fn pending(conditions: usize) -> Self {
+        Self {
+            status: NodeStatus::Pending,
+            attempt: 0,
+            tries: 0,
+            abandoned: 0,
+            wait: None,
+            token: None,
+            output: None,
+            branch: None,
+            failure: None,
+            checkpoint: None,
+            scheduled: None,
+            started_at: None,
+            settled_at: None,
+            settled_seq: 0,
+            open: u32::try_from(conditions).unwrap_or(u32::MAX),
+            taken: 0,
+            dead: 0,
+            deadline: None,
+            attempt_due: None,
+        }
+    }
+
+    /// As it was before its first attempt, except that attempt numbers go on: a report of an
+    /// earlier generation must never fit a later one.
+    pub(crate) fn reset(&mut self, conditions: usize) {
+        *self = Self { attempt: self.attempt, ..Self::pending(conditions) };
+    }
+}
+
+impl State {
+    /// The state before the first event.
+    pub fn new(
+        plan: &Plan,
+        execution: ExecutionId,
+        created: Arc<RunCreated>,
+        at: Timestamp,
+    ) -> Self {
+        let deadline = created.deadline.map(|due| (due, Timer::Deadline));
+        Self {
+            execution,
+            created,
+            created_at: at,
+            seq: 0,
+            status: Status::Requested,
+            generation: 1,
+            epoch: 0,
+            owner: None,
+            paused: None,
+            pausing: false,
+            quarantine: None,
+            cause: None,
+            end: None,
+            nodes: plan.nodes.iter().map(|node| NodeState::pending(node.needs.len())).collect(),
+            unsettled: u32::try_from(plan.nodes.len()).unwrap_or(u32::MAX),
+            queued: 0,
+            running: 0,
+            unhandled: Vec::new(),
+            variables: Variables::default(),
+            early: VecDeque::new(),
+            messages: Messages::default(),
+            timers: deadline.into_iter().collect(),
+            updated_at: at,
+        }
+    }
+
+    /// A node's state.
+    ///
+    /// # Panics
+    /// When the position is not of this execution's plan.
+    pub fn node(&self, at: NodeIx) -> &NodeState {
+        self.nodes.get(at.at()).expect("the state has one entry per node of its plan")
+    }
+
+    pub(crate) fn node_mut(&mut self, at: NodeIx) -> &mut NodeState {
+        self.nodes.get_mut(at.at()).expect("the state has one entry per node of its plan")
+    }
+
+    /// May nodes start and waits end?
+    pub fn moves(&self) -> bool {
+        !self.pausing
+            && self.quarantine.is_none()
+            && self.paused != Some(PauseReason::User)
+            && !matches!(self.status, Status::Ending)
+            && !self.status.is_end()
+    }
+
+    /// The next timer that may fire as things stand, with its due time. While a user holds the
+    /// execution, waits do not end and only the deadline strikes.
+    pub fn next_timer(&self) -> Option<(Timestamp, Timer)> {
+        let may_fire = |timer: &Timer| match timer {
+            Timer::Deadline => self.status != Status::Ending,
+            Timer::Grace => self.running > 0,
+            Timer::Attempt(_) => true,
+            Timer::Wait(_) | Timer::Node(_) => self.moves(),
+        };
+        self.timers.iter().find(|(_, timer)| may_fire(timer)).copied()
+    }
+
+    /// When time will next do something.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.next_timer().map(|(due, _)| due)
+    }
+
+    /// Is there nothing to do until time or somebody outside does something?
+    pub fn is_idle(&self) -> bool {
+        self.running == 0 && !self.pausing && (self.queued == 0 || !self.moves())
+    }
+
+    /// The nodes that are under way: QUEUED, RUNNING or WAITING.
+    pub fn current<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = NodeIx> + 'a {
+        plan.positions().filter(|at| {
+            matches!(
+                self.node(*at).status,
+                NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting
+            )
+        })
+    }
+
+    /// Writes the state as a snapshot.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a state always serialises: its keys are strings")
+    }
+
+    /// The definition that a snapshot belongs to; `None` where it is not one of this build's.
+    pub fn definition_of(snapshot: &[u8]) -> Option<crate::id::DefinitionHash> {
+        #[derive(Deserialize)]
+        struct Created {
+            definition: crate::id::DefinitionHash,
+        }
+        #[derive(Deserialize)]
+        struct Head {
+            created: Created,
+        }
+        serde_json::from_slice::<Head>(snapshot).ok().map(|head| head.created.definition)
+    }
+
+    /// Reads a snapshot; `None` where it is not one of this build's for this plan.
+    pub fn decode(snapshot: &[u8], plan: &Plan) -> Option<Self> {
+        let state: Self = serde_json::from_slice(snapshot).ok()?;
+        (state.nodes.len() == plan.nodes.len()).then_some(state)
+    }
+}

@@ -1,0 +1,153 @@
+//! The statuses of executions and nodes: the states of the two state machines.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where an execution stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Status {
+    /// Accepted, durable, answered.
+    Requested,
+    /// Held back by a concurrency policy.
+    Scheduling,
+    /// An instance owns it; nothing handed off yet.
+    Scheduled,
+    /// Something is queued, running or soon due.
+    Running,
+    /// Nobody owns it; any instance may resume it.
+    Paused,
+    /// An instance took it and is loading it.
+    Resuming,
+    /// Its end is fixed; what still runs is cancelled and awaited.
+    Ending,
+    /// Every node settled and no cause to end otherwise.
+    Completed,
+    /// A failure was not handled.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It took longer than its timeout.
+    TimedOut,
+}
+
+impl Status {
+    /// Every status, for tables and tests.
+    pub const ALL: [Self; 11] = [
+        Self::Requested,
+        Self::Scheduling,
+        Self::Scheduled,
+        Self::Running,
+        Self::Paused,
+        Self::Resuming,
+        Self::Ending,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::TimedOut,
+    ];
+
+    /// Is it over (until a repair reopens it)?
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut)
+    }
+
+    /// As events, tables and people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requested => "REQUESTED",
+            Self::Scheduling => "SCHEDULING",
+            Self::Scheduled => "SCHEDULED",
+            Self::Running => "RUNNING",
+            Self::Paused => "PAUSED",
+            Self::Resuming => "RESUMING",
+            Self::Ending => "ENDING",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+            Self::TimedOut => "TIMED_OUT",
+        }
+    }
+
+    /// The status of this name, in any case.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum NodeStatus {
+    /// Its conditions are not settled.
+    Pending,
+    /// Its attempt is scheduled and not started.
+    Queued,
+    /// Its attempt is started.
+    Running,
+    /// It waits durably: for a time, a signal, its next attempt.
+    Waiting,
+    /// Done.
+    Completed,
+    /// Its last attempt failed.
+    Failed,
+    /// It took too long; counts as failed for what follows.
+    TimedOut,
+    /// Its conditions can not be met.
+    Skipped,
+    /// Stopped before it could end by itself.
+    Cancelled,
+}
+
+impl NodeStatus {
+    /// Every status, for tables and tests.
+    pub const ALL: [Self; 9] = [
+        Self::Pending,
+        Self::Queued,
+        Self::Running,
+        Self::Waiting,
+        Self::Completed,
+        Self::Failed,
+        Self::TimedOut,
+        Self::Skipped,
+        Self::Cancelled,
+    ];
+
+    /// Has it ended for this generation?
+    pub fn is_settled(self) -> bool {
+        match self {
+            Self::Pending | Self::Queued | Self::Running | Self::Waiting => false,
+            Self::Completed | Self::Failed | Self::TimedOut | Self::Skipped | Self::Cancelled => {
+                true
+            }
+        }
+    }
+
+    /// As events, tables and people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Queued => "QUEUED",
+            Self::Running => "RUNNING",
+            Self::Waiting => "WAITING",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::TimedOut => "TIMED_OUT",
+            Self::Skipped => "SKIPPED",
+            Self::Cancelled => "CANCELLED",
+        }
+    }
+}
+
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,383 @@
+//! The store: where the log lives. Ten methods, all of them about storing and comparing; none of
+//! them decides what becomes of an execution.
+//!
+//! Calls block. The engine makes them from threads of its own, so that an implementation can be a
+//! mutex around a connection; the simulator calls them from its only thread.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use waypost_core::event::MessageId;
+use waypost_core::frame::FrameHeader;
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::json::Json;
+use waypost_core::time::{Millis, Timestamp};
+
+/// How long an instance counts as alive after a heartbeat, by the store's time.
+pub const LEASE: Millis = Millis::from_secs(15);
+
+/// What the engine asks of a store.
+pub trait Store: Send + Sync {
+    /// Announces or renews this instance's life for a [`LEASE`], and sets aside numbers for new
+    /// executions. An instance that never announced itself is not alive and cannot own anything.
+    fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError>;
+
+    /// Inserts each frame if, and only if, the frame it names as parent is the last one of its
+    /// execution; with it, and only then, its side rows. One transaction for the whole batch; a
+    /// refusal concerns one frame alone. Outcomes come in the order of the batch.
+    ///
+    /// Frames of one execution may stand in one batch, in their order. The time that a frame gets
+    /// never lies before that of an earlier frame, even if the clock was set back.
+    ///
+    /// On `Err` nothing is known: the caller repeats the identical batch.
+    fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError>;
+
+    /// Takes ownership of executions that nobody alive owns and that are ready, due or orphaned:
+    /// first those that are ready or whose owner is dead, by number, then those that are due, by
+    /// time. What the claimer owns already is never claimed again.
+    fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
+
+    /// Everything that is known of one execution: its newest snapshot and what came after it.
+    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+
+    /// The same without the snapshot: the whole log. For snapshots that cannot be used, and for
+    /// checks.
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+
+    /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError>;
+
+    /// The mail of all executions that this instance owns.
+    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError>;
+
+    /// Sets an execution aside, visibly, where its log cannot be extended: nobody owns it and
+    /// nobody claims it until it is released by mail of kind [`MailBody::Resume`] that comes from
+    /// now on. Mail that is already there stays and does not count, or a claimer that has to hold
+    /// an execution once more would be handed it at once, for ever.
+    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError>;
+
+    /// Keeps a definition; the same content again is the same version.
+    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError>;
+
+    /// Finds a definition.
+    fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError>;
+}
+
+/// Why a store could not do as asked. Named for what the caller does about it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Try again: busy, out of reach, timed out.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// No space is left; try again when there is.
+    #[error("the store is full: {0}")]
+    Full(String),
+    /// What is stored is not what was written.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// Somebody else uses it, or its layout is from a newer version.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A sign of life.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    /// Whose.
+    pub instance: InstanceId,
+    /// How many numbers for new executions to set aside.
+    pub numbers: u32,
+    /// The newest fold this instance knows.
+    pub fold: u16,
+    /// The last one: its executions may be claimed at once.
+    pub leaving: bool,
+}
+
+/// The answer to a sign of life.
+#[derive(Clone, Debug)]
+pub struct Renewal {
+    /// The store's time.
+    pub now: Timestamp,
+    /// Numbers that nobody else will use.
+    pub numbers: Range<i64>,
+}
+
+/// One frame to append, with what must become true together with it.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// What the store compares.
+    pub header: FrameHeader,
+    /// The events, encoded. Opaque to the store.
+    pub body: Vec<u8>,
+    /// Rows beside the log.
+    pub side: Side,
+}
+
+/// Rows written in the same commit, and only where the frame went in.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// The control row, at transitions only.
+    pub control: Option<ControlChange>,
+    /// For the first frame: the names of the execution.
+    pub submission: Option<Submission>,
+    /// Mail that the frame consumed.
+    pub consumed: Vec<MessageId>,
+    /// The state after this frame, encoded: a cache.
+    pub snapshot: Option<Vec<u8>>,
+}
+
+/// What becomes of a control row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControlChange {
+    /// It exists, owned by the frame's instance at the frame's epoch, and is not held. Also for a
+    /// reopened execution, whose row is gone. An epoch never goes back: where a later claim has
+    /// already raised it, it stays.
+    Owned,
+    /// Nobody owns it until it is due or has mail. Mail that is already there makes it ready.
+    Parked {
+        /// When time alone makes it claimable.
+        next_due: Option<Timestamp>,
+    },
+    /// Nobody owns it and only mail of kind [`MailBody::Resume`] or [`MailBody::Cancel`] makes it
+    /// ready; `next_due` (an execution's deadline) still makes it claimable.
+    Held {
+        /// What people are told.
+        reason: String,
+        /// See above.
+        next_due: Option<Timestamp>,
+    },
+    /// The execution ended: the row and the mail that is left go, and so does an older snapshot.
+    Ended,
+}
+
+/// The names under which an execution is found, claimed with its first frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Submission {
+    /// Its key.
+    pub key: ExecutionKey,
+    /// The submitter's idempotency key, with a digest of what was submitted under it.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A submitter's idempotency key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Idempotency {
+    /// The key.
+    pub key: Arc<str>,
+    /// Of the workflow and the input.
+    pub digest: [u8; 32],
+}
+
+/// What became of one frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Appended {
+    /// It is durable, at this time of the store. Also when an earlier call had committed it and
+    /// its reply was lost.
+    Committed {
+        /// The store's time.
+        at: Timestamp,
+    },
+    /// Another frame is where this one should be: the appender no longer owns the execution. Drop
+    /// the state, never repeat.
+    Fenced,
+    /// A first frame whose names are taken.
+    Duplicate {
+        /// By whom; where the two names were taken by two, the holder of the idempotency key.
+        execution: ExecutionId,
+        /// Under the same idempotency key and for the same submission?
+        same: bool,
+    },
+    /// The store refuses the data of this frame for good.
+    Poisoned {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Which executions to claim.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// For whom.
+    pub instance: InstanceId,
+    /// The newest fold it knows.
+    pub fold: u16,
+    /// At most so many.
+    pub limit: usize,
+    /// None but these; for a process that is to drive one execution and leave the others.
+    pub only: Option<Vec<ExecutionId>>,
+}
+
+/// What was claimed.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    /// The executions, each with its history, control row already naming the new owner.
+    pub claimed: Vec<History>,
+    /// Could more have been claimed?
+    pub more: bool,
+    /// The earliest due time among those that could be claimed later.
+    pub next_due: Option<Timestamp>,
+}
+
+/// Everything that is known of one execution.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// Which one.
+    pub execution: ExecutionId,
+    /// Where it stands; absent when it has ended.
+    pub control: Option<Control>,
+    /// The newest snapshot, if any.
+    pub snapshot: Option<Snapshot>,
+    /// The last frame that the snapshot covers, or all frames; in order.
+    pub frames: Vec<StoredFrame>,
+    /// Mail that waits.
+    pub mail: Vec<Mail>,
+}
+
+/// A control row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Control {
+    /// Who owns it.
+    pub owner: Option<InstanceId>,
+    /// Grows by one with each owner.
+    pub epoch: u32,
+    /// When time alone makes it claimable.
+    pub next_due: Option<Timestamp>,
+    /// Is there something to do?
+    pub ready: bool,
+    /// Why it is set aside, if it is.
+    pub held: Option<String>,
+}
+
+/// A stored state.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The last seq it covers.
+    pub seq: u64,
+    /// The encoded state.
+    pub body: Vec<u8>,
+}
+
+/// A frame as it was read back.
+#[derive(Clone, Debug)]
+pub struct StoredFrame {
+    /// Its header.
+    pub header: FrameHeader,
+    /// The store's time when it was committed.
+    pub at: Timestamp,
+    /// The events, encoded; `Err` where the bytes are not those that were written.
+    pub body: Result<Vec<u8>, String>,
+}
+
+/// A message from outside the owner's memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mail {
+    /// To whom.
+    pub execution: ExecutionId,
+    /// By which duplicates are known.
+    pub message: MessageId,
+    /// Who sent it.
+    pub actor: Option<Arc<str>>,
+    /// What it says.
+    pub body: MailBody,
+}
+
+/// What a message says.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailBody {
+    /// A signal.
+    Signal {
+        /// Its name.
+        name: Arc<str>,
+        /// Its body.
+        body: Json,
+    },
+    /// A request to cancel.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// A request to pause.
+    Pause {
+        /// Cancel what runs?
+        now: bool,
+    },
+    /// A request to go on.
+    Resume,
+}
+
+/// How far mail gets through to an execution that nobody owns: it makes ready what asks for no
+/// more than this. A parked one listens to all mail, a held one to [`Cancel`](Self::Cancel) and
+/// above, one that was set aside by [`Store::hold`] to [`Resume`](Self::Resume) alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Urgency {
+    /// Signals and requests to pause.
+    Ordinary,
+    /// Requests to cancel.
+    Cancel,
+    /// Requests to go on.
+    Resume,
+}
+
+impl MailBody {
+    /// How far it gets through.
+    pub fn urgency(&self) -> Urgency {
+        match self {
+            Self::Signal { .. } | Self::Pause { .. } => Urgency::Ordinary,
+            Self::Cancel { .. } => Urgency::Cancel,
+            Self::Resume => Urgency::Resume,
+        }
+    }
+}
+
+/// What became of a piece of mail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// It is in the inbox; the owner, if there is one, should be nudged.
+    Accepted {
+        /// The owner.
+        owner: Option<InstanceId>,
+    },
+    /// A message of this id is there already.
+    Duplicate,
+    /// The execution has ended.
+    Ended,
+    /// There is no such execution.
+    Unknown,
+}
+
+/// A definition to keep.
+#[derive(Clone, Debug)]
+pub struct NewDefinition {
+    /// The workflow.
+    pub name: Arc<str>,
+    /// Identity of the content.
+    pub hash: DefinitionHash,
+    /// The content: canonical JSON.
+    pub canonical: Arc<str>,
+}
+
+/// A definition that is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Definition {
+    /// The workflow.
+    pub name: Arc<str>,
+    /// From 1.
+    pub version: u32,
+    /// Identity of the content.
+    pub hash: DefinitionHash,
+    /// The content.
+    pub canonical: Arc<str>,
+}
+
+/// How a definition is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DefinitionRef {
+    /// By content.
+    Hash(DefinitionHash),
+    /// The newest version of a workflow.
+    Latest(Arc<str>),
+    /// One version of a workflow.
+    Version(Arc<str>, u32),
+}
