@@ -29,8 +29,17 @@ pub(crate) use retry::matcher_text;
 pub(crate) use {node::NODE_FIELDS, retry::RETRY_FIELDS};
 
 /// The fields of a definition.
-pub(crate) const FIELDS: &[&str] =
-    &["name", "description", "labels", "input", "timeout", "failurePolicy", "concurrency", "nodes"];
+pub(crate) const FIELDS: &[&str] = &[
+    "name",
+    "description",
+    "labels",
+    "input",
+    "timeout",
+    "failurePolicy",
+    "concurrency",
+    "nodes",
+    "$schema",
+];
 /// What `failurePolicy` may be.
 pub(crate) const FAILURE_POLICIES: &[&str] = &["fail-fast", "partial"];
 
@@ -151,6 +160,10 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
     let failure_policy = fields::present(entries, "failurePolicy").and_then(|entry| {
         fields::one_of("`failurePolicy`", &entry.value, FAILURE_POLICIES, faults)
     });
+    // For editors; not part of the definition.
+    if let Some(entry) = fields::present(entries, "$schema") {
+        fields::text("`$schema`", &entry.value, faults);
+    }
     if let Some(entry) = fields::present(entries, "concurrency") {
         read_concurrency(entry, context);
     }

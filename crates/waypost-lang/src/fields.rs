@@ -27,15 +27,33 @@ pub(crate) fn refuse_unknown<'k>(
             continue;
         }
         let message = format!("{of} has no field {}", quoted(&entry.key));
-        let likely = faults.likely(&entry.key, known.iter().copied());
+        let likely = faults
+            .likely(&entry.key, known.iter().copied())
+            .or_else(|| elsewhere(&entry.key).filter(|ours| known.contains(ours)));
         let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
         faults.add(match likely {
             Some(_) => fault.suggest(likely),
+            None if known.is_empty() => fault.hint("it has no fields"),
             None => fault.hint(format!("its fields are {}", listed(known.iter().copied(), "and"))),
         });
         meant.extend(likely);
     }
     meant
+}
+
+/// What fields of other workflow languages are called here.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name.replace(['-', '_'], "").to_lowercase().as_str() {
+        "steps" | "tasks" | "jobs" | "activities" => "nodes",
+        "dependson" | "depends" | "dependencies" | "after" | "upstream" => "needs",
+        "uses" | "kind" | "action" => "type",
+        "with" | "params" | "parameters" | "args" => "config",
+        "retries" | "retrypolicy" => "retry",
+        "name" => "id",
+        "title" => "label",
+        "inputs" | "inputschema" => "input",
+        _ => return None,
+    })
 }
 
 /// The entry of a field, unless it is absent or empty.

@@ -22,6 +22,7 @@ const OPERATORS_OF_OTHERS: &[(&str, &str)] = &[
     ("||", "or"),
     ("===", "=="),
     ("!==", "!="),
+    (" = ", "=="),
     (" ? ", "a if condition else b"),
     ("=>", "a filter such as `map` or `select`"),
     ("`", "\" or '"),

@@ -91,6 +91,19 @@ fn cases() -> Vec<Case> {
             "",
             "{\"name\": \"x\" «\"»nodes\": []}",
         ),
+        case(
+            Syntax,
+            "expected a field name",
+            "JSON has no comments",
+            "{\"name\": \"x\",\n «/»/ comment\n \"nodes\": []}",
+        ),
+        case(Syntax, "tabs", "indent with spaces", "name: x\nnodes:\n\t«-» id: a\n"),
+        case(
+            Syntax,
+            "expected ',' or '}'",
+            "needs quotes",
+            "name: x\nnodes:\n  - { id: $«{»{ input.x }} }\n",
+        ),
         case(TooDeep, "deeper than 100", "", &format!("a: {}«[»", "[".repeat(100))),
         case(RecursiveAlias, "inside the value", "", "name: &x [«*x»]\n"),
         case(
@@ -194,6 +207,7 @@ fn cases() -> Vec<Case> {
         nodes(MissingField, "has no `id`", "by its id", "  - «type»: noop"),
         nodes(MissingField, "has no `type`", "type: api-call", "  - «id»: a"),
         nodes(BadName, "`id` cannot be `a b`", "use up to 64", "  - { id: «a b», type: noop }"),
+        node(UnknownField, "no field `dependsOn`", "did you mean `needs`?", "«dependsOn»: [b]"),
         node(DuplicateField, "another spelling of `id`", "remove one", "«nodeId»: b"),
         nodes(
             UnknownKind,
@@ -366,6 +380,7 @@ fn cases() -> Vec<Case> {
             "quotes",
             "  - { id: a, type: condition, config: { expression: «true» } }",
         ),
+        value(BadExpression, "no filter `uper`", "", "${{ input.x | «uper» }}"),
         value(
             UnknownName,
             "do not know the name `inptu`",
