@@ -168,7 +168,9 @@ fn add_expressions_of_the_kind<'t>(tree: &'t Tree, behaviour: &Behaviour, config
 fn collect_places<'t>(tree: &'t Tree, places: &mut HashMap<String, (&'t Tree, usize)>) {
     match &tree.value {
         Value::Text { text, .. } => {
+            let leading = text.len() - text.trim_start().len();
             places.entry(text.clone()).or_insert((tree, 0));
+            places.entry(text.trim().to_owned()).or_insert((tree, leading));
             for (source, offset) in holes(text) {
                 places.entry(source).or_insert((tree, offset));
             }
