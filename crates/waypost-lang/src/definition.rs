@@ -19,7 +19,7 @@ use waypost_core::retry::RetryPolicy;
 use waypost_core::time::Millis;
 
 use crate::diagnostics::{Code, Fault, Faults};
-use crate::fields::{self, NameRule};
+use crate::fields;
 use crate::input;
 use crate::source::{Source, Span};
 use crate::tree::{Entry, Tree};
@@ -29,8 +29,17 @@ pub(crate) use retry::matcher_text;
 pub(crate) use {node::NODE_FIELDS, retry::RETRY_FIELDS};
 
 /// The fields of a definition.
-pub(crate) const FIELDS: &[&str] =
-    &["name", "description", "labels", "input", "timeout", "failurePolicy", "concurrency", "nodes"];
+pub(crate) const FIELDS: &[&str] = &[
+    "name",
+    "description",
+    "labels",
+    "input",
+    "timeout",
+    "failurePolicy",
+    "concurrency",
+    "nodes",
+    "$schema",
+];
 /// What `failurePolicy` may be.
 pub(crate) const FAILURE_POLICIES: &[&str] = &["fail-fast", "partial"];
 
@@ -63,6 +72,8 @@ pub(crate) struct Node<'t> {
     /// All expressions of its config and variables.
     pub(crate) expressions: Vec<Located<'t>>,
     pub(crate) needs: Vec<Need>,
+    /// Is an edge missing from `needs` because of a fault?
+    pub(crate) incomplete: bool,
     pub(crate) join: Join,
     pub(crate) join_span: Span,
     pub(crate) retry: Option<RetryPolicy>,
@@ -134,10 +145,11 @@ pub(crate) struct Context<'a> {
 /// Reads a definition; `None` where there are no nodes to go on with.
 pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Definition<'t>> {
     let entries = fields::map("a definition", tree, context.faults)?;
-    fields::refuse_unknown(entries, FIELDS, "a definition", context.faults);
+    let meant = fields::refuse_unknown(entries, FIELDS, "a definition", context.faults);
+    let required = |key: &str, faults: &mut Faults| required(entries, key, tree, &meant, faults);
     let faults = &mut *context.faults;
-    let name = required(entries, "name", tree, faults)
-        .and_then(|entry| fields::name("`name`", &entry.value, &NameRule::Workflow, faults));
+    let name = required("name", faults)
+        .and_then(|entry| fields::name("`name`", &entry.value, &fields::WORKFLOW_NAME, faults));
     let description = fields::present(entries, "description")
         .and_then(|entry| fields::text("`description`", &entry.value, faults));
     let labels = fields::present(entries, "labels")
@@ -148,6 +160,10 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
     let failure_policy = fields::present(entries, "failurePolicy").and_then(|entry| {
         fields::one_of("`failurePolicy`", &entry.value, FAILURE_POLICIES, faults)
     });
+    // For editors; not part of the definition.
+    if let Some(entry) = fields::present(entries, "$schema") {
+        fields::text("`$schema`", &entry.value, faults);
+    }
     if let Some(entry) = fields::present(entries, "concurrency") {
         read_concurrency(entry, context);
     }
@@ -155,7 +171,7 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
         input::check_schema(&entry.value, context.faults);
         entry.value.to_json()
     });
-    let nodes = required(entries, "nodes", tree, context.faults)?;
+    let nodes = required("nodes", context.faults)?;
     Some(Definition {
         name: name.unwrap_or_default().to_owned(),
         description: description.map(ToOwned::to_owned),
@@ -175,10 +191,11 @@ fn required<'t>(
     entries: &'t [Entry],
     key: &str,
     tree: &Tree,
+    meant: &[&str],
     faults: &mut Faults,
 ) -> Option<&'t Entry> {
     let found = fields::present(entries, key);
-    if found.is_none() {
+    if found.is_none() && !meant.contains(&key) {
         let span = crate::tree::find(entries, key)
             .map_or_else(|| first_line(tree), |entry| entry.key_span.clone());
         let message = format!("the definition needs `{key}`");

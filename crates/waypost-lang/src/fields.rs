@@ -3,6 +3,7 @@
 //! Every function returns `None` after it has added a fault, so that callers go on with the next
 //! field. An empty field (`label:`) counts as absent.
 
+use waypost_core::limits::{NODE_ID_CHARS_MAX, WORKFLOW_NAME_CHARS_MAX};
 use waypost_core::time::{BadDuration, Millis};
 
 use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
@@ -13,19 +14,46 @@ pub(crate) const DURATION_HINT: &str =
     "write `30s`, `1h 30m`, `PT30S`, or a number of milliseconds";
 
 /// Adds a fault for every field that is not one of `known`; `of` says what has these fields.
-pub(crate) fn refuse_unknown(entries: &[Entry], known: &[&str], of: &str, faults: &mut Faults) {
+/// Returns the fields that were probably meant, so that they are not reported as missing too.
+pub(crate) fn refuse_unknown<'k>(
+    entries: &[Entry],
+    known: &[&'k str],
+    of: &str,
+    faults: &mut Faults,
+) -> Vec<&'k str> {
+    let mut meant = Vec::new();
     for entry in entries {
         if known.contains(&entry.key.as_str()) {
             continue;
         }
         let message = format!("{of} has no field {}", quoted(&entry.key));
-        let likely = faults.likely(&entry.key, known.iter().copied());
+        let likely = faults
+            .likely(&entry.key, known.iter().copied())
+            .or_else(|| elsewhere(&entry.key).filter(|ours| known.contains(ours)));
         let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
         faults.add(match likely {
             Some(_) => fault.suggest(likely),
+            None if known.is_empty() => fault.hint("it has no fields"),
             None => fault.hint(format!("its fields are {}", listed(known.iter().copied(), "and"))),
         });
+        meant.extend(likely);
     }
+    meant
+}
+
+/// What fields of other workflow languages are called here.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name.replace(['-', '_'], "").to_lowercase().as_str() {
+        "steps" | "tasks" | "jobs" | "activities" => "nodes",
+        "dependson" | "depends" | "dependencies" | "after" | "upstream" => "needs",
+        "uses" | "kind" | "action" => "type",
+        "with" | "params" | "parameters" | "args" => "config",
+        "retries" | "retrypolicy" => "retry",
+        "name" => "id",
+        "title" => "label",
+        "inputs" | "inputschema" => "input",
+        _ => return None,
+    })
 }
 
 /// The entry of a field, unless it is absent or empty.
@@ -178,13 +206,29 @@ fn bad_duration(what: &str, tree: &Tree, bad: BadDuration) -> Fault {
     }
 }
 
-/// What names look like.
-pub(crate) enum NameRule {
-    /// Of nodes, branches and variables: they stand in expressions.
-    Id,
-    /// Of workflows: they stand in file names and addresses.
-    Workflow,
+/// What names look like: letters, digits, `_`, and a little more.
+pub(crate) struct NameRule {
+    chars_max: usize,
+    first_may_be_digit: bool,
+    also: &'static [char],
+    advice: &'static str,
 }
+
+/// Names of nodes, branches and variables, which stand in expressions.
+pub(crate) const ID: NameRule = NameRule {
+    chars_max: NODE_ID_CHARS_MAX,
+    first_may_be_digit: false,
+    also: &['-'],
+    advice: "letters, digits, `_` and `-`, starting with a letter or `_`",
+};
+
+/// Names of workflows, which stand in file names and addresses.
+pub(crate) const WORKFLOW_NAME: NameRule = NameRule {
+    chars_max: WORKFLOW_NAME_CHARS_MAX,
+    first_may_be_digit: true,
+    also: &['-', '.'],
+    advice: "letters, digits, `_`, `-` and `.`, starting with a letter, a digit or `_`",
+};
 
 /// A text that follows the rule.
 pub(crate) fn name<'t>(
@@ -205,33 +249,21 @@ pub(crate) fn check_name(
     rule: &NameRule,
     faults: &mut Faults,
 ) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let (chars_max, first_fits, rest_fits, advice): (_, fn(char) -> bool, fn(char) -> bool, _) =
-        match rule {
-            NameRule::Id => (
-                waypost_core::limits::NODE_ID_CHARS_MAX,
-                |c| c.is_ascii_alphabetic() || c == '_',
-                |c| c == '-',
-                "letters, digits, `_` and `-`, starting with a letter or `_`",
-            ),
-            NameRule::Workflow => (
-                waypost_core::limits::WORKFLOW_NAME_CHARS_MAX,
-                |c| c.is_ascii_alphanumeric() || c == '_',
-                |c| matches!(c, '-' | '.'),
-                "letters, digits, `_`, `-` and `.`, starting with a letter, a digit or `_`",
-            ),
-        };
     let chars = given.chars().count();
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let first_fits = |c: char| word(c) && (rule.first_may_be_digit || !c.is_ascii_digit());
     let fits = given.chars().next().is_some_and(first_fits)
-        && given.chars().all(|c| word(c) || rest_fits(c))
-        && chars <= chars_max;
+        && given.chars().all(|c| word(c) || rule.also.contains(&c))
+        && chars <= rule.chars_max;
     if !fits {
         let message = match chars {
             0 => format!("{what} is empty"),
-            _ if chars > chars_max => format!("{what} has more than {chars_max} characters"),
+            _ if chars > rule.chars_max => {
+                format!("{what} has more than {} characters", rule.chars_max)
+            }
             _ => format!("{what} cannot be {}", quoted(given)),
         };
-        let hint = format!("use up to {chars_max} {advice}");
+        let hint = format!("use up to {} {}", rule.chars_max, rule.advice);
         faults.add(Fault::error(Code::BadName, span.clone(), message).hint(hint));
     }
     fits

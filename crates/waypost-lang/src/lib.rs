@@ -10,11 +10,11 @@
 //!
 //! | to change | go to |
 //! | --- | --- |
-//! | what a field of the language means | [`definition`] |
-//! | how YAML or JSON is read | [`tree`] |
-//! | rules about the graph, references, variables | [`check`] |
-//! | what faults look like | [`diagnostics`] |
-//! | what editors know | [`schema`] |
+//! | what a field of the language means | `definition` |
+//! | how YAML or JSON is read | `tree` |
+//! | rules about the graph, references, variables | `check` |
+//! | what faults look like | `diagnostics` |
+//! | what editors know | `schema` |
 //!
 //! Node kinds are not known here: they come in as a [`Catalog`]. Everything is a pure function of
 //! its arguments, bounded in time and memory whatever the bytes.
@@ -79,6 +79,7 @@ pub fn compile_canonical(canonical: &[u8], catalog: &Catalog<'_>) -> Result<Plan
 }
 
 /// Which bytes the hash of a definition is of.
+#[derive(Clone, Copy)]
 enum Identity {
     Canonical,
     AsGiven,

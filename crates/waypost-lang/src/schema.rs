@@ -20,6 +20,9 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
         "required": ["name", "nodes"],
         "additionalProperties": false,
         "properties": {
+            "$schema": described("Where this schema is, for editors.", json!({
+                "type": "string",
+            })),
             "name": described("The workflow's name.", json!({ "type": "string", "pattern": name })),
             "description": described("What the workflow is for.", json!({ "type": "string" })),
             "labels": described("Labels to find the workflow by.", json!({

@@ -18,7 +18,7 @@ mod yaml;
 
 use serde_json::Number;
 
-use crate::diagnostics::{Fault, Faults};
+use crate::diagnostics::{Code, Fault, Faults};
 use crate::source::{Source, Span};
 
 /// How deep lists and mappings may nest. Below the core's own limit for payloads, so that every
@@ -80,11 +80,19 @@ pub(crate) fn parse(source: &Source<'_>, faults: &mut Faults) -> Result<Tree, Fa
             faults.append(json_faults);
             return Ok(tree);
         }
-        Err(fault) if fault.code != crate::Code::Syntax => return Err(fault),
+        Err(fault) if fault.code != Code::Syntax => return Err(fault),
+        Err(fault) if has_comment_at(text, fault.span.start) => {
+            return Err(fault.hint("JSON has no comments; YAML has, after `#`"));
+        }
         Err(fault) => fault,
     };
     yaml::parse(text, faults)
         .map_err(|fault| if fault.span.start > json_fault.span.start { fault } else { json_fault })
+}
+
+/// YAML would read a comment of JavaScript as the beginning of a text.
+fn has_comment_at(text: &str, at: usize) -> bool {
+    text.get(at..).is_some_and(|rest| rest.starts_with("//") || rest.starts_with("/*"))
 }
 
 impl Tree {

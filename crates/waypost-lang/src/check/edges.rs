@@ -26,7 +26,7 @@ pub(super) fn resolve(definition: &Definition<'_>, faults: &mut Faults) -> Optio
         conditions: Vec::with_capacity(nodes.len()),
         successors: vec![Vec::new(); nodes.len()],
         on_error: Vec::new(),
-        incomplete: vec![false; nodes.len()],
+        incomplete: nodes.iter().map(|node| node.incomplete).collect(),
     };
     for (at, node) in nodes.iter().enumerate() {
         let conditions = conditions(at, node, &index, &mut graph.incomplete[at], faults);

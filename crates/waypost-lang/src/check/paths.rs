@@ -11,7 +11,7 @@
 //!            └─ false ─▶ b   {adult: false} ─┘
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use waypost_core::kind::Behaviour;
 use waypost_core::plan::{Condition, Join, OnError};
@@ -54,10 +54,14 @@ struct Facts<'d> {
     /// The source and what of it is accepted; `None` for "this join ran".
     known: Vec<Option<(usize, Accepts<'d>)>>,
     numbers: HashMap<(usize, Accepts<'d>), usize>,
+    /// Per node: the facts about it.
+    about: Vec<Vec<usize>>,
     /// Per node and condition: the fact that it asks for, if any.
     of_condition: Vec<Vec<Option<usize>>>,
-    /// Per node: the branches it can select, with the one for its failures.
-    outcomes: Vec<Vec<&'d str>>,
+    /// Per node: what it can select when it completes. Without branches that is one nameless thing.
+    selectable: Vec<Vec<&'d str>>,
+    /// Per node: the branch that only its failures take.
+    failure: Vec<Option<&'d str>>,
 }
 
 impl<'d> Paths<'d> {
@@ -97,7 +101,7 @@ impl<'d> Paths<'d> {
 
     /// Has the node surely run when the turn of the other comes? Only asked of upstream nodes.
     pub(super) fn has_surely_run(&self, node: usize, before: usize) -> bool {
-        self.facts.known.len() > FACTS_MAX
+        self.facts.are_too_many()
             || self.sure.as_ref().is_some_and(|sure| sure.get(before, node))
             || self.order.in_one_cycle(node, before)
     }
@@ -109,26 +113,30 @@ impl<'d> Paths<'d> {
 
     /// Do the two nodes run under facts that cannot both hold?
     pub(super) fn exclude_each_other(&self, a: usize, b: usize) -> bool {
-        bits::ones(self.guards.row(a)).any(|fact| self.contradicts(fact, self.guards.row(b)))
+        bits::ones(self.guards.row(a)).any(|fact| {
+            bits::ones(self.guards.row(b)).any(|other| self.facts.exclude_each_other(fact, other))
+        })
     }
 
-    fn contradicts(&self, fact: usize, guard: &[u64]) -> bool {
-        bits::ones(guard).any(|other| self.facts.exclude_each_other(fact, other))
+    /// Does the node run under a fact that cannot hold together with this one?
+    fn contradicts(&self, fact: usize, node: usize) -> bool {
+        self.facts.rivals(fact).iter().any(|rival| {
+            self.guards.get(node, *rival) && self.facts.exclude_each_other(fact, *rival)
+        })
     }
 
     /// A join of all with an edge straight from one branch and a way from another branch of the
     /// same node: the straight edge is dead exactly when the other way was taken.
     pub(super) fn warn_about_mixed_merges(&self, definition: &Definition<'_>, faults: &mut Faults) {
         for (at, node) in definition.nodes.iter().enumerate() {
-            if node.join != Join::All || self.facts.known.len() > FACTS_MAX {
+            if node.join != Join::All || self.facts.are_too_many() {
                 continue;
             }
             let conditions = &self.graph.conditions[at];
             for (straight, fact) in conditions.iter().zip(&self.facts.of_condition[at]) {
                 let Some(fact) = fact else { continue };
                 let other = conditions.iter().find(|other| {
-                    other.source != straight.source
-                        && self.contradicts(*fact, self.guards.row(other.source.at()))
+                    other.source != straight.source && self.contradicts(*fact, other.source.at())
                 });
                 let Some(other) = other else { continue };
                 let id =
@@ -261,56 +269,67 @@ impl<'d> Paths<'d> {
 
 impl<'d> Facts<'d> {
     fn of(definition: &'d Definition<'_>, graph: &'d Graph) -> Self {
-        let branches = |at: usize| {
-            let behaviour = definition.nodes[at].behaviour.as_ref();
-            let mut names = behaviour.and_then(Behaviour::branches).unwrap_or_else(|| vec![""]);
-            if let OnError::Branch(branch) = &graph.on_error[at] {
-                names.push(branch);
-            }
-            names.sort_unstable();
-            names.dedup();
-            names
-        };
         let count = definition.nodes.len();
         let mut facts = Self {
             known: Vec::new(),
             numbers: HashMap::new(),
+            about: vec![Vec::new(); count],
             of_condition: Vec::with_capacity(count),
-            outcomes: (0..count).map(branches).collect(),
+            selectable: Vec::with_capacity(count),
+            failure: Vec::with_capacity(count),
         };
+        for (node, on_error) in definition.nodes.iter().zip(&graph.on_error) {
+            let branches = node.behaviour.as_ref().and_then(Behaviour::branches);
+            let branches = branches.unwrap_or_else(|| vec![""]);
+            facts.failure.push(match on_error {
+                OnError::Branch(branch) if !branches.contains(&&**branch) => Some(branch),
+                _ => None,
+            });
+            facts.selectable.push(branches);
+        }
         for conditions in &graph.conditions {
-            let asked = conditions
-                .iter()
-                .map(|condition| {
-                    let source = condition.source.at();
-                    let accepts = facts.accepts(condition, &graph.on_error[source])?;
-                    let next = facts.known.len();
-                    let number = *facts.numbers.entry((source, accepts.clone())).or_insert(next);
-                    if number == next {
-                        facts.known.push(Some((source, accepts)));
-                    }
-                    Some(number)
-                })
-                .collect();
+            let asked = conditions.iter().map(|condition| facts.number(condition)).collect();
             facts.of_condition.push(asked);
         }
         facts
     }
 
-    /// What a condition asks of its source; `None` where every outcome will do.
-    fn accepts(&self, condition: &'d Condition, on_error: &OnError) -> Option<Accepts<'d>> {
+    /// The number of the fact that a condition asks for; `None` where every outcome will do.
+    fn number(&mut self, condition: &'d Condition) -> Option<usize> {
+        let source = condition.source.at();
+        let accepts = self.accepts(condition)?;
+        let next = self.known.len();
+        let number = *self.numbers.entry((source, accepts.clone())).or_insert(next);
+        if number == next {
+            self.known.push(Some((source, accepts)));
+            self.about[source].push(number);
+        }
+        Some(number)
+    }
+
+    fn accepts(&self, condition: &'d Condition) -> Option<Accepts<'d>> {
+        let source = condition.source.at();
         let mut branches: Vec<&str> = condition.branches.iter().map(|branch| &**branch).collect();
         branches.sort_unstable();
-        let failures_leave = match on_error {
-            OnError::Branch(branch) => !branches.contains(&&**branch),
-            OnError::Fail | OnError::Continue => false,
-        };
+        let has = |branch: &&str| branches.binary_search(branch).is_ok();
+        let failures_too = self.failure[source].as_ref().is_none_or(has);
         if condition.unlabelled {
-            return failures_leave.then_some(Accepts::Success);
+            return (!failures_too).then_some(Accepts::Success);
         }
-        let outcomes = &self.outcomes[condition.source.at()];
-        let all = outcomes.iter().all(|outcome| branches.binary_search(outcome).is_ok());
+        let all = failures_too && self.selectable[source].iter().all(has);
         (!all).then_some(Accepts::Branches(branches))
+    }
+
+    fn are_too_many(&self) -> bool {
+        self.known.len() > FACTS_MAX
+    }
+
+    /// The facts about the same node.
+    fn rivals(&self, fact: usize) -> &[usize] {
+        match self.known.get(fact) {
+            Some(Some((source, _))) => &self.about[*source],
+            _ => &[],
+        }
     }
 
     /// Can the two facts never hold together?
@@ -325,12 +344,9 @@ impl<'d> Facts<'d> {
                 (Accepts::Branches(a), Accepts::Branches(b)) => {
                     a.iter().all(|branch| b.binary_search(branch).is_err())
                 }
-                // An unlabelled edge excludes only the branch of failures, which is the one
-                // outcome of a node without branches that has a name.
-                (Accepts::Success, Accepts::Branches(b))
-                | (Accepts::Branches(b), Accepts::Success) => {
-                    let outcomes = &self.outcomes[*source];
-                    outcomes.len() == 2 && outcomes[0].is_empty() && *b == outcomes[1..]
+                (Accepts::Success, Accepts::Branches(branches))
+                | (Accepts::Branches(branches), Accepts::Success) => {
+                    branches.iter().all(|branch| self.failure[*source] == Some(branch))
                 }
                 (Accepts::Success, Accepts::Success) => false,
             }
@@ -339,7 +355,7 @@ impl<'d> Facts<'d> {
     /// Do the rows differ in one fact each, all about one node, that together cover all it can do?
     fn exhaust(&self, rows: &[Vec<u64>], common: &[u64]) -> bool {
         let mut about = None;
-        let mut covered: Vec<&str> = Vec::new();
+        let mut covered: HashSet<&str> = HashSet::new();
         for row in rows {
             let own: Vec<u64> = row.iter().zip(common).map(|(row, common)| row & !common).collect();
             let mut own = bits::ones(&own);
@@ -350,13 +366,12 @@ impl<'d> Facts<'d> {
             }
             match accepts {
                 Accepts::Branches(branches) => covered.extend(branches),
-                Accepts::Success => {
-                    covered.extend(self.outcomes[*source].iter().filter(|o| o.is_empty()));
-                }
+                Accepts::Success => covered.extend(&self.selectable[*source]),
             }
         }
         about.is_some_and(|source| {
-            self.outcomes[source].iter().all(|outcome| covered.contains(outcome))
+            let mut outcomes = self.selectable[source].iter().chain(&self.failure[source]);
+            outcomes.all(|outcome| covered.contains(outcome))
         })
     }
 }

@@ -49,6 +49,8 @@ impl Checker<'_> {
         for mention in &located.references.nodes {
             let span = located.span(self.source, &mention.range);
             if let Some(id) = self.hyphenated(mention, located) {
+                let end = mention.range.end - mention.id.len() + id.len();
+                let span = located.span(self.source, &(mention.range.start..end));
                 rests.extend(id.split('-').skip(1).map(ToOwned::to_owned));
                 let message = format!("`nodes.{id}` reads as a subtraction");
                 self.faults.add(

@@ -8,6 +8,9 @@ use crate::definition::Definition;
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::Span;
 
+/// Writers of one variable that are compared with each other, pair by pair.
+const WRITERS_MAX: usize = 1_000;
+
 pub(super) fn check(definition: &Definition<'_>, paths: &Paths<'_>, faults: &mut Faults) {
     let mut writers: BTreeMap<&str, Vec<(usize, &Span)>> = BTreeMap::new();
     for (at, node) in definition.nodes.iter().enumerate() {
@@ -16,6 +19,10 @@ pub(super) fn check(definition: &Definition<'_>, paths: &Paths<'_>, faults: &mut
         }
     }
     for (name, writers) in &writers {
+        if writers.len() > WRITERS_MAX {
+            refuse_too_many(name, writers, definition, faults);
+            continue;
+        }
         for (position, (later, span)) in writers.iter().enumerate() {
             let rival = writers
                 .iter()
@@ -34,6 +41,22 @@ pub(super) fn check(definition: &Definition<'_>, paths: &Paths<'_>, faults: &mut
                     .hint("put one after the other, or write `merge: last` in both"),
             );
         }
+    }
+}
+
+fn refuse_too_many(
+    name: &str,
+    writers: &[(usize, &Span)],
+    definition: &Definition<'_>,
+    faults: &mut Faults,
+) {
+    let careless = writers.iter().find(|(at, _)| !definition.nodes[*at].merge_last);
+    if let Some((_, span)) = careless {
+        let message = format!("{} nodes set {}, too many to order", writers.len(), quoted(name));
+        faults.add(
+            Fault::error(Code::UnorderedWriters, (*span).clone(), message)
+                .hint("write `merge: last` in all of them"),
+        );
     }
 }
 

@@ -16,6 +16,17 @@ use crate::fields;
 use crate::tree::{self, Entry, Tree, Value};
 
 const OPEN: &str = "${{";
+/// What people write who come from other languages, and what it is here.
+const OPERATORS_OF_OTHERS: &[(&str, &str)] = &[
+    ("&&", "and"),
+    ("||", "or"),
+    ("===", "=="),
+    ("!==", "!="),
+    (" = ", "=="),
+    (" ? ", "a if condition else b"),
+    ("=>", "a filter such as `map` or `select`"),
+    ("`", "\" or '"),
+];
 
 /// What became of a config.
 #[derive(Default)]
@@ -45,6 +56,7 @@ pub(super) fn read<'t>(
     let mut config =
         Config { retry: tree::find(entries, "retry").filter(|_| !owns_retry), ..Config::default() };
     let names: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
+    let mut meant = Vec::new();
     for entry in entries {
         if config.retry.is_some() && entry.key == "retry" {
             continue;
@@ -55,14 +67,13 @@ pub(super) fn read<'t>(
             None => {
                 let of = format!("the config of `{}`", spec.name);
                 let one = std::slice::from_ref(entry);
-                fields::refuse_unknown(one, &names, &of, context.faults);
+                meant.extend(fields::refuse_unknown(one, &names, &of, context.faults));
             }
         }
     }
-    let missing = spec
-        .fields
-        .iter()
-        .filter(|field| field.required && tree::find(entries, field.name).is_none());
+    let missing = spec.fields.iter().filter(|field| {
+        field.required && !meant.contains(&field.name) && tree::find(entries, field.name).is_none()
+    });
     for field in missing {
         let message = format!("`{}` needs `{}` in its config", spec.name, field.name);
         let span = entry.map_or_else(|| kind_span.clone(), |entry| entry.key_span.clone());
@@ -157,7 +168,9 @@ fn add_expressions_of_the_kind<'t>(tree: &'t Tree, behaviour: &Behaviour, config
 fn collect_places<'t>(tree: &'t Tree, places: &mut HashMap<String, (&'t Tree, usize)>) {
     match &tree.value {
         Value::Text { text, .. } => {
+            let leading = text.len() - text.trim_start().len();
             places.entry(text.clone()).or_insert((tree, 0));
+            places.entry(text.trim().to_owned()).or_insert((tree, leading));
             for (source, offset) in holes(text) {
                 places.entry(source).or_insert((tree, offset));
             }
@@ -274,7 +287,7 @@ fn bare_expression<'t>(
             Some(Located { source, references, tree, offset: 0, place: Place::Config })
         }
         Err(fault) => {
-            bad_expression(tree, &fault.range, fault.message, context);
+            bad_expression(tree, &fault.range, &fault.message, context);
             None
         }
     }
@@ -314,7 +327,7 @@ fn collect_holes<'t>(
                         });
                     });
                 }
-                Err(fault) => bad_expression(tree, &fault.range, fault.message, context),
+                Err(fault) => bad_expression(tree, &fault.range, &fault.message, context),
             }
         }
         Value::List(items) => {
@@ -334,7 +347,14 @@ fn hole_start(text: &str, after: usize) -> usize {
     text.len() - inside.trim_start().len()
 }
 
-fn bad_expression(tree: &Tree, range: &Range<usize>, message: String, context: &mut Context<'_>) {
+fn bad_expression(tree: &Tree, range: &Range<usize>, message: &str, context: &mut Context<'_>) {
     let span = tree.span_within(context.source, range);
-    context.faults.add(Fault::error(Code::BadExpression, span, message));
+    let fault =
+        Fault::error(Code::BadExpression, span, format!("not a valid expression: {message}"));
+    let text = tree.as_text().unwrap_or_default();
+    let advice = OPERATORS_OF_OTHERS.iter().find(|(operator, _)| text.contains(operator));
+    context.faults.add(match advice {
+        Some((operator, ours)) => fault.hint(format!("instead of `{operator}` write `{ours}`")),
+        None => fault,
+    });
 }

@@ -8,9 +8,12 @@ use crate::fields;
 use crate::tree::{Tree, Value};
 
 /// `needs: a`, `needs: [a, { node: b, branch: "true" }]`, `needs: { node: b, branch: "true" }`.
-pub(super) fn read(tree: &Tree, faults: &mut Faults) -> Vec<Need> {
+/// Returns the edges, and whether all that are there could be read.
+pub(super) fn read(tree: &Tree, faults: &mut Faults) -> (Vec<Need>, bool) {
     let items = tree.as_list().unwrap_or(std::slice::from_ref(tree));
-    items.iter().filter_map(|item| read_one(item, faults)).collect()
+    let needs: Vec<Need> = items.iter().filter_map(|item| read_one(item, faults)).collect();
+    let all = needs.len() == items.len();
+    (needs, all)
 }
 
 fn read_one(tree: &Tree, faults: &mut Faults) -> Option<Need> {

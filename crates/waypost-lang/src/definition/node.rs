@@ -6,7 +6,7 @@ use waypost_core::plan::{Delivery, Join, OnError};
 
 use super::{Context, Node, Place, Variable, config, first_line, needs, retry};
 use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
-use crate::fields::{self, NameRule};
+use crate::fields;
 use crate::tree::{Entry, Tree};
 
 /// The fields of a node.
@@ -31,9 +31,9 @@ pub(crate) const NODE_FIELDS: &[&str] = &[
 
 pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node<'t>> {
     let entries = fields::map("a node", tree, context.faults)?;
-    fields::refuse_unknown(entries, NODE_FIELDS, "a node", context.faults);
-    let id = read_id(entries, tree, context.faults);
-    let kind = read_kind(entries, tree, context);
+    let meant = fields::refuse_unknown(entries, NODE_FIELDS, "a node", context.faults);
+    let id = read_id(entries, tree, &meant, context.faults);
+    let kind = read_kind(entries, tree, &meant, context);
     let config_entry = fields::present(entries, "config");
     let config = match &kind {
         Some((kind, kind_span)) => config::read(*kind, kind_span, config_entry, context),
@@ -49,6 +49,8 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
         (Some(entry), None) | (None, Some(entry)) => retry::read(&entry.value, faults),
         (None, None) => None,
     };
+    let (needs, all_needs_read) = fields::present(entries, "needs")
+        .map_or((Vec::new(), true), |entry| needs::read(&entry.value, faults));
     let join = fields::present(entries, "join");
     let on_error = fields::present(entries, "onError");
     let mut expressions = config.expressions;
@@ -61,9 +63,8 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
         config: config.value,
         behaviour: config.behaviour,
         expressions: Vec::new(),
-        needs: fields::present(entries, "needs")
-            .map(|entry| needs::read(&entry.value, faults))
-            .unwrap_or_default(),
+        needs,
+        incomplete: !all_needs_read || meant.contains(&"needs"),
         join: join.and_then(|entry| needs::read_join(&entry.value, faults)).unwrap_or(Join::All),
         join_span: join.map_or(0..0, |entry| entry.value.span.clone()),
         retry,
@@ -98,23 +99,35 @@ fn either<'t>(
     short_entry.or(long_entry)
 }
 
-fn read_id<'t>(entries: &'t [Entry], tree: &Tree, faults: &mut Faults) -> Option<&'t Entry> {
+fn read_id<'t>(
+    entries: &'t [Entry],
+    tree: &Tree,
+    meant: &[&str],
+    faults: &mut Faults,
+) -> Option<&'t Entry> {
     let Some(entry) = either(entries, ["id", "nodeId"], faults) else {
+        if meant.contains(&"id") || meant.contains(&"nodeId") {
+            return None;
+        }
         let fault = Fault::error(Code::MissingField, first_line(tree), "the node has no `id`");
         faults.add(fault.hint("edges and expressions refer to a node by its id"));
         return None;
     };
-    fields::name("`id`", &entry.value, &NameRule::Id, faults).map(|_| entry)
+    fields::name("`id`", &entry.value, &fields::ID, faults).map(|_| entry)
 }
 
 /// The kind, and where it is named.
 fn read_kind<'c>(
     entries: &[Entry],
     tree: &Tree,
+    meant: &[&str],
     context: &mut Context<'c>,
 ) -> Option<(&'c dyn Kind, std::ops::Range<usize>)> {
     let faults = &mut *context.faults;
     let Some(entry) = fields::present(entries, "type") else {
+        if meant.contains(&"type") {
+            return None;
+        }
         let fault = Fault::error(Code::MissingField, first_line(tree), "the node has no `type`");
         faults.add(fault.hint("`type` names the kind of node, such as `type: api-call`"));
         return None;
@@ -187,7 +200,7 @@ fn read_on_error(tree: &Tree, faults: &mut Faults) -> Option<OnError> {
         "fail" => OnError::Fail,
         "continue" => OnError::Continue,
         branch => {
-            fields::check_name("`onError`", branch, &tree.span, &NameRule::Id, faults);
+            fields::check_name("`onError`", branch, &tree.span, &fields::ID, faults);
             OnError::Branch(branch.into())
         }
     })
@@ -215,7 +228,7 @@ fn read_variables<'t>(
     let mut variables = Vec::new();
     for entry in entries {
         let what = "the name of a variable";
-        fields::check_name(what, &entry.key, &entry.key_span, &NameRule::Id, context.faults);
+        fields::check_name(what, &entry.key, &entry.key_span, &fields::ID, context.faults);
         expressions.extend(config::template(&entry.value, Place::Variables, context));
         let value = entry.value.to_json();
         // Its faults have been reported above, with positions.

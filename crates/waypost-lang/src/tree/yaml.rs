@@ -189,6 +189,16 @@ fn syntax_fault(error: &ScanError, text: &str) -> Fault {
         ErrorKind::UnknownAnchor => {
             Some("a text that starts with `*` needs quotes; an alias needs an anchor before it")
         }
+        ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabInIndentation
+        | ErrorKind::TabNotAllowed => Some("indent with spaces"),
+        ErrorKind::ExpectedBlockSequenceEntry | ErrorKind::ExpectedBlockMappingKey => {
+            Some("entries of one list, and fields of one mapping, start in one column")
+        }
+        ErrorKind::SimpleKeyExpected => Some("a field has a `:` after its name"),
+        ErrorKind::ExpectedFlowMappingSeparator | ErrorKind::ExpectedFlowSequenceSeparator => {
+            Some("inside `{ }` and `[ ]` a text with `{`, `}`, `[`, `]` or `,` needs quotes")
+        }
         _ => None,
     };
     let fault = Fault::error(Code::Syntax, span, format!("not valid YAML: {}", error.kind()));

@@ -91,6 +91,19 @@ fn cases() -> Vec<Case> {
             "",
             "{\"name\": \"x\" «\"»nodes\": []}",
         ),
+        case(
+            Syntax,
+            "expected a field name",
+            "JSON has no comments",
+            "{\"name\": \"x\",\n «/»/ comment\n \"nodes\": []}",
+        ),
+        case(Syntax, "tabs", "indent with spaces", "name: x\nnodes:\n\t«-» id: a\n"),
+        case(
+            Syntax,
+            "expected ',' or '}'",
+            "needs quotes",
+            "name: x\nnodes:\n  - { id: $«{»{ input.x }} }\n",
+        ),
         case(TooDeep, "deeper than 100", "", &format!("a: {}«[»", "[".repeat(100))),
         case(RecursiveAlias, "inside the value", "", "name: &x [«*x»]\n"),
         case(
@@ -194,6 +207,7 @@ fn cases() -> Vec<Case> {
         nodes(MissingField, "has no `id`", "by its id", "  - «type»: noop"),
         nodes(MissingField, "has no `type`", "type: api-call", "  - «id»: a"),
         nodes(BadName, "`id` cannot be `a b`", "use up to 64", "  - { id: «a b», type: noop }"),
+        node(UnknownField, "no field `dependsOn`", "did you mean `needs`?", "«dependsOn»: [b]"),
         node(DuplicateField, "another spelling of `id`", "remove one", "«nodeId»: b"),
         nodes(
             UnknownKind,
@@ -366,6 +380,7 @@ fn cases() -> Vec<Case> {
             "quotes",
             "  - { id: a, type: condition, config: { expression: «true» } }",
         ),
+        value(BadExpression, "no filter `uper`", "", "${{ input.x | «uper» }}"),
         value(
             UnknownName,
             "do not know the name `inptu`",
@@ -411,7 +426,7 @@ fn cases() -> Vec<Case> {
             HyphenatedReference,
             "reads as a subtraction",
             "nodes['cool-off']",
-            "${{ «nodes.cool»-off.output }}",
+            "${{ «nodes.cool-off».output }}",
         ),
         value(
             NotUpstream,
@@ -627,7 +642,7 @@ fn all_faults_are_found_at_once_in_order() {
     let found = parse_text(source).faults;
     let codes: Vec<Code> = found.iter().map(|fault| fault.code).collect();
     use Code::*;
-    assert_eq!(codes, [UnknownField, MissingField, UnknownKind, DuplicateId, UnknownNode]);
+    assert_eq!(codes, [UnknownField, UnknownKind, DuplicateId, UnknownNode]);
 }
 
 #[test]

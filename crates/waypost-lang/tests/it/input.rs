@@ -4,7 +4,8 @@ use waypost_core::json::Json;
 use waypost_lang::InputSchema;
 
 fn schema(text: &str) -> Result<InputSchema, String> {
-    InputSchema::compile(&Json::parse(text).unwrap()).map_err(|bad| format!("{}: {bad}", bad.path))
+    InputSchema::compile(&Json::parse(text).expect("JSON"))
+        .map_err(|bad| format!("{}: {bad}", bad.path))
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn large_graph() -> String {
             source,
             "  - {{ id: n{at}, type: transform, needs: [{needs}], config: {{ value: {value} }} }}"
         )
-        .unwrap();
+        .expect("strings do not fail");
     }
     source
 }

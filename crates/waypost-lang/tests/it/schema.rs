@@ -5,8 +5,8 @@ use waypost_lang::schema;
 use crate::kinds::catalog;
 
 fn accepts(text: &str) -> bool {
-    let definition = serde_json::from_str(text).unwrap();
-    jsonschema::validator_for(&schema(&catalog())).unwrap().is_valid(&definition)
+    let definition = serde_json::from_str(text).expect("JSON");
+    jsonschema::validator_for(&schema(&catalog())).expect("a schema").is_valid(&definition)
 }
 
 #[test]
