@@ -1,0 +1,264 @@
+//! The documentation against the program: links lead somewhere, definitions are valid, commands
+//! exist, and nothing that can be configured goes unmentioned.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use waypost::wiring;
+
+use crate::tidy::{File, find, refuse, root};
+
+/// The pages that people read.
+fn pages() -> Vec<File> {
+    find(&root(), &|name| name.ends_with(".md") && !name.starts_with("target"))
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut faults = Vec::new();
+    for page in pages() {
+        let folder = root().join(&page.name);
+        for link in links(&page.text) {
+            let (target, fragment) = link.split_once('#').unwrap_or((link, ""));
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let file = if target.is_empty() {
+                folder.clone()
+            } else {
+                folder.parent().unwrap_or(Path::new("")).join(target)
+            };
+            let found = match (file.exists(), fragment) {
+                (exists, "") => exists,
+                (true, fragment) => {
+                    anchors(&std::fs::read_to_string(&file).unwrap()).contains(fragment)
+                }
+                (false, _) => false,
+            };
+            if !found {
+                faults.push(format!("{}: {link} leads nowhere", page.name));
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+/// The targets of `[text](target)`, code left out.
+fn links(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (prose, _) in prose_and_code(text) {
+        let spans = prose.split('`').step_by(2);
+        for span in spans {
+            let targets = span.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            found.extend(targets);
+        }
+    }
+    found
+}
+
+/// The fragments that a page's headings can be reached by.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose_and_code(text).into_iter().filter(|(line, _)| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(|(heading, _)| anchor(heading)).collect()
+}
+
+/// Every line outside of code blocks, with its number.
+fn prose_and_code(text: &str) -> Vec<(&str, usize)> {
+    let mut code = false;
+    let mut prose = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with("```") {
+            code = !code;
+        } else if !code {
+            prose.push((line, number));
+        }
+    }
+    prose
+}
+
+/// A block of code in a page.
+struct Block {
+    language: String,
+    text: String,
+    /// Where it begins: page and line.
+    place: String,
+}
+
+fn blocks(page: &File) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut inside = false;
+    for (number, line) in (1..).zip(page.text.lines()) {
+        match (line.trim_start().strip_prefix("```"), inside) {
+            (Some(language), false) => blocks.push(Block {
+                language: language.trim().to_owned(),
+                text: String::new(),
+                place: format!("{}:{number}", page.name),
+            }),
+            (None, true) => {
+                let block = blocks.last_mut().unwrap();
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (Some(_), true) | (None, false) => {}
+        }
+        inside ^= line.trim_start().starts_with("```");
+    }
+    blocks
+}
+
+#[test]
+fn definitions_in_the_documentation_are_valid() {
+    let mut faults = Vec::new();
+    let mut checked = 0;
+    for block in pages().iter().flat_map(blocks) {
+        let definition = match block.language.as_str() {
+            "yaml" | "json" if block.text.contains("nodes") => Some(block.text.as_str()),
+            "sh" => heredoc(&block.text),
+            _ => None,
+        };
+        let Some(definition) = definition else { continue };
+        checked += 1;
+        let place = &block.place;
+        match wiring::compile(definition.as_bytes()) {
+            Ok(compiled) => {
+                let warnings = compiled.warnings.render(definition.as_bytes(), place, false);
+                if !warnings.is_empty() {
+                    faults.push(warnings);
+                }
+            }
+            Err(found) => faults.push(found.render(definition.as_bytes(), place, false)),
+        }
+    }
+    refuse(&faults);
+    assert!(checked > 20, "only {checked} definitions were found: are blocks still recognised?");
+}
+
+/// What `cat > file.yaml <<'EOF'` writes.
+fn heredoc(script: &str) -> Option<&str> {
+    let (_, rest) = script.split_once("<<'EOF'\n")?;
+    rest.split_once("\nEOF").map(|(definition, _)| definition)
+}
+
+#[test]
+fn commands_in_the_documentation_exist() {
+    let known: BTreeSet<String> = subcommands().into_iter().collect();
+    let mut faults = Vec::new();
+    for block in pages().iter().flat_map(blocks).filter(|block| block.language == "sh") {
+        for line in block.text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+            let mut words = line.split_whitespace();
+            while words.any(|word| word == "waypost" || word.ends_with("/waypost")) {
+                let Some(next) = words.next() else { break };
+                if !known.contains(next) && !next.starts_with('-') {
+                    faults.push(format!("{}: there is no `waypost {next}`", block.place));
+                }
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+#[test]
+fn the_reference_names_every_command_and_flag() {
+    let reference = page("docs/reference/cli.md");
+    let mut faults = Vec::new();
+    for command in subcommands() {
+        if !reference.contains(&format!("## waypost {command}\n")) && command != "help" {
+            faults.push(format!("`waypost {command}` has no section"));
+        }
+        for flag in flags(&help(&[&command, "--help"])) {
+            if !reference.contains(&format!("`{flag}")) {
+                faults.push(format!("`waypost {command} {flag}` is not mentioned"));
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+fn subcommands() -> Vec<String> {
+    let help = help(&["--help"]);
+    let (_, rest) = help.split_once("Commands:\n").expect("the help lists commands");
+    let lines = rest.lines().take_while(|line| !line.is_empty());
+    let indented = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    indented.filter_map(|line| line.split_whitespace().next()).map(ToOwned::to_owned).collect()
+}
+
+fn flags(help: &str) -> BTreeSet<String> {
+    let words = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let words = words.flat_map(|line| line.split([' ', ',', '=', '[']));
+    words.filter(|word| word.starts_with("--") && word.len() > 2).map(ToOwned::to_owned).collect()
+}
+
+fn help(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_waypost")).args(args).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_reference_names_every_kind_and_its_fields() {
+    let reference = page("docs/reference/nodes.md");
+    let mut faults = Vec::new();
+    for kind in waypost_nodes::catalog().0 {
+        let spec = kind.spec();
+        let Some((_, section)) = reference.split_once(&format!("\n## {}\n", spec.name)) else {
+            faults.push(format!("{} has no section", spec.name));
+            continue;
+        };
+        let section = section.split("\n## ").next().unwrap_or_default();
+        for field in spec.fields {
+            if !section.contains(&format!("| `{}` |", field.name)) {
+                faults.push(format!("{}: `{}` is not in its table", spec.name, field.name));
+            }
+        }
+        if !section.contains("```yaml") {
+            faults.push(format!("{} has no example", spec.name));
+        }
+    }
+    refuse(&faults);
+}
+
+#[test]
+fn the_reference_names_every_field_of_a_definition() {
+    let reference = page("docs/reference/definition.md");
+    let schema = waypost_lang::schema(&waypost_nodes::catalog());
+    let mut faults = Vec::new();
+    for pointer in ["/properties", "/$defs/node/properties", "/$defs/retry/properties"] {
+        let fields = schema.pointer(pointer).and_then(|fields| fields.as_object()).unwrap();
+        let unmentioned = fields.keys().filter(|name| !reference.contains(&format!("`{name}`")));
+        faults.extend(unmentioned.map(|name| format!("{pointer}: {name} is not mentioned")));
+    }
+    refuse(&faults);
+}
+
+#[test]
+fn the_reference_names_every_limit_of_the_core() {
+    let reference = page("docs/reference/limits.md");
+    let limits = page("crates/waypost-core/src/limits.rs");
+    let names =
+        limits.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
+    let faults: Vec<_> = names
+        .filter(|name| !reference.contains(&format!("`{name}`")))
+        .map(|name| format!("{name} is not mentioned"))
+        .collect();
+    refuse(&faults);
+}
+
+#[test]
+fn the_guide_to_adding_a_kind_shows_a_real_one() {
+    let kind = page("crates/waypost-nodes/src/kinds/noop.rs");
+    assert!(page("CONTRIBUTING.md").contains(&kind), "CONTRIBUTING.md shows another noop.rs");
+}
+
+#[test]
+fn architecture_can_be_read_in_one_sitting() {
+    assert!(page("ARCHITECTURE.md").lines().count() <= 300);
+}

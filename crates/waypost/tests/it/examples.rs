@@ -1,0 +1,115 @@
+//! Every example runs, by the very command that its header gives.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::tidy::{File, find, refuse, root};
+
+/// The examples: what each must end as, and what its output must contain.
+const EXPECTED: &[(&str, &str, &str)] = &[
+    ("approval", "COMPLETED", r#"{"pay":{"by":"Grace","paid":900}}"#),
+    ("branches", "COMPLETED", r#"{"branch":"europe","total":272.25}"#),
+    ("delay", "COMPLETED", r#""began":"#),
+    ("errors", "COMPLETED", r#"{"optional":"exit_code 3","used":"replacement"}"#),
+    ("fan-out", "COMPLETED", r#""days":365"#),
+    ("hello", "COMPLETED", r#"{"letters":11,"text":"Hello, Ada!"}"#),
+    ("order", "COMPLETED", r#"{"by":"courier","paid":120,"sent":"a wrapped lamp"}"#),
+    ("race", "COMPLETED", r#"{"answered":false}"#),
+    ("retry", "COMPLETED", r#""attempt 3 worked""#),
+    ("shell-pipeline", "COMPLETED", r#"{"count":3,"title":"It's $(done)"}"#),
+    ("variables", "COMPLETED", r#"{"text":"65 EUR","total":65}"#),
+];
+
+#[test]
+fn every_example_is_expected_to_do_something() {
+    let mut faults = Vec::new();
+    for file in examples() {
+        if !EXPECTED.iter().any(|(name, ..)| file.name == format!("examples/{name}.yaml")) {
+            faults.push(format!("{} is not in the table", file.name));
+        }
+        if !commands(&file).first().is_some_and(|run| run.starts_with("waypost run")) {
+            faults.push(format!("{}: its header has no `waypost run`", file.name));
+        }
+    }
+    refuse(&faults);
+    assert_eq!(examples().len(), EXPECTED.len());
+}
+
+/// One test for each, so that they run side by side.
+macro_rules! runs {
+    ($($test:ident $name:literal)*) => {
+        $(#[test]
+        fn $test() {
+            check($name);
+        })*
+    };
+}
+
+runs! {
+    approval "approval"
+    branches "branches"
+    delay "delay"
+    errors "errors"
+    fan_out "fan-out"
+    hello "hello"
+    order "order"
+    race "race"
+    retry "retry"
+    shell_pipeline "shell-pipeline"
+    variables "variables"
+}
+
+fn check(name: &str) {
+    let (_, status, output) = EXPECTED.iter().find(|(known, ..)| *known == name).unwrap();
+    let file = format!("examples/{name}.yaml");
+    let file = examples().into_iter().find(|example| example.name == file).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let printed = run(&commands(&file), folder.path());
+    assert!(printed.contains(&format!("\n{status} in ")), "{printed}");
+    let given = printed.lines().find(|line| line.starts_with("output: ")).unwrap_or_default();
+    assert!(given.contains(output), "{given} does not contain {output}");
+}
+
+/// Runs the first command; when it waits for a signal, the others.
+fn run(commands: &[String], folder: &Path) -> String {
+    let (first, others) = commands.split_first().expect("an example has a command");
+    let mut child = shell(first, folder).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut printed = String::new();
+    for other in others {
+        while !printed.contains(" for signal ") {
+            assert_ne!(lines.read_line(&mut printed).unwrap(), 0, "{printed}");
+        }
+        let status = shell(other, folder).stdout(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{other} failed");
+    }
+    lines.read_to_string(&mut printed).unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{first} ended with {status}:\n{printed}");
+    printed
+}
+
+/// A command line as a reader would type it, with our binary first in the path.
+fn shell(line: &str, folder: &Path) -> Command {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_waypost")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", line])
+        .current_dir(root())
+        .env("PATH", format!("{}:{path}", binaries.display()))
+        .env("WAYPOST_DATA", folder);
+    command
+}
+
+/// The commands in an example's header.
+fn commands(file: &File) -> Vec<String> {
+    let header = file.text.lines().take_while(|line| line.starts_with('#'));
+    let commands = header.filter_map(|line| line.strip_prefix("#   "));
+    commands.map(ToOwned::to_owned).collect()
+}
+
+fn examples() -> Vec<File> {
+    find(&root().join("examples"), &|name| name.ends_with(".yaml"))
+}

@@ -1,0 +1,327 @@
+//! The house rules that a compiler does not check: which crate may see which, how long files and
+//! functions may be, where SQL may stand, which words may not be used.
+//!
+//! Everything is read off the manifests and the sources as text; no rule needs a parser.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Lines that a file outside of tests may have.
+const LINES_MAX: usize = 700;
+/// Lines above which a file must be named in [`LONG_FILES`].
+const LINES_SOFT_MAX: usize = 400;
+/// Lines that a function may have, its signature and closing brace included.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Files above the soft limit, each a single table, state machine or loop that would be harder to
+/// follow in pieces.
+const LONG_FILES: &[&str] = &[
+    "crates/waypost-core/src/apply.rs",
+    "crates/waypost-core/src/event.rs",
+    "crates/waypost-core/src/projection.rs",
+    "crates/waypost-engine/src/driver.rs",
+    "crates/waypost-engine/src/driver/live.rs",
+];
+
+/// Which workspace crates each crate may depend on. The edge crate may see all of them.
+const EDGES: &[(&str, &[&str])] = &[
+    ("waypost-core", &[]),
+    ("waypost-lang", &["waypost-core"]),
+    ("waypost-ports", &["waypost-core"]),
+    ("waypost-sqlite", &["waypost-core", "waypost-ports"]),
+    ("waypost-nodes", &["waypost-core", "waypost-ports"]),
+    ("waypost-engine", &["waypost-core", "waypost-ports"]),
+    (
+        "waypost",
+        &[
+            "waypost-core",
+            "waypost-engine",
+            "waypost-lang",
+            "waypost-nodes",
+            "waypost-ports",
+            "waypost-sqlite",
+        ],
+    ),
+];
+
+/// Crates that do I/O, tell the time or draw lots: nothing for a pure core.
+const IMPURE: &[&str] =
+    &["tokio", "tokio-util", "rusqlite", "reqwest", "clap", "tracing", "rand", "parking_lot"];
+
+/// Words for things that have another name here (see the glossary in ARCHITECTURE.md): two words for
+/// one thing are two things to every new reader.
+const FOREIGN_WORDS: &[(&str, &str)] = &[
+    ("activity", "node"),
+    ("dag", "definition"),
+    ("executor", "worker or driver"),
+    ("job_id", "task"),
+    ("orchestrator", "engine"),
+    ("work_item", "task"),
+];
+
+/// What must not be left lying about.
+const LEFTOVERS: &[&str] =
+    &["FIXME", "todo!(", "unimplemented!(", "dbg!(", "#[ignore", "#[should_panic"];
+
+/// SQL that is not in a `.sql` file, and why.
+const SQL_IN_RUST: &[&str] = &[
+    // The table of applied migrations must be there before the first migration is.
+    "crates/waypost-sqlite/src/migrate.rs",
+];
+
+#[test]
+fn crates_see_only_what_they_may() {
+    let mut faults = Vec::new();
+    for manifest in find(&root().join("crates"), &|path| path.ends_with("Cargo.toml")) {
+        let manifest = manifest.read().parse::<toml::Table>().unwrap();
+        let name = manifest["package"]["name"].as_str().unwrap().to_owned();
+        let Some((_, allowed)) = EDGES.iter().find(|(known, _)| *known == name) else {
+            faults.push(format!("{name} is not in the table of edges"));
+            continue;
+        };
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for dependency in names(&manifest, section) {
+                let ours = dependency == "waypost" || dependency.starts_with("waypost-");
+                if ours && !allowed.contains(&dependency.as_str()) {
+                    faults.push(format!("{name} may not depend on {dependency} ({section})"));
+                }
+                if name == "waypost-core" && IMPURE.contains(&dependency.as_str()) {
+                    faults.push(format!("the core may not depend on {dependency} ({section})"));
+                }
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+fn names(manifest: &toml::Table, section: &str) -> Vec<String> {
+    let table = manifest.get(section).and_then(toml::Value::as_table);
+    table.into_iter().flat_map(|table| table.keys().cloned()).collect()
+}
+
+#[test]
+fn one_place_names_a_backend() {
+    let faults: Vec<_> = sources()
+        .filter(|file| !file.name.starts_with("crates/waypost/") && !file.is_in("waypost-sqlite"))
+        .filter(|file| file.code().any(|(_, line)| line.contains("waypost_sqlite")))
+        .map(|file| format!("{} names the store's crate", file.name))
+        .collect();
+    refuse(&faults);
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    let faults: Vec<_> = sources()
+        .filter(|file| !file.name.ends_with("/tests.rs") && !file.text.starts_with("//! "))
+        .map(|file| format!("{} does not begin with `//!`", file.name))
+        .collect();
+    refuse(&faults);
+}
+
+#[test]
+fn files_and_functions_can_be_taken_in() {
+    let mut faults = Vec::new();
+    for file in sources() {
+        let lines = file.text.lines().count();
+        if !file.is_test() && lines > LINES_MAX {
+            faults.push(format!("{} has {lines} lines, more than {LINES_MAX}", file.name));
+        } else if !file.is_test() && lines > LINES_SOFT_MAX && !LONG_FILES.contains(&&*file.name) {
+            let name = &file.name;
+            faults.push(format!("{name} has {lines} lines: split it, or name it in LONG_FILES"));
+        }
+        for (name, lines) in functions(&file.text) {
+            if lines > FUNCTION_LINES_MAX {
+                faults.push(format!("{}: {name} has {lines} lines", file.name));
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+/// Functions and their lengths. In formatted code a function ends at the first closing brace that
+/// stands as far to the left as its signature.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = function_name(line) else { continue };
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let end = lines[at..].iter().position(|line| {
+            let rest = line.strip_prefix(indent);
+            rest.is_some_and(|rest| rest == "}" || (rest.ends_with(';') && !rest.starts_with(' ')))
+        });
+        found.push((name.to_owned(), end.map_or(0, |lines| lines + 1)));
+    }
+    found
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace().take_while(|word| !word.starts_with("//"));
+    let modifiers = ["pub", "pub(crate)", "pub(super)", "const", "async", "extern"];
+    words.by_ref().find(|word| !modifiers.contains(word)).filter(|word| *word == "fn")?;
+    words.next()?.split(['(', '<']).next()
+}
+
+#[test]
+fn one_word_a_concept() {
+    let mut faults = Vec::new();
+    for file in sources().filter(|file| !file.is_this()) {
+        for (number, line) in file.code() {
+            let line = line.to_lowercase();
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let words: BTreeSet<&str> = words.collect();
+            for (foreign, ours) in FOREIGN_WORDS {
+                if words.contains(foreign) {
+                    let name = &file.name;
+                    faults.push(format!("{name}:{number}: {foreign:?} is called {ours} here"));
+                }
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+#[test]
+fn nothing_is_left_lying_about() {
+    let mut faults = Vec::new();
+    for file in sources().filter(|file| !file.is_this()) {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            let leftover = LEFTOVERS.iter().find(|leftover| line.contains(**leftover));
+            faults.extend(leftover.map(|what| format!("{}:{number}: {what}", file.name)));
+            if line.contains("TODO") && !line.contains("TODO(#") {
+                faults.push(format!("{}:{number}: a TODO without an issue's number", file.name));
+            }
+            let sleeps = line.contains("thread::sleep(") || line.contains("time::sleep(");
+            if file.is_test() && sleeps {
+                faults
+                    .push(format!("{}:{number}: tests wait for signals, not for time", file.name));
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+#[test]
+fn sql_stands_in_sql_files() {
+    const STATEMENTS: &[&str] = &[
+        "SELECT ",
+        "INSERT INTO ",
+        "INSERT OR ",
+        "DELETE FROM ",
+        "CREATE TABLE ",
+        "CREATE INDEX ",
+        "ALTER TABLE ",
+        "DROP TABLE ",
+    ];
+    let mut faults = Vec::new();
+    let inside = |file: &File| {
+        !file.is_test() && !file.name.contains("/examples/") && !SQL_IN_RUST.contains(&&*file.name)
+    };
+    for file in sources().filter(inside) {
+        for (number, line) in file.code() {
+            if STATEMENTS.iter().any(|statement| line.contains(statement)) {
+                faults.push(format!("{}:{number}: SQL outside of a .sql file", file.name));
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+#[test]
+fn every_query_says_who_uses_it_and_is_used() {
+    let mut faults = Vec::new();
+    let sources: Vec<File> = sources().filter(|file| file.is_in("waypost-sqlite")).collect();
+    for file in find(&root().join("crates"), &|path| path.ends_with(".sql")) {
+        if !file.text.starts_with("-- ") {
+            faults.push(format!("{} does not begin with a comment", file.name));
+        }
+        let name = file.name.rsplit('/').next().unwrap_or_default();
+        let stem = name.trim_end_matches(".sql");
+        let mentioned = |source: &File| {
+            source.text.contains(name) || source.text.contains(&format!("\"{stem}\""))
+        };
+        if !sources.iter().any(mentioned) {
+            faults.push(format!("{} is not used", file.name));
+        }
+    }
+    refuse(&faults);
+}
+
+#[test]
+fn the_length_of_functions_is_seen() {
+    let text = "impl A {\n    pub(crate) async fn one<T>(a: T)\n    where\n        T: B,\n    {\n        \
+                {\n        }\n    }\n\n    fn two();\n}\n\nconst fn three() {}\nfn four() {\n}\n";
+    let found: BTreeMap<_, _> = functions(text).into_iter().collect();
+    assert_eq!((found["one"], found["two"], found["four"]), (7, 1, 2));
+}
+
+/// A file of the repository, as text.
+pub(crate) struct File {
+    /// Its path from the repository's root.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl File {
+    fn read(&self) -> &str {
+        &self.text
+    }
+
+    fn is_in(&self, crate_name: &str) -> bool {
+        self.name.starts_with(&format!("crates/{crate_name}/"))
+    }
+
+    fn is_test(&self) -> bool {
+        self.name.contains("/tests/") || self.name.ends_with("/tests.rs")
+    }
+
+    /// This file has to spell out what it forbids.
+    fn is_this(&self) -> bool {
+        self.name.ends_with("tests/it/tidy.rs")
+    }
+
+    /// Its lines without comments.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let without_comment = |line| str::split(line, "//").next().unwrap_or_default();
+        (1..).zip(self.text.lines().map(without_comment))
+    }
+}
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every Rust file of the workspace.
+fn sources() -> impl Iterator<Item = File> {
+    find(&root().join("crates"), &|path| path.ends_with(".rs")).into_iter()
+}
+
+/// The files below a folder whose paths fit, in order.
+pub(crate) fn find(folder: &Path, fits: &dyn Fn(&str) -> bool) -> Vec<File> {
+    let mut paths = Vec::new();
+    walk(folder, &mut paths);
+    paths.sort();
+    let root = root();
+    let name = |path: &Path| path.strip_prefix(&root).unwrap().display().to_string();
+    let named = paths.iter().map(|path| (name(path), path)).filter(|(name, _)| fits(name));
+    named.map(|(name, path)| File { name, text: std::fs::read_to_string(path).unwrap() }).collect()
+}
+
+fn walk(folder: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !hidden && !path.ends_with("target") {
+            walk(&path, paths);
+        } else if path.is_file() {
+            paths.push(path);
+        }
+    }
+}
+
+/// Fails with all faults at once.
+#[track_caller]
+pub(crate) fn refuse(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
