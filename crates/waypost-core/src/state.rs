@@ -77,6 +77,11 @@ pub struct End {
     /// When.
     pub at: Timestamp,
     /// What it gave.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     pub output: Option<Json>,
     /// Why it failed.
     pub failure: Option<Failure>,
@@ -98,12 +103,22 @@ pub struct NodeState {
     /// The right to report on its attempt.
     pub token: Option<Token>,
     /// What it gave; absent for `null`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     pub output: Option<Json>,
     /// The branch it selected.
     pub branch: Option<Arc<str>>,
     /// Its last failure.
     pub failure: Option<Box<Failure>>,
     /// The last mark of its attempts.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     pub checkpoint: Option<Json>,
     /// When its first attempt was scheduled, and the variables of that moment: what its config is
     /// rendered from, in every attempt.
