@@ -316,15 +316,17 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         Event::NodeCompleted { attempt, output, branch, variables, .. } => {
             from(&[Running])?;
             same_attempt(*attempt)?;
-            if !variables.is_empty() {
-                let all = Arc::make_mut(&mut state.variables);
-                all.extend(variables.iter().map(|(k, v)| (Arc::clone(k), v.clone())));
-            }
             let node = state.node_mut(at);
             node.output = output.clone();
             node.branch = branch.clone();
             node.failure = None;
             settle(plan, state, at, Completed, now);
+            // After it has settled and so let go of its own view of the variables: a chain of
+            // nodes that set some then changes them in place instead of copying them all each time.
+            if !variables.is_empty() {
+                let all = Arc::make_mut(&mut state.variables);
+                all.extend(variables.iter().map(|(k, v)| (Arc::clone(k), v.clone())));
+            }
         }
         Event::NodeFailed { attempt, failure, end, .. } => {
             from(&[Queued, Running, Waiting])?;

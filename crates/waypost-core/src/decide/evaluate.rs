@@ -180,7 +180,7 @@ fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Var
     let mut scope = Scope::new();
     scope.json("input", &state.created.input);
     scope.json("trigger", &state.created.input);
-    scope.map("variables", variables.iter().map(|(name, value)| (&**name, value)));
+    scope.shared("variables", variables);
     scope.fields(
         "execution",
         &[
