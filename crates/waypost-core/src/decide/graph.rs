@@ -8,9 +8,10 @@ use crate::command::Effect;
 use crate::event::{CancelReason, EndCause, Event, FailureEnd, PauseReason};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
-use crate::json::Json;
+use crate::json::{BadJson, Json};
 use crate::kind::Behaviour;
-use crate::plan::{FailurePolicy, Join, OnError};
+use crate::plan::{FailurePolicy, Join, OnError, Plan};
+use crate::state::State;
 use crate::status::{NodeStatus, Status};
 
 /// What a node's conditions allow.
@@ -234,31 +235,43 @@ impl Decider<'_> {
             [only] if completed(only) => self.node(*only).output.clone().unwrap_or_else(Json::null),
             [_] => Json::null(),
             several => {
-                let fields = several.iter().filter(|at| completed(at)).map(|at| {
-                    let output = self.node(*at).output.as_ref();
-                    (&*self.plan_node(*at).id, output.map_or("null", Json::text))
-                });
-                object(fields)
+                let fields = several
+                    .iter()
+                    .filter(|at| completed(at))
+                    .map(|at| (&*self.plan_node(*at).id, output_of(self.plan, self.state, *at)));
+                object(fields).unwrap_or_else(|_| Json::null())
             }
         }
     }
 
     /// A node's input: the outputs of the sources that were taken when it was scheduled.
-    pub(super) fn input_of(&self, at: NodeIx) -> Json {
+    pub(super) fn input_of(&self, at: NodeIx) -> Result<Json, BadJson> {
         let scheduled_at = self.node(at).scheduled.as_ref().map_or(u64::MAX, |s| s.seq);
         let taken = self.plan_node(at).needs.iter().filter(|condition| {
             is_taken(self.plan, self.state, condition)
                 && self.node(condition.source).settled_seq < scheduled_at
         });
         object(taken.map(|condition| {
-            let output = self.node(condition.source).output.as_ref();
-            (&*self.plan_node(condition.source).id, output.map_or("null", Json::text))
+            let source = condition.source;
+            (&*self.plan_node(source).id, output_of(self.plan, self.state, source))
         }))
     }
 }
 
-/// Puts texts that are JSON already into an object, without parsing them.
-fn object<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Json {
+/// What a node gave, as others see it: a failure that is passed over is the node's output.
+pub(super) fn output_of(plan: &Plan, state: &State, at: NodeIx) -> Json {
+    let node = state.node(at);
+    match (&plan.node(at).on_error, node.status, node.failure.as_deref()) {
+        (OnError::Continue, NodeStatus::Failed | NodeStatus::TimedOut, Some(failure)) => {
+            Json::from_value(&serde_json::json!({ "failure": failure }))
+        }
+        _ => node.output.clone().unwrap_or_else(Json::null),
+    }
+}
+
+/// Puts texts that are JSON already into an object, without parsing them. Fails where they are
+/// nested so deeply that one more level is too many.
+fn object<'a>(fields: impl Iterator<Item = (&'a str, Json)>) -> Result<Json, BadJson> {
     let mut text = String::from("{");
     for (key, value) in fields {
         if text.len() > 1 {
@@ -266,8 +279,8 @@ fn object<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Json {
         }
         text.push_str(&Value::from(key).to_string());
         text.push(':');
-        text.push_str(value);
+        text.push_str(value.text());
     }
     text.push('}');
-    Json::parse(&text).unwrap_or_else(|_| Json::null())
+    Json::parse(&text)
 }
