@@ -57,6 +57,10 @@ pub fn decide(
     command: Command,
     env: &Env,
 ) -> Result<Decision, Refusal> {
+    let message = command.origin().and_then(|origin| origin.message.as_ref());
+    if message.is_some_and(|message| state.messages.contains(message)) {
+        return Err(Refusal::Duplicate);
+    }
     let mut decider = Decider::new(plan, state, env);
     match command {
         Command::TakeOver => decider.take_over()?,

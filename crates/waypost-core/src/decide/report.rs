@@ -42,6 +42,8 @@ impl Decider<'_> {
                 let message = "the worker stopped the attempt";
                 self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
             }
+            // A mark that is there already is a report that came twice.
+            Outcome::Checkpoint(data) if self.node(at).checkpoint.as_ref() == Some(&data) => {}
             Outcome::Checkpoint(data) => {
                 self.emit(Event::NodeCheckpointed { node: self.path(at), attempt, data });
             }

@@ -75,17 +75,14 @@ impl Decider<'_> {
         origin: Origin,
     ) -> Result<(), Refusal> {
         self.refuse_ended()?;
-        let message = origin.message.clone().unwrap_or_else(|| self.message_id());
-        if self.state.messages.contains(&message) {
-            return Err(Refusal::Duplicate);
-        }
-        let origin = Origin { message: Some(Arc::clone(&message)), ..origin };
         if self.state.status == Status::Ending {
             return self.ignore(origin, Refusal::Ending);
         }
         if self.state.early.len() >= EARLY_SIGNALS_MAX {
             return self.ignore(origin, Refusal::TooManySignals(EARLY_SIGNALS_MAX));
         }
+        let message = origin.message.clone().unwrap_or_else(|| self.message_id());
+        let origin = Origin { message: Some(Arc::clone(&message)), ..origin };
         self.emit(Event::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
         if !self.state.moves() {
             return Ok(());
@@ -126,7 +123,8 @@ impl Decider<'_> {
     pub(super) fn reopen(&mut self, origin: Origin) -> Result<(), Refusal> {
         match self.state.status {
             Status::Failed | Status::Cancelled | Status::TimedOut => {}
-            status => return Err(Refusal::NotReopenable(status)),
+            Status::Completed => return Err(Refusal::NotReopenable(Status::Completed)),
+            status => return self.ignore(origin, Refusal::NotReopenable(status)),
         }
         let mut again = vec![false; self.plan.nodes.len()];
         let mut next: Vec<NodeIx> = self
