@@ -287,7 +287,7 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
             if *attempt != node.attempt + 1 {
                 return Err(format!("attempt {attempt} does not follow {}", node.attempt));
             }
-            if !state.moves() {
+            if !state.acts() {
                 return Err("nothing may start".into());
             }
             schedule(plan, state, at, *attempt, now);
@@ -295,7 +295,7 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         Event::NodeStarted { attempt, token, .. } => {
             from(&[Queued])?;
             same_attempt(*attempt)?;
-            if !state.moves() {
+            if !state.acts() {
                 return Err("nothing may start".into());
             }
             let task_due = token.and(plan.node(at).timeout).map(|t| now.plus(t).plus(SILENCE));

@@ -276,7 +276,7 @@ impl State {
         self.nodes.get_mut(at.at()).expect("the state has one entry per node of its plan")
     }
 
-    /// May nodes start and waits end?
+    /// Is there nothing that keeps it: no pause by a user, no quarantine, no end?
     pub fn moves(&self) -> bool {
         !self.pausing
             && self.quarantine.is_none()
@@ -285,13 +285,31 @@ impl State {
             && !self.status.is_end()
     }
 
-    /// When time will next do something; only the deadline while a user holds the execution.
+    /// May nodes start and waits end right now? Only where somebody owns the execution: while it
+    /// is parked, what happens is noted, and acted on by whoever takes it over.
+    pub fn acts(&self) -> bool {
+        self.moves() && self.is_awake()
+    }
+
+    /// Is it in somebody's memory, and not ending?
+    pub fn is_awake(&self) -> bool {
+        matches!(self.status, Status::Scheduled | Status::Running | Status::Resuming)
+    }
+
+    /// When time will next do something. What cannot happen as things stand (the end of a wait
+    /// while a user holds the execution) is left out: a timer that is due and does nothing would
+    /// make its owner spin.
     pub fn next_due(&self) -> Option<Timestamp> {
-        let held = self.paused == Some(PauseReason::User) || self.quarantine.is_some();
-        self.timers
-            .iter()
-            .find(|(_, timer)| !held || matches!(timer, Timer::Deadline))
-            .map(|(due, _)| *due)
+        self.timers.iter().find(|(_, timer)| self.heeds(*timer)).map(|(due, _)| *due)
+    }
+
+    /// Would this timer do something, were it due?
+    pub(crate) fn heeds(&self, timer: Timer) -> bool {
+        match timer {
+            Timer::Deadline | Timer::Attempt(_) => true,
+            Timer::Grace => self.running > 0,
+            Timer::Wait(_) | Timer::Node(_) => self.moves(),
+        }
     }
 
     /// Is there nothing to do until time or somebody outside does something?

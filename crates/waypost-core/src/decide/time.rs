@@ -24,21 +24,16 @@ impl Decider<'_> {
     }
 
     fn due_timer(&self) -> Option<Timer> {
-        let held = !self.state.moves();
-        if self.state.status.is_end() {
-            return None;
-        }
+        let heeded = |timer: &Timer| match timer {
+            Timer::Wait(_) | Timer::Node(_) => self.state.acts(),
+            Timer::Deadline | Timer::Grace | Timer::Attempt(_) => self.state.heeds(*timer),
+        };
         self.state
             .timers
             .iter()
             .take_while(|(due, _)| *due <= self.env.now)
             .map(|(_, timer)| *timer)
-            .find(|timer| match timer {
-                Timer::Deadline => true,
-                Timer::Grace => self.state.running > 0,
-                Timer::Attempt(_) => true,
-                Timer::Wait(_) | Timer::Node(_) => !held,
-            })
+            .find(heeded)
     }
 
     fn wait_ended(&mut self, at: NodeIx) {
