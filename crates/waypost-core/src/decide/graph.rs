@@ -27,46 +27,51 @@ impl Decider<'_> {
     /// take-over.
     pub(super) fn open_all(&mut self) {
         for at in self.plan.positions() {
-            if self.node(at).status == NodeStatus::Pending {
-                self.open(at);
+            // Positions are in the order of the definition: what follows may lie before.
+            if self.open(at) {
+                self.follow(at);
             }
         }
     }
 
-    /// Opens what a settled node allows. Skips cascade, so this is a list and not a recursion: a
-    /// chain of ten thousand skipped nodes must not need ten thousand stack frames.
+    /// Opens what a settled node allows. That may settle nodes at once, and so on, so this is a
+    /// list and not a recursion: a chain of ten thousand skipped nodes must not need ten thousand
+    /// stack frames.
     pub(super) fn follow(&mut self, settled: NodeIx) {
         let mut settled = vec![settled];
         while let Some(source) = settled.pop() {
             for outgoing in &self.plan_node(source).successors {
-                if self.node(outgoing.node).status == NodeStatus::Pending {
-                    self.open(outgoing.node);
-                    if self.node(outgoing.node).status == NodeStatus::Skipped {
-                        settled.push(outgoing.node);
-                    }
+                if self.open(outgoing.node) {
+                    settled.push(outgoing.node);
                 }
             }
         }
     }
 
-    fn open(&mut self, at: NodeIx) {
-        if !self.state.moves() {
-            return;
+    /// Gives a PENDING node its turn, if it has come. True where that settled the node, so that
+    /// what follows it must be looked at too.
+    fn open(&mut self, at: NodeIx) -> bool {
+        if self.node(at).status != NodeStatus::Pending || !self.state.acts() {
+            return false;
         }
         match self.turn(at) {
-            Turn::NotYet => {}
+            Turn::NotYet => false,
             Turn::Skip => {
                 let cause = self.causes(at);
                 self.emit(Event::NodeSkipped { node: self.path(at), cause });
+                true
             }
             Turn::Run => {
                 self.schedule(at);
                 self.cancel_rest(at);
+                false
             }
             Turn::Unsatisfiable => {
-                self.schedule(at);
+                // Scheduled, because only what was has an attempt to fail; never started.
+                self.schedule_attempt(at);
                 let message = "too few of the join's sources were taken";
-                self.fail_now(at, Failure::permanent(kind::JOIN_UNSATISFIABLE, message));
+                let failure = Failure::permanent(kind::JOIN_UNSATISFIABLE, message);
+                self.node_failed(at, failure, FailureEnd::Final)
             }
         }
     }
@@ -74,8 +79,8 @@ impl Decider<'_> {
     fn turn(&self, at: NodeIx) -> Turn {
         let node = self.node(at);
         match self.plan_node(at).join {
+            _ if self.plan_node(at).needs.is_empty() => Turn::Run,
             Join::All if node.open > 0 => Turn::NotYet,
-            Join::All if self.plan_node(at).needs.is_empty() => Turn::Run,
             Join::All if node.dead > 0 || node.taken == 0 => Turn::Skip,
             Join::All => Turn::Run,
             Join::Count { count, .. } if node.taken >= count => Turn::Run,
@@ -97,10 +102,14 @@ impl Decider<'_> {
 
     /// Schedules a node's next attempt and starts it where it can be started at once.
     pub(super) fn schedule(&mut self, at: NodeIx) {
+        self.schedule_attempt(at);
+        self.start(at);
+    }
+
+    fn schedule_attempt(&mut self, at: NodeIx) {
         let attempt = self.node(at).attempt + 1;
         let cause = if self.node(at).scheduled.is_none() { self.causes(at) } else { Vec::new() };
         self.emit(Event::NodeScheduled { node: self.path(at), attempt, cause });
-        self.start(at);
     }
 
     /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
@@ -151,27 +160,26 @@ impl Decider<'_> {
 
     /// The node has failed for good: its error handling decides what follows.
     pub(super) fn fail_for_good(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) {
-        let attempt = self.node(at).attempt;
-        let node = self.path(at);
-        self.emit(Event::NodeFailed { node, attempt, failure: failure.clone(), end });
-        if self.state.status == Status::Ending {
-            return;
-        }
-        let unhandled = self.plan_node(at).on_error == OnError::Fail;
-        if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {
-            self.end_for(EndCause::Failure { node: self.path(at), failure });
-        } else {
+        if self.node_failed(at, failure, end) {
             self.follow(at);
         }
     }
 
-    fn fail_now(&mut self, at: NodeIx, failure: Failure) {
-        // The attempt that `schedule` began has no effect to come.
+    /// Records that the node has failed for good, and ends the execution if nothing handles it.
+    /// True where the graph goes on after it.
+    pub(super) fn node_failed(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) -> bool {
         let attempt = self.node(at).attempt;
-        self.decision.effects.retain(|effect| {
-            !matches!(effect, Effect::Evaluate { node, attempt: a } if *node == at && *a == attempt)
-        });
-        self.fail_for_good(at, failure, FailureEnd::Final);
+        let node = self.path(at);
+        self.emit(Event::NodeFailed { node, attempt, failure: failure.clone(), end });
+        if self.state.status == Status::Ending {
+            return false;
+        }
+        let unhandled = self.plan_node(at).on_error == OnError::Fail;
+        if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {
+            self.end_for(EndCause::Failure { node: self.path(at), failure });
+            return false;
+        }
+        true
     }
 
     /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
