@@ -427,6 +427,7 @@ fn fail(
 fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
     let (old_wait, old_attempt_due) = {
         let node = state.node_mut(at);
+        node.token = None;
         (node.wait.take(), node.attempt_due.take())
     };
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {
@@ -453,7 +454,6 @@ fn settle(plan: &Plan, state: &mut State, at: NodeIx, status: NodeStatus, now: T
     let node = state.node_mut(at);
     node.settled_seq = seq;
     node.settled_at = Some(now);
-    node.token = None;
     if let Some(scheduled) = &mut node.scheduled {
         scheduled.variables = Arc::default();
     }

@@ -1,5 +1,7 @@
 //! The graph: what follows when nodes settle. Rules 1 to 3 of the language, and the end.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Decider;
@@ -143,15 +145,42 @@ impl Decider<'_> {
         }
     }
 
+    /// Takes back what this very decision would have had done for some nodes. Returns those whose
+    /// attempt was about to be handed off: no worker has heard of it, or ever will.
+    pub(super) fn withdraw(&mut self, concerned: impl Fn(NodeIx) -> bool) -> BTreeSet<NodeIx> {
+        let mut not_handed_off = BTreeSet::new();
+        self.decision.effects.retain(|effect| match effect {
+            Effect::Run { node, .. } if concerned(*node) => {
+                not_handed_off.insert(*node);
+                self.slots += 1;
+                false
+            }
+            Effect::Evaluate { node, .. } | Effect::Offer { node, .. } => !concerned(*node),
+            Effect::Run { .. } | Effect::Cancel { .. } => true,
+        });
+        not_handed_off
+    }
+
+    /// Has the worker that holds a node's attempt told to stop, if one does.
+    pub(super) fn tell_to_stop(&mut self, at: NodeIx) {
+        if let Some(token) = self.node(at).token {
+            self.effect(Effect::Cancel { token });
+        }
+    }
+
     /// A join with `cancelRest` has fired: stop what leads only to it.
     fn cancel_rest(&mut self, join: NodeIx) {
-        for at in &self.plan_node(join).only_here {
-            let node = self.node(*at);
-            if node.status.is_settled() {
+        let rest = &self.plan_node(join).only_here;
+        if rest.is_empty() {
+            return;
+        }
+        let not_handed_off = self.withdraw(|node| rest.binary_search(&node).is_ok());
+        for at in rest {
+            if self.node(*at).status.is_settled() {
                 continue;
             }
-            if let Some(token) = node.token {
-                self.effect(Effect::Cancel { token });
+            if !not_handed_off.contains(at) {
+                self.tell_to_stop(*at);
             }
             let reason = CancelReason::Join;
             self.emit(Event::NodeCancelled { node: self.path(*at), reason });
@@ -185,17 +214,17 @@ impl Decider<'_> {
     /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
     pub(super) fn end_for(&mut self, cause: EndCause) {
         self.emit(Event::RunEnding { cause });
-        // Effects of this very decision that would start something must not happen any more.
-        self.decision.effects.retain(|effect| matches!(effect, Effect::Cancel { .. }));
+        let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
             let node = self.node(at);
-            match (node.status, node.token) {
-                (NodeStatus::Running, Some(token)) => self.effect(Effect::Cancel { token }),
-                (NodeStatus::Queued | NodeStatus::Waiting | NodeStatus::Running, _) => {
-                    let reason = CancelReason::Ending;
-                    self.emit(Event::NodeCancelled { node: self.path(at), reason });
-                }
-                _ => {}
+            if node.status.is_settled() {
+                continue;
+            }
+            if node.token.is_some() && !not_handed_off.contains(&at) {
+                self.tell_to_stop(at);
+            } else {
+                let reason = CancelReason::Ending;
+                self.emit(Event::NodeCancelled { node: self.path(at), reason });
             }
         }
     }
