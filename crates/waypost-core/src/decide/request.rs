@@ -12,7 +12,7 @@ use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::EARLY_SIGNALS_MAX;
-use crate::plan::OnError;
+use crate::plan::{Delivery, OnError};
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -35,17 +35,23 @@ impl Decider<'_> {
             return self.ignore(origin, Refusal::AlreadyPaused);
         }
         self.emit(Event::RunPauseRequested { now, origin });
-        for at in self.plan.positions() {
-            let node = self.node(at);
-            match (node.status, node.token) {
-                (NodeStatus::Running, Some(token)) if now => {
-                    self.effect(Effect::Cancel { token });
-                    self.interrupt(at, "the execution was paused");
-                }
-                _ => {}
-            }
+        if now {
+            self.interrupt_tasks();
         }
         Ok(())
+    }
+
+    /// Stops the tasks that run; they will be tried again. One that may be started only once is
+    /// awaited instead: to stop it would be to fail it.
+    fn interrupt_tasks(&mut self) {
+        for at in self.plan.positions() {
+            if let Some(token) = self.node(at).token
+                && self.plan_node(at).delivery == Delivery::AtLeastOnce
+            {
+                self.effect(Effect::Cancel { token });
+                self.interrupt(at, "the execution was paused");
+            }
+        }
     }
 
     pub(super) fn resume(&mut self, origin: Origin) -> Result<(), Refusal> {
