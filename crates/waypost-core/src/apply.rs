@@ -300,9 +300,11 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
             }
             let task_due = token.and(plan.node(at).timeout).map(|t| now.plus(t).plus(SILENCE));
             move_to(state, at, Running);
+            let epoch = state.epoch;
             let node = state.node_mut(at);
             node.token = *token;
             node.started_at = Some(now);
+            node.started_epoch = epoch;
             node.attempt_due = task_due;
             if let Some(due) = task_due {
                 state.timers.insert((due, Timer::Attempt(at)));

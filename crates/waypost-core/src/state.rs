@@ -125,6 +125,8 @@ pub struct NodeState {
     pub scheduled: Option<Scheduled>,
     /// When the last attempt was started.
     pub started_at: Option<Timestamp>,
+    /// Under which ownership: an attempt of an earlier one is lost.
+    pub started_epoch: u32,
     /// When it settled.
     pub settled_at: Option<Timestamp>,
     /// The event that settled it; 0 before.
@@ -211,6 +213,7 @@ impl NodeState {
             checkpoint: None,
             scheduled: None,
             started_at: None,
+            started_epoch: 0,
             settled_at: None,
             settled_seq: 0,
             open: u32::try_from(conditions).unwrap_or(u32::MAX),

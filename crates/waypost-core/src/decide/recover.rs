@@ -3,7 +3,7 @@
 
 use super::Decider;
 use crate::command::{Effect, Refusal};
-use crate::event::{CancelReason, Event, Origin, PauseReason};
+use crate::event::{Event, Origin, PauseReason};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::status::{NodeStatus, Status};
@@ -18,7 +18,8 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Goes on from where the last owner left off. Attempts that it had started are lost.
+    /// Goes on from where the last owner left off. Attempts that it had started are lost; those
+    /// that mail has started since the take-over are not.
     pub(super) fn recover(&mut self) {
         if self.state.status.is_end() || self.state.status == Status::Paused {
             return;
@@ -37,19 +38,9 @@ impl Decider<'_> {
     fn close_lost_attempts(&mut self) {
         for at in self.plan.positions() {
             let node = self.node(at);
-            if node.status != NodeStatus::Running {
-                continue;
-            }
-            match (node.token, self.state.status) {
-                (Some(_), _) => {
-                    let message = "the instance that ran the attempt is gone";
-                    self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
-                }
-                (None, Status::Ending) => {
-                    let reason = CancelReason::Ending;
-                    self.emit(Event::NodeCancelled { node: self.path(at), reason });
-                }
-                (None, _) => {}
+            if node.token.is_some() && node.started_epoch < self.state.epoch {
+                let message = "the instance that ran the attempt is gone";
+                self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
             }
         }
     }
