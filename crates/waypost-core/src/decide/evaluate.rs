@@ -96,7 +96,7 @@ impl Decider<'_> {
     }
 
     /// Gives a node that began to wait the oldest signal that came before it and fits.
-    pub(super) fn take_early_signal(&mut self, at: NodeIx, filter: Option<&Expression>) {
+    fn take_early_signal(&mut self, at: NodeIx, filter: Option<&Expression>) {
         let Some(Wait::Signal { name, .. }) = &self.node(at).wait else { return };
         let found = self
             .state

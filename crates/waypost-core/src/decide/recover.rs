@@ -5,7 +5,6 @@ use super::Decider;
 use crate::command::{Effect, Refusal};
 use crate::event::{Event, Origin, PauseReason};
 use crate::failure::{Failure, kind};
-use crate::id::NodeIx;
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -49,31 +48,20 @@ impl Decider<'_> {
     /// are pure, the same attempt is evaluated again), queued nodes, signals that came meanwhile,
     /// nodes whose turn has come.
     pub(super) fn go_on(&mut self) {
-        if !self.state.moves() && !self.state.pausing {
-            return;
-        }
         for at in self.plan.positions() {
-            self.go_on_with(at);
+            let node = self.node(at);
+            let attempt = node.attempt;
+            match node.status {
+                NodeStatus::Running if node.token.is_none() => {
+                    self.effect(Effect::Evaluate { node: at, attempt });
+                }
+                NodeStatus::Queued if self.state.acts() => self.start(at),
+                _ => {}
+            }
         }
-        self.open_all();
-    }
-
-    fn go_on_with(&mut self, at: NodeIx) {
-        let node = self.node(at);
-        let attempt = node.attempt;
-        match node.status {
-            NodeStatus::Running if node.token.is_none() => {
-                self.effect(Effect::Evaluate { node: at, attempt });
-            }
-            NodeStatus::Queued if self.state.moves() => self.start(at),
-            NodeStatus::Waiting if self.state.moves() => {
-                let filter = match &self.plan.node(at).behaviour {
-                    crate::kind::Behaviour::Signal { filter, .. } => filter.as_ref(),
-                    _ => None,
-                };
-                self.take_early_signal(at, filter);
-            }
-            _ => {}
+        if self.state.acts() {
+            self.deliver_kept_signals();
+            self.open_all();
         }
     }
 }

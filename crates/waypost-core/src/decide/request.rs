@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Decider;
 use crate::command::{Effect, Refusal};
-use crate::event::{EndCause, Event, Origin, PauseReason, Wait};
+use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, PauseReason, Wait};
 use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
@@ -84,23 +84,39 @@ impl Decider<'_> {
         if self.state.status == Status::Ending {
             return self.ignore(origin, Refusal::Ending);
         }
-        if self.state.early.len() >= EARLY_SIGNALS_MAX {
+        let takers = if self.state.acts() { self.takers(name, body) } else { Vec::new() };
+        // The limit is for what would have to be kept: a flood of signals that nobody waits for
+        // must not keep out the one that somebody does.
+        if takers.is_empty() && self.state.early.len() >= EARLY_SIGNALS_MAX {
             return self.ignore(origin, Refusal::TooManySignals(EARLY_SIGNALS_MAX));
         }
         let message = origin.message.clone().unwrap_or_else(|| self.message_id());
         let origin = Origin { message: Some(Arc::clone(&message)), ..origin };
         self.emit(Event::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
-        if !self.state.moves() {
-            return Ok(());
+        self.deliver(&takers, &message, body);
+        Ok(())
+    }
+
+    /// Signals that came while nothing could happen go to every wait that was open then, the
+    /// oldest first, as they would have at the time.
+    pub(super) fn deliver_kept_signals(&mut self) {
+        let awaited = |at: NodeIx| matches!(self.node(at).wait, Some(Wait::Signal { .. }));
+        if !self.plan.positions().any(awaited) {
+            return;
         }
-        for at in self.waiting_for(name) {
-            let filter = self.filter_of(at);
-            let waits = self.node(at).status == NodeStatus::Waiting;
-            if waits && self.state.moves() && self.accepts(at, filter, body) {
-                self.signal_arrived(at, Arc::clone(&message), body.clone());
+        for kept in self.state.early.clone() {
+            let takers = self.takers(&kept.name, &kept.body);
+            self.deliver(&takers, &kept.message, &kept.body);
+        }
+    }
+
+    fn deliver(&mut self, takers: &[NodeIx], message: &MessageId, body: &Json) {
+        for at in takers {
+            // What one taker leads to may have ended another's wait, or everything.
+            if self.state.acts() && self.node(*at).status == NodeStatus::Waiting {
+                self.signal_arrived(*at, Arc::clone(message), body.clone());
             }
         }
-        Ok(())
     }
 
     /// An id for a signal that came without one: new for each decision.
@@ -109,19 +125,15 @@ impl Decider<'_> {
         format!("msg_{}", digest.to_hex().get(..24).unwrap_or_default()).into()
     }
 
-    fn waiting_for(&self, name: &str) -> Vec<NodeIx> {
-        let waits = |at: &NodeIx| match &self.node(*at).wait {
-            Some(Wait::Signal { name: wanted, .. }) => **wanted == *name,
+    /// The nodes whose wait this signal ends.
+    fn takers(&self, name: &str, body: &Json) -> Vec<NodeIx> {
+        let takes = |at: &NodeIx| match (&self.node(*at).wait, &self.plan_node(*at).behaviour) {
+            (Some(Wait::Signal { name: wanted, .. }), Behaviour::Signal { filter, .. }) => {
+                **wanted == *name && self.accepts(*at, filter.as_ref(), body)
+            }
             _ => false,
         };
-        self.plan.positions().filter(waits).collect()
-    }
-
-    pub(super) fn filter_of(&self, at: NodeIx) -> Option<&'_ crate::expr::Expression> {
-        match &self.plan.node(at).behaviour {
-            Behaviour::Signal { filter, .. } => filter.as_ref(),
-            _ => None,
-        }
+        self.plan.positions().filter(takes).collect()
     }
 
     /// Opens the next generation: nodes that failed unhandled or were cancelled run again, with
