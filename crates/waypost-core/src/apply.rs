@@ -2,9 +2,10 @@
 //! in the event. Refuses arrows that the state machines do not have, so that a damaged log is
 //! noticed and not believed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::event::{Event, FailureEnd, PauseReason, Wait};
+use crate::event::{CancelReason, EndCause, Event, FailureEnd, PauseReason, Wait};
 use crate::frame::Parent;
 use crate::id::{ExecutionId, NodeIx};
 use crate::plan::{Condition, FailurePolicy, OnError, Plan, PlanNode};
@@ -144,7 +145,7 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             state.quarantine = None;
             state.timers.retain(|(_, timer)| *timer != Timer::Deadline);
             state.timers.insert((at.plus(GRACE), Timer::Grace));
-            if let crate::event::EndCause::Cancel { origin, .. } = cause {
+            if let EndCause::Cancel { origin, .. } = cause {
                 remember(state, origin.message.as_ref());
             }
             state.cause = Some(cause.clone());
@@ -154,6 +155,7 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
                     node.status = NodeStatus::Cancelled;
                     node.settled_seq = seq;
                     node.settled_at = Some(at);
+                    node.cancelled = Some(CancelReason::Ending);
                     state.unsettled -= 1;
                 }
             }
@@ -179,7 +181,7 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             if *generation != state.generation + 1 {
                 return Err(format!("generation {generation} does not follow the last"));
             }
-            reopen(plan, state, nodes)?;
+            reopen(plan, state, nodes, at)?;
             state.generation = *generation;
             remember(state, origin.message.as_ref());
         }
@@ -233,11 +235,15 @@ fn end(
     Ok(())
 }
 
-/// Makes the named nodes PENDING again and counts their conditions anew.
-fn reopen(plan: &Plan, state: &mut State, nodes: &[Arc<str>]) -> Step {
-    let mut again = Vec::with_capacity(nodes.len());
+/// Makes the named nodes PENDING again and counts their conditions anew. The new generation has as
+/// long as the first one had.
+fn reopen(plan: &Plan, state: &mut State, nodes: &[Arc<str>], now: Timestamp) -> Step {
+    let mut again = BTreeSet::new();
     for path in nodes {
-        again.push(plan.find(path).ok_or_else(|| format!("no node {path:?}"))?);
+        let at = plan.find(path).ok_or_else(|| format!("no node {path:?}"))?;
+        if state.node(at).status == NodeStatus::Completed || !again.insert(at) {
+            return Err(format!("node {path:?} cannot run again"));
+        }
     }
     for at in &again {
         let conditions = plan.node(*at).needs.len();
@@ -252,6 +258,10 @@ fn reopen(plan: &Plan, state: &mut State, nodes: &[Arc<str>]) -> Step {
                 count(state.node_mut(*at), edge);
             }
         }
+    }
+    if let Some(deadline) = state.created.deadline {
+        let span = deadline.since(state.created_at);
+        state.timers.insert((now.plus(span), Timer::Deadline));
     }
     state.status = Status::Scheduled;
     state.cause = None;
@@ -362,8 +372,9 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
             from(&[Pending])?;
             settle(plan, state, at, Skipped, now);
         }
-        Event::NodeCancelled { .. } => {
+        Event::NodeCancelled { reason, .. } => {
             from(&[Pending, Queued, Running, Waiting])?;
+            state.node_mut(at).cancelled = Some(*reason);
             settle(plan, state, at, Cancelled, now);
         }
         _ => return Err("it is not about a node".into()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{EndCause, MessageId, PauseReason, RunCreated, Wait};
+use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunCreated, Wait};
 use crate::failure::Failure;
 use crate::id::{ExecutionId, InstanceId, NodeIx, Token};
 use crate::json::Json;
@@ -131,6 +131,8 @@ pub struct NodeState {
     pub settled_at: Option<Timestamp>,
     /// The event that settled it; 0 before.
     pub settled_seq: u64,
+    /// Why it is CANCELLED.
+    pub cancelled: Option<CancelReason>,
     /// Conditions that are open.
     pub open: u32,
     /// Conditions that were met.
@@ -216,6 +218,7 @@ impl NodeState {
             started_epoch: 0,
             settled_at: None,
             settled_seq: 0,
+            cancelled: None,
             open: u32::try_from(conditions).unwrap_or(u32::MAX),
             taken: 0,
             dead: 0,

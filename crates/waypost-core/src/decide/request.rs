@@ -137,7 +137,8 @@ impl Decider<'_> {
     }
 
     /// Opens the next generation: nodes that failed unhandled or were cancelled run again, with
-    /// everything after them that has not completed. Completed nodes keep their outputs.
+    /// everything after them that has not completed. Completed nodes keep their outputs, and what
+    /// a join did not need is still not needed.
     pub(super) fn reopen(&mut self, origin: Origin) -> Result<(), Refusal> {
         match self.state.status {
             Status::Failed | Status::Cancelled | Status::TimedOut => {}
@@ -149,7 +150,7 @@ impl Decider<'_> {
             .plan
             .positions()
             .filter(|at| match self.node(*at).status {
-                NodeStatus::Cancelled => true,
+                NodeStatus::Cancelled => self.may_run_again(*at),
                 NodeStatus::Failed | NodeStatus::TimedOut => {
                     self.plan_node(*at).on_error == OnError::Fail
                 }
@@ -166,7 +167,7 @@ impl Decider<'_> {
                     .successors
                     .iter()
                     .map(|outgoing| outgoing.node)
-                    .filter(|after| self.node(*after).status != NodeStatus::Completed),
+                    .filter(|after| self.may_run_again(*after)),
             );
         }
         let nodes = self
@@ -181,6 +182,11 @@ impl Decider<'_> {
         self.emit(Event::RunOwned { instance: self.env.instance, epoch });
         self.open_all();
         Ok(())
+    }
+
+    fn may_run_again(&self, at: NodeIx) -> bool {
+        let node = self.node(at);
+        node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
     }
 
     pub(super) fn quarantine(&mut self, reason: String) -> Result<(), Refusal> {
