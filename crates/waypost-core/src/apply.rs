@@ -80,7 +80,7 @@ fn expect_status(state: &State, allowed: &[Status]) -> Step {
 }
 
 fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Step {
-    use Status::{Ending, Paused, Requested, Resuming, Running, Scheduled};
+    use Status::{Ending, Paused, Requested, Resuming, Running, Scheduled, Scheduling};
     match event {
         Event::RunOwned { instance, epoch } => {
             if state.status.is_end() {
@@ -92,36 +92,48 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             state.epoch = *epoch;
             state.owner = Some(*instance);
             match state.status {
-                Requested => state.status = Scheduled,
+                Requested | Scheduling => state.status = Scheduled,
                 Paused => state.status = Resuming,
                 _ => {}
             }
         }
         Event::RunPauseRequested { origin, .. } => {
-            expect_status(state, &[Scheduled, Running, Paused, Resuming])?;
-            if state.pausing || state.paused == Some(PauseReason::User) {
+            expect_status(state, &[Requested, Scheduling, Scheduled, Running, Paused, Resuming])?;
+            if !state.moves() {
                 return Err("it is paused already".into());
             }
-            state.pausing = true;
+            if state.status == Paused {
+                // It was parked: there is nothing to await.
+                state.paused = Some(PauseReason::User);
+            } else {
+                state.pausing = true;
+            }
             remember(state, origin.message.as_ref());
         }
         Event::RunPaused { reason } => {
-            expect_status(state, &[Scheduled, Running, Resuming])?;
-            if state.running > 0 {
-                return Err("attempts are running".into());
+            match reason {
+                PauseReason::Waits => expect_status(state, &[Running])?,
+                PauseReason::User => {
+                    expect_status(state, &[Requested, Scheduling, Scheduled, Running, Resuming])?
+                }
             }
+            if state.moves() != (*reason == PauseReason::Waits) {
+                return Err("its reason is not why it stands still".into());
+            }
+            expect_nothing_runs(state)?;
             state.status = Paused;
             state.paused = Some(*reason);
             state.pausing = false;
             state.owner = None;
         }
         Event::RunResumed { origin } => {
-            expect_status(state, &[Paused, Resuming, Running, Scheduled])?;
-            let stopped = state.paused.is_some() || state.pausing || state.quarantine.is_some();
-            if !stopped {
-                return Err("it is not paused".into());
+            expect_status(state, &[Paused, Resuming, Running])?;
+            let parked = state.status == Resuming;
+            if state.moves() && !parked {
+                return Err("nobody paused it".into());
             }
-            if state.paused == Some(PauseReason::User) || state.quarantine.is_some() {
+            // A person looked: losses are counted anew. A park that ends by itself is no such look.
+            if !state.moves() {
                 state.nodes.iter_mut().for_each(|node| node.abandoned = 0);
             }
             state.paused = None;
@@ -131,14 +143,18 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             remember(state, origin.message.as_ref());
         }
         Event::RunQuarantined { reason } => {
-            expect_status(state, &[Scheduled, Running, Paused, Resuming])?;
+            expect_status(state, &[Requested, Scheduling, Scheduled, Running, Paused, Resuming])?;
+            expect_nothing_runs(state)?;
+            if state.quarantine.is_some() {
+                return Err("it is in quarantine already".into());
+            }
             state.status = Paused;
             state.quarantine = Some(reason.clone());
             state.pausing = false;
             state.owner = None;
         }
         Event::RunEnding { cause } => {
-            expect_status(state, &[Requested, Scheduled, Running, Paused, Resuming])?;
+            expect_status(state, &[Requested, Scheduling, Scheduled, Running, Paused, Resuming])?;
             state.status = Ending;
             state.paused = None;
             state.pausing = false;
@@ -161,19 +177,27 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             }
         }
         Event::RunCompleted { output } => {
+            expect_not_held(state)?;
             expect_status(state, &[Running, Scheduled, Resuming])?;
             end(state, Status::Completed, at, Some(output), None)?;
         }
         Event::RunFailed { failure, output, .. } => {
+            if state.status == Ending {
+                expect_cause(matches!(state.cause, Some(EndCause::Failure { .. })))?;
+            } else {
+                expect_not_held(state)?;
+            }
             expect_status(state, &[Ending, Running, Resuming])?;
             end(state, Status::Failed, at, output.as_ref(), Some(failure.clone()))?;
         }
         Event::RunCancelled { .. } => {
             expect_status(state, &[Ending])?;
+            expect_cause(matches!(state.cause, Some(EndCause::Cancel { .. })))?;
             end(state, Status::Cancelled, at, None, None)?;
         }
         Event::RunTimedOut {} => {
             expect_status(state, &[Ending])?;
+            expect_cause(matches!(state.cause, Some(EndCause::Deadline)))?;
             end(state, Status::TimedOut, at, None, None)?;
         }
         Event::RunReopened { generation, nodes, origin } => {
@@ -186,7 +210,7 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             remember(state, origin.message.as_ref());
         }
         Event::SignalReceived { name, body, origin } => {
-            if state.status.is_end() {
+            if state.status.is_end() || state.status == Ending {
                 return Err(format!("the execution is {}", state.status));
             }
             let message = origin.message.clone().ok_or("a signal has a message id")?;
@@ -197,7 +221,12 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
                 body: body.clone(),
             });
         }
-        Event::MessageIgnored { message, .. } => remember(state, Some(message)),
+        Event::MessageIgnored { message, .. } => {
+            if state.status.is_end() {
+                return Err(format!("the execution is {}", state.status));
+            }
+            remember(state, Some(message));
+        }
         Event::RunCreated(_) => return Err("an execution is created once".into()),
         Event::NodeScheduled { .. }
         | Event::NodeStarted { .. }
@@ -208,6 +237,26 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
         | Event::NodeResumed { .. }
         | Event::NodeSkipped { .. }
         | Event::NodeCancelled { .. } => return Err("it is about a node".into()),
+    }
+    Ok(())
+}
+
+/// What a user holds, or a person must look at, does not end by itself; a pause that is not
+/// complete yet may find that everything is done.
+fn expect_not_held(state: &State) -> Step {
+    if state.moves() || state.pausing {
+        return Ok(());
+    }
+    Err("it is paused".into())
+}
+
+fn expect_cause(fits: bool) -> Step {
+    if fits { Ok(()) } else { Err("its cause fixes another end".into()) }
+}
+
+fn expect_nothing_runs(state: &State) -> Step {
+    if state.running > 0 {
+        return Err("attempts are running".into());
     }
     Ok(())
 }
@@ -229,6 +278,8 @@ fn end(
         return Err(format!("{} nodes are not settled", state.unsettled));
     }
     state.status = status;
+    state.paused = None;
+    state.pausing = false;
     state.timers.clear();
     state.end = Some(End { at, output: output.cloned(), failure });
     state.owner = None;
@@ -285,7 +336,15 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         }
         Err(format!("node {:?} is at attempt {}", plan.node(at).id, node.attempt))
     };
-    if state.status.is_end() {
+    // Nothing happens to nodes while nobody owns the execution, and nothing new once it ends.
+    let possible = match event {
+        Event::NodeCheckpointed { .. }
+        | Event::NodeCompleted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeCancelled { .. } => state.is_awake() || state.status == Status::Ending,
+        _ => state.is_awake(),
+    };
+    if !possible {
         return Err(format!("the execution is {}", state.status));
     }
     match event {
@@ -341,8 +400,12 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
             }
         }
         Event::NodeFailed { attempt, failure, end, .. } => {
-            from(&[Queued, Running, Waiting])?;
+            from(failure_sources(*end))?;
             same_attempt(*attempt)?;
+            let tried_again = matches!(end, FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_));
+            if tried_again && matches!(node.wait, Some(Wait::Retry { .. })) {
+                return Err("it waits for its next attempt already".into());
+            }
             fail(plan, state, at, failure, *end, now);
         }
         Event::NodeWaiting { attempt, wait, .. } => {
@@ -370,6 +433,9 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         }
         Event::NodeSkipped { .. } => {
             from(&[Pending])?;
+            if !state.acts() {
+                return Err("it is not its turn".into());
+            }
             settle(plan, state, at, Skipped, now);
         }
         Event::NodeCancelled { reason, .. } => {
@@ -382,10 +448,23 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
     Ok(())
 }
 
+/// What a node may fail from: an attempt that waits (for a signal) fails only by time, one that was
+/// never started only for good.
+fn failure_sources(end: FailureEnd) -> &'static [NodeStatus] {
+    use NodeStatus::{Queued, Running, Waiting};
+    match end {
+        FailureEnd::RetryAt(_) => &[Running, Waiting],
+        FailureEnd::Abandoned(_) => &[Running],
+        FailureEnd::Final => &[Queued, Running],
+        FailureEnd::TimedOut => &[Queued, Running, Waiting],
+    }
+}
+
 fn schedule(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Timestamp) {
     move_to(state, at, NodeStatus::Queued);
     if matches!(state.status, Status::Scheduled | Status::Resuming) {
         state.status = Status::Running;
+        state.paused = None;
     }
     let seq = state.seq + 1;
     let variables = Arc::clone(&state.variables);

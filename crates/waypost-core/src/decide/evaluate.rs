@@ -22,9 +22,7 @@ impl Decider<'_> {
     /// Evaluates a control node that is RUNNING. Anything else is an echo from before a pause, a
     /// cancel or a take-over, and means nothing.
     pub(super) fn evaluate(&mut self, at: NodeIx, attempt: u32) {
-        let node = self.node(at);
-        let current = node.status == NodeStatus::Running && node.attempt == attempt;
-        if !current || self.state.status == Status::Ending {
+        if !self.is_at(at, NodeStatus::Running, attempt) || self.state.status == Status::Ending {
             return;
         }
         if let Err(failure) = self.evaluate_behaviour(at) {

@@ -138,9 +138,7 @@ impl Decider<'_> {
 
     /// A slot came free for a node that was offered one.
     pub(super) fn start_queued(&mut self, at: NodeIx, attempt: u32) {
-        let node = self.node(at);
-        let wanted = node.status == NodeStatus::Queued && node.attempt == attempt;
-        if wanted && self.state.moves() && self.slots > 0 {
+        if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() && self.slots > 0 {
             self.start(at);
         }
     }
@@ -229,19 +227,22 @@ impl Decider<'_> {
         }
     }
 
-    /// Ends the decision: a pause that is complete, an execution that is over.
+    /// Ends the decision: an execution that is over, a pause that is complete. In this order: where
+    /// every node is settled there is nothing left to pause.
     pub(super) fn finish(&mut self) {
         let state = &*self.state;
-        if state.pausing && state.running == 0 && state.status != Status::Paused {
-            self.emit(Event::RunPaused { reason: PauseReason::User });
+        if state.status.is_end() {
             return;
         }
-        if state.unsettled > 0 || state.status.is_end() {
+        let over = state.unsettled == 0 && (state.cause.is_some() || state.is_awake());
+        if !over {
+            if state.pausing && state.running == 0 {
+                self.emit(Event::RunPaused { reason: PauseReason::User });
+            }
             return;
         }
         let output = self.output();
         let event = match (&state.cause, state.unhandled.first()) {
-            (None, None) if matches!(state.status, Status::Paused) => return,
             (None, None) => Event::RunCompleted { output },
             (None, Some(first)) => {
                 let failure = self.node(*first).failure.as_deref().cloned();

@@ -194,6 +194,9 @@ impl Decider<'_> {
         if self.state.status == Status::Ending {
             return Err(Refusal::Ending);
         }
+        if self.state.quarantine.is_some() {
+            return Err(Refusal::AlreadyPaused);
+        }
         self.set_aside(reason);
         Ok(())
     }
