@@ -2,9 +2,10 @@
 //! in the event. Refuses arrows that the state machines do not have, so that a damaged log is
 //! noticed and not believed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::event::{Event, FailureEnd, PauseReason, Wait};
+use crate::event::{CancelReason, EndCause, Event, FailureEnd, PauseReason, Wait};
 use crate::frame::Parent;
 use crate::id::{ExecutionId, NodeIx};
 use crate::plan::{Condition, FailurePolicy, OnError, Plan, PlanNode};
@@ -79,7 +80,7 @@ fn expect_status(state: &State, allowed: &[Status]) -> Step {
 }
 
 fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Step {
-    use Status::{Ending, Paused, Requested, Resuming, Running, Scheduled};
+    use Status::{Ending, Paused, Requested, Resuming, Running, Scheduled, Scheduling};
     match event {
         Event::RunOwned { instance, epoch } => {
             if state.status.is_end() {
@@ -91,36 +92,48 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             state.epoch = *epoch;
             state.owner = Some(*instance);
             match state.status {
-                Requested => state.status = Scheduled,
+                Requested | Scheduling => state.status = Scheduled,
                 Paused => state.status = Resuming,
                 _ => {}
             }
         }
         Event::RunPauseRequested { origin, .. } => {
-            expect_status(state, &[Scheduled, Running, Paused, Resuming])?;
-            if state.pausing || state.paused == Some(PauseReason::User) {
+            expect_status(state, &[Requested, Scheduling, Scheduled, Running, Paused, Resuming])?;
+            if !state.moves() {
                 return Err("it is paused already".into());
             }
-            state.pausing = true;
+            if state.status == Paused {
+                // It was parked: there is nothing to await.
+                state.paused = Some(PauseReason::User);
+            } else {
+                state.pausing = true;
+            }
             remember(state, origin.message.as_ref());
         }
         Event::RunPaused { reason } => {
-            expect_status(state, &[Scheduled, Running, Resuming])?;
-            if state.running > 0 {
-                return Err("attempts are running".into());
+            match reason {
+                PauseReason::Waits => expect_status(state, &[Running])?,
+                PauseReason::User => {
+                    expect_status(state, &[Requested, Scheduling, Scheduled, Running, Resuming])?
+                }
             }
+            if state.moves() != (*reason == PauseReason::Waits) {
+                return Err("its reason is not why it stands still".into());
+            }
+            expect_nothing_runs(state)?;
             state.status = Paused;
             state.paused = Some(*reason);
             state.pausing = false;
             state.owner = None;
         }
         Event::RunResumed { origin } => {
-            expect_status(state, &[Paused, Resuming, Running, Scheduled])?;
-            let stopped = state.paused.is_some() || state.pausing || state.quarantine.is_some();
-            if !stopped {
-                return Err("it is not paused".into());
+            expect_status(state, &[Paused, Resuming, Running])?;
+            let parked = state.status == Resuming;
+            if state.moves() && !parked {
+                return Err("nobody paused it".into());
             }
-            if state.paused == Some(PauseReason::User) || state.quarantine.is_some() {
+            // A person looked: losses are counted anew. A park that ends by itself is no such look.
+            if !state.moves() {
                 state.nodes.iter_mut().for_each(|node| node.abandoned = 0);
             }
             state.paused = None;
@@ -130,21 +143,25 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             remember(state, origin.message.as_ref());
         }
         Event::RunQuarantined { reason } => {
-            expect_status(state, &[Scheduled, Running, Paused, Resuming])?;
+            expect_status(state, &[Requested, Scheduling, Scheduled, Running, Paused, Resuming])?;
+            expect_nothing_runs(state)?;
+            if state.quarantine.is_some() {
+                return Err("it is in quarantine already".into());
+            }
             state.status = Paused;
             state.quarantine = Some(reason.clone());
             state.pausing = false;
             state.owner = None;
         }
         Event::RunEnding { cause } => {
-            expect_status(state, &[Requested, Scheduled, Running, Paused, Resuming])?;
+            expect_status(state, &[Requested, Scheduling, Scheduled, Running, Paused, Resuming])?;
             state.status = Ending;
             state.paused = None;
             state.pausing = false;
             state.quarantine = None;
             state.timers.retain(|(_, timer)| *timer != Timer::Deadline);
             state.timers.insert((at.plus(GRACE), Timer::Grace));
-            if let crate::event::EndCause::Cancel { origin, .. } = cause {
+            if let EndCause::Cancel { origin, .. } = cause {
                 remember(state, origin.message.as_ref());
             }
             state.cause = Some(cause.clone());
@@ -154,24 +171,33 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
                     node.status = NodeStatus::Cancelled;
                     node.settled_seq = seq;
                     node.settled_at = Some(at);
+                    node.cancelled = Some(CancelReason::Ending);
                     state.unsettled -= 1;
                 }
             }
         }
         Event::RunCompleted { output } => {
+            expect_not_held(state)?;
             expect_status(state, &[Running, Scheduled, Resuming])?;
             end(state, Status::Completed, at, Some(output), None)?;
         }
         Event::RunFailed { failure, output, .. } => {
+            if state.status == Ending {
+                expect_cause(matches!(state.cause, Some(EndCause::Failure { .. })))?;
+            } else {
+                expect_not_held(state)?;
+            }
             expect_status(state, &[Ending, Running, Resuming])?;
             end(state, Status::Failed, at, output.as_ref(), Some(failure.clone()))?;
         }
         Event::RunCancelled { .. } => {
             expect_status(state, &[Ending])?;
+            expect_cause(matches!(state.cause, Some(EndCause::Cancel { .. })))?;
             end(state, Status::Cancelled, at, None, None)?;
         }
         Event::RunTimedOut {} => {
             expect_status(state, &[Ending])?;
+            expect_cause(matches!(state.cause, Some(EndCause::Deadline)))?;
             end(state, Status::TimedOut, at, None, None)?;
         }
         Event::RunReopened { generation, nodes, origin } => {
@@ -179,12 +205,12 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
             if *generation != state.generation + 1 {
                 return Err(format!("generation {generation} does not follow the last"));
             }
-            reopen(plan, state, nodes)?;
+            reopen(plan, state, nodes, at)?;
             state.generation = *generation;
             remember(state, origin.message.as_ref());
         }
         Event::SignalReceived { name, body, origin } => {
-            if state.status.is_end() {
+            if state.status.is_end() || state.status == Ending {
                 return Err(format!("the execution is {}", state.status));
             }
             let message = origin.message.clone().ok_or("a signal has a message id")?;
@@ -195,7 +221,12 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
                 body: body.clone(),
             });
         }
-        Event::MessageIgnored { message, .. } => remember(state, Some(message)),
+        Event::MessageIgnored { message, .. } => {
+            if state.status.is_end() {
+                return Err(format!("the execution is {}", state.status));
+            }
+            remember(state, Some(message));
+        }
         Event::RunCreated(_) => return Err("an execution is created once".into()),
         Event::NodeScheduled { .. }
         | Event::NodeStarted { .. }
@@ -206,6 +237,26 @@ fn apply_run(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> St
         | Event::NodeResumed { .. }
         | Event::NodeSkipped { .. }
         | Event::NodeCancelled { .. } => return Err("it is about a node".into()),
+    }
+    Ok(())
+}
+
+/// What a user holds, or a person must look at, does not end by itself; a pause that is not
+/// complete yet may find that everything is done.
+fn expect_not_held(state: &State) -> Step {
+    if state.moves() || state.pausing {
+        return Ok(());
+    }
+    Err("it is paused".into())
+}
+
+fn expect_cause(fits: bool) -> Step {
+    if fits { Ok(()) } else { Err("its cause fixes another end".into()) }
+}
+
+fn expect_nothing_runs(state: &State) -> Step {
+    if state.running > 0 {
+        return Err("attempts are running".into());
     }
     Ok(())
 }
@@ -227,17 +278,23 @@ fn end(
         return Err(format!("{} nodes are not settled", state.unsettled));
     }
     state.status = status;
+    state.paused = None;
+    state.pausing = false;
     state.timers.clear();
     state.end = Some(End { at, output: output.cloned(), failure });
     state.owner = None;
     Ok(())
 }
 
-/// Makes the named nodes PENDING again and counts their conditions anew.
-fn reopen(plan: &Plan, state: &mut State, nodes: &[Arc<str>]) -> Step {
-    let mut again = Vec::with_capacity(nodes.len());
+/// Makes the named nodes PENDING again and counts their conditions anew. The new generation has as
+/// long as the first one had.
+fn reopen(plan: &Plan, state: &mut State, nodes: &[Arc<str>], now: Timestamp) -> Step {
+    let mut again = BTreeSet::new();
     for path in nodes {
-        again.push(plan.find(path).ok_or_else(|| format!("no node {path:?}"))?);
+        let at = plan.find(path).ok_or_else(|| format!("no node {path:?}"))?;
+        if state.node(at).status == NodeStatus::Completed || !again.insert(at) {
+            return Err(format!("node {path:?} cannot run again"));
+        }
     }
     for at in &again {
         let conditions = plan.node(*at).needs.len();
@@ -252,6 +309,10 @@ fn reopen(plan: &Plan, state: &mut State, nodes: &[Arc<str>]) -> Step {
                 count(state.node_mut(*at), edge);
             }
         }
+    }
+    if let Some(deadline) = state.created.deadline {
+        let span = deadline.since(state.created_at);
+        state.timers.insert((now.plus(span), Timer::Deadline));
     }
     state.status = Status::Scheduled;
     state.cause = None;
@@ -275,7 +336,15 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         }
         Err(format!("node {:?} is at attempt {}", plan.node(at).id, node.attempt))
     };
-    if state.status.is_end() {
+    // Nothing happens to nodes while nobody owns the execution, and nothing new once it ends.
+    let possible = match event {
+        Event::NodeCheckpointed { .. }
+        | Event::NodeCompleted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeCancelled { .. } => state.is_awake() || state.status == Status::Ending,
+        _ => state.is_awake(),
+    };
+    if !possible {
         return Err(format!("the execution is {}", state.status));
     }
     match event {
@@ -287,7 +356,7 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
             if *attempt != node.attempt + 1 {
                 return Err(format!("attempt {attempt} does not follow {}", node.attempt));
             }
-            if !state.moves() {
+            if !state.acts() {
                 return Err("nothing may start".into());
             }
             schedule(plan, state, at, *attempt, now);
@@ -295,14 +364,16 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         Event::NodeStarted { attempt, token, .. } => {
             from(&[Queued])?;
             same_attempt(*attempt)?;
-            if !state.moves() {
+            if !state.acts() {
                 return Err("nothing may start".into());
             }
             let task_due = token.and(plan.node(at).timeout).map(|t| now.plus(t).plus(SILENCE));
             move_to(state, at, Running);
+            let epoch = state.epoch;
             let node = state.node_mut(at);
             node.token = *token;
             node.started_at = Some(now);
+            node.started_epoch = epoch;
             node.attempt_due = task_due;
             if let Some(due) = task_due {
                 state.timers.insert((due, Timer::Attempt(at)));
@@ -316,19 +387,25 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         Event::NodeCompleted { attempt, output, branch, variables, .. } => {
             from(&[Running])?;
             same_attempt(*attempt)?;
-            if !variables.is_empty() {
-                let all = Arc::make_mut(&mut state.variables);
-                all.extend(variables.iter().map(|(k, v)| (Arc::clone(k), v.clone())));
-            }
             let node = state.node_mut(at);
             node.output = output.clone();
             node.branch = branch.clone();
             node.failure = None;
             settle(plan, state, at, Completed, now);
+            // After it has settled and so let go of its own view of the variables: a chain of
+            // nodes that set some then changes them in place instead of copying them all each time.
+            if !variables.is_empty() {
+                let all = Arc::make_mut(&mut state.variables);
+                all.extend(variables.iter().map(|(k, v)| (Arc::clone(k), v.clone())));
+            }
         }
         Event::NodeFailed { attempt, failure, end, .. } => {
-            from(&[Queued, Running, Waiting])?;
+            from(failure_sources(*end))?;
             same_attempt(*attempt)?;
+            let tried_again = matches!(end, FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_));
+            if tried_again && matches!(node.wait, Some(Wait::Retry { .. })) {
+                return Err("it waits for its next attempt already".into());
+            }
             fail(plan, state, at, failure, *end, now);
         }
         Event::NodeWaiting { attempt, wait, .. } => {
@@ -356,10 +433,14 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
         }
         Event::NodeSkipped { .. } => {
             from(&[Pending])?;
+            if !state.acts() {
+                return Err("it is not its turn".into());
+            }
             settle(plan, state, at, Skipped, now);
         }
-        Event::NodeCancelled { .. } => {
+        Event::NodeCancelled { reason, .. } => {
             from(&[Pending, Queued, Running, Waiting])?;
+            state.node_mut(at).cancelled = Some(*reason);
             settle(plan, state, at, Cancelled, now);
         }
         _ => return Err("it is not about a node".into()),
@@ -367,10 +448,23 @@ fn apply_node(plan: &Plan, state: &mut State, at: NodeIx, event: &Event, now: Ti
     Ok(())
 }
 
+/// What a node may fail from: an attempt that waits (for a signal) fails only by time, one that was
+/// never started only for good.
+fn failure_sources(end: FailureEnd) -> &'static [NodeStatus] {
+    use NodeStatus::{Queued, Running, Waiting};
+    match end {
+        FailureEnd::RetryAt(_) => &[Running, Waiting],
+        FailureEnd::Abandoned(_) => &[Running],
+        FailureEnd::Final => &[Queued, Running],
+        FailureEnd::TimedOut => &[Queued, Running, Waiting],
+    }
+}
+
 fn schedule(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Timestamp) {
     move_to(state, at, NodeStatus::Queued);
     if matches!(state.status, Status::Scheduled | Status::Resuming) {
         state.status = Status::Running;
+        state.paused = None;
     }
     let seq = state.seq + 1;
     let variables = Arc::clone(&state.variables);
@@ -425,6 +519,7 @@ fn fail(
 fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
     let (old_wait, old_attempt_due) = {
         let node = state.node_mut(at);
+        node.token = None;
         (node.wait.take(), node.attempt_due.take())
     };
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {
@@ -451,7 +546,6 @@ fn settle(plan: &Plan, state: &mut State, at: NodeIx, status: NodeStatus, now: T
     let node = state.node_mut(at);
     node.settled_seq = seq;
     node.settled_at = Some(now);
-    node.token = None;
     if let Some(scheduled) = &mut node.scheduled {
         scheduled.variables = Arc::default();
     }

@@ -76,6 +76,27 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Who asks, for the commands that are requests.
+    pub fn origin(&self) -> Option<&Origin> {
+        match self {
+            Self::Signal { origin, .. }
+            | Self::Cancel { origin, .. }
+            | Self::Pause { origin, .. }
+            | Self::Resume { origin }
+            | Self::Reopen { origin } => Some(origin),
+            Self::TakeOver
+            | Self::Recover
+            | Self::Evaluate { .. }
+            | Self::Start { .. }
+            | Self::Report(_)
+            | Self::Tick
+            | Self::Park
+            | Self::Quarantine { .. } => None,
+        }
+    }
+}
+
 /// What a worker says of an attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {

@@ -28,7 +28,7 @@ use crate::event::{Event, PauseReason, RunCreated};
 use crate::id::{ExecutionId, NodeIx, Token};
 use crate::plan::{Plan, PlanNode};
 use crate::state::{NodeState, State};
-use crate::status::Status;
+use crate::status::{NodeStatus, Status};
 
 pub use evaluate::{idempotency_key, render_task};
 
@@ -57,6 +57,10 @@ pub fn decide(
     command: Command,
     env: &Env,
 ) -> Result<Decision, Refusal> {
+    let message = command.origin().and_then(|origin| origin.message.as_ref());
+    if message.is_some_and(|message| state.messages.contains(message)) {
+        return Err(Refusal::Duplicate);
+    }
     let mut decider = Decider::new(plan, state, env);
     match command {
         Command::TakeOver => decider.take_over()?,
@@ -106,6 +110,13 @@ impl<'a> Decider<'a> {
         self.state.node(at)
     }
 
+    /// Is a node at this attempt and in this status? Asked of what comes back to us from outside,
+    /// which may be about anything.
+    fn is_at(&self, at: NodeIx, status: NodeStatus, attempt: u32) -> bool {
+        let node = self.state.nodes.get(at.at());
+        node.is_some_and(|node| node.status == status && node.attempt == attempt)
+    }
+
     fn plan_node(&self, at: NodeIx) -> &'a PlanNode {
         self.plan.node(at)
     }
@@ -132,15 +143,14 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Leaves memory with nothing to do; time or mail brings it back.
+    /// Leaves memory with nothing to do; time or mail brings it back. What was taken over and may
+    /// go on has its recovery to do first: nothing would bring it back to that.
     fn park(&mut self) -> Result<(), Refusal> {
-        let owned =
-            matches!(self.state.status, Status::Scheduled | Status::Running | Status::Resuming);
-        if !owned || !self.state.is_idle() {
+        let recovers = self.state.moves() && self.state.status != Status::Running;
+        if !self.state.is_awake() || recovers || !self.state.is_idle() {
             return Err(Refusal::Busy);
         }
-        let waits = self.state.moves() || self.state.paused == Some(PauseReason::Waits);
-        let reason = if waits { PauseReason::Waits } else { PauseReason::User };
+        let reason = if self.state.moves() { PauseReason::Waits } else { PauseReason::User };
         self.emit(Event::RunPaused { reason });
         Ok(())
     }

@@ -75,7 +75,11 @@ pub enum Event {
         /// The nodes that failed unhandled.
         nodes: Vec<Arc<str>>,
         /// What the output nodes gave, under `failurePolicy: partial`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::json::present"
+        )]
         output: Option<Json>,
     },
     /// It was cancelled.
@@ -151,7 +155,11 @@ pub enum Event {
         /// From 1.
         attempt: u32,
         /// Its output; absent for `null`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::json::present"
+        )]
         output: Option<Json>,
         /// The branch it selected.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
 
 pub use references::{NodeRef, References};
-pub use scope::{Scope, ScopeNode};
+pub use scope::{Payloads, Scope, ScopeNode};
 pub use template::{Template, TemplateFault};
 
 use crate::failure::{Failure, kind};

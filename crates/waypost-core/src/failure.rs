@@ -24,7 +24,11 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Millis>,
     /// What else is known: response body, exit code, captured output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     pub details: Option<Json>,
 }
 

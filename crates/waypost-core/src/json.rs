@@ -75,6 +75,15 @@ impl Json {
     }
 }
 
+/// Reads a field that may be absent. For `#[serde(deserialize_with)]`: left to itself, serde takes a
+/// field that is there and says `null` for one that is absent, and what was written is not what is
+/// read.
+pub(crate) fn present<'de, D: serde::Deserializer<'de>>(
+    field: D,
+) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(field).map(Some)
+}
+
 fn check_depth(text: &str) -> Result<(), BadJson> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for byte in text.bytes() {

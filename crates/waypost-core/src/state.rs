@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{EndCause, MessageId, PauseReason, RunCreated, Wait};
+use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunCreated, Wait};
 use crate::failure::Failure;
 use crate::id::{ExecutionId, InstanceId, NodeIx, Token};
 use crate::json::Json;
@@ -77,6 +77,11 @@ pub struct End {
     /// When.
     pub at: Timestamp,
     /// What it gave.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     pub output: Option<Json>,
     /// Why it failed.
     pub failure: Option<Failure>,
@@ -98,22 +103,36 @@ pub struct NodeState {
     /// The right to report on its attempt.
     pub token: Option<Token>,
     /// What it gave; absent for `null`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     pub output: Option<Json>,
     /// The branch it selected.
     pub branch: Option<Arc<str>>,
     /// Its last failure.
     pub failure: Option<Box<Failure>>,
     /// The last mark of its attempts.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     pub checkpoint: Option<Json>,
     /// When its first attempt was scheduled, and the variables of that moment: what its config is
     /// rendered from, in every attempt.
     pub scheduled: Option<Scheduled>,
     /// When the last attempt was started.
     pub started_at: Option<Timestamp>,
+    /// Under which ownership: an attempt of an earlier one is lost.
+    pub started_epoch: u32,
     /// When it settled.
     pub settled_at: Option<Timestamp>,
     /// The event that settled it; 0 before.
     pub settled_seq: u64,
+    /// Why it is CANCELLED.
+    pub cancelled: Option<CancelReason>,
     /// Conditions that are open.
     pub open: u32,
     /// Conditions that were met.
@@ -196,8 +215,10 @@ impl NodeState {
             checkpoint: None,
             scheduled: None,
             started_at: None,
+            started_epoch: 0,
             settled_at: None,
             settled_seq: 0,
+            cancelled: None,
             open: u32::try_from(conditions).unwrap_or(u32::MAX),
             taken: 0,
             dead: 0,
@@ -261,7 +282,7 @@ impl State {
         self.nodes.get_mut(at.at()).expect("the state has one entry per node of its plan")
     }
 
-    /// May nodes start and waits end?
+    /// Is there nothing that keeps it: no pause by a user, no quarantine, no end?
     pub fn moves(&self) -> bool {
         !self.pausing
             && self.quarantine.is_none()
@@ -270,21 +291,31 @@ impl State {
             && !self.status.is_end()
     }
 
-    /// The next timer that may fire as things stand, with its due time. While a user holds the
-    /// execution, waits do not end and only the deadline strikes.
-    pub fn next_timer(&self) -> Option<(Timestamp, Timer)> {
-        let may_fire = |timer: &Timer| match timer {
-            Timer::Deadline => self.status != Status::Ending,
-            Timer::Grace => self.running > 0,
-            Timer::Attempt(_) => true,
-            Timer::Wait(_) | Timer::Node(_) => self.moves(),
-        };
-        self.timers.iter().find(|(_, timer)| may_fire(timer)).copied()
+    /// May nodes start and waits end right now? Only where somebody owns the execution: while it
+    /// is parked, what happens is noted, and acted on by whoever takes it over.
+    pub fn acts(&self) -> bool {
+        self.moves() && self.is_awake()
     }
 
-    /// When time will next do something.
+    /// Is it in somebody's memory, and not ending?
+    pub fn is_awake(&self) -> bool {
+        matches!(self.status, Status::Scheduled | Status::Running | Status::Resuming)
+    }
+
+    /// When time will next do something. What cannot happen as things stand (the end of a wait
+    /// while a user holds the execution) is left out: a timer that is due and does nothing would
+    /// make its owner spin.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.next_timer().map(|(due, _)| due)
+        self.timers.iter().find(|(_, timer)| self.heeds(*timer)).map(|(due, _)| *due)
+    }
+
+    /// Would this timer do something, were it due?
+    pub(crate) fn heeds(&self, timer: Timer) -> bool {
+        match timer {
+            Timer::Deadline | Timer::Attempt(_) => true,
+            Timer::Grace => self.running > 0,
+            Timer::Wait(_) | Timer::Node(_) => self.moves(),
+        }
     }
 
     /// Is there nothing to do until time or somebody outside does something?

@@ -15,10 +15,26 @@ pub(crate) fn load(
     connection: &Connection,
     execution: ExecutionId,
 ) -> rusqlite::Result<Option<History>> {
-    let (snapshot, from) = match load_snapshot(connection, execution)? {
-        Some((snapshot, first_seq)) => (Some(snapshot), first_seq),
-        None => (None, 0),
-    };
+    match load_snapshot(connection, execution)? {
+        Some((snapshot, first_seq)) => load_from(connection, execution, Some(snapshot), first_seq),
+        None => load_all(connection, execution),
+    }
+}
+
+/// The same without a snapshot: the whole log.
+pub(crate) fn load_all(
+    connection: &Connection,
+    execution: ExecutionId,
+) -> rusqlite::Result<Option<History>> {
+    load_from(connection, execution, None, 0)
+}
+
+fn load_from(
+    connection: &Connection,
+    execution: ExecutionId,
+    snapshot: Option<Snapshot>,
+    from: i64,
+) -> rusqlite::Result<Option<History>> {
     let frames = load_frames(connection, execution, from)?;
     if frames.is_empty() {
         return Ok(None);

@@ -71,16 +71,30 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
-fn taken(folder: &Path, file: &mut File) -> StoreError {
+/// Who holds the lock of the engine, if somebody does.
+pub(crate) fn engine_process(folder: &Path) -> Option<String> {
+    let mut file = open(&folder.join("lock")).ok()?;
+    // Shared, so that two processes that look at once do not take each other for the engine.
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
+    }
+}
+
+fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let holder = match file.read_to_string(&mut text) {
         Ok(_) => serde_json::from_str::<Holder>(&text).ok(),
         Err(_) => None,
     };
-    let who = holder.map_or_else(
+    holder.map_or_else(
         || "another process".to_owned(),
         |Holder { pid, command, since }| format!("process {pid} ({command}), since {since}"),
-    );
+    )
+}
+
+fn taken(folder: &Path, file: &mut File) -> StoreError {
+    let who = holder(file);
     StoreError::Refused(format!("the folder {} is in use by {who}", folder.display()))
 }
 

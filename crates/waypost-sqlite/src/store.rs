@@ -1,7 +1,7 @@
 //! Opening, closing, and who may do what. The work itself is in the modules named after it.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use crate::connection::{self, Readers, normalise};
 use crate::lock::FolderLock;
 use crate::options::Options;
 use crate::projections::Projections;
-use crate::{append, claim, definitions, history, instances, mail, migrate, queries};
+use crate::{append, claim, definitions, history, instances, lock, mail, migrate, queries};
 
 /// The log's file, in its folder.
 pub(crate) const LOG_FILE: &str = "log.db";
@@ -33,6 +33,7 @@ pub struct SqliteStore {
     pub(crate) readers: Readers,
     writer: Mutex<Writer>,
     clock: Arc<dyn Clock>,
+    folder: PathBuf,
     /// Absent for a guest.
     engine: Option<FolderLock>,
 }
@@ -73,12 +74,23 @@ impl SqliteStore {
             false => Projections::guest(folder, options.families),
         };
         let writer = Writer { connection, instances: HashMap::new() };
-        let store =
-            Self { projections, readers, writer: Mutex::new(writer), clock: options.clock, engine };
+        let store = Self {
+            projections,
+            readers,
+            writer: Mutex::new(writer),
+            clock: options.clock,
+            folder: folder.to_owned(),
+            engine,
+        };
         if store.engine.is_some() {
             store.write(|write| instances::release_all(write))?;
         }
         Ok(store)
+    }
+
+    /// The process that runs the engine of this folder, if one does.
+    pub fn engine_process(&self) -> Option<String> {
+        lock::engine_process(&self.folder)
     }
 
     /// Copies the WAL back, empties it and lets go of the folder.
@@ -221,6 +233,10 @@ impl Store for SqliteStore {
 
     fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
         self.readers.read(|connection| history::load(connection, execution))
+    }
+
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.readers.read(|connection| history::load_all(connection, execution))
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {

@@ -35,6 +35,7 @@ pub enum Scenario {
         /// Nodes in each
         #[arg(long, default_value_t = 10)]
         nodes: u64,
+        /// Flags that all scenarios share
         #[command(flatten)]
         common: Common,
     },
@@ -46,6 +47,7 @@ pub enum Scenario {
         /// How many executions
         #[arg(long, default_value_t = 200)]
         executions: u64,
+        /// Flags that all scenarios share
         #[command(flatten)]
         common: Common,
     },
@@ -57,6 +59,7 @@ pub enum Scenario {
         /// Over how many seconds their dues are spread (default: so that 1,000 are due a second)
         #[arg(long)]
         seconds: Option<u64>,
+        /// Flags that all scenarios share
         #[command(flatten)]
         common: Common,
     },
@@ -65,6 +68,7 @@ pub enum Scenario {
         /// How many executions are in flight
         #[arg(long, default_value_t = 50_000)]
         executions: u64,
+        /// Flags that all scenarios share
         #[command(flatten)]
         common: Common,
     },
@@ -79,6 +83,7 @@ pub enum Scenario {
         /// Nodes in each
         #[arg(long, default_value_t = 5)]
         nodes: u64,
+        /// Flags that all scenarios share
         #[command(flatten)]
         common: Common,
     },
@@ -119,8 +124,6 @@ pub async fn run(scenario: &Scenario, format: Format) -> Result<()> {
         Scenario::Timers { executions, seconds, common } => {
             timers::run(*executions, *seconds, common, format).await
         }
-        Scenario::Recover { executions, common } => {
-            recover::run(*executions, common, format).await
-        }
+        Scenario::Recover { executions, common } => recover::run(*executions, common, format).await,
     }
 }

@@ -136,9 +136,7 @@ pub fn main() -> ExitCode {
     let color = match cli.color {
         Color::Always => true,
         Color::Never => false,
-        Color::Auto => {
-            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-        }
+        Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
     };
     if let Err(error) = start_logging(&cli.log) {
         return fail(&error);

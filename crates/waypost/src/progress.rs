@@ -121,7 +121,9 @@ fn change(event: &Event) -> Option<(&Arc<str>, NodeStatus, Option<u32>, String)>
         Event::NodeScheduled { node, attempt, .. } => {
             (node, NodeStatus::Queued, Some(*attempt), none)
         }
-        Event::NodeStarted { node, attempt, .. } => (node, NodeStatus::Running, Some(*attempt), none),
+        Event::NodeStarted { node, attempt, .. } => {
+            (node, NodeStatus::Running, Some(*attempt), none)
+        }
         Event::NodeCompleted { node, attempt, branch, .. } => {
             let note = branch.as_ref().map(|branch| format!("branch {branch}"));
             (node, NodeStatus::Completed, Some(*attempt), note.unwrap_or_default())

@@ -100,12 +100,15 @@ impl Settings {
     }
 
     fn decide(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let (file, named) = match flags.config.clone().or_else(|| {
-            environment("WAYPOST_CONFIG").map(PathBuf::from)
-        }) {
-            Some(path) => (path, true),
-            None => (user_folder(environment, "XDG_CONFIG_HOME", ".config").join("config.toml"), false),
-        };
+        let (file, named) =
+            match flags.config.clone().or_else(|| environment("WAYPOST_CONFIG").map(PathBuf::from))
+            {
+                Some(path) => (path, true),
+                None => (
+                    user_folder(environment, "XDG_CONFIG_HOME", ".config").join("config.toml"),
+                    false,
+                ),
+            };
         let file = read_file(&file, named)?;
         let mut sources = Sources { environment, file, shown: Vec::new() };
         let defaults = Config::default();

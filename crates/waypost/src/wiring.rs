@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use waypost_core::json::Json;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, Parts, Plans};
-use waypost_lang::{Compiled, Diagnostics, InputSchema};
+use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::store::{Definition, NewDefinition, Store};
 use waypost_sqlite::{Options, SqliteStore};
@@ -16,7 +16,7 @@ use waypost_sqlite::{Options, SqliteStore};
 pub fn open_engine_store(folder: &Path) -> Result<SqliteStore> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create the data folder {}", folder.display()))?;
-    Ok(SqliteStore::open(folder, options(true))?)
+    Ok(SqliteStore::open(folder, with_families(Options::engine()))?)
 }
 
 /// Opens a data folder to look into it, or to put mail into its inboxes, whoever runs it.
@@ -27,16 +27,13 @@ pub fn open_store(folder: &Path) -> Result<SqliteStore> {
             folder.display()
         );
     }
-    Ok(SqliteStore::open(folder, options(false))?)
+    Ok(SqliteStore::open(folder, with_families(Options::guest()))?)
 }
 
-fn options(engine: bool) -> Options {
-    Options { engine, family_of: Some(family_of), ..Options::default() }
-}
-
-/// The family of a kind, for the read tables.
-fn family_of(kind: &str) -> Option<&'static str> {
-    waypost_nodes::catalog().find(kind).map(|kind| kind.spec().family.name())
+/// The read tables show the families of node kinds, which only the catalogue knows.
+fn with_families(options: Options) -> Options {
+    let family = |name: &str| waypost_nodes::catalog().find(name).map(|kind| kind.spec().family);
+    Options { families: Arc::new(family), ..options }
 }
 
 /// Compiles a definition that a user wrote.
@@ -57,7 +54,11 @@ pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition> {
 pub fn check_input(compiled: &Compiled, input: &Json) -> Result<(), Vec<String>> {
     let Some(schema) = &compiled.plan.input_schema else { return Ok(()) };
     let schema = InputSchema::compile(schema).map_err(|error| vec![error.to_string()])?;
-    schema.check(input).map_err(|faults| faults.iter().map(ToString::to_string).collect())
+    let line = |fault: &InputFault| {
+        let place = if fault.path.is_empty() { "input" } else { &fault.path };
+        format!("{place}: {}", fault.message)
+    };
+    schema.check(input).map_err(|faults| faults.iter().map(line).collect())
 }
 
 /// Plans of the definitions in a store.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Decider;
+use super::graph::output_of;
 use crate::event::{Event, MessageId, Wait};
 use crate::expr::{Expression, Scope, ScopeNode};
 use crate::failure::{Failure, kind};
@@ -12,7 +13,7 @@ use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::{Behaviour, Delay, DurationTemplate};
 use crate::limits::PAYLOAD_BYTES_MAX;
-use crate::plan::{OnError, Plan};
+use crate::plan::Plan;
 use crate::state::{State, Variables};
 use crate::status::{NodeStatus, Status};
 use crate::time::{BadDuration, Millis, Timestamp};
@@ -21,9 +22,7 @@ impl Decider<'_> {
     /// Evaluates a control node that is RUNNING. Anything else is an echo from before a pause, a
     /// cancel or a take-over, and means nothing.
     pub(super) fn evaluate(&mut self, at: NodeIx, attempt: u32) {
-        let node = self.node(at);
-        let current = node.status == NodeStatus::Running && node.attempt == attempt;
-        if !current || self.state.status == Status::Ending {
+        if !self.is_at(at, NodeStatus::Running, attempt) || self.state.status == Status::Ending {
             return;
         }
         if let Err(failure) = self.evaluate_behaviour(at) {
@@ -40,7 +39,7 @@ impl Decider<'_> {
                 self.complete(at, Some(input), None)
             }
             Behaviour::Gather => {
-                let input = self.input_of(at);
+                let input = self.input_of(at)?;
                 self.complete(at, Some(input), None)
             }
             Behaviour::Value { template, .. } => {
@@ -95,7 +94,7 @@ impl Decider<'_> {
     }
 
     /// Gives a node that began to wait the oldest signal that came before it and fits.
-    pub(super) fn take_early_signal(&mut self, at: NodeIx, filter: Option<&Expression>) {
+    fn take_early_signal(&mut self, at: NodeIx, filter: Option<&Expression>) {
         let Some(Wait::Signal { name, .. }) = &self.node(at).wait else { return };
         let found = self
             .state
@@ -180,7 +179,7 @@ fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Var
     let mut scope = Scope::new();
     scope.json("input", &state.created.input);
     scope.json("trigger", &state.created.input);
-    scope.map("variables", variables.iter().map(|(name, value)| (&**name, value)));
+    scope.shared("variables", variables);
     scope.fields(
         "execution",
         &[
@@ -195,17 +194,10 @@ fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Var
     scope.nodes(mentions.iter().map(|at| {
         let node = state.node(*at);
         let failure = node.failure.as_deref().filter(|_| failed(node.status));
-        let output = match (&plan.node(*at).on_error, failure) {
-            // A failure that is passed over is the node's output.
-            (OnError::Continue, Some(failure)) => {
-                Json::from_value(&serde_json::json!({ "failure": failure }))
-            }
-            _ => node.output.clone().unwrap_or_else(Json::null),
-        };
         let failure = failure.map(|failure| Json::from_value(&serde_json::json!(failure)));
         let shown = ScopeNode {
             status: node.status.name(),
-            output,
+            output: output_of(plan, state, *at),
             failure: failure.unwrap_or_else(Json::null),
         };
         (plan.node(*at).id.to_string(), shown)

@@ -1,5 +1,7 @@
 //! The graph: what follows when nodes settle. Rules 1 to 3 of the language, and the end.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Decider;
@@ -8,9 +10,10 @@ use crate::command::Effect;
 use crate::event::{CancelReason, EndCause, Event, FailureEnd, PauseReason};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
-use crate::json::Json;
+use crate::json::{BadJson, Json};
 use crate::kind::Behaviour;
-use crate::plan::{FailurePolicy, Join, OnError};
+use crate::plan::{FailurePolicy, Join, OnError, Plan};
+use crate::state::State;
 use crate::status::{NodeStatus, Status};
 
 /// What a node's conditions allow.
@@ -26,46 +29,51 @@ impl Decider<'_> {
     /// take-over.
     pub(super) fn open_all(&mut self) {
         for at in self.plan.positions() {
-            if self.node(at).status == NodeStatus::Pending {
-                self.open(at);
+            // Positions are in the order of the definition: what follows may lie before.
+            if self.open(at) {
+                self.follow(at);
             }
         }
     }
 
-    /// Opens what a settled node allows. Skips cascade, so this is a list and not a recursion: a
-    /// chain of ten thousand skipped nodes must not need ten thousand stack frames.
+    /// Opens what a settled node allows. That may settle nodes at once, and so on, so this is a
+    /// list and not a recursion: a chain of ten thousand skipped nodes must not need ten thousand
+    /// stack frames.
     pub(super) fn follow(&mut self, settled: NodeIx) {
         let mut settled = vec![settled];
         while let Some(source) = settled.pop() {
             for outgoing in &self.plan_node(source).successors {
-                if self.node(outgoing.node).status == NodeStatus::Pending {
-                    self.open(outgoing.node);
-                    if self.node(outgoing.node).status == NodeStatus::Skipped {
-                        settled.push(outgoing.node);
-                    }
+                if self.open(outgoing.node) {
+                    settled.push(outgoing.node);
                 }
             }
         }
     }
 
-    fn open(&mut self, at: NodeIx) {
-        if !self.state.moves() {
-            return;
+    /// Gives a PENDING node its turn, if it has come. True where that settled the node, so that
+    /// what follows it must be looked at too.
+    fn open(&mut self, at: NodeIx) -> bool {
+        if self.node(at).status != NodeStatus::Pending || !self.state.acts() {
+            return false;
         }
         match self.turn(at) {
-            Turn::NotYet => {}
+            Turn::NotYet => false,
             Turn::Skip => {
                 let cause = self.causes(at);
                 self.emit(Event::NodeSkipped { node: self.path(at), cause });
+                true
             }
             Turn::Run => {
                 self.schedule(at);
                 self.cancel_rest(at);
+                false
             }
             Turn::Unsatisfiable => {
-                self.schedule(at);
+                // Scheduled, because only what was has an attempt to fail; never started.
+                self.schedule_attempt(at);
                 let message = "too few of the join's sources were taken";
-                self.fail_now(at, Failure::permanent(kind::JOIN_UNSATISFIABLE, message));
+                let failure = Failure::permanent(kind::JOIN_UNSATISFIABLE, message);
+                self.node_failed(at, failure, FailureEnd::Final)
             }
         }
     }
@@ -73,8 +81,8 @@ impl Decider<'_> {
     fn turn(&self, at: NodeIx) -> Turn {
         let node = self.node(at);
         match self.plan_node(at).join {
+            _ if self.plan_node(at).needs.is_empty() => Turn::Run,
             Join::All if node.open > 0 => Turn::NotYet,
-            Join::All if self.plan_node(at).needs.is_empty() => Turn::Run,
             Join::All if node.dead > 0 || node.taken == 0 => Turn::Skip,
             Join::All => Turn::Run,
             Join::Count { count, .. } if node.taken >= count => Turn::Run,
@@ -96,10 +104,14 @@ impl Decider<'_> {
 
     /// Schedules a node's next attempt and starts it where it can be started at once.
     pub(super) fn schedule(&mut self, at: NodeIx) {
+        self.schedule_attempt(at);
+        self.start(at);
+    }
+
+    fn schedule_attempt(&mut self, at: NodeIx) {
         let attempt = self.node(at).attempt + 1;
         let cause = if self.node(at).scheduled.is_none() { self.causes(at) } else { Vec::new() };
         self.emit(Event::NodeScheduled { node: self.path(at), attempt, cause });
-        self.start(at);
     }
 
     /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
@@ -126,22 +138,47 @@ impl Decider<'_> {
 
     /// A slot came free for a node that was offered one.
     pub(super) fn start_queued(&mut self, at: NodeIx, attempt: u32) {
-        let node = self.node(at);
-        let wanted = node.status == NodeStatus::Queued && node.attempt == attempt;
-        if wanted && self.state.moves() && self.slots > 0 {
+        if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() && self.slots > 0 {
             self.start(at);
+        }
+    }
+
+    /// Takes back what this very decision would have had done for some nodes. Returns those whose
+    /// attempt was about to be handed off: no worker has heard of it, or ever will.
+    pub(super) fn withdraw(&mut self, concerned: impl Fn(NodeIx) -> bool) -> BTreeSet<NodeIx> {
+        let mut not_handed_off = BTreeSet::new();
+        self.decision.effects.retain(|effect| match effect {
+            Effect::Run { node, .. } if concerned(*node) => {
+                not_handed_off.insert(*node);
+                self.slots += 1;
+                false
+            }
+            Effect::Evaluate { node, .. } | Effect::Offer { node, .. } => !concerned(*node),
+            Effect::Run { .. } | Effect::Cancel { .. } => true,
+        });
+        not_handed_off
+    }
+
+    /// Has the worker that holds a node's attempt told to stop, if one does.
+    pub(super) fn tell_to_stop(&mut self, at: NodeIx) {
+        if let Some(token) = self.node(at).token {
+            self.effect(Effect::Cancel { token });
         }
     }
 
     /// A join with `cancelRest` has fired: stop what leads only to it.
     fn cancel_rest(&mut self, join: NodeIx) {
-        for at in &self.plan_node(join).only_here {
-            let node = self.node(*at);
-            if node.status.is_settled() {
+        let rest = &self.plan_node(join).only_here;
+        if rest.is_empty() {
+            return;
+        }
+        let not_handed_off = self.withdraw(|node| rest.binary_search(&node).is_ok());
+        for at in rest {
+            if self.node(*at).status.is_settled() {
                 continue;
             }
-            if let Some(token) = node.token {
-                self.effect(Effect::Cancel { token });
+            if !not_handed_off.contains(at) {
+                self.tell_to_stop(*at);
             }
             let reason = CancelReason::Join;
             self.emit(Event::NodeCancelled { node: self.path(*at), reason });
@@ -150,63 +187,62 @@ impl Decider<'_> {
 
     /// The node has failed for good: its error handling decides what follows.
     pub(super) fn fail_for_good(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) {
-        let attempt = self.node(at).attempt;
-        let node = self.path(at);
-        self.emit(Event::NodeFailed { node, attempt, failure: failure.clone(), end });
-        if self.state.status == Status::Ending {
-            return;
-        }
-        let unhandled = self.plan_node(at).on_error == OnError::Fail;
-        if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {
-            self.end_for(EndCause::Failure { node: self.path(at), failure });
-        } else {
+        if self.node_failed(at, failure, end) {
             self.follow(at);
         }
     }
 
-    fn fail_now(&mut self, at: NodeIx, failure: Failure) {
-        // The attempt that `schedule` began has no effect to come.
+    /// Records that the node has failed for good, and ends the execution if nothing handles it.
+    /// True where the graph goes on after it.
+    pub(super) fn node_failed(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) -> bool {
         let attempt = self.node(at).attempt;
-        self.decision.effects.retain(|effect| {
-            !matches!(effect, Effect::Evaluate { node, attempt: a } if *node == at && *a == attempt)
-        });
-        self.fail_for_good(at, failure, FailureEnd::Final);
+        let node = self.path(at);
+        self.emit(Event::NodeFailed { node, attempt, failure: failure.clone(), end });
+        if self.state.status == Status::Ending {
+            return false;
+        }
+        let unhandled = self.plan_node(at).on_error == OnError::Fail;
+        if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {
+            self.end_for(EndCause::Failure { node: self.path(at), failure });
+            return false;
+        }
+        true
     }
 
     /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
     pub(super) fn end_for(&mut self, cause: EndCause) {
         self.emit(Event::RunEnding { cause });
-        // What this very decision wanted to evaluate or offer must not happen any more. An attempt
-        // that it started stays: its cancellation below cancels it before it begins.
-        self.decision
-            .effects
-            .retain(|effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. }));
+        let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
             let node = self.node(at);
-            match (node.status, node.token) {
-                (NodeStatus::Running, Some(token)) => self.effect(Effect::Cancel { token }),
-                (NodeStatus::Queued | NodeStatus::Waiting | NodeStatus::Running, _) => {
-                    let reason = CancelReason::Ending;
-                    self.emit(Event::NodeCancelled { node: self.path(at), reason });
-                }
-                _ => {}
+            if node.status.is_settled() {
+                continue;
+            }
+            if node.token.is_some() && !not_handed_off.contains(&at) {
+                self.tell_to_stop(at);
+            } else {
+                let reason = CancelReason::Ending;
+                self.emit(Event::NodeCancelled { node: self.path(at), reason });
             }
         }
     }
 
-    /// Ends the decision: a pause that is complete, an execution that is over.
+    /// Ends the decision: an execution that is over, a pause that is complete. In this order: where
+    /// every node is settled there is nothing left to pause.
     pub(super) fn finish(&mut self) {
         let state = &*self.state;
-        if state.pausing && state.running == 0 && state.status != Status::Paused {
-            self.emit(Event::RunPaused { reason: PauseReason::User });
+        if state.status.is_end() {
             return;
         }
-        if state.unsettled > 0 || state.status.is_end() {
+        let over = state.unsettled == 0 && (state.cause.is_some() || state.is_awake());
+        if !over {
+            if state.pausing && state.running == 0 {
+                self.emit(Event::RunPaused { reason: PauseReason::User });
+            }
             return;
         }
         let output = self.output();
         let event = match (&state.cause, state.unhandled.first()) {
-            (None, None) if matches!(state.status, Status::Paused) => return,
             (None, None) => Event::RunCompleted { output },
             (None, Some(first)) => {
                 let failure = self.node(*first).failure.as_deref().cloned();
@@ -237,31 +273,43 @@ impl Decider<'_> {
             [only] if completed(only) => self.node(*only).output.clone().unwrap_or_else(Json::null),
             [_] => Json::null(),
             several => {
-                let fields = several.iter().filter(|at| completed(at)).map(|at| {
-                    let output = self.node(*at).output.as_ref();
-                    (&*self.plan_node(*at).id, output.map_or("null", Json::text))
-                });
-                object(fields)
+                let fields = several
+                    .iter()
+                    .filter(|at| completed(at))
+                    .map(|at| (&*self.plan_node(*at).id, output_of(self.plan, self.state, *at)));
+                object(fields).unwrap_or_else(|_| Json::null())
             }
         }
     }
 
     /// A node's input: the outputs of the sources that were taken when it was scheduled.
-    pub(super) fn input_of(&self, at: NodeIx) -> Json {
+    pub(super) fn input_of(&self, at: NodeIx) -> Result<Json, BadJson> {
         let scheduled_at = self.node(at).scheduled.as_ref().map_or(u64::MAX, |s| s.seq);
         let taken = self.plan_node(at).needs.iter().filter(|condition| {
             is_taken(self.plan, self.state, condition)
                 && self.node(condition.source).settled_seq < scheduled_at
         });
         object(taken.map(|condition| {
-            let output = self.node(condition.source).output.as_ref();
-            (&*self.plan_node(condition.source).id, output.map_or("null", Json::text))
+            let source = condition.source;
+            (&*self.plan_node(source).id, output_of(self.plan, self.state, source))
         }))
     }
 }
 
-/// Puts texts that are JSON already into an object, without parsing them.
-fn object<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Json {
+/// What a node gave, as others see it: a failure that is passed over is the node's output.
+pub(super) fn output_of(plan: &Plan, state: &State, at: NodeIx) -> Json {
+    let node = state.node(at);
+    match (&plan.node(at).on_error, node.status, node.failure.as_deref()) {
+        (OnError::Continue, NodeStatus::Failed | NodeStatus::TimedOut, Some(failure)) => {
+            Json::from_value(&serde_json::json!({ "failure": failure }))
+        }
+        _ => node.output.clone().unwrap_or_else(Json::null),
+    }
+}
+
+/// Puts texts that are JSON already into an object, without parsing them. Fails where they are
+/// nested so deeply that one more level is too many.
+fn object<'a>(fields: impl Iterator<Item = (&'a str, Json)>) -> Result<Json, BadJson> {
     let mut text = String::from("{");
     for (key, value) in fields {
         if text.len() > 1 {
@@ -269,8 +317,8 @@ fn object<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Json {
         }
         text.push_str(&Value::from(key).to_string());
         text.push(':');
-        text.push_str(value);
+        text.push_str(value.text());
     }
     text.push('}');
-    Json::parse(&text).unwrap_or_else(|_| Json::null())
+    Json::parse(&text)
 }

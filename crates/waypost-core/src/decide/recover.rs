@@ -3,9 +3,8 @@
 
 use super::Decider;
 use crate::command::{Effect, Refusal};
-use crate::event::{CancelReason, Event, Origin, PauseReason};
+use crate::event::{Event, Origin, PauseReason};
 use crate::failure::{Failure, kind};
-use crate::id::NodeIx;
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -18,7 +17,8 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Goes on from where the last owner left off. Attempts that it had started are lost.
+    /// Goes on from where the last owner left off. Attempts that it had started are lost; those
+    /// that mail has started since the take-over are not.
     pub(super) fn recover(&mut self) {
         if self.state.status.is_end() || self.state.status == Status::Paused {
             return;
@@ -37,19 +37,9 @@ impl Decider<'_> {
     fn close_lost_attempts(&mut self) {
         for at in self.plan.positions() {
             let node = self.node(at);
-            if node.status != NodeStatus::Running {
-                continue;
-            }
-            match (node.token, self.state.status) {
-                (Some(_), _) => {
-                    let message = "the instance that ran the attempt is gone";
-                    self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
-                }
-                (None, Status::Ending) => {
-                    let reason = CancelReason::Ending;
-                    self.emit(Event::NodeCancelled { node: self.path(at), reason });
-                }
-                (None, _) => {}
+            if node.token.is_some() && node.started_epoch < self.state.epoch {
+                let message = "the instance that ran the attempt is gone";
+                self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
             }
         }
     }
@@ -58,31 +48,20 @@ impl Decider<'_> {
     /// are pure, the same attempt is evaluated again), queued nodes, signals that came meanwhile,
     /// nodes whose turn has come.
     pub(super) fn go_on(&mut self) {
-        if !self.state.moves() && !self.state.pausing {
-            return;
-        }
         for at in self.plan.positions() {
-            self.go_on_with(at);
+            let node = self.node(at);
+            let attempt = node.attempt;
+            match node.status {
+                NodeStatus::Running if node.token.is_none() => {
+                    self.effect(Effect::Evaluate { node: at, attempt });
+                }
+                NodeStatus::Queued if self.state.acts() => self.start(at),
+                _ => {}
+            }
         }
-        self.open_all();
-    }
-
-    fn go_on_with(&mut self, at: NodeIx) {
-        let node = self.node(at);
-        let attempt = node.attempt;
-        match node.status {
-            NodeStatus::Running if node.token.is_none() => {
-                self.effect(Effect::Evaluate { node: at, attempt });
-            }
-            NodeStatus::Queued if self.state.moves() => self.start(at),
-            NodeStatus::Waiting if self.state.moves() => {
-                let filter = match &self.plan.node(at).behaviour {
-                    crate::kind::Behaviour::Signal { filter, .. } => filter.as_ref(),
-                    _ => None,
-                };
-                self.take_early_signal(at, filter);
-            }
-            _ => {}
+        if self.state.acts() {
+            self.deliver_kept_signals();
+            self.open_all();
         }
     }
 }

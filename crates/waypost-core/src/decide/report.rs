@@ -1,7 +1,7 @@
 //! What workers say of the attempts they hold.
 
 use super::Decider;
-use crate::command::{Effect, Outcome, Refusal, Report};
+use crate::command::{Outcome, Refusal, Report};
 use crate::event::{CancelReason, Event, FailureEnd};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
@@ -42,6 +42,8 @@ impl Decider<'_> {
                 let message = "the worker stopped the attempt";
                 self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
             }
+            // A mark that is there already is a report that came twice.
+            Outcome::Checkpoint(data) if self.node(at).checkpoint.as_ref() == Some(&data) => {}
             Outcome::Checkpoint(data) => {
                 self.emit(Event::NodeCheckpointed { node: self.path(at), attempt, data });
             }
@@ -88,10 +90,7 @@ impl Decider<'_> {
             return;
         }
         if self.plan_node(at).delivery == Delivery::AtMostOnce {
-            let message =
-                format!("nobody knows whether the attempt had its effect: {}", failure.message);
-            let failure = Failure::permanent(kind::OUTCOME_UNKNOWN, message);
-            self.fail_for_good(at, failure, FailureEnd::Final);
+            self.fail_for_good(at, outcome_unknown(&failure.message), FailureEnd::Final);
             return;
         }
         let lost = self.node(at).abandoned + 1;
@@ -123,16 +122,31 @@ impl Decider<'_> {
         }
     }
 
-    /// Sets the execution aside. Attempts that run are told to stop and closed as lost.
+    /// Sets the execution aside. Attempts that run are told to stop and closed as lost, so that
+    /// nothing is left that somebody would have to await.
     pub(super) fn set_aside(&mut self, reason: String) {
+        let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
-            if let (NodeStatus::Running, Some(token)) = (self.node(at).status, self.node(at).token)
-            {
-                self.effect(Effect::Cancel { token });
-                self.interrupt(at, "the execution was set aside");
+            // Looked at one by one: the failure of one may have ended the execution.
+            let ending = self.state.status == Status::Ending;
+            if ending || self.node(at).status != NodeStatus::Running {
+                continue;
+            }
+            let why = "the execution was set aside";
+            let begun = self.node(at).token.is_some() && !not_handed_off.contains(&at);
+            if begun {
+                self.tell_to_stop(at);
+            }
+            if begun && self.plan_node(at).delivery == Delivery::AtMostOnce {
+                // What follows the failure is opened when the execution goes on.
+                self.node_failed(at, outcome_unknown(why), FailureEnd::Final);
+            } else {
+                self.interrupt(at, why);
             }
         }
-        self.emit(Event::RunQuarantined { reason });
+        if self.state.status != Status::Ending && self.state.unsettled > 0 {
+            self.emit(Event::RunQuarantined { reason });
+        }
     }
 
     /// Closes a RUNNING attempt that was told to stop; its node will be tried again.
@@ -142,4 +156,10 @@ impl Decider<'_> {
         let end = FailureEnd::Abandoned(self.env.now);
         self.emit(Event::NodeFailed { node: self.path(at), attempt, failure, end });
     }
+}
+
+/// The end of an attempt that may have had its effect and must not be made twice.
+pub(super) fn outcome_unknown(why: &str) -> Failure {
+    let message = format!("nobody knows whether the attempt had its effect: {why}");
+    Failure::permanent(kind::OUTCOME_UNKNOWN, message)
 }

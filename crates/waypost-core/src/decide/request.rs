@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::Decider;
 use crate::command::{Effect, Refusal};
-use crate::event::{EndCause, Event, Origin, PauseReason, Wait};
+use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, PauseReason, Wait};
 use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::EARLY_SIGNALS_MAX;
-use crate::plan::OnError;
+use crate::plan::{Delivery, OnError};
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -35,17 +35,23 @@ impl Decider<'_> {
             return self.ignore(origin, Refusal::AlreadyPaused);
         }
         self.emit(Event::RunPauseRequested { now, origin });
-        for at in self.plan.positions() {
-            let node = self.node(at);
-            match (node.status, node.token) {
-                (NodeStatus::Running, Some(token)) if now => {
-                    self.effect(Effect::Cancel { token });
-                    self.interrupt(at, "the execution was paused");
-                }
-                _ => {}
-            }
+        if now {
+            self.interrupt_tasks();
         }
         Ok(())
+    }
+
+    /// Stops the tasks that run; they will be tried again. One that may be started only once is
+    /// awaited instead: to stop it would be to fail it.
+    fn interrupt_tasks(&mut self) {
+        for at in self.plan.positions() {
+            if let Some(token) = self.node(at).token
+                && self.plan_node(at).delivery == Delivery::AtLeastOnce
+            {
+                self.effect(Effect::Cancel { token });
+                self.interrupt(at, "the execution was paused");
+            }
+        }
     }
 
     pub(super) fn resume(&mut self, origin: Origin) -> Result<(), Refusal> {
@@ -75,29 +81,42 @@ impl Decider<'_> {
         origin: Origin,
     ) -> Result<(), Refusal> {
         self.refuse_ended()?;
-        let message = origin.message.clone().unwrap_or_else(|| self.message_id());
-        if self.state.messages.contains(&message) {
-            return Err(Refusal::Duplicate);
-        }
-        let origin = Origin { message: Some(Arc::clone(&message)), ..origin };
         if self.state.status == Status::Ending {
             return self.ignore(origin, Refusal::Ending);
         }
-        if self.state.early.len() >= EARLY_SIGNALS_MAX {
+        let takers = if self.state.acts() { self.takers(name, body) } else { Vec::new() };
+        // The limit is for what would have to be kept: a flood of signals that nobody waits for
+        // must not keep out the one that somebody does.
+        if takers.is_empty() && self.state.early.len() >= EARLY_SIGNALS_MAX {
             return self.ignore(origin, Refusal::TooManySignals(EARLY_SIGNALS_MAX));
         }
+        let message = origin.message.clone().unwrap_or_else(|| self.message_id());
+        let origin = Origin { message: Some(Arc::clone(&message)), ..origin };
         self.emit(Event::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
-        if !self.state.moves() {
-            return Ok(());
+        self.deliver(&takers, &message, body);
+        Ok(())
+    }
+
+    /// Signals that came while nothing could happen go to every wait that was open then, the
+    /// oldest first, as they would have at the time.
+    pub(super) fn deliver_kept_signals(&mut self) {
+        let awaited = |at: NodeIx| matches!(self.node(at).wait, Some(Wait::Signal { .. }));
+        if !self.plan.positions().any(awaited) {
+            return;
         }
-        for at in self.waiting_for(name) {
-            let filter = self.filter_of(at);
-            let waits = self.node(at).status == NodeStatus::Waiting;
-            if waits && self.state.moves() && self.accepts(at, filter, body) {
-                self.signal_arrived(at, Arc::clone(&message), body.clone());
+        for kept in self.state.early.clone() {
+            let takers = self.takers(&kept.name, &kept.body);
+            self.deliver(&takers, &kept.message, &kept.body);
+        }
+    }
+
+    fn deliver(&mut self, takers: &[NodeIx], message: &MessageId, body: &Json) {
+        for at in takers {
+            // What one taker leads to may have ended another's wait, or everything.
+            if self.state.acts() && self.node(*at).status == NodeStatus::Waiting {
+                self.signal_arrived(*at, Arc::clone(message), body.clone());
             }
         }
-        Ok(())
     }
 
     /// An id for a signal that came without one: new for each decision.
@@ -106,34 +125,32 @@ impl Decider<'_> {
         format!("msg_{}", digest.to_hex().get(..24).unwrap_or_default()).into()
     }
 
-    fn waiting_for(&self, name: &str) -> Vec<NodeIx> {
-        let waits = |at: &NodeIx| match &self.node(*at).wait {
-            Some(Wait::Signal { name: wanted, .. }) => **wanted == *name,
+    /// The nodes whose wait this signal ends.
+    fn takers(&self, name: &str, body: &Json) -> Vec<NodeIx> {
+        let takes = |at: &NodeIx| match (&self.node(*at).wait, &self.plan_node(*at).behaviour) {
+            (Some(Wait::Signal { name: wanted, .. }), Behaviour::Signal { filter, .. }) => {
+                **wanted == *name && self.accepts(*at, filter.as_ref(), body)
+            }
             _ => false,
         };
-        self.plan.positions().filter(waits).collect()
-    }
-
-    pub(super) fn filter_of(&self, at: NodeIx) -> Option<&'_ crate::expr::Expression> {
-        match &self.plan.node(at).behaviour {
-            Behaviour::Signal { filter, .. } => filter.as_ref(),
-            _ => None,
-        }
+        self.plan.positions().filter(takes).collect()
     }
 
     /// Opens the next generation: nodes that failed unhandled or were cancelled run again, with
-    /// everything after them that has not completed. Completed nodes keep their outputs.
+    /// everything after them that has not completed. Completed nodes keep their outputs, and what
+    /// a join did not need is still not needed.
     pub(super) fn reopen(&mut self, origin: Origin) -> Result<(), Refusal> {
         match self.state.status {
             Status::Failed | Status::Cancelled | Status::TimedOut => {}
-            status => return Err(Refusal::NotReopenable(status)),
+            Status::Completed => return Err(Refusal::NotReopenable(Status::Completed)),
+            status => return self.ignore(origin, Refusal::NotReopenable(status)),
         }
         let mut again = vec![false; self.plan.nodes.len()];
         let mut next: Vec<NodeIx> = self
             .plan
             .positions()
             .filter(|at| match self.node(*at).status {
-                NodeStatus::Cancelled => true,
+                NodeStatus::Cancelled => self.may_run_again(*at),
                 NodeStatus::Failed | NodeStatus::TimedOut => {
                     self.plan_node(*at).on_error == OnError::Fail
                 }
@@ -150,7 +167,7 @@ impl Decider<'_> {
                     .successors
                     .iter()
                     .map(|outgoing| outgoing.node)
-                    .filter(|after| self.node(*after).status != NodeStatus::Completed),
+                    .filter(|after| self.may_run_again(*after)),
             );
         }
         let nodes = self
@@ -167,10 +184,18 @@ impl Decider<'_> {
         Ok(())
     }
 
+    fn may_run_again(&self, at: NodeIx) -> bool {
+        let node = self.node(at);
+        node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
+    }
+
     pub(super) fn quarantine(&mut self, reason: String) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if self.state.status == Status::Ending {
             return Err(Refusal::Ending);
+        }
+        if self.state.quarantine.is_some() {
+            return Err(Refusal::AlreadyPaused);
         }
         self.set_aside(reason);
         Ok(())

@@ -1,10 +1,11 @@
 //! What time does: waits end, retries begin, silence is given up on, deadlines strike.
 
 use super::Decider;
-use crate::command::Effect;
+use super::report::outcome_unknown;
 use crate::event::{CancelReason, EndCause, Event, FailureEnd, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
+use crate::plan::Delivery;
 use crate::state::Timer;
 use crate::status::NodeStatus;
 
@@ -24,8 +25,16 @@ impl Decider<'_> {
     }
 
     fn due_timer(&self) -> Option<Timer> {
-        let (due, timer) = self.state.next_timer()?;
-        (due <= self.env.now).then_some(timer)
+        let heeded = |timer: &Timer| match timer {
+            Timer::Wait(_) | Timer::Node(_) => self.state.acts(),
+            Timer::Deadline | Timer::Grace | Timer::Attempt(_) => self.state.heeds(*timer),
+        };
+        self.state
+            .timers
+            .iter()
+            .take_while(|(due, _)| *due <= self.env.now)
+            .map(|(_, timer)| *timer)
+            .find(heeded)
     }
 
     fn wait_ended(&mut self, at: NodeIx) {
@@ -47,16 +56,21 @@ impl Decider<'_> {
     }
 
     fn attempt_is_silent(&mut self, at: NodeIx) {
-        if let Some(token) = self.node(at).token {
-            self.effect(Effect::Cancel { token });
-        }
+        self.tell_to_stop(at);
         let message = "the worker was silent beyond the attempt's timeout";
-        self.attempt_failed(at, Failure::transient(kind::TIMEOUT, message));
+        match self.plan_node(at).delivery {
+            Delivery::AtMostOnce => {
+                self.fail_for_good(at, outcome_unknown(message), FailureEnd::Final);
+            }
+            Delivery::AtLeastOnce => {
+                self.attempt_failed(at, Failure::transient(kind::TIMEOUT, message));
+            }
+        }
     }
 
     fn node_deadline(&mut self, at: NodeIx) {
-        if let (NodeStatus::Running, Some(token)) = (self.node(at).status, self.node(at).token) {
-            self.effect(Effect::Cancel { token });
+        if !self.withdraw(|node| node == at).contains(&at) {
+            self.tell_to_stop(at);
         }
         let failure = Failure::permanent(kind::TIMEOUT, "the node's deadline has passed");
         self.fail_for_good(at, failure, FailureEnd::TimedOut);

@@ -4,7 +4,7 @@
 //! the cost of an evaluation does not grow with the execution.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use minijinja::Value;
 use minijinja::value::{Enumerator, Object};
@@ -14,6 +14,9 @@ use crate::json::Json;
 
 /// Text in the error of a payload whose numbers do not fit; looked for when failures are made.
 pub(super) const NUMBER_OUT_OF_RANGE: &str = "number out of range";
+
+/// Payloads by name, shared between those who read them.
+pub type Payloads = Arc<BTreeMap<Arc<str>, Json>>;
 
 /// The names that an expression may use, with their values.
 #[derive(Clone, Debug, Default)]
@@ -43,15 +46,10 @@ impl Scope {
         self.names.insert(name, lazy(json));
     }
 
-    /// Adds several payloads under one name.
-    pub fn map<'a>(
-        &mut self,
-        name: &'static str,
-        entries: impl Iterator<Item = (&'a str, &'a Json)>,
-    ) {
-        let entries: BTreeMap<String, Value> =
-            entries.map(|(key, json)| (key.to_owned(), lazy(json))).collect();
-        self.names.insert(name, Value::from_object(Names { what: "variable", entries }));
+    /// Adds many payloads under one name, without a copy of them.
+    pub fn shared(&mut self, name: &'static str, entries: &Payloads) {
+        let shared = Shared { entries: Arc::clone(entries), parsed: Mutex::default() };
+        self.names.insert(name, Value::from_object(shared));
     }
 
     /// Adds the nodes an expression refers to.
@@ -107,6 +105,25 @@ impl Object for Names {
     }
 }
 
+/// Payloads by name, looked up when an expression asks for them.
+#[derive(Debug)]
+struct Shared {
+    entries: Payloads,
+    parsed: Mutex<BTreeMap<Arc<str>, Value>>,
+}
+
+impl Object for Shared {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let (name, json) = self.entries.get_key_value(key.as_str()?)?;
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(parsed.entry(Arc::clone(name)).or_insert_with(|| parse(json.text())).clone())
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.entries.keys().map(|key| Value::from(&**key)).collect())
+    }
+}
+
 /// A payload that is parsed when it is looked at.
 #[derive(Debug)]
 struct Lazy {
@@ -116,12 +133,7 @@ struct Lazy {
 
 impl Lazy {
     fn parse(&self) -> Value {
-        self.parsed
-            .get_or_init(|| {
-                let text = self.json.text();
-                serde_json::from_str(text).unwrap_or_else(|_| parse_around_huge_numbers(text))
-            })
-            .clone()
+        self.parsed.get_or_init(|| parse(self.json.text())).clone()
     }
 }
 
@@ -142,7 +154,11 @@ fn parse_around_huge_numbers(text: &str) -> Value {
 }
 
 fn parse_part(raw: &RawValue) -> Value {
-    serde_json::from_str(raw.get()).unwrap_or_else(|_| parse_around_huge_numbers(raw.get()))
+    parse(raw.get())
+}
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| parse_around_huge_numbers(text))
 }
 
 fn lazy(json: &Json) -> Value {

@@ -47,6 +47,12 @@ pub(super) fn bytes_in(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// Bytes that this thread has handed to the system's write calls so far.
+pub(super) fn bytes_written_by_thread() -> Option<u64> {
+    let io = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+    io.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()
+}
+
 /// The most memory this process has used, in bytes; `None` where the system does not tell.
 pub(super) fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

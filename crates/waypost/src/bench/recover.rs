@@ -15,10 +15,12 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tokio::sync::Notify;
 use waypost_core::event::Event;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::Observer;
 use waypost_engine::config::Config;
+use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::MailBody;
 
 use super::home::Home;
@@ -77,13 +79,15 @@ pub async fn child(executions: u64, folder: PathBuf) -> Result<()> {
         Arc::new(move |committed| {
             let waits = |event: &Event| matches!(event, Event::NodeWaiting { .. });
             let (count, all) = &*waiting;
-            let new = u64::try_from(committed.events.iter().filter(|e| waits(e)).count()).unwrap_or(0);
+            let new =
+                u64::try_from(committed.events.iter().filter(|e| waits(e)).count()).unwrap_or(0);
             if count.fetch_add(new, Ordering::Relaxed) + new >= executions {
                 all.notify_one();
             }
         })
     };
-    let home = Home::open_at(folder, true, Some(observer), |config| stay_in_memory(config, executions))?;
+    let home =
+        Home::open_at(folder, true, Some(observer), |config| stay_in_memory(config, executions))?;
     let flow = home.define(&flows::held())?;
     let mut started = Vec::new();
     for _ in 0..executions.div_ceil(500) {
@@ -115,7 +119,8 @@ async fn restart(folder: &Path, executions: u64, keep: bool) -> Result<Wire> {
     let observer: Observer = {
         let taken = Arc::clone(&taken);
         Arc::new(move |committed| {
-            let owned = |event: &Event| matches!(event, Event::RunOwned { epoch, .. } if *epoch == 2);
+            let owned =
+                |event: &Event| matches!(event, Event::RunOwned { epoch, .. } if *epoch == 2);
             if committed.events.iter().any(owned)
                 && taken.0.fetch_add(1, Ordering::Relaxed) + 1 == executions
             {
@@ -154,7 +159,8 @@ async fn restart(folder: &Path, executions: u64, keep: bool) -> Result<Wire> {
 /// Sends every orphan the signal it waits for and awaits its end.
 async fn finish_all(home: &Home, executions: u64) -> Result<u64> {
     let mut finished = 0;
-    let all: Vec<_> = home.store().execution_ids("bench-held")?;
+    home.wait_projected()?;
+    let all = ids_of(home, "bench-held")?;
     if u64::try_from(all.len())? != executions {
         bail!("{} of {executions} executions are in the store", all.len());
     }
@@ -174,6 +180,20 @@ async fn finish_all(home: &Home, executions: u64) -> Result<u64> {
         }
     }
     Ok(finished)
+}
+
+fn ids_of(home: &Home, workflow: &str) -> Result<Vec<ExecutionId>> {
+    let (mut ids, mut before) = (Vec::new(), None);
+    loop {
+        let workflow = Some(workflow.to_owned());
+        let request = ListRequest { workflow, before, limit: 1_000, ..ListRequest::default() };
+        let page = home.store().list(&request)?;
+        ids.extend(page.rows.iter().map(|row| row.execution));
+        match page.next {
+            Some(next) => before = Some(next),
+            None => return Ok(ids),
+        }
+    }
 }
 
 fn print(wire: &Wire, format: Format) -> Result<()> {

@@ -107,7 +107,8 @@ async fn start_all(
     let next = Arc::new(AtomicU64::new(0));
     let mut clients = JoinSet::new();
     for _ in 0..concurrency.max(1) {
-        let (engine, flow, next, due) = (home.engine(), flow.clone(), Arc::clone(&next), due.clone());
+        let (engine, flow, next, due) =
+            (home.engine(), flow.clone(), Arc::clone(&next), due.clone());
         clients.spawn(async move {
             let mut started = Vec::new();
             loop {

@@ -16,18 +16,19 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let folder = &context.settings.data;
     let before = waypost_sqlite::migrations(folder)?;
-    let applied = if args.dry_run { 0 } else { waypost_sqlite::migrate(folder)? };
-    match context.format {
-        Format::Json => print_json(&json!({
-            "layout": before.current, "newest": before.newest, "applied": applied,
-        }))?,
-        Format::Text if args.dry_run => print_line(&format!(
-            "layout {} of {}: {} to apply",
-            before.current,
-            before.newest,
-            before.newest - before.current
-        )),
-        Format::Text => print_line(&format!("layout {}: {applied} applied", before.newest)),
+    let newest = before.pending.last().map_or(before.current, |migration| migration.version);
+    let applied = if args.dry_run { 0 } else { waypost_sqlite::migrate(folder)?.len() };
+    if context.format == Format::Json {
+        print_json(&json!({ "layout": before.current, "newest": newest, "applied": applied }))?;
+        return Ok(Exit::Done);
+    }
+    if args.dry_run {
+        print_line(&format!("layout {} of {newest}", before.current));
+        for migration in &before.pending {
+            print_line(&format!("would apply {}: {}", migration.version, migration.name));
+        }
+    } else {
+        print_line(&format!("layout {newest}: {applied} applied"));
     }
     Ok(Exit::Done)
 }

@@ -90,8 +90,7 @@ async fn send(
     if state.status.is_end() {
         bail!("{}", Refusal::Ended(state.status));
     }
-    let message =
-        message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
+    let message = message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
     let is_signal = matches!(body, MailBody::Signal { .. });
     let mail = Mail {
         execution,

@@ -74,12 +74,17 @@ fn node_line(found: &Found, at: NodeIx, now: Timestamp, width: usize, color: boo
         }
         _ => (" ".repeat(BAR), String::new()),
     };
-    let attempts = if state.attempt > 1 { format!("{} attempts", state.attempt) } else { String::new() };
+    let attempts =
+        if state.attempt > 1 { format!("{} attempts", state.attempt) } else { String::new() };
     let note = match (&state.wait, &state.failure, &state.branch) {
         (Some(Wait::Delay { due }), ..) => format!("until {due}"),
         (Some(Wait::Signal { name, .. }), ..) => format!("for signal {name}"),
-        (Some(Wait::Retry { due }), Some(failure), _) => format!("{}; again at {due}", failure.message),
-        (None, Some(failure), _) if state.status != NodeStatus::Completed => failure.message.clone(),
+        (Some(Wait::Retry { due }), Some(failure), _) => {
+            format!("{}; again at {due}", failure.message)
+        }
+        (None, Some(failure), _) if state.status != NodeStatus::Completed => {
+            failure.message.clone()
+        }
         (_, _, Some(branch)) => format!("branch {branch}"),
         _ => String::new(),
     };

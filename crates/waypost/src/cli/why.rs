@@ -20,7 +20,7 @@ pub(crate) fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     if context.format == Format::Json {
         print_json(&json!({
             "id": found.state.created.key, "status": found.state.status.name(),
-            "reasons": reasons, "engine": engine.as_ref().map(ToString::to_string),
+            "reasons": reasons, "engine": engine,
         }))?;
         return Ok(Exit::Done);
     }
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &find::Named, context: &Context) -> Result<Exit> {
         print_line(&format!("And {} more nodes.", reasons.len() - REASONS_MAX));
     }
     if !found.state.status.is_end() {
-        print_line(&who_drives(&found, engine.map(|process| process.to_string())));
+        print_line(&who_drives(&found, engine));
     }
     Ok(Exit::Done)
 }

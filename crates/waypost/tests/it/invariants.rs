@@ -21,7 +21,8 @@ pub fn violations(history: &History) -> Vec<String> {
         };
         let header = &frame.header;
         checker.expect(header.first_seq == checker.seq + 1, "I1: the sequence has a gap");
-        checker.expect(checker.appends.insert(header.append_id), "I17: an append is there twice");
+        let new = checker.appends.insert(header.append_id);
+        checker.expect(new, "I17: an append is there twice");
         checker.expect(header.epoch >= checker.epoch, "I3: a stale owner appended");
         checker.epoch = header.epoch;
         let writer = *checker.writers.entry(header.epoch).or_insert(header.instance);
@@ -96,7 +97,7 @@ impl Checker {
             _ => {}
         }
         if let Some(path) = event.node() {
-            self.node(&path.to_string(), event, at);
+            self.node(path, event, at);
         }
     }
 

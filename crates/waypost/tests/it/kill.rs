@@ -20,7 +20,7 @@ use waypost_core::plan::Plan;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
 use waypost_engine::{Observer, StartRequest};
-use waypost_ports::query::Query;
+use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{History, Store};
 
 use crate::invariants;
@@ -168,12 +168,15 @@ fn victim() {
             })
         };
         let store = Arc::new(wiring::open_engine_store(Path::new(&folder)).unwrap());
-        let plans: Vec<(Arc<Plan>, u32)> = FLOWS.iter().map(|(source, _)| {
-            let compiled = wiring::compile(source.as_bytes()).unwrap();
-            let version = wiring::define(&*store, &compiled).unwrap().version;
-            (Arc::new(compiled.plan), version)
-        }).collect();
-        let open = if finish { store.unfinished().unwrap() } else { 0 };
+        let plans: Vec<(Arc<Plan>, u32)> = FLOWS
+            .iter()
+            .map(|(source, _)| {
+                let compiled = wiring::compile(source.as_bytes()).unwrap();
+                let version = wiring::define(&*store, &compiled).unwrap().version;
+                (Arc::new(compiled.plan), version)
+            })
+            .collect();
+        let open = if finish { unfinished(&store) } else { 0 };
         let nodes = waypost_nodes::Settings {
             egress: waypost_nodes::egress::Egress::new(["127.0.0.0/8".parse().unwrap()]),
             shell_enabled: true,
@@ -198,11 +201,10 @@ fn victim() {
                     let sink = std::env::var(SINK).unwrap();
                     let input = Json::from_value(&serde_json::json!({ "n": n, "sink": sink }));
                     let (plan, version) = plans[flow].clone();
-                    let started = engine.start(StartRequest::new(plan, version, input)).await.unwrap();
-                    let mut out = std::io::stdout().lock();
-                    writeln!(out, "ack {} {flow}", started.key.clone().unwrap()).unwrap();
-                    out.flush().unwrap();
-                    drop(out);
+                    let started =
+                        engine.start(StartRequest::new(plan, version, input)).await.unwrap();
+                    let line = format!("ack {} {flow}\n", started.key.clone().unwrap());
+                    std::io::stdout().write_all(line.as_bytes()).unwrap();
                     if n % 8 == 0 {
                         started.ended().await;
                     }
@@ -211,6 +213,20 @@ fn victim() {
         }
         clients.join_all().await;
     });
+}
+
+fn unfinished(store: &waypost_sqlite::SqliteStore) -> u64 {
+    store.wait_projected().unwrap();
+    let (mut open, mut before) = (0, None);
+    loop {
+        let request = ListRequest { before, limit: 1_000, ..ListRequest::default() };
+        let page = store.list(&request).unwrap();
+        open += page.rows.iter().filter(|row| !row.status.is_end()).count();
+        match page.next {
+            Some(next) => before = Some(next),
+            None => return open.try_into().unwrap(),
+        }
+    }
 }
 
 fn audit(folder: &Path, sink: &Sink, acknowledged: &BTreeMap<String, usize>) {

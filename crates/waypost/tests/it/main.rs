@@ -1,8 +1,13 @@
 //! The integration tests of the program: real processes on real folders.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bad_input;
+mod cli;
 mod docs;
 mod examples;
 mod invariants;
 mod kill;
+mod program;
 mod sink;
 mod tidy;
