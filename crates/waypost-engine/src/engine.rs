@@ -199,10 +199,7 @@ impl Engine {
             Ok(Answer::Started { execution, key }) => {
                 Ok(Started { execution, key: Some(key), end })
             }
-            Ok(Answer::Exists { existing, same: true }) => {
-                let end = self.await_end(existing);
-                Ok(Started { execution: existing, key: None, end })
-            }
+            Ok(Answer::Exists { existing, same: true }) => Ok(self.adopt(existing)),
             Ok(Answer::Exists { existing, .. }) => Err(EngineError::Exists(existing)),
             Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
             _ => Err(EngineError::Stopping),

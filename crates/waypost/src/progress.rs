@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-use waypost_core::event::{CancelReason, Event, FailureEnd, Wait};
+use waypost_core::event::{CancelReason, Event, FailureEnd, PauseReason, Wait};
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 use waypost_engine::driver::Committed;
@@ -52,6 +52,8 @@ impl Progress {
     fn note_event(&mut self, event: &Event, at: Timestamp, lines: &mut Vec<String>) {
         let run_line = match event {
             Event::RunPauseRequested { .. } => Some("pause requested".to_owned()),
+            Event::RunPaused { reason: PauseReason::User } => Some("paused by a user".to_owned()),
+            Event::RunResumed { origin } if !origin.is_unknown() => Some("resumed".to_owned()),
             Event::RunQuarantined { reason } => Some(format!("set aside: {reason}")),
             Event::SignalReceived { name, .. } => Some(format!("signal {name} received")),
             Event::MessageIgnored { reason, .. } => Some(format!("request ignored: {reason}")),

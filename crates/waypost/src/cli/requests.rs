@@ -1,4 +1,4 @@
-//! `waypost pause`, `cancel`, `signal`: what people ask of an execution.
+//! `waypost pause`, `cancel`, `signal`, and `resume` where an engine is running: what people ask of an execution.
 //!
 //! A request is mail: durable in the execution's inbox whoever runs the engine. Where an engine is
 //! running in the folder, it takes the mail within a second and we wait for that; where none is,
@@ -78,7 +78,8 @@ pub(crate) async fn signal(args: &SignalArgs, context: &Context) -> Result<Exit>
     send(&args.named, body, args.message_id.clone(), context).await
 }
 
-async fn send(
+/// Sends a request and says what became of it.
+pub(super) async fn send(
     named: &find::Named,
     body: MailBody,
     message: Option<String>,
@@ -104,6 +105,10 @@ async fn send(
         Some(Delivery::Unknown) | None => bail!("there is no such execution"),
     }
     let key = state.created.key.clone();
+    let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
+    if is_signal && held {
+        return kept(&format!("{key}: kept; it is taken when the execution is resumed"), context);
+    }
     if store.engine_process().is_some() {
         return match until_taken(&store, execution, &message)? {
             Some(state) => told(&state, context),

@@ -8,7 +8,7 @@ use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{Mail, MailBody, Store};
 use waypost_sqlite::SqliteStore;
 
-use super::{Context, Exit, find, run};
+use super::{Context, Exit, find, requests, run};
 use crate::output::print_line;
 use crate::wiring;
 
@@ -21,7 +21,13 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // Looks before it leaps: a folder without data is an error, not a new folder.
-    drop(wiring::open_store(&context.settings.data)?);
+    let guest = wiring::open_store(&context.settings.data)?;
+    if guest.engine_process().is_some() && args.execution != "all" {
+        // Somebody drives this folder: what can be resumed there is what a user paused.
+        let named = find::Named { execution: args.execution.clone() };
+        return requests::send(&named, MailBody::Resume, None, context).await;
+    }
+    drop(guest);
     let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
     if args.execution != "all" {
         return resume(&args.execution, &store, context).await;

@@ -131,6 +131,23 @@ fn requests_reach_an_engine_in_another_process() {
 }
 
 #[test]
+fn a_pause_ends_where_the_engine_runs() {
+    let program = Program::new();
+    let (flow, input) = approval(&program);
+    let running = program.start(&["run", &flow, "--input", &input], "for signal approved");
+    let id = running.execution();
+    let paused = program.run(&["pause", &id]);
+    assert!(paused.out.contains("PAUSED"), "{}{}", paused.out, paused.err);
+    let signal = ["signal", &id, "approved", "--body", r#"{"ok":true,"by":"Eve"}"#];
+    assert_eq!(program.run(&signal).code, 0);
+    let resumed = program.run(&["resume", &id]);
+    assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
+    let (code, out) = running.wait();
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("paused by a user") && out.contains("output: \"Eve\""), "{out}");
+}
+
+#[test]
 fn pause_and_cancel_work_without_an_engine() {
     let program = Program::new();
     let (flow, input) = approval(&program);
