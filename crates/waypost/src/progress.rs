@@ -163,7 +163,10 @@ fn change(event: &Event) -> Option<(&Arc<str>, NodeStatus, Option<u32>, String)>
 
 fn line(path: &str, node: &Node, at: Timestamp, color: bool) -> String {
     let took = at.since(node.since).to_string();
-    let attempt = format!("attempt {}", node.attempt);
+    let attempt = match node.status {
+        NodeStatus::Skipped => String::new(),
+        _ => format!("attempt {}", node.attempt),
+    };
     let status = paint(node.status, color);
     format!("{at}  {path:<20} {status} {attempt:<10} {took:<8} {}", node.note).trim_end().to_owned()
 }

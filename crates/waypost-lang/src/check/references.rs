@@ -58,7 +58,7 @@ impl Checker<'_> {
                         .hint(format!("write `nodes['{id}']`")),
                 );
             } else if seen.insert(&mention.id) {
-                self.check_node(at, &mention.id, span);
+                self.check_node(at, &mention.id, located, span);
             }
         }
         rests
@@ -83,7 +83,7 @@ impl Checker<'_> {
             .map(ToOwned::to_owned)
     }
 
-    fn check_node(&mut self, at: usize, id: &str, span: Span) {
+    fn check_node(&mut self, at: usize, id: &str, located: &Located<'_>, span: Span) {
         let reader = &self.definition.nodes[at];
         let Some(&mentioned) = self.index.get(id) else {
             let message = format!("there is no node {}", quoted(id));
@@ -105,7 +105,10 @@ impl Checker<'_> {
                         .hint(format!("add `{id}` to the `needs` of {}", quoted(&reader.id))),
                 );
             }
-        } else if !self.paths.has_surely_run(mentioned, at) && !self.paths.is_incomplete(at) {
+        } else if !self.paths.has_surely_run(mentioned, at)
+            && !self.paths.is_incomplete(at)
+            && !reckons_with_a_skip(located, id)
+        {
             let message = format!(
                 "{} is not on every path to {}: where it was skipped its output is null",
                 quoted(id),
@@ -177,6 +180,18 @@ impl Checker<'_> {
             ),
         }
     }
+}
+
+/// Does the expression do what the warning about skipped nodes advises: ask for the node's status or
+/// failure, or give a default?
+fn reckons_with_a_skip(located: &Located<'_>, id: &str) -> bool {
+    let references = &located.references;
+    let asks_how_it_went = |mention: &NodeRef| {
+        let rest = located.source.get(mention.range.end..).unwrap_or_default();
+        mention.id == id && (rest.starts_with(".status") || rest.starts_with(".failure"))
+    };
+    let has_default = ["default", "d"].iter().any(|name| references.filters.contains_key(*name));
+    has_default || references.nodes.iter().any(asks_how_it_went)
 }
 
 fn not_here(name: &str, why: &str, span: Span) -> Fault {

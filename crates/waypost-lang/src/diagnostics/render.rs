@@ -6,10 +6,14 @@ use super::{Diagnostics, Fault, RENDERED_MAX, Severity};
 use crate::source::Source;
 
 impl Diagnostics {
-    /// Renders the faults with the lines they are about, then a line with their number.
+    /// Renders the faults with the lines they are about, then a line with their number. Nothing
+    /// where there are none.
     ///
     /// `source` is what was parsed; where it is not text, faults are shown without a snippet.
     pub fn render(&self, source: &[u8], file_name: &str, color: bool) -> String {
+        if self.faults.is_empty() {
+            return String::new();
+        }
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };
         let source = Source::new(source).ok();
         let mut text = String::new();

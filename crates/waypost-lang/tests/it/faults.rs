@@ -659,6 +659,11 @@ fn what_is_fine_gets_no_fault() {
         "  - { id: a, type: condition, config: { expression: input.ok } }\n\
          \x20 - { id: b, type: noop, needs: { node: a, branch: true } }\n\
          \x20 - { id: c, type: transform, needs: [b, { node: a, branch: true }], config: { value: \"${{ nodes.b.output }}\" } }",
+        // What the warning about skipped nodes advises.
+        "  - { id: a, type: condition, config: { expression: input.ok } }\n\
+         \x20 - { id: b, type: noop, needs: { node: a, branch: true } }\n\
+         \x20 - { id: c, type: noop, needs: { node: a, branch: false } }\n\
+         \x20 - { id: d, type: transform, needs: [b, c], config: { value: [\"${{ nodes.b.output | default(1, true) }}\", \"${{ nodes.b.status }}\", \"${{ 1 if nodes.b.status == 'COMPLETED' else nodes.b.failure }}\"] } }",
         // Writers on branches that exclude each other.
         "  - { id: a, type: condition, config: { expression: input.ok } }\n\
          \x20 - { id: b, type: noop, needs: { node: a, branch: true }, variables: { x: 1 } }\n\

@@ -63,7 +63,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
         print_line(&format!("more: waypost list --before {}", next.0));
     }
     if page.lag.frames > 0 {
-        print_line(&format!("the list is {} commits behind", page.lag.frames));
+        let commits = if page.lag.frames == 1 { "commit" } else { "commits" };
+        print_line(&format!("the list is {} {commits} behind", page.lag.frames));
     }
     Ok(Exit::Done)
 }
