@@ -1,5 +1,6 @@
 //! The machine of nodes: attempts, waits, and how a node settles.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::edges::{count, edge_end};
@@ -7,6 +8,7 @@ use super::{SILENCE, Step, refuse};
 use crate::event::{Event, FailureEnd, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token};
+use crate::json::Json;
 use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::state::{Scheduled, State, Timer};
 use crate::status::{NodeStatus, Status};
@@ -47,12 +49,7 @@ pub(super) fn apply(
             node.branch = branch.clone();
             node.failure = None;
             settle(plan, state, at, Completed, now);
-            // After it has settled and so let go of its own view of the variables: a chain of
-            // nodes that set some then changes them in place instead of copying them all each time.
-            if !variables.is_empty() {
-                let all = Arc::make_mut(&mut state.variables);
-                all.extend(variables.iter().map(|(k, v)| (Arc::clone(k), v.clone())));
-            }
+            set_variables(state, variables);
         }
         Event::NodeFailed { attempt, failure, end, .. } => {
             from(state, failure_sources(*end))?;
@@ -166,6 +163,15 @@ fn started(plan: &Plan, state: &mut State, at: NodeIx, token: Option<Token>, now
     node.attempt_due = due;
     if let Some(due) = due {
         state.timers.insert((due, Timer::Attempt(at)));
+    }
+}
+
+/// Comes after its node has settled and so let go of its own view of the variables: a chain of
+/// nodes that set some then changes them in place instead of copying them all each time.
+fn set_variables(state: &mut State, variables: &BTreeMap<Arc<str>, Json>) {
+    if !variables.is_empty() {
+        let all = Arc::make_mut(&mut state.variables);
+        all.extend(variables.iter().map(|(name, value)| (Arc::clone(name), value.clone())));
     }
 }
 

@@ -2,6 +2,7 @@
 //! and panics at the first event that it cannot justify.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use waypost_core::event::{EndCause, Event, FailureEnd, MessageId, Wait};
 use waypost_core::failure::kind;
@@ -198,18 +199,8 @@ impl<'a> Model<'a> {
                 self.ends();
             }
             Event::RunReopened { generation, nodes, origin } => {
-                assert!(self.over, "only what is over is reopened");
-                assert_eq!(*generation, self.generation + 1);
-                self.generation = *generation;
-                (self.over, self.owned, self.held) = (false, false, false);
-                (self.cause, self.unhandled) = (None, false);
                 self.consume(origin.message.as_ref());
-                for path in nodes {
-                    let seen = &mut self.nodes[self.plan.find(path).expect("a node").at()];
-                    let completed = matches!(seen.phase, Phase::Ended(End::Completed { .. }));
-                    assert!(!completed, "{path} has completed");
-                    *seen = Seen { phase: Phase::Pending, tries: 0, doomed: false, ..*seen };
-                }
+                self.reopen(*generation, nodes);
             }
             Event::SignalReceived { name, origin, .. } => {
                 self.consume(origin.message.as_ref());
@@ -218,6 +209,20 @@ impl<'a> Model<'a> {
             }
             Event::MessageIgnored { message, .. } => self.consume(Some(message)),
             other => unreachable!("{other:?} is about a node"),
+        }
+    }
+
+    fn reopen(&mut self, generation: u32, nodes: &[Arc<str>]) {
+        assert!(self.over, "only what is over is reopened");
+        assert_eq!(generation, self.generation + 1);
+        self.generation = generation;
+        (self.over, self.owned, self.held) = (false, false, false);
+        (self.cause, self.unhandled) = (None, false);
+        for path in nodes {
+            let seen = &mut self.nodes[self.plan.find(path).expect("a node").at()];
+            let completed = matches!(seen.phase, Phase::Ended(End::Completed { .. }));
+            assert!(!completed, "{path} has completed");
+            *seen = Seen { phase: Phase::Pending, tries: 0, doomed: false, ..*seen };
         }
     }
 

@@ -25,7 +25,7 @@ use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 
 use super::flow::{millis, plan, split};
-use super::run::{Arrows, EPOCH, Run, stand};
+use super::run::{Arrows, Run, stand};
 
 /// One case of a table.
 pub(crate) struct Case {
@@ -243,7 +243,6 @@ impl Line<'_, '_> {
                 let due = run.state.next_due().map(|due| due.since(run.now));
                 same(format!("{due:?}"), &format!("{:?}", due_in(span)))
             }
-            ["seconds", number] => same((run.now.since(EPOCH).0 / 1000).to_string(), number),
             [id, "gives", json] => same_json(run.node(id).output.as_ref(), json),
             [id, "failed", kind] => {
                 let failure = run.node(id).failure.as_ref();
