@@ -164,7 +164,8 @@ pub enum Effect {
         /// Its attempt.
         attempt: u32,
     },
-    /// Tell the worker to stop.
+    /// Tell the worker to stop. In one decision with the attempt's `Run`: do neither, and report
+    /// the attempt as cancelled.
     Cancel {
         /// The right to report, which names the attempt.
         token: Token,

@@ -81,6 +81,7 @@ impl Expression {
         let compiled = ENVIRONMENT
             .compile_expression_owned(source.to_owned())
             .map_err(|error| syntax_fault(&error, whole))?;
+        builtins::refuse_unknown(&references, &ENVIRONMENT)?;
         Ok(Self { source: source.into(), compiled, references })
     }
 

@@ -13,6 +13,7 @@
 //! | `event`, `frame` | the facts, and how they are written |
 //! | `state`, `apply` | the fold of the facts |
 //! | `command`, `decide` | what is asked, and what happens |
+//! | `why` | what an execution waits for, in words |
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
 //!
@@ -30,7 +31,9 @@ pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod plan;
+pub mod projection;
 pub mod retry;
 pub mod state;
 pub mod status;
 pub mod time;
+pub mod why;

@@ -338,6 +338,19 @@ impl State {
         serde_json::to_vec(self).expect("a state always serialises: its keys are strings")
     }
 
+    /// The definition that a snapshot belongs to; `None` where it is not one of this build's.
+    pub fn definition_of(snapshot: &[u8]) -> Option<crate::id::DefinitionHash> {
+        #[derive(Deserialize)]
+        struct Created {
+            definition: crate::id::DefinitionHash,
+        }
+        #[derive(Deserialize)]
+        struct Head {
+            created: Created,
+        }
+        serde_json::from_slice::<Head>(snapshot).ok().map(|head| head.created.definition)
+    }
+
     /// Reads a snapshot; `None` where it is not one of this build's for this plan.
     pub fn decode(snapshot: &[u8], plan: &Plan) -> Option<Self> {
         let state: Self = serde_json::from_slice(snapshot).ok()?;

@@ -1,1 +1,24 @@
+//! The engine: what owns executions and drives them.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
+//! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects |
+//! | `driver/wheel`, `driver/claims` | timers of live executions; when to ask the store |
+//! | `shell` | threads that carry: engine, store, worker |
+//! | `shell/load` | from a stored history to a state |
+//! | `engine` | the library's door |
+//! | `config` | intervals and limits |
+//!
+//! What happens to an execution is decided in `waypost-core`; where it is stored is behind
+//! `waypost-ports`. Nothing here names a backend, a node kind or a file format.
 
+pub mod config;
+pub mod driver;
+mod engine;
+mod shell;
+
+pub use engine::{Engine, EngineError, Observer, Parts, Requested, StartRequest, Started};
+pub use shell::{Damage, Handlers, PlanSource, Plans, fold};
+
+pub(crate) use driver::panic_text;

@@ -1,1 +1,164 @@
+//! The definition language of Waypost: YAML or JSON in, a plan and its canonical form out, or all
+//! that is wrong with it, each fault with its place.
+//!
+//! ```text
+//!   bytes ─▶ source ─▶ tree ─▶ definition ─▶ check ─▶ canonical ─▶ hash
+//!            UTF-8,    values   typed fields, edges,      │
+//!            size      with     configs by    cycles,     └──────▶ Plan (waypost-core)
+//!                      spans    kind          references
+//! ```
+//!
+//! | to change | go to |
+//! | --- | --- |
+//! | what a field of the language means | `definition` |
+//! | how YAML or JSON is read | `tree` |
+//! | rules about the graph, references, variables | `check` |
+//! | what faults look like | `diagnostics` |
+//! | what editors know | `schema` |
+//!
+//! Node kinds are not known here: they come in as a [`Catalog`]. Everything is a pure function of
+//! its arguments, bounded in time and memory whatever the bytes.
 
+mod canonical;
+mod check;
+mod definition;
+mod diagnostics;
+mod fields;
+mod input;
+mod schema;
+mod source;
+mod suggest;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use waypost_core::id::DefinitionHash;
+use waypost_core::json::Json;
+use waypost_core::kind::Catalog;
+use waypost_core::plan::{Plan, PlanDraft, PlanNode};
+
+use crate::check::Graph;
+use crate::definition::{Context, Definition};
+use crate::diagnostics::Faults;
+use crate::source::Source;
+
+pub use crate::diagnostics::{Code, Diagnostics, FAULTS_MAX, Fault, RENDERED_MAX, Severity};
+pub use crate::input::{BadInputSchema, InputFault, InputSchema};
+pub use crate::schema::schema;
+
+/// A definition without errors.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The workflow's name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Labels of the workflow.
+    pub labels: BTreeMap<String, String>,
+    /// The one spelling that is stored.
+    pub canonical: String,
+    /// Its digest: the identity of the definition.
+    pub hash: DefinitionHash,
+    /// Ready to be executed.
+    pub plan: Plan,
+    /// What is probably not meant as it is written.
+    pub warnings: Diagnostics,
+}
+
+/// Reads a definition, YAML or JSON.
+pub fn parse(source: &[u8], catalog: &Catalog<'_>) -> Result<Compiled, Diagnostics> {
+    compile(source, catalog, Identity::Canonical)
+}
+
+/// Rebuilds the plan of a stored definition from its canonical form.
+///
+/// The hash is that of the bytes: it stays what it was when the definition was deployed, even if a
+/// newer version of this crate would spell it differently.
+pub fn compile_canonical(canonical: &[u8], catalog: &Catalog<'_>) -> Result<Plan, Diagnostics> {
+    compile(canonical, catalog, Identity::AsGiven).map(|compiled| compiled.plan)
+}
+
+/// Which bytes the hash of a definition is of.
+#[derive(Clone, Copy)]
+enum Identity {
+    Canonical,
+    AsGiven,
+}
+
+fn compile(
+    bytes: &[u8],
+    catalog: &Catalog<'_>,
+    identity: Identity,
+) -> Result<Compiled, Diagnostics> {
+    let source = Source::new(bytes).map_err(Diagnostics::of)?;
+    let mut faults = Faults::new();
+    let tree = match tree::parse(&source, &mut faults) {
+        Ok(tree) => tree,
+        Err(fault) => {
+            faults.add(fault);
+            return Err(faults.finish(&source));
+        }
+    };
+    let mut context = Context { source: &source, catalog, faults: &mut faults };
+    let definition = definition::read(&tree, &mut context);
+    let graph =
+        definition.as_ref().and_then(|definition| check::check(definition, &source, &mut faults));
+    let errors = faults.errors();
+    let diagnostics = faults.finish(&source);
+    let (Some(definition), Some(graph), 0) = (definition, graph, errors) else {
+        return Err(diagnostics);
+    };
+    let canonical = canonical::text(&definition, &graph);
+    let hash = DefinitionHash::of(match identity {
+        Identity::Canonical => canonical.as_bytes(),
+        Identity::AsGiven => bytes,
+    });
+    Ok(Compiled {
+        name: definition.name.clone(),
+        description: definition.description.clone(),
+        labels: definition.labels.clone(),
+        canonical,
+        hash,
+        plan: plan(definition, graph, hash),
+        warnings: diagnostics,
+    })
+}
+
+fn plan(definition: Definition<'_>, graph: Graph, hash: DefinitionHash) -> Plan {
+    let resolved = graph.conditions.into_iter().zip(graph.on_error);
+    let nodes = definition.nodes.into_iter().zip(resolved).map(|(node, (needs, on_error))| {
+        let kind = node.kind.expect("a node without a kind is an error");
+        PlanNode {
+            id: node.id.into(),
+            label: node.label.map(Into::into),
+            kind: kind.name,
+            family: kind.family,
+            registry_id: node.registry_id.map(Into::into),
+            behaviour: node.behaviour.expect("a node without a behaviour is an error"),
+            needs,
+            join: node.join,
+            retry: node.retry,
+            timeout: node.timeout,
+            deadline: node.deadline,
+            on_error,
+            delivery: node.delivery,
+            variables: node
+                .variables
+                .into_iter()
+                .map(|variable| (variable.name.into(), variable.template))
+                .collect(),
+            successors: Vec::new(),
+            mentions: Vec::new(),
+            only_here: Vec::new(),
+        }
+    });
+    Plan::build(PlanDraft {
+        workflow: definition.name.into(),
+        hash,
+        nodes: nodes.collect(),
+        failure_policy: definition.failure_policy,
+        timeout: definition.timeout,
+        input_schema: definition.input.as_ref().map(Json::from_value),
+    })
+    .expect("duplicate ids, dangling edges and cycles are errors")
+}

@@ -1,1 +1,70 @@
+//! The built-in node kinds, one file each in `kinds/`.
+//!
+//! ```text
+//!   kinds/<kind>.rs   its KindSpec, its compile(config) -> Behaviour, its Handler if it is an action
+//!   config.rs         what the kinds' `compile` functions share: templates, durations, faults
+//!   egress.rs         where outbound calls may go; every handler that opens a connection asks it
+//!   settings.rs       what an operator may set about handlers
+//! ```
+//!
+//! A new kind is one file in `kinds/` with a `pub(crate) const KIND: &dyn NodeKind`, and its name in
+//! the list below. Nothing here decides what follows a node's end, and no handler touches a store:
+//! a task comes in, an output or a failure goes out.
 
+mod config;
+pub mod egress;
+mod outcome;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::kind::{Catalog, Kind};
+use waypost_ports::handler::Handler;
+
+pub use settings::{CALL_TIMEOUT, SHELL_GRACE, Settings};
+
+/// A kind that brings its handler along, if it needs one.
+pub trait NodeKind: Kind {
+    /// What runs this kind's tasks; `None` for kinds that the engine decides by itself.
+    fn handler(&self, _settings: &Settings) -> Option<Arc<dyn Handler>> {
+        None
+    }
+}
+
+/// Declares the modules in `kinds/` and the list of what they define, so that no kind can be in one
+/// and not in the other. (`cargo fmt` does not look behind macros: `rustfmt src/kinds/*.rs` does.)
+macro_rules! kinds {
+    ($($kind:ident),* $(,)?) => {
+        mod kinds {
+            $(pub(crate) mod $kind;)*
+        }
+        static KINDS: &[&dyn NodeKind] = &[$(kinds::$kind::KIND),*];
+        static CATALOG: &[&dyn Kind] = &[$(kinds::$kind::KIND),*];
+    };
+}
+
+kinds! {
+    manual,
+    condition,
+    switch,
+    transform,
+    delay,
+    wait_for_events,
+    join,
+    noop,
+    api_call,
+    shell,
+    input,
+    output,
+}
+
+/// All built-in kinds, for compiling definitions.
+pub fn catalog() -> Catalog<'static> {
+    Catalog(CATALOG)
+}
+
+/// The handlers of all built-in action kinds, by the name that tasks call them by.
+pub fn handlers(settings: &Settings) -> BTreeMap<&'static str, Arc<dyn Handler>> {
+    KINDS.iter().filter_map(|kind| Some((kind.spec().name, kind.handler(settings)?))).collect()
+}

@@ -12,6 +12,8 @@
 //! Nothing here decides what becomes of an execution, and no backend is named.
 
 pub mod clock;
+pub mod conformance;
 pub mod handler;
+pub mod memory;
 pub mod query;
 pub mod store;

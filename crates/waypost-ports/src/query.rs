@@ -1,6 +1,7 @@
 //! Questions that people ask: lists and logs. Apart from the [`Store`](crate::store::Store), which
 //! serves the engine; nothing here changes anything.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::id::ExecutionId;
@@ -8,7 +9,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
-use crate::store::StoreError;
+use crate::store::{StoreError, StoredFrame};
 
 /// What readers ask of a store.
 pub trait Query: Send + Sync {
@@ -119,4 +120,57 @@ pub struct EventRow {
     pub attempt: Option<u32>,
     /// Everything it says, as an object.
     pub fields: Json,
+}
+
+/// The type of the row that stands for a frame which cannot be read.
+pub const UNREADABLE: &str = "Unreadable";
+
+/// Adds to `rows` those events of a frame that `request` asks for, up to its limit.
+///
+/// Events are read as any object with one key, so that a log written by a newer version can still
+/// be shown. A frame that cannot be read gives one row of type [`UNREADABLE`]; the events around it
+/// remain visible.
+pub fn read_events(stored: &StoredFrame, request: &EventsRequest, rows: &mut Vec<EventRow>) {
+    let header = &stored.header;
+    let events = match &stored.body {
+        Ok(body) => serde_json::from_slice::<Vec<BTreeMap<String, Json>>>(body)
+            .map_err(|error| error.to_string()),
+        Err(reason) => Err(reason.clone()),
+    };
+    let events = events.unwrap_or_else(|reason| {
+        let fields = serde_json::json!({ "reason": reason, "lastSeq": header.last_seq });
+        vec![BTreeMap::from([(UNREADABLE.to_owned(), Json::from_value(&fields))])]
+    });
+    for (seq, event) in (header.first_seq..).zip(events) {
+        let Some((kind, fields)) = event.into_iter().next() else { continue };
+        if rows.len() >= request.limit {
+            return;
+        }
+        if seq <= request.after || request.kind.as_ref().is_some_and(|wanted| *wanted != kind) {
+            continue;
+        }
+        let subject: Subject = serde_json::from_str(fields.text()).unwrap_or_default();
+        if request.node.is_some() && request.node != subject.node {
+            continue;
+        }
+        let Subject { node, attempt } = subject;
+        rows.push(EventRow {
+            seq,
+            at: stored.at,
+            epoch: header.epoch,
+            kind,
+            node,
+            attempt,
+            fields,
+        });
+    }
+}
+
+/// What an event is about, where it says so.
+#[derive(Default, serde::Deserialize)]
+struct Subject {
+    #[serde(default)]
+    node: Option<String>,
+    #[serde(default)]
+    attempt: Option<u32>,
 }

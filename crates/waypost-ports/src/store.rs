@@ -1,4 +1,4 @@
-//! The store: where the log lives. Nine methods, all of them about storing and comparing; none of
+//! The store: where the log lives. Ten methods, all of them about storing and comparing; none of
 //! them decides what becomes of an execution.
 //!
 //! Calls block. The engine makes them from threads of its own, so that an implementation can be a
@@ -11,25 +11,38 @@ use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
+
+/// How long an instance counts as alive after a heartbeat, by the store's time.
+pub const LEASE: Millis = Millis::from_secs(15);
 
 /// What the engine asks of a store.
 pub trait Store: Send + Sync {
-    /// Announces or renews this instance's life, and sets aside numbers for new executions.
+    /// Announces or renews this instance's life for a [`LEASE`], and sets aside numbers for new
+    /// executions. An instance that never announced itself is not alive and cannot own anything.
     fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError>;
 
     /// Inserts each frame if, and only if, the frame it names as parent is the last one of its
     /// execution; with it, and only then, its side rows. One transaction for the whole batch; a
     /// refusal concerns one frame alone. Outcomes come in the order of the batch.
     ///
+    /// Frames of one execution may stand in one batch, in their order. The time that a frame gets
+    /// never lies before that of an earlier frame, even if the clock was set back.
+    ///
     /// On `Err` nothing is known: the caller repeats the identical batch.
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError>;
 
-    /// Takes ownership of executions that nobody alive owns and that are ready, due or orphaned.
+    /// Takes ownership of executions that nobody alive owns and that are ready, due or orphaned:
+    /// first those that are ready or whose owner is dead, by number, then those that are due, by
+    /// time. What the claimer owns already is never claimed again.
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
 
-    /// Everything that is known of one execution.
+    /// Everything that is known of one execution: its newest snapshot and what came after it.
     fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+
+    /// The same without the snapshot: the whole log. For snapshots that cannot be used, and for
+    /// checks.
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
 
     /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError>;
@@ -38,7 +51,9 @@ pub trait Store: Send + Sync {
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError>;
 
     /// Sets an execution aside, visibly, where its log cannot be extended: nobody owns it and
-    /// nobody claims it until it is released by mail of kind [`MailBody::Resume`].
+    /// nobody claims it until it is released by mail of kind [`MailBody::Resume`] that comes from
+    /// now on. Mail that is already there stays and does not count, or a claimer that has to hold
+    /// an execution once more would be handed it at once, for ever.
     fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError>;
 
     /// Keeps a definition; the same content again is the same version.
@@ -115,8 +130,9 @@ pub struct Side {
 /// What becomes of a control row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlChange {
-    /// It exists, owned by the frame's instance at the frame's epoch. Also for a reopened
-    /// execution, whose row is gone.
+    /// It exists, owned by the frame's instance at the frame's epoch, and is not held. Also for a
+    /// reopened execution, whose row is gone. An epoch never goes back: where a later claim has
+    /// already raised it, it stays.
     Owned,
     /// Nobody owns it until it is due or has mail. Mail that is already there makes it ready.
     Parked {
@@ -131,7 +147,7 @@ pub enum ControlChange {
         /// See above.
         next_due: Option<Timestamp>,
     },
-    /// The execution ended: the row and the mail that is left go.
+    /// The execution ended: the row and the mail that is left go, and so does an older snapshot.
     Ended,
 }
 
@@ -167,7 +183,7 @@ pub enum Appended {
     Fenced,
     /// A first frame whose names are taken.
     Duplicate {
-        /// By whom.
+        /// By whom; where the two names were taken by two, the holder of the idempotency key.
         execution: ExecutionId,
         /// Under the same idempotency key and for the same submission?
         same: bool,
@@ -289,6 +305,30 @@ pub enum MailBody {
     },
     /// A request to go on.
     Resume,
+}
+
+/// How far mail gets through to an execution that nobody owns: it makes ready what asks for no
+/// more than this. A parked one listens to all mail, a held one to [`Cancel`](Self::Cancel) and
+/// above, one that was set aside by [`Store::hold`] to [`Resume`](Self::Resume) alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Urgency {
+    /// Signals and requests to pause.
+    Ordinary,
+    /// Requests to cancel.
+    Cancel,
+    /// Requests to go on.
+    Resume,
+}
+
+impl MailBody {
+    /// How far it gets through.
+    pub fn urgency(&self) -> Urgency {
+        match self {
+            Self::Signal { .. } | Self::Pause { .. } => Urgency::Ordinary,
+            Self::Cancel { .. } => Urgency::Cancel,
+            Self::Resume => Urgency::Resume,
+        }
+    }
 }
 
 /// What became of a piece of mail.

@@ -1,1 +1,49 @@
+//! The store of one machine: SQLite, one file for the log and one for the projections.
+//!
+//! ```text
+//!   folder/
+//!     lock               held by the one process that runs the engine, and says which one it is
+//!     log.db             frames, control, inbox, …: the truth; WAL, every commit is synced
+//!     projections.db     rows for readers; WAL, may be deleted at any time
+//!     projections.lock   held by whoever writes the projections
+//!
+//!   append ──▶ one writer connection ──▶ log.db ──▶ projector thread ──▶ projections.db
+//!   load, claim, collect, events ──▶ readers of log.db            list ──▶ readers of it
+//! ```
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `store` | opening, closing, and who may do what |
+//! | `append` | frames and their side rows |
+//! | `claim` | taking ownership |
+//! | `instances` | leases and numbers |
+//! | `mail` | the inbox |
+//! | `history` | reading executions back |
+//! | `definitions` | versions of workflows |
+//! | `query` | lists and logs for people |
+//! | `projections` | the second file and the thread that writes it |
+//! | `connection` | pragmas, readers, errors made plain |
+//! | `migrate` | layouts of the log's file |
+//! | `lock` | one engine a folder |
+//! | `queries` | the SQL |
+//!
+//! Nothing here decides what becomes of an execution.
 
+mod append;
+mod claim;
+mod connection;
+mod definitions;
+mod history;
+mod instances;
+mod lock;
+mod mail;
+mod migrate;
+mod options;
+mod projections;
+mod queries;
+mod query;
+mod store;
+
+pub use migrate::{Migration, Migrations, migrate, migrations};
+pub use options::{Families, Options};
+pub use store::SqliteStore;

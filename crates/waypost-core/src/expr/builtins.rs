@@ -4,8 +4,12 @@
 //! a large one is either replaced by a version with a cap or taken out. `now()` and `random()` do
 //! not exist: the same state must always give the same result.
 
+use std::ops::Range;
+
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};
+
+use super::{ExpressionFault, References};
 
 /// Largest text that a filter may build.
 const TEXT_BYTES_MAX: usize = super::RESULT_BYTES_MAX;
@@ -25,6 +29,41 @@ pub(super) fn install(environment: &mut Environment<'static>) {
     environment.add_filter("replace", replace);
     environment.add_filter("join", join);
     environment.add_function("range", range);
+}
+
+/// Finds mistyped filters and tests when an expression is compiled; minijinja itself only when it
+/// is evaluated, which may be days later.
+pub(super) fn refuse_unknown(
+    references: &References,
+    environment: &Environment<'_>,
+) -> Result<(), ExpressionFault> {
+    let mut state = environment.empty_state();
+    for (name, range) in &references.filters {
+        let answer = state.apply_filter(name, &[]).map(|_| ());
+        refuse_if(answer, ErrorKind::UnknownFilter, "filter", name, range)?;
+    }
+    for (name, range) in &references.tests {
+        let answer = state.perform_test(name, &[]).map(|_| ());
+        refuse_if(answer, ErrorKind::UnknownTest, "test", name, range)?;
+    }
+    Ok(())
+}
+
+/// Called without arguments all of them fail; only the unknown ones with this kind of error.
+fn refuse_if(
+    answer: Result<(), Error>,
+    unknown: ErrorKind,
+    what: &str,
+    name: &str,
+    range: &Range<usize>,
+) -> Result<(), ExpressionFault> {
+    match answer {
+        Err(error) if error.kind() == unknown => Err(ExpressionFault {
+            message: format!("there is no {what} `{name}`"),
+            range: range.clone(),
+        }),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 fn too_large(what: &str) -> Error {

@@ -26,6 +26,10 @@ pub struct References {
     pub nodes: Vec<NodeRef>,
     /// Top-level names with the place of their first mention.
     pub names: BTreeMap<String, Range<usize>>,
+    /// Filters (`| join`) with the place of their first mention.
+    pub filters: BTreeMap<String, Range<usize>>,
+    /// Tests (`is defined`) with the place of their first mention.
+    pub tests: BTreeMap<String, Range<usize>>,
 }
 
 impl References {
@@ -42,7 +46,8 @@ impl References {
             let before = position.checked_sub(1).and_then(|p| tokens.get(p)).map(|t| &t.kind);
             let after = tokens.get(position + 1).map(|t| &t.kind);
             // An attribute, a filter or test name, a keyword, a keyword argument: not a name.
-            let is_filter = matches!(before, Some(Token::Punctuation('.' | '|')));
+            let is_attribute = matches!(before, Some(Token::Punctuation('.')));
+            let is_filter = matches!(before, Some(Token::Punctuation('|')));
             let is_test = matches!(before, Some(Token::Name(word)) if word == "is")
                 || matches!(before, Some(Token::Name(word)) if word == "not")
                     && position
@@ -54,7 +59,12 @@ impl References {
                     tokens.get(position + 2).map(|t| &t.kind),
                     Some(Token::Punctuation('='))
                 );
-            if is_filter || is_test || is_argument || KEYWORDS.contains(&name.as_str()) {
+            if is_filter || is_test && !KEYWORDS.contains(&name.as_str()) {
+                let kind = if is_filter { &mut found.filters } else { &mut found.tests };
+                kind.entry(name.clone()).or_insert_with(|| token.range.clone());
+                continue;
+            }
+            if is_attribute || is_argument || KEYWORDS.contains(&name.as_str()) {
                 continue;
             }
             found.names.entry(name.clone()).or_insert_with(|| token.range.clone());

@@ -126,3 +126,25 @@ fn faults_point_into_the_string() {
     let open = Template::compile(&serde_json::json!("x ${{ 1")).unwrap_err();
     assert!(open.message.contains("not closed"));
 }
+
+#[test]
+fn unknown_filters_and_tests_are_found_when_compiled() {
+    for (source, message) in [
+        ("input.n | nosuch", "there is no filter `nosuch`"),
+        ("input.list | join('-') | uper", "there is no filter `uper`"),
+        ("input.n is evn", "there is no test `evn`"),
+        ("input.n is not evn", "there is no test `evn`"),
+    ] {
+        let fault = Expression::compile(source).unwrap_err();
+        assert_eq!(fault.message, message);
+        assert!(message.contains(&source[fault.range]), "{source}");
+    }
+    for source in [
+        "input.n is defined and input.name is not none",
+        "input.list | map('upper') | list",
+        "input.n is not defined or input.list is sequence",
+        "input.missing | default(none, true) is none",
+    ] {
+        assert!(Expression::compile(source).is_ok(), "{source}");
+    }
+}

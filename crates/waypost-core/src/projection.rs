@@ -1,0 +1,443 @@
+//! Projections: what readers see of an execution, derived from its events and from nothing else.
+//!
+//! A store feeds frames in the order of the log and writes what [`Changes`] has gathered, as often
+//! as it likes: several frames of one execution coalesce into one row each. Rows are copies; losing
+//! them costs a rebuild, and nothing here ever decides what becomes of an execution.
+//!
+//! ```text
+//!   stored row ──▶ Changes::resume(view) ─┐
+//!   (or none)  ──▶ Changes::default()    ─┴─▶ apply(stamp, event)… ──▶ rows to write
+//! ```
+//!
+//! Execution rows hold absolute values, because a status depends on the one before. Node rows are
+//! differences, so that a store need not read thousands of rows in order to touch one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::event::{EndCause, Event, FailureEnd, RunCreated, Wait};
+use crate::failure::{Failure, kind};
+use crate::json::Json;
+use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
+
+/// Where an event stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// Its position in the log.
+    pub seq: u64,
+    /// The store's time of its frame.
+    pub at: Timestamp,
+}
+
+/// The row of an execution, without what never changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExecutionView {
+    /// The last event it shows.
+    pub seq: u64,
+    /// Where it stands.
+    pub status: Status,
+    /// Grows by one with each repair.
+    pub generation: u32,
+    /// Grows by one with each owner.
+    pub epoch: u32,
+    /// When the first attempt of a node was handed off.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+    /// When the last event was stored.
+    pub updated_at: Timestamp,
+    /// When it last went on after a pause.
+    pub resumed_at: Option<Timestamp>,
+    /// Who made it go on, where somebody did.
+    pub resumed_by: Option<Arc<str>>,
+    /// How many nodes completed or failed, over all generations.
+    pub nodes_executed: u64,
+    /// The node that moved last; absent once it has ended.
+    pub current_node: Option<Arc<str>>,
+    /// Why it failed or stands still.
+    pub error: Option<String>,
+    /// Has a node ever waited? If not, no wait can be left to close.
+    pub waited: bool,
+}
+
+impl Default for ExecutionView {
+    fn default() -> Self {
+        Self {
+            seq: 0,
+            status: Status::Requested,
+            generation: 1,
+            epoch: 0,
+            started_at: None,
+            completed_at: None,
+            updated_at: Timestamp::default(),
+            resumed_at: None,
+            resumed_by: None,
+            nodes_executed: 0,
+            current_node: None,
+            error: None,
+            waited: false,
+        }
+    }
+}
+
+/// What a run of events changes in the rows of one execution.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Changes {
+    /// What never changes, where the run holds the first event.
+    pub created: Option<Created>,
+    /// The execution's row after the run.
+    pub view: ExecutionView,
+    /// How it ended, where that changed; empty when a repair took the end back.
+    pub end: Option<End>,
+    /// Differences to node rows, by path.
+    pub nodes: BTreeMap<Arc<str>, NodeChange>,
+    /// Waits opened and closed, in order.
+    pub waits: Vec<WaitChange>,
+}
+
+/// The part of an execution's row that is written once.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Created {
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// The event that says so.
+    pub run: Box<RunCreated>,
+}
+
+/// How an execution ended.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct End {
+    /// What the output nodes gave.
+    pub output: Option<Json>,
+    /// What went wrong.
+    pub failure: Option<Failure>,
+}
+
+/// What changes in the row of one node. `None` leaves a column as it is.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct NodeChange {
+    /// The row starts anew: a repair made the node PENDING again.
+    pub reset: bool,
+    /// Where it stands.
+    pub status: Option<NodeStatus>,
+    /// The newest attempt.
+    pub attempt: Option<u32>,
+    /// When an attempt began. Only the first start of a row counts.
+    pub started_at: Option<Timestamp>,
+    /// When it settled.
+    pub completed_at: Option<Timestamp>,
+    /// Its output.
+    pub output: Option<Json>,
+    /// The branch it selected.
+    pub branch: Option<Arc<str>>,
+    /// What went wrong in its last attempt.
+    pub failure: Option<Failure>,
+    /// Attempts that failed and are followed by another, oldest first.
+    pub retries: Vec<Retry>,
+}
+
+/// An attempt that failed and is followed by another.
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retry {
+    /// Which attempt failed.
+    pub attempt: u32,
+    /// When.
+    pub at: Timestamp,
+    /// When the next one begins.
+    pub due: Timestamp,
+    /// Was it lost through no fault of the node?
+    pub abandoned: bool,
+    /// What went wrong.
+    pub failure: Failure,
+}
+
+/// A wait that began or ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum WaitChange {
+    /// A node waits.
+    Opened {
+        /// Where; with the seq it names the wait.
+        stamp: Stamp,
+        /// Which node.
+        node: Arc<str>,
+        /// For what.
+        wait: Wait,
+    },
+    /// A node's wait is over, if it had one open.
+    Closed {
+        /// When.
+        at: Timestamp,
+        /// Which node; every node where the execution ended.
+        node: Option<Arc<str>>,
+        /// How.
+        end: WaitEnd,
+    },
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WaitEnd {
+    /// What it waited for came.
+    Completed,
+    /// It took too long.
+    Timeout,
+    /// The node failed or was stopped.
+    Failed,
+}
+
+impl Changes {
+    /// Changes to an execution that has a row already.
+    pub fn resume(view: ExecutionView) -> Self {
+        Self { view, ..Self::default() }
+    }
+
+    /// Takes in the next event of the execution.
+    pub fn apply(&mut self, stamp: Stamp, event: Event) {
+        self.view.seq = stamp.seq;
+        self.view.updated_at = stamp.at;
+        self.view.status = status_after(self.view.status, &event);
+        if event.node().is_some() {
+            self.apply_to_node(stamp, event);
+        } else {
+            self.apply_to_run(stamp, event);
+        }
+    }
+
+    fn apply_to_run(&mut self, stamp: Stamp, event: Event) {
+        if event.is_end() {
+            self.close_run(stamp.at);
+        }
+        let view = &mut self.view;
+        match event {
+            Event::RunCreated(run) => self.created = Some(Created { at: stamp.at, run }),
+            Event::RunOwned { epoch, .. } => view.epoch = epoch,
+            Event::RunResumed { origin } => {
+                view.resumed_at = Some(stamp.at);
+                view.resumed_by = origin.actor;
+                view.error = None;
+            }
+            Event::RunQuarantined { reason } => view.error = Some(reason),
+            Event::RunEnding { cause } => view.error = describe(&cause),
+            Event::RunCompleted { output } => {
+                view.error = None;
+                self.end = Some(End { output: Some(output), failure: None });
+            }
+            Event::RunFailed { failure, output, .. } => {
+                view.error = Some(failure.message.clone());
+                self.end = Some(End { output, failure: Some(failure) });
+            }
+            Event::RunCancelled { reason } => {
+                view.error = reason;
+                self.end = Some(End::default());
+            }
+            Event::RunTimedOut {} => {
+                view.error = describe(&EndCause::Deadline);
+                self.end = Some(End::default());
+            }
+            Event::RunReopened { generation, nodes, .. } => self.reopen(generation, nodes),
+            // Said by the status alone, or seen by the events that follow; node events never come
+            // here.
+            _ => {}
+        }
+    }
+
+    fn close_run(&mut self, at: Timestamp) {
+        self.view.completed_at = Some(at);
+        self.view.current_node = None;
+        if self.view.waited {
+            self.waits.push(WaitChange::Closed { at, node: None, end: WaitEnd::Failed });
+        }
+    }
+
+    fn reopen(&mut self, generation: u32, nodes: Vec<Arc<str>>) {
+        self.view.generation = generation;
+        self.view.completed_at = None;
+        self.view.error = None;
+        self.end = Some(End::default());
+        for node in nodes {
+            let anew = NodeChange {
+                reset: true,
+                status: Some(NodeStatus::Pending),
+                ..NodeChange::default()
+            };
+            self.nodes.insert(node, anew);
+        }
+    }
+
+    fn apply_to_node(&mut self, stamp: Stamp, event: Event) {
+        let Some(path) = event.node().cloned() else { return };
+        let status = node_status(&event);
+        if self.view.waited
+            && let Some(end) = wait_end(&event)
+        {
+            self.waits.push(WaitChange::Closed { at: stamp.at, node: Some(path.clone()), end });
+        }
+        if let Some(wait) = opened_wait(&event) {
+            self.view.waited = true;
+            self.waits.push(WaitChange::Opened { stamp, node: path.clone(), wait });
+        }
+        if !status.is_settled() {
+            self.view.current_node = Some(path.clone());
+        } else if matches!(
+            status,
+            NodeStatus::Completed | NodeStatus::Failed | NodeStatus::TimedOut
+        ) {
+            self.view.nodes_executed += 1;
+        }
+        if matches!(event, Event::NodeStarted { .. }) && self.view.started_at.is_none() {
+            self.view.started_at = Some(stamp.at);
+        }
+        self.nodes.entry(path).or_default().apply(stamp.at, status, event);
+    }
+}
+
+impl NodeChange {
+    fn apply(&mut self, at: Timestamp, status: NodeStatus, event: Event) {
+        self.status = Some(status);
+        if status.is_settled() {
+            self.completed_at = Some(at);
+        }
+        match event {
+            Event::NodeScheduled { attempt, .. } => self.attempt = Some(attempt),
+            Event::NodeStarted { attempt, .. } => {
+                self.attempt = Some(attempt);
+                self.started_at = self.started_at.or(Some(at));
+            }
+            Event::NodeCompleted { attempt, output, branch, .. } => {
+                self.attempt = Some(attempt);
+                self.output = output;
+                self.branch = branch;
+            }
+            Event::NodeFailed { attempt, failure, end, .. } => {
+                self.attempt = Some(attempt);
+                let (due, abandoned) = match end {
+                    FailureEnd::RetryAt(due) => (Some(due), false),
+                    FailureEnd::Abandoned(due) => (Some(due), true),
+                    FailureEnd::Final | FailureEnd::TimedOut => (None, false),
+                };
+                if let Some(due) = due {
+                    let failure = failure.clone();
+                    self.retries.push(Retry { attempt, at, due, abandoned, failure });
+                }
+                self.failure = Some(failure);
+            }
+            Event::NodeWaiting { attempt, .. } | Event::NodeResumed { attempt, .. } => {
+                self.attempt = Some(attempt);
+            }
+            // Their status says all that a row shows.
+            _ => {}
+        }
+    }
+}
+
+/// The status of an execution after an event.
+pub fn status_after(before: Status, event: &Event) -> Status {
+    match event {
+        Event::RunCreated(_) => Status::Requested,
+        Event::RunOwned { .. } => match before {
+            Status::Requested | Status::Scheduling => Status::Scheduled,
+            Status::Paused => Status::Resuming,
+            Status::Scheduled
+            | Status::Running
+            | Status::Resuming
+            | Status::Ending
+            | Status::Completed
+            | Status::Failed
+            | Status::Cancelled
+            | Status::TimedOut => before,
+        },
+        Event::RunPaused { .. } | Event::RunQuarantined { .. } => Status::Paused,
+        Event::RunResumed { .. } => Status::Running,
+        Event::RunEnding { .. } => Status::Ending,
+        Event::RunCompleted { .. } => Status::Completed,
+        Event::RunFailed { .. } => Status::Failed,
+        Event::RunCancelled { .. } => Status::Cancelled,
+        Event::RunTimedOut {} => Status::TimedOut,
+        Event::RunReopened { .. } => Status::Scheduled,
+        Event::RunPauseRequested { .. }
+        | Event::SignalReceived { .. }
+        | Event::MessageIgnored { .. } => before,
+        // A report that comes while PAUSED or ENDING is a fact about its node alone.
+        Event::NodeScheduled { .. }
+        | Event::NodeStarted { .. }
+        | Event::NodeCheckpointed { .. }
+        | Event::NodeCompleted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeWaiting { .. }
+        | Event::NodeResumed { .. }
+        | Event::NodeSkipped { .. }
+        | Event::NodeCancelled { .. } => match before {
+            Status::Requested | Status::Scheduling | Status::Scheduled | Status::Resuming => {
+                Status::Running
+            }
+            Status::Running
+            | Status::Paused
+            | Status::Ending
+            | Status::Completed
+            | Status::Failed
+            | Status::Cancelled
+            | Status::TimedOut => before,
+        },
+    }
+}
+
+/// The status of a node after an event about it; PENDING for events about no node.
+fn node_status(event: &Event) -> NodeStatus {
+    match event {
+        Event::NodeScheduled { .. } => NodeStatus::Queued,
+        Event::NodeStarted { .. } | Event::NodeCheckpointed { .. } | Event::NodeResumed { .. } => {
+            NodeStatus::Running
+        }
+        Event::NodeWaiting { .. } => NodeStatus::Waiting,
+        Event::NodeCompleted { .. } => NodeStatus::Completed,
+        Event::NodeFailed { end, .. } => match end {
+            FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => NodeStatus::Waiting,
+            FailureEnd::Final => NodeStatus::Failed,
+            FailureEnd::TimedOut => NodeStatus::TimedOut,
+        },
+        Event::NodeSkipped { .. } => NodeStatus::Skipped,
+        Event::NodeCancelled { .. } => NodeStatus::Cancelled,
+        _ => NodeStatus::Pending,
+    }
+}
+
+/// How an event ends the wait that its node may have.
+fn wait_end(event: &Event) -> Option<WaitEnd> {
+    match event {
+        Event::NodeScheduled { .. } | Event::NodeResumed { .. } | Event::NodeCompleted { .. } => {
+            Some(WaitEnd::Completed)
+        }
+        Event::NodeFailed { end: FailureEnd::TimedOut, .. } => Some(WaitEnd::Timeout),
+        Event::NodeFailed { failure, .. } if failure.kind == kind::TIMEOUT => {
+            Some(WaitEnd::Timeout)
+        }
+        Event::NodeFailed { .. } | Event::NodeSkipped { .. } | Event::NodeCancelled { .. } => {
+            Some(WaitEnd::Failed)
+        }
+        _ => None,
+    }
+}
+
+/// The wait that an event opens.
+fn opened_wait(event: &Event) -> Option<Wait> {
+    match event {
+        Event::NodeWaiting { wait, .. } => Some(wait.clone()),
+        Event::NodeFailed {
+            end: FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due), ..
+        } => Some(Wait::Retry { due: *due }),
+        _ => None,
+    }
+}
+
+fn describe(cause: &EndCause) -> Option<String> {
+    match cause {
+        EndCause::Cancel { reason, .. } => reason.clone(),
+        EndCause::Failure { failure, .. } => Some(failure.message.clone()),
+        EndCause::Deadline => Some("took longer than its timeout".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

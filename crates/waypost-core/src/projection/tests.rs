@@ -1,0 +1,230 @@
+//! Tables: an event before and after, row by row.
+
+use super::*;
+use crate::event::{CancelReason, Origin, PauseReason};
+use crate::id::{DefinitionHash, ExecutionKey, InstanceId};
+
+fn created() -> Event {
+    Event::RunCreated(Box::new(RunCreated {
+        key: ExecutionKey("exe_1".into()),
+        workflow: "welcome".into(),
+        version: 3,
+        definition: DefinitionHash::of(b"welcome"),
+        input: Json::null(),
+        labels: BTreeMap::new(),
+        deadline: None,
+        origin: Origin::default(),
+    }))
+}
+
+fn owned(epoch: u32) -> Event {
+    Event::RunOwned { instance: InstanceId(uuid::Uuid::nil()), epoch }
+}
+
+fn scheduled(node: &str, attempt: u32) -> Event {
+    Event::NodeScheduled { node: node.into(), attempt, cause: Vec::new() }
+}
+
+fn started(node: &str, attempt: u32) -> Event {
+    Event::NodeStarted { node: node.into(), attempt, worker: None, token: None }
+}
+
+fn completed(node: &str, output: &str) -> Event {
+    Event::NodeCompleted {
+        node: node.into(),
+        attempt: 1,
+        output: Some(Json::parse(output).unwrap()),
+        branch: None,
+        variables: BTreeMap::new(),
+    }
+}
+
+fn failed(node: &str, end: FailureEnd) -> Event {
+    let failure = Failure::transient(kind::HTTP, "answered 500");
+    Event::NodeFailed { node: node.into(), attempt: 1, failure, end }
+}
+
+fn waiting(node: &str, due: i64) -> Event {
+    let wait = Wait::Delay { due: Timestamp(due) };
+    Event::NodeWaiting { node: node.into(), attempt: 1, wait }
+}
+
+fn cancelled(node: &str) -> Event {
+    Event::NodeCancelled { node: node.into(), reason: CancelReason::Ending }
+}
+
+fn reopened(nodes: &[&str]) -> Event {
+    Event::RunReopened {
+        generation: 2,
+        nodes: nodes.iter().map(|&node| node.into()).collect(),
+        origin: Origin::default(),
+    }
+}
+
+/// Folds events; the n-th has seq n and happens at time 10 n.
+fn fold(events: Vec<Event>) -> Changes {
+    let mut changes = Changes::default();
+    for (seq, event) in (1..).zip(events) {
+        changes.apply(Stamp { seq, at: Timestamp(i64::try_from(seq).unwrap() * 10) }, event);
+    }
+    changes
+}
+
+#[test]
+fn status_follows_the_run_events() {
+    let failure = Failure::permanent(kind::HTTP, "answered 404");
+    let resumed = Event::RunResumed { origin: Origin::default() };
+    let paused = Event::RunPaused { reason: PauseReason::Waits };
+    let ending = Event::RunEnding { cause: EndCause::Deadline };
+    let failed_run = Event::RunFailed { failure, nodes: Vec::new(), output: None };
+    let table = [
+        (Status::Requested, created(), Status::Requested),
+        (Status::Requested, owned(1), Status::Scheduled),
+        (Status::Scheduling, owned(1), Status::Scheduled),
+        (Status::Scheduled, owned(2), Status::Scheduled),
+        (Status::Running, owned(2), Status::Running),
+        (Status::Paused, owned(2), Status::Resuming),
+        (Status::Ending, owned(2), Status::Ending),
+        (Status::Scheduled, scheduled("a", 1), Status::Running),
+        (Status::Resuming, started("a", 1), Status::Running),
+        (Status::Paused, completed("a", "1"), Status::Paused),
+        (Status::Ending, cancelled("a"), Status::Ending),
+        (Status::Running, paused, Status::Paused),
+        (Status::Running, Event::RunQuarantined { reason: "x".into() }, Status::Paused),
+        (
+            Status::Running,
+            Event::RunPauseRequested { now: true, origin: Origin::default() },
+            Status::Running,
+        ),
+        (Status::Resuming, resumed, Status::Running),
+        (Status::Running, ending, Status::Ending),
+        (Status::Running, Event::RunCompleted { output: Json::null() }, Status::Completed),
+        (Status::Ending, failed_run, Status::Failed),
+        (Status::Ending, Event::RunCancelled { reason: None }, Status::Cancelled),
+        (Status::Ending, Event::RunTimedOut {}, Status::TimedOut),
+        (Status::Failed, reopened(&[]), Status::Scheduled),
+    ];
+    for (before, event, after) in table {
+        assert_eq!(status_after(before, &event), after, "{before} after {}", event.name());
+    }
+}
+
+#[test]
+fn status_of_a_node_follows_its_events() {
+    let skipped = Event::NodeSkipped { node: "a".into(), cause: Vec::new() };
+    let resumed = Event::NodeResumed { node: "a".into(), attempt: 1, message: None };
+    let checkpointed = Event::NodeCheckpointed { node: "a".into(), attempt: 1, data: Json::null() };
+    let table = [
+        (scheduled("a", 1), NodeStatus::Queued),
+        (started("a", 1), NodeStatus::Running),
+        (checkpointed, NodeStatus::Running),
+        (waiting("a", 99), NodeStatus::Waiting),
+        (resumed, NodeStatus::Running),
+        (completed("a", "1"), NodeStatus::Completed),
+        (failed("a", FailureEnd::RetryAt(Timestamp(9))), NodeStatus::Waiting),
+        (failed("a", FailureEnd::Abandoned(Timestamp(9))), NodeStatus::Waiting),
+        (failed("a", FailureEnd::Final), NodeStatus::Failed),
+        (failed("a", FailureEnd::TimedOut), NodeStatus::TimedOut),
+        (skipped, NodeStatus::Skipped),
+        (cancelled("a"), NodeStatus::Cancelled),
+    ];
+    for (event, after) in table {
+        let name = event.name();
+        assert_eq!(fold(vec![event]).nodes["a"].status, Some(after), "after {name}");
+    }
+}
+
+#[test]
+fn a_chain_becomes_one_row_per_node() {
+    let changes = fold(vec![
+        created(),
+        owned(1),
+        scheduled("a", 1),
+        started("a", 1),
+        completed("a", "1"),
+        scheduled("b", 1),
+        started("b", 1),
+        completed("b", "2"),
+        Event::RunCompleted { output: Json::parse("{}").unwrap() },
+    ]);
+    let view = &changes.view;
+    assert_eq!(view.status, Status::Completed);
+    assert_eq!((view.nodes_executed, view.epoch, view.seq), (2, 1, 9));
+    assert_eq!(view.started_at, Some(Timestamp(40)));
+    assert_eq!(view.completed_at, Some(Timestamp(90)));
+    assert_eq!(view.current_node, None);
+    assert!(changes.waits.is_empty());
+    let node = &changes.nodes["b"];
+    assert_eq!(node.started_at, Some(Timestamp(70)));
+    assert_eq!(node.completed_at, Some(Timestamp(80)));
+    assert_eq!(node.output.as_ref().unwrap().text(), "2");
+    assert_eq!(changes.end.unwrap().output.unwrap().text(), "{}");
+}
+
+#[test]
+fn runs_of_events_can_be_cut_anywhere() {
+    let events = vec![
+        created(),
+        owned(1),
+        scheduled("a", 1),
+        started("a", 1),
+        failed("a", FailureEnd::RetryAt(Timestamp(70))),
+        scheduled("a", 2),
+        started("a", 2),
+        completed("a", "1"),
+        Event::RunCompleted { output: Json::null() },
+    ];
+    let whole = fold(events.clone()).view;
+    for cut in 0..events.len() {
+        let mut changes = fold(events[..cut].to_vec());
+        changes = Changes::resume(changes.view);
+        for (offset, event) in events[cut..].iter().enumerate() {
+            let seq = u64::try_from(cut + offset + 1).unwrap();
+            let at = Timestamp(i64::try_from(seq).unwrap() * 10);
+            changes.apply(Stamp { seq, at }, event.clone());
+        }
+        assert_eq!(changes.view, whole, "cut after {cut}");
+    }
+}
+
+#[test]
+fn a_retry_is_a_wait_and_leaves_its_failure() {
+    let changes = fold(vec![
+        started("a", 1),
+        failed("a", FailureEnd::RetryAt(Timestamp(500))),
+        scheduled("a", 2),
+    ]);
+    let node = &changes.nodes["a"];
+    assert_eq!(node.retries.len(), 1);
+    assert_eq!(node.retries[0].due, Timestamp(500));
+    assert_eq!(node.attempt, Some(2));
+    assert_eq!(changes.waits.len(), 2);
+    assert!(matches!(&changes.waits[0], WaitChange::Opened { wait: Wait::Retry { .. }, .. }));
+    assert!(matches!(&changes.waits[1], WaitChange::Closed { end: WaitEnd::Completed, .. }));
+}
+
+#[test]
+fn the_end_closes_every_wait() {
+    let changes = fold(vec![waiting("a", 900), Event::RunCancelled { reason: None }]);
+    assert!(matches!(
+        &changes.waits[1],
+        WaitChange::Closed { node: None, end: WaitEnd::Failed, .. }
+    ));
+}
+
+#[test]
+fn a_repair_takes_the_end_back() {
+    let failure = Failure::permanent(kind::HTTP, "answered 404");
+    let changes = fold(vec![
+        failed("a", FailureEnd::Final),
+        Event::RunFailed { failure, nodes: vec!["a".into()], output: None },
+        reopened(&["a"]),
+    ]);
+    assert_eq!(changes.view.status, Status::Scheduled);
+    assert_eq!(changes.view.generation, 2);
+    assert_eq!(changes.view.completed_at, None);
+    assert_eq!(changes.end, Some(End::default()));
+    let node = &changes.nodes["a"];
+    assert!(node.reset && node.failure.is_none());
+    assert_eq!(node.status, Some(NodeStatus::Pending));
+}

@@ -1,0 +1,140 @@
+//! Why an execution is where it is: what it waits for, since when, until when, and what would move
+//! it. Read off the state alone, so that it can never disagree with what the engine will do.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::event::{EndCause, PauseReason, Wait};
+use crate::id::NodeIx;
+use crate::plan::Plan;
+use crate::state::{State, Timer};
+use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
+
+/// One reason why an execution is not further than it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// The node it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Arc<str>>,
+    /// What the matter is: a clause without a subject, "waits for signal …".
+    pub what: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// When time alone will change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// What would move it.
+    pub moved_by: MovedBy,
+}
+
+/// What would move an execution on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MovedBy {
+    /// Time.
+    Time,
+    /// A signal of this name.
+    Signal(Arc<str>),
+    /// A person: resume or cancel.
+    Resume,
+    /// An attempt that runs.
+    Attempt,
+    /// A free slot.
+    Slot,
+    /// The engine, at its next step.
+    Engine,
+    /// A repair.
+    Repair,
+    /// Nothing: it is done.
+    Nothing,
+}
+
+/// Every reason, the most telling first.
+pub fn why(plan: &Plan, state: &State) -> Vec<Reason> {
+    let run = |what: String, moved_by: MovedBy| Reason {
+        node: None,
+        what,
+        since: state.updated_at,
+        until: None,
+        moved_by,
+    };
+    if let Some(end) = &state.end {
+        return vec![ended(plan, state, end.at)];
+    }
+    if let Some(reason) = &state.quarantine {
+        return vec![run(format!("is set aside: {reason}"), MovedBy::Resume)];
+    }
+    if state.paused == Some(PauseReason::User) {
+        let until = state.next_due();
+        return vec![Reason { until, ..run("is paused by a user".to_owned(), MovedBy::Resume) }];
+    }
+    let mut reasons = Vec::new();
+    if state.pausing {
+        let what = "is being paused and awaits the attempts that run".to_owned();
+        reasons.push(run(what, MovedBy::Attempt));
+    }
+    if let Some(cause) = &state.cause {
+        let what = match cause {
+            EndCause::Cancel { .. } => "is being cancelled".to_owned(),
+            EndCause::Failure { node, .. } => format!("is ending because node {node} failed"),
+            EndCause::Deadline => "is ending because its timeout has passed".to_owned(),
+        };
+        let grace = state.timers.iter().find(|(_, timer)| *timer == Timer::Grace);
+        let until = grace.map(|(due, _)| *due);
+        reasons.push(Reason { until, ..run(what, MovedBy::Attempt) });
+    }
+    reasons.extend(state.current(plan).map(|at| node_reason(plan, state, at)));
+    if reasons.is_empty() {
+        reasons.push(run("has its next step to be taken".to_owned(), MovedBy::Engine));
+    }
+    reasons
+}
+
+fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
+    let (what, moved_by) = match state.status {
+        Status::Completed => ("completed".to_owned(), MovedBy::Nothing),
+        Status::Cancelled => ("was cancelled".to_owned(), MovedBy::Repair),
+        Status::TimedOut => ("took longer than its timeout".to_owned(), MovedBy::Repair),
+        _ => ("failed".to_owned(), MovedBy::Repair),
+    };
+    let culprit = match &state.cause {
+        Some(EndCause::Failure { node, .. }) => Some(Arc::clone(node)),
+        _ => state.unhandled.first().map(|at| Arc::clone(&plan.node(*at).id)),
+    };
+    let failure = state.end.as_ref().and_then(|end| end.failure.as_ref());
+    let what = match failure {
+        Some(failure) => format!("{what}: {} ({})", failure.message, failure.kind),
+        None => what,
+    };
+    Reason { node: culprit, what, since: at, until: None, moved_by }
+}
+
+fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
+    let node = state.node(at);
+    let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
+    let since = node.started_at.unwrap_or(scheduled);
+    let (what, until, moved_by) = match (&node.wait, node.status) {
+        (Some(Wait::Delay { due }), _) => {
+            ("waits for its delay to pass".to_owned(), Some(*due), MovedBy::Time)
+        }
+        (Some(Wait::Signal { name, due }), _) => {
+            (format!("waits for signal {name:?}"), *due, MovedBy::Signal(Arc::clone(name)))
+        }
+        (Some(Wait::Retry { due }), _) => {
+            let last = node.failure.as_ref().map_or("", |failure| &failure.message);
+            let what = format!("waits to be tried again; attempt {} failed: {last}", node.attempt);
+            (what, Some(*due), MovedBy::Time)
+        }
+        (None, NodeStatus::Queued) => {
+            (format!("waits for a free slot for attempt {}", node.attempt), None, MovedBy::Slot)
+        }
+        (None, _) if node.token.is_some() => {
+            (format!("runs attempt {}", node.attempt), node.attempt_due, MovedBy::Attempt)
+        }
+        (None, _) => ("is about to be evaluated".to_owned(), None, MovedBy::Engine),
+    };
+    Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, moved_by }
+}

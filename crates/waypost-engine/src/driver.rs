@@ -1,0 +1,465 @@
+//! The driver: the synchronous heart of the engine.
+//!
+//! ```text
+//!                      ┌──────────────────────── Driver::step(now) ────────────────────────┐
+//!   Input ────────────▶│ route to mailboxes ─▶ decide, one frame an execution ─▶ hold back │──▶ Output
+//!   submissions        │        ▲                                         effects, replies │   appends
+//!   commit answers     │        └───────── effects of what was committed ◀────────┘         │   tasks
+//!   reports, mail      └───────────────────────────────────────────────────────────────────┘   replies
+//! ```
+//!
+//! It owns the live executions, their mailboxes and timers. It has no clock, thread, channel or
+//! I/O: the shell carries inputs and outputs, and a simulator can do so instead. At most one append
+//! per execution is in flight; commands that come meanwhile wait and are decided together. Effects
+//! and replies are held back until the commit that they follow from.
+
+mod claims;
+mod io;
+mod live;
+mod wheel;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use uuid::Uuid;
+use waypost_core::command::{Command, Env, Report};
+use waypost_core::event::{Origin, RunCreated};
+use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, NodeIx};
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{Appended, Mail, MailBody, Submission};
+
+pub use io::TaskOrder;
+pub use io::{Answer, Committed, EndSummary, Input, Loaded, Output, Start, Ticket};
+pub(crate) use live::panic_text;
+use live::{Letter, Live};
+
+use crate::config::{Config, Scope};
+
+/// See the module.
+pub struct Driver {
+    config: Config,
+    instance: InstanceId,
+    live: HashMap<ExecutionId, Live>,
+    /// Submissions that wait until there is room.
+    backlog: VecDeque<Start>,
+    /// Executions with something in their mailbox and nothing in flight, in order of arrival.
+    ready: VecDeque<ExecutionId>,
+    wheel: wheel::Wheel,
+    /// Queued attempts that wait for a slot.
+    offers: VecDeque<(ExecutionId, NodeIx, u32)>,
+    slots_free: u32,
+    /// Slots promised to attempts whose start is not decided yet.
+    slots_promised: u32,
+    /// Who wants to hear of an execution's end; outlives its stay in memory.
+    waiting_for_end: HashMap<ExecutionId, Vec<Ticket>>,
+    adopted: HashSet<ExecutionId>,
+    claims: claims::Claims,
+    numbers: std::ops::Range<i64>,
+    draining: bool,
+    seed: u128,
+    counter: u128,
+}
+
+impl Driver {
+    /// A driver with nothing to do. `seed` is where its ids come from.
+    pub fn new(config: Config, instance: InstanceId, seed: u128) -> Self {
+        Self {
+            slots_free: config.slots,
+            slots_promised: 0,
+            claims: claims::Claims::default(),
+            config,
+            instance,
+            live: HashMap::new(),
+            backlog: VecDeque::new(),
+            ready: VecDeque::new(),
+            wheel: wheel::Wheel::default(),
+            offers: VecDeque::new(),
+            waiting_for_end: HashMap::new(),
+            adopted: HashSet::new(),
+            numbers: 0..0,
+            draining: false,
+            seed,
+            counter: 0,
+        }
+    }
+
+    /// Takes in what has come, at this time, and puts out what must be done.
+    pub fn step(&mut self, now: Timestamp, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
+        for input in inputs.drain(..) {
+            self.take(now, input, outputs);
+        }
+        while let Some(execution) = self.wheel.pop_due(now) {
+            self.post(execution, Letter::command(Command::Tick));
+        }
+        if !self.draining {
+            self.admit(now, outputs);
+            self.hand_out_slots();
+        }
+        while let Some(execution) = self.ready.pop_front() {
+            self.decide(now, execution, outputs);
+        }
+        self.ask_store(now, outputs);
+    }
+
+    /// When `step` must be called even if nothing comes in.
+    pub fn next_wake(&self) -> Timestamp {
+        self.claims.next_at().min(self.wheel.next_due().unwrap_or(Timestamp(i64::MAX)))
+    }
+
+    /// Executions in memory.
+    pub fn live(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Is nothing running here and nothing on its way to the store?
+    pub fn is_quiet(&self) -> bool {
+        self.slots_free == self.config.slots && self.live.values().all(|live| !live.is_in_flight())
+    }
+
+    fn take(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
+        match input {
+            Input::Start(start) if self.draining => {
+                outputs.push(Output::Answer(start.ticket, Answer::Draining));
+            }
+            Input::Start(start) => self.backlog.push_back(start),
+            Input::Appended(answers) => {
+                for (execution, appended) in answers {
+                    self.appended(execution, appended, outputs);
+                }
+            }
+            Input::Report { execution, report, token_free } => {
+                self.slots_free += u32::from(token_free);
+                self.report(execution, report);
+            }
+            Input::Request { execution, body, actor, ticket } => {
+                self.request(execution, body, actor, ticket, outputs);
+            }
+            Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
+            Input::Claimed { loaded, more, next_due } => {
+                self.claims.answered(now, loaded.len(), more, next_due, &self.config);
+                loaded.into_iter().for_each(|loaded| self.claimed(loaded));
+            }
+            Input::Delivered { ticket, answer } => {
+                self.claims.nudge(now);
+                outputs.push(Output::Answer(ticket, answer));
+            }
+            Input::Collected => self.claims.collected(now, &self.config),
+            Input::Numbers(numbers) => {
+                self.numbers = numbers;
+                self.claims.numbers_came();
+            }
+            Input::AwaitEnd { execution, ticket } => {
+                self.waiting_for_end.entry(execution).or_default().push(ticket);
+            }
+            Input::Adopt(execution) => {
+                self.adopted.insert(execution);
+                self.claims.nudge(now);
+            }
+            Input::Nudge => self.claims.nudge(now),
+            Input::Drain => self.draining = true,
+        }
+    }
+
+    /// Accepts submissions while there is room in memory and there are numbers to give.
+    fn admit(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
+        while self.live.len() < self.config.active_max && !self.numbers.is_empty() {
+            let Some(start) = self.backlog.pop_front() else { return };
+            let execution = ExecutionId(self.numbers.start);
+            self.numbers.start += 1;
+            self.start(now, execution, start, outputs);
+        }
+    }
+
+    fn start(
+        &mut self,
+        now: Timestamp,
+        execution: ExecutionId,
+        start: Start,
+        outputs: &mut Vec<Output>,
+    ) {
+        let key = start.key.clone().unwrap_or_else(|| self.new_key(now));
+        let submission = Submission { key: key.clone(), idempotency: start.idempotency.clone() };
+        let created = RunCreated {
+            key,
+            workflow: Arc::clone(&start.plan.workflow),
+            version: start.version,
+            definition: start.plan.hash,
+            input: start.input,
+            labels: start.labels,
+            deadline: start.plan.timeout.map(|span| now.plus(span)),
+            origin: Origin { message: None, actor: start.actor },
+        };
+        if let Some(ticket) = start.await_end {
+            self.waiting_for_end.entry(execution).or_default().push(ticket);
+        }
+        if self.config.scope == Scope::Adopted {
+            self.adopted.insert(execution);
+        }
+        let env = self.env(now);
+        let (mut live, decision) = Live::create(start.plan, execution, created, &env);
+        self.take_slots(&decision.effects);
+        let ids = (self.instance, AppendId(self.new_uuid()));
+        outputs.push(live.append_first(
+            now,
+            ids,
+            decision,
+            (submission, start.ticket),
+            &self.config,
+        ));
+        self.live.insert(execution, live);
+    }
+
+    /// Puts a letter into a live execution's mailbox.
+    fn post(&mut self, execution: ExecutionId, letter: Letter) {
+        if let Some(live) = self.live.get_mut(&execution) {
+            live.mailbox.push_back(letter);
+            if live.may_decide() && !live.queued {
+                live.queued = true;
+                self.ready.push_back(execution);
+            }
+        }
+    }
+
+    fn report(&mut self, execution: ExecutionId, report: Report) {
+        self.post(execution, Letter::command(Command::Report(report)));
+    }
+
+    /// A request from this process: straight to the mailbox where the execution is live, through
+    /// the inbox where it is not.
+    fn request(
+        &mut self,
+        execution: ExecutionId,
+        body: MailBody,
+        actor: Option<Arc<str>>,
+        ticket: Ticket,
+        outputs: &mut Vec<Output>,
+    ) {
+        if self.live.contains_key(&execution) {
+            let origin = Origin { message: None, actor };
+            let letter = Letter { command: command_of(body, origin), ticket: Some(ticket) };
+            self.post(execution, letter);
+            return;
+        }
+        let message: Arc<str> = format!("msg_{}", self.new_uuid().simple()).into();
+        let mail = Mail { execution, message, actor, body };
+        outputs.push(Output::Deliver { mail, ticket });
+    }
+
+    fn mail(&mut self, mail: Mail) {
+        let origin = Origin { message: Some(mail.message), actor: mail.actor };
+        self.post(mail.execution, Letter::command(command_of(mail.body, origin)));
+    }
+
+    /// An execution that was claimed: the take-over is a frame of its own kind, decided together
+    /// with the mail that was found and with what is due.
+    fn claimed(&mut self, loaded: Loaded) {
+        let execution = loaded.state.execution;
+        let mail = loaded.mail;
+        let live = Live::loaded(loaded.plan, loaded.state, loaded.parent, loaded.sizes);
+        self.live.insert(execution, live);
+        self.post(execution, Letter::command(Command::TakeOver));
+        mail.into_iter().for_each(|mail| self.mail(mail));
+        self.post(execution, Letter::command(Command::Recover));
+    }
+
+    /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
+    fn hand_out_slots(&mut self) {
+        while self.slots_promised < self.slots_free {
+            let Some((execution, node, attempt)) = self.offers.pop_front() else { return };
+            if let Some(live) = self.live.get_mut(&execution) {
+                live.promised += 1;
+                self.slots_promised += 1;
+                self.post(execution, Letter::command(Command::Start { node, attempt }));
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Timestamp, execution: ExecutionId, outputs: &mut Vec<Output>) {
+        let mut env = self.env(now);
+        let ids = (self.instance, AppendId(self.new_uuid()));
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        live.queued = false;
+        if !live.may_decide() {
+            return;
+        }
+        let promised = std::mem::take(&mut live.promised);
+        self.slots_promised -= promised;
+        env.slots += promised;
+        let draining = self.draining;
+        match live.decide(&env, ids, draining, &self.config, outputs) {
+            Ok(started) => {
+                self.slots_free = self.slots_free.saturating_sub(started);
+                self.after_decision(execution);
+            }
+            Err(reason) => {
+                self.remove(execution);
+                outputs.push(Output::Hold { execution, reason });
+            }
+        }
+    }
+
+    /// An execution that decided nothing may have more in its mailbox; one that waits in memory has
+    /// a timer.
+    fn after_decision(&mut self, execution: ExecutionId) {
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        if live.is_in_flight() {
+            return;
+        }
+        if live.may_decide() && !live.mailbox.is_empty() {
+            live.queued = true;
+            self.ready.push_back(execution);
+        } else {
+            self.wheel.arm(execution, live.state.next_due());
+        }
+    }
+
+    fn appended(&mut self, execution: ExecutionId, appended: Appended, outputs: &mut Vec<Output>) {
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        let Some(flight) = live.landed() else { return };
+        match appended {
+            Appended::Committed { at } => {
+                let flight = live.committed(at, flight, outputs);
+                self.follow_up(execution, flight, outputs);
+            }
+            Appended::Fenced => self.drop_live(execution, outputs),
+            Appended::Duplicate { execution: existing, same } => {
+                let waiting = self.waiting_for_end.remove(&execution).unwrap_or_default();
+                for ticket in flight.tickets().into_iter().chain(waiting) {
+                    outputs.push(Output::Answer(ticket, Answer::Exists { existing, same }));
+                }
+                self.drop_live(execution, outputs);
+            }
+            Appended::Poisoned { reason } => {
+                for ticket in flight.tickets() {
+                    outputs.push(Output::Answer(ticket, Answer::Poisoned(reason.clone())));
+                }
+                self.drop_live(execution, outputs);
+                outputs.push(Output::Hold { execution, reason });
+            }
+        }
+    }
+
+    /// What follows from a commit: effects, the end, or leaving memory.
+    fn follow_up(
+        &mut self,
+        execution: ExecutionId,
+        flight: live::Flight,
+        outputs: &mut Vec<Output>,
+    ) {
+        outputs.extend(flight.cancelled.into_iter().map(Output::CancelTask));
+        self.slots_free += u32::try_from(flight.never_ran.len()).unwrap_or(0);
+        if let Some(end) = flight.end {
+            self.remove(execution);
+            self.adopted.remove(&execution);
+            let tickets = self.waiting_for_end.remove(&execution).unwrap_or_default();
+            outputs
+                .extend(tickets.into_iter().map(|t| Output::Answer(t, Answer::Ended(end.clone()))));
+            return;
+        }
+        if flight.parked {
+            if let Some(live) = self.remove(execution) {
+                self.claims.parked(live.state.next_due());
+            }
+            return;
+        }
+        outputs.extend(flight.runs.into_iter().map(Output::Run));
+        self.offers
+            .extend(flight.offers.into_iter().map(|(node, attempt)| (execution, node, attempt)));
+        if !self.draining {
+            for (node, attempt) in flight.evaluations {
+                self.post(execution, Letter::command(Command::Evaluate { node, attempt }));
+            }
+        }
+        for report in flight.never_ran {
+            self.report(execution, report);
+        }
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        if live.mailbox.is_empty() {
+            self.wheel.arm(execution, live.state.next_due());
+        } else if !live.queued {
+            live.queued = true;
+            self.ready.push_back(execution);
+        }
+    }
+
+    /// Forgets an execution that somebody else owns now. Its tasks are told to stop.
+    fn drop_live(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
+        if let Some(live) = self.remove(execution) {
+            outputs.extend(live.running_tokens().map(Output::CancelTask));
+            let letters = live.mailbox.into_iter().filter_map(|letter| letter.ticket);
+            outputs.extend(letters.map(|ticket| Output::Answer(ticket, Answer::Moved)));
+        }
+    }
+
+    /// Takes an execution out of memory.
+    fn remove(&mut self, execution: ExecutionId) -> Option<Live> {
+        self.wheel.arm(execution, None);
+        let live = self.live.remove(&execution)?;
+        self.slots_promised -= live.promised;
+        Some(live)
+    }
+
+    fn take_slots(&mut self, effects: &[waypost_core::command::Effect]) {
+        self.slots_free = self.slots_free.saturating_sub(live::runs_in(effects));
+    }
+
+    fn ask_store(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
+        let room = self.config.active_max.saturating_sub(self.live.len());
+        if self.numbers.is_empty() && self.claims.wants_numbers() {
+            outputs.push(Output::ReserveNumbers);
+        }
+        if self.draining {
+            return;
+        }
+        let only = match self.config.scope {
+            Scope::All => None,
+            Scope::Adopted => {
+                let mut ids: Vec<_> =
+                    self.adopted.iter().filter(|id| !self.live.contains_key(id)).copied().collect();
+                ids.sort_unstable();
+                Some(ids)
+            }
+        };
+        self.claims.ask(now, room, only, !self.live.is_empty(), &self.config, outputs);
+    }
+
+    fn env(&mut self, now: Timestamp) -> Env {
+        let entropy = self.next_random();
+        let slots = if self.draining { 0 } else { self.slots_free - self.slots_promised };
+        Env { now, instance: self.instance, slots, entropy }
+    }
+
+    fn new_uuid(&mut self) -> Uuid {
+        Uuid::from_u128(self.next_random())
+    }
+
+    fn new_key(&mut self, now: Timestamp) -> ExecutionKey {
+        let random = self.next_random().to_le_bytes();
+        let mut bits = [0; 10];
+        bits.iter_mut().zip(random).for_each(|(bit, byte)| *bit = byte);
+        let ms = u64::try_from(now.0).unwrap_or(0);
+        ExecutionKey::from_uuid(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid())
+    }
+
+    /// Numbers that never repeat within a driver and, for different seeds, practically never at
+    /// all: a counter through the finaliser of a 128-bit mixer.
+    fn next_random(&mut self) -> u128 {
+        self.counter += 1;
+        let mut z = self.seed.wrapping_add(self.counter.wrapping_mul(MIX));
+        z = (z ^ (z >> 64)).wrapping_mul(MIX);
+        z = (z ^ (z >> 59)).wrapping_mul(MIX);
+        z ^ (z >> 64)
+    }
+}
+
+/// An odd constant with its bits well spread (the golden ratio in 128 bits).
+const MIX: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
+fn command_of(body: MailBody, origin: Origin) -> Command {
+    match body {
+        MailBody::Signal { name, body } => Command::Signal { name, body, origin },
+        MailBody::Cancel { reason } => Command::Cancel { reason, origin },
+        MailBody::Pause { now } => Command::Pause { now, origin },
+        MailBody::Resume => Command::Resume { origin },
+    }
+}

@@ -1,0 +1,233 @@
+//! What goes into the driver and what comes out of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::command::{Refusal, Report};
+use waypost_core::event::{Event, MessageId};
+use waypost_core::failure::Failure;
+use waypost_core::frame::Parent;
+use waypost_core::id::{ExecutionId, ExecutionKey, Token};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_core::state::State;
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::handler::Task;
+use waypost_ports::store::{Append, Appended, Idempotency, Mail, MailBody};
+
+/// Names a question, so that its answer finds back to whoever asked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Ticket(pub u64);
+
+/// Something that has come in.
+#[derive(Debug)]
+pub enum Input {
+    /// Start an execution.
+    Start(Start),
+    /// What became of appends.
+    Appended(Vec<(ExecutionId, Appended)>),
+    /// What a worker says.
+    Report {
+        /// Of which execution.
+        execution: ExecutionId,
+        /// The report.
+        report: Report,
+        /// Does it end the delivery, and so free its slot?
+        token_free: bool,
+    },
+    /// A request of somebody in this process.
+    Request {
+        /// To which execution.
+        execution: ExecutionId,
+        /// What is asked.
+        body: MailBody,
+        /// Who asks.
+        actor: Option<Arc<str>>,
+        /// Where the answer goes.
+        ticket: Ticket,
+    },
+    /// Mail from the inbox.
+    Mail(Vec<Mail>),
+    /// What was claimed.
+    Claimed {
+        /// The executions, folded.
+        loaded: Vec<Loaded>,
+        /// Could more be claimed at once?
+        more: bool,
+        /// When the next can.
+        next_due: Option<Timestamp>,
+    },
+    /// What became of a request that went through the inbox.
+    Delivered {
+        /// Whose request.
+        ticket: Ticket,
+        /// What to answer.
+        answer: Answer,
+    },
+    /// The inbox has been looked into.
+    Collected,
+    /// Numbers for new executions.
+    Numbers(std::ops::Range<i64>),
+    /// Tell this ticket when the execution ends.
+    AwaitEnd {
+        /// Which one.
+        execution: ExecutionId,
+        /// Whom to tell.
+        ticket: Ticket,
+    },
+    /// Drive this execution, too.
+    Adopt(ExecutionId),
+    /// Something may be claimable.
+    Nudge,
+    /// Start nothing new; what runs may end.
+    Drain,
+}
+
+/// A submission.
+#[derive(Debug)]
+pub struct Start {
+    /// What to execute.
+    pub plan: Arc<Plan>,
+    /// Its version of the workflow.
+    pub version: u32,
+    /// What to start with.
+    pub input: Json,
+    /// The execution's key, where the submitter chose one.
+    pub key: Option<ExecutionKey>,
+    /// The submitter's idempotency key.
+    pub idempotency: Option<Idempotency>,
+    /// Labels to find it by.
+    pub labels: BTreeMap<String, String>,
+    /// Who submits.
+    pub actor: Option<Arc<str>>,
+    /// Answered when the submission is durable.
+    pub ticket: Ticket,
+    /// Answered when the execution ends.
+    pub await_end: Option<Ticket>,
+}
+
+/// An execution read back from the store.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// Its state.
+    pub state: State,
+    /// Its last frame.
+    pub parent: Parent,
+    /// Bytes of log since the last snapshot, and of that snapshot.
+    pub sizes: (usize, usize),
+    /// Mail that waits.
+    pub mail: Vec<Mail>,
+}
+
+/// Something that must be done.
+#[derive(Debug)]
+pub enum Output {
+    /// Append a frame; answer with [`Input::Appended`].
+    Append(Append),
+    /// Make an attempt; answer with [`Input::Report`].
+    Run(TaskOrder),
+    /// Tell a worker to stop.
+    CancelTask(Token),
+    /// Answer a question.
+    Answer(Ticket, Answer),
+    /// Put mail into an inbox; answer with [`Input::Delivered`].
+    Deliver {
+        /// The mail.
+        mail: Mail,
+        /// Whose request it is.
+        ticket: Ticket,
+    },
+    /// Claim executions; answer with [`Input::Claimed`].
+    Claim {
+        /// At most so many.
+        limit: usize,
+        /// None but these.
+        only: Option<Vec<ExecutionId>>,
+    },
+    /// Look into the inbox; answer with [`Input::Mail`], then [`Input::Collected`].
+    Collect,
+    /// Set numbers aside; answer with [`Input::Numbers`].
+    ReserveNumbers,
+    /// Set an execution aside in the store alone.
+    Hold {
+        /// Which one.
+        execution: ExecutionId,
+        /// Why.
+        reason: String,
+    },
+    /// Events are durable: for whoever watches.
+    Committed(Committed),
+}
+
+/// A task, with the execution that its report goes to.
+#[derive(Debug)]
+pub struct TaskOrder {
+    /// Whose.
+    pub execution: ExecutionId,
+    /// The task.
+    pub task: Task,
+}
+
+/// Events that have become durable together.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Whose.
+    pub execution: ExecutionId,
+    /// Its key.
+    pub key: ExecutionKey,
+    /// The first event's position.
+    pub first_seq: u64,
+    /// The store's time.
+    pub at: Timestamp,
+    /// The events.
+    pub events: Arc<[Event]>,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The submission is durable.
+    Started {
+        /// Its number.
+        execution: ExecutionId,
+        /// Its key.
+        key: ExecutionKey,
+    },
+    /// The submission's key is taken.
+    Exists {
+        /// By whom.
+        existing: ExecutionId,
+        /// By an identical submission?
+        same: bool,
+    },
+    /// The store refuses the submission's data.
+    Poisoned(String),
+    /// The request is durable and done; the execution's status after it.
+    Done(Status),
+    /// The request is durable and will be done.
+    Accepted(MessageId),
+    /// The request changed nothing.
+    Refused(Refusal),
+    /// There is no such execution.
+    Unknown,
+    /// The execution has ended.
+    Ended(EndSummary),
+    /// Somebody else owns the execution now; ask again.
+    Moved,
+    /// This engine is about to stop.
+    Draining,
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug)]
+pub struct EndSummary {
+    /// Its status.
+    pub status: Status,
+    /// What it gave.
+    pub output: Option<Json>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+}

@@ -1,0 +1,433 @@
+//! One live execution: its state, its mailbox, and the one append that may be in flight.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
+use waypost_core::decide::{create, decide, idempotency_key, render_task};
+use waypost_core::event::{Event, FOLD_VERSION, MessageId, Origin, RunCreated};
+use waypost_core::frame::{FrameHeader, Parent, encode};
+use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
+use waypost_core::kind::Behaviour;
+use waypost_core::plan::Plan;
+use waypost_core::state::State;
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::handler::Task;
+use waypost_ports::store::{Append, ControlChange, Side, Submission};
+
+use super::io::{Answer, Committed, EndSummary, Output, TaskOrder, Ticket};
+use crate::config::Config;
+
+/// A command in a mailbox, and who wants to hear of it.
+#[derive(Debug)]
+pub(super) struct Letter {
+    pub(super) command: Command,
+    pub(super) ticket: Option<Ticket>,
+}
+
+impl Letter {
+    pub(super) fn command(command: Command) -> Self {
+        Self { command, ticket: None }
+    }
+}
+
+pub(super) struct Live {
+    pub(super) plan: Arc<Plan>,
+    /// Includes what is in flight. Thrown away, never rolled back, when that does not commit.
+    pub(super) state: State,
+    pub(super) mailbox: VecDeque<Letter>,
+    /// Is it in the driver's `ready` list?
+    pub(super) queued: bool,
+    /// Slots promised to `Start` letters in the mailbox.
+    pub(super) promised: u32,
+    parent: Option<Parent>,
+    in_flight: Option<InFlight>,
+    /// Mail that was answered without an event; deleted with the next frame.
+    consumed: Vec<MessageId>,
+    log_bytes: usize,
+    snapshot_bytes: usize,
+}
+
+/// What waits for a commit.
+struct InFlight {
+    header: FrameHeader,
+    events: Arc<[Event]>,
+    effects: Vec<Effect>,
+    answers: Vec<(Ticket, Answer)>,
+    parked: bool,
+}
+
+/// What follows from a commit.
+#[derive(Default)]
+pub(super) struct Flight {
+    pub(super) evaluations: Vec<(NodeIx, u32)>,
+    pub(super) runs: Vec<TaskOrder>,
+    pub(super) offers: Vec<(NodeIx, u32)>,
+    pub(super) cancelled: Vec<Token>,
+    /// Attempts that were started in the log and will not be made: their config cannot be rendered,
+    /// or they were cancelled in the frame that started them.
+    pub(super) never_ran: Vec<Report>,
+    pub(super) end: Option<EndSummary>,
+    pub(super) parked: bool,
+}
+
+/// What was landed but not yet followed up.
+pub(super) struct Landed(InFlight);
+
+impl Landed {
+    /// Whom to tell when the frame did not go in.
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        self.0.answers.iter().map(|(ticket, _)| *ticket).collect()
+    }
+}
+
+/// Who appends, and under which identity.
+pub(super) type Ids = (InstanceId, AppendId);
+
+impl Live {
+    pub(super) fn create(
+        plan: Arc<Plan>,
+        execution: ExecutionId,
+        created: RunCreated,
+        env: &Env,
+    ) -> (Self, Decision) {
+        let (state, decision) = create(&plan, execution, created, env);
+        (Self::with(plan, state, None), decision)
+    }
+
+    pub(super) fn loaded(
+        plan: Arc<Plan>,
+        state: State,
+        parent: Parent,
+        (log_bytes, snapshot_bytes): (usize, usize),
+    ) -> Self {
+        Self { log_bytes, snapshot_bytes, ..Self::with(plan, state, Some(parent)) }
+    }
+
+    fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
+        Self {
+            plan,
+            state,
+            parent,
+            mailbox: VecDeque::new(),
+            queued: false,
+            promised: 0,
+            in_flight: None,
+            consumed: Vec::new(),
+            log_bytes: 0,
+            snapshot_bytes: 0,
+        }
+    }
+
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    pub(super) fn may_decide(&self) -> bool {
+        self.in_flight.is_none()
+    }
+
+    pub(super) fn running_tokens(&self) -> impl Iterator<Item = Token> + '_ {
+        self.state.nodes.iter().filter_map(|node| node.token)
+    }
+
+    /// The first frame, with the names that it claims and whom to tell.
+    pub(super) fn append_first(
+        &mut self,
+        now: Timestamp,
+        ids: Ids,
+        decision: Decision,
+        (submission, ticket): (Submission, Ticket),
+        config: &Config,
+    ) -> Output {
+        let execution = self.state.execution;
+        let key = self.state.created.key.clone();
+        let answers = vec![(ticket, Answer::Started { execution, key })];
+        let side = Side {
+            control: Some(self.control(ControlChange::Owned)),
+            submission: Some(submission),
+            ..Side::default()
+        };
+        self.append(now, ids, decision, answers, side, config)
+    }
+
+    /// Decides everything in the mailbox and appends it as one frame; gives the number of slots
+    /// taken. `Err` is a broken invariant: the execution must be set aside.
+    pub(super) fn decide(
+        &mut self,
+        env: &Env,
+        ids: Ids,
+        draining: bool,
+        config: &Config,
+        outputs: &mut Vec<Output>,
+    ) -> Result<u32, String> {
+        let letters = catch_unwind(AssertUnwindSafe(|| self.decide_letters(env, draining, config)));
+        let batch = letters.map_err(|panic| format!("decide panicked: {}", panic_text(&*panic)))?;
+        let started = runs_in(&batch.decision.effects);
+        if batch.decision.events.is_empty() {
+            let answers = batch.answers.into_iter();
+            outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
+            return Ok(0);
+        }
+        let side = Side {
+            control: self.control_change(&batch.decision.events),
+            consumed: std::mem::take(&mut self.consumed),
+            ..Side::default()
+        };
+        let append = self.append(env.now, ids, batch.decision, batch.answers, side, config);
+        outputs.push(append);
+        Ok(started)
+    }
+
+    fn decide_letters(&mut self, env: &Env, draining: bool, config: &Config) -> Batch {
+        let mut batch = Batch::default();
+        let mut slots = env.slots;
+        for _ in 0..config.frame_commands_max {
+            let Some(letter) = self.mailbox.pop_front() else { break };
+            if let Some(message) = message_of(&letter.command) {
+                self.consumed.push(Arc::clone(message));
+                // Mail is looked up again until its frame is committed: an echo is no request.
+                if self.state.messages.contains(message) {
+                    continue;
+                }
+            }
+            // Entropy is used once per command, so that no two deliveries share a token.
+            let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
+            let env = Env { slots, entropy, ..*env };
+            let answer = match decide(&self.plan, &mut self.state, letter.command, &env) {
+                Ok(decision) => {
+                    slots = slots.saturating_sub(runs_in(&decision.effects));
+                    batch.merge(decision);
+                    Answer::Done(self.state.status)
+                }
+                Err(refusal) => self.refused(refusal),
+            };
+            batch.answers.extend(letter.ticket.map(|ticket| (ticket, answer)));
+        }
+        self.park_if_idle(env, draining, config, &mut batch);
+        batch
+    }
+
+    /// Parks in the same frame where nothing is left to do for a while.
+    fn park_if_idle(&mut self, env: &Env, draining: bool, config: &Config, batch: &mut Batch) {
+        let far = |due: Timestamp| due > env.now.plus(config.park_after);
+        let idle = self.mailbox.is_empty()
+            && !draining
+            && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
+            && self.state.is_idle()
+            && self.state.next_due().is_none_or(far);
+        if idle && let Ok(decision) = decide(&self.plan, &mut self.state, Command::Park, env) {
+            batch.merge(decision);
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Answer {
+        match (refusal, &self.state.end) {
+            (Refusal::Ended(status), Some(end)) => Answer::Ended(EndSummary {
+                status,
+                output: end.output.clone(),
+                failure: end.failure.clone(),
+            }),
+            (refusal, _) => Answer::Refused(refusal),
+        }
+    }
+
+    fn append(
+        &mut self,
+        now: Timestamp,
+        (instance, append_id): Ids,
+        decision: Decision,
+        answers: Vec<(Ticket, Answer)>,
+        mut side: Side,
+        config: &Config,
+    ) -> Output {
+        let body = encode(&decision.events);
+        let count = u64::try_from(decision.events.len()).unwrap_or(u64::MAX);
+        let header = FrameHeader {
+            execution: self.state.execution,
+            first_seq: self.state.seq + 1 - count,
+            last_seq: self.state.seq,
+            append_id,
+            parent: self.parent,
+            instance,
+            epoch: self.state.epoch,
+            decided_at: now,
+            requires: FOLD_VERSION,
+        };
+        self.log_bytes += body.len();
+        let due = self.log_bytes > self.snapshot_bytes.max(config.snapshot_bytes_min);
+        if due && !self.state.status.is_end() {
+            let snapshot = self.state.encode();
+            self.snapshot_bytes = snapshot.len();
+            self.log_bytes = 0;
+            side.snapshot = Some(snapshot);
+        }
+        let parked =
+            matches!(side.control, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }));
+        self.in_flight = Some(InFlight {
+            header,
+            events: decision.events.into(),
+            effects: decision.effects,
+            answers,
+            parked,
+        });
+        Output::Append(Append { header, body, side })
+    }
+
+    /// The control row changes at transitions only; which one, the state after the frame says.
+    fn control_change(&self, events: &[Event]) -> Option<ControlChange> {
+        let transition = |event: &Event| {
+            event.is_end()
+                || matches!(
+                    event,
+                    Event::RunPaused { .. }
+                        | Event::RunQuarantined { .. }
+                        | Event::RunReopened { .. }
+                )
+        };
+        events.iter().any(transition).then(|| self.control(ControlChange::Owned))
+    }
+
+    fn control(&self, otherwise: ControlChange) -> ControlChange {
+        let next_due = self.state.next_due();
+        match self.state.status {
+            status if status.is_end() => ControlChange::Ended,
+            Status::Paused if self.state.moves() => ControlChange::Parked { next_due },
+            Status::Paused => {
+                let reason = self.state.quarantine.clone();
+                let reason = reason.unwrap_or_else(|| "paused by a user".to_owned());
+                ControlChange::Held { reason, next_due }
+            }
+            _ => otherwise,
+        }
+    }
+
+    /// Takes what was in flight.
+    pub(super) fn landed(&mut self) -> Option<Landed> {
+        self.in_flight.take().map(Landed)
+    }
+
+    /// The frame is durable: answers go out, effects become orders.
+    pub(super) fn committed(
+        &mut self,
+        at: Timestamp,
+        Landed(flight): Landed,
+        outputs: &mut Vec<Output>,
+    ) -> Flight {
+        self.parent = Some(flight.header.as_parent());
+        outputs.push(Output::Committed(Committed {
+            execution: self.state.execution,
+            key: self.state.created.key.clone(),
+            first_seq: flight.header.first_seq,
+            at,
+            events: flight.events,
+        }));
+        outputs.extend(flight.answers.into_iter().map(|(t, answer)| Output::Answer(t, answer)));
+        let mut next = Flight { parked: flight.parked, ..Flight::default() };
+        let cancels = |effect: &Effect| match effect {
+            Effect::Cancel { token } => Some(*token),
+            _ => None,
+        };
+        next.cancelled = flight.effects.iter().filter_map(cancels).collect();
+        for effect in flight.effects {
+            match effect {
+                Effect::Evaluate { node, attempt } => next.evaluations.push((node, attempt)),
+                Effect::Offer { node, attempt } => next.offers.push((node, attempt)),
+                Effect::Cancel { .. } => {}
+                Effect::Run { node, attempt, token } if next.cancelled.contains(&token) => {
+                    let outcome = Outcome::Cancelled;
+                    let node = Arc::clone(&self.plan.node(node).id);
+                    next.never_ran.push(Report { node, attempt, token, outcome });
+                }
+                Effect::Run { node, attempt, token } => match self.order(node, attempt, token) {
+                    Ok(order) => next.runs.push(order),
+                    Err(report) => next.never_ran.push(*report),
+                },
+            }
+        }
+        next.end = self.state.end.as_ref().map(|end| EndSummary {
+            status: self.state.status,
+            output: end.output.clone(),
+            failure: end.failure.clone(),
+        });
+        next
+    }
+
+    fn order(&self, at: NodeIx, attempt: u32, token: Token) -> Result<TaskOrder, Box<Report>> {
+        let node = self.plan.node(at);
+        let Behaviour::Task { handler, .. } = node.behaviour else {
+            unreachable!("only tasks are run in slots");
+        };
+        let path = Arc::clone(&node.id);
+        let config = render_task(&self.plan, &self.state, at).map_err(|failure| {
+            let outcome = Outcome::Failed(failure);
+            Box::new(Report { node: Arc::clone(&path), attempt, token, outcome })
+        })?;
+        let task = Task {
+            execution: self.state.created.key.clone(),
+            workflow: Arc::clone(&self.plan.workflow),
+            path,
+            attempt,
+            handler,
+            config,
+            timeout: node.timeout,
+            idempotency_key: idempotency_key(&self.plan, &self.state, at),
+            token,
+        };
+        Ok(TaskOrder { execution: self.state.execution, task })
+    }
+}
+
+/// What one round of a mailbox came to.
+#[derive(Default)]
+struct Batch {
+    decision: Decision,
+    answers: Vec<(Ticket, Answer)>,
+}
+
+impl Batch {
+    fn merge(&mut self, decision: Decision) {
+        // A later command of the same frame may have ended what an earlier one wanted to start.
+        let ending = decision
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::RunEnding { .. } | Event::RunQuarantined { .. }));
+        if ending {
+            let stays =
+                |effect: &Effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. });
+            self.decision.effects.retain(stays);
+        }
+        if self.decision.events.is_empty() {
+            self.decision = decision;
+        } else {
+            self.decision.events.extend(decision.events);
+            self.decision.effects.extend(decision.effects);
+        }
+    }
+}
+
+pub(super) fn runs_in(effects: &[Effect]) -> u32 {
+    let runs = effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count();
+    u32::try_from(runs).unwrap_or(u32::MAX)
+}
+
+fn message_of(command: &Command) -> Option<&MessageId> {
+    let origin: &Origin = match command {
+        Command::Signal { origin, .. }
+        | Command::Cancel { origin, .. }
+        | Command::Pause { origin, .. }
+        | Command::Resume { origin }
+        | Command::Reopen { origin } => origin,
+        _ => return None,
+    };
+    origin.message.as_ref()
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,67 @@
+//! Timers of live executions: one entry each, its next due time.
+
+use std::collections::{BTreeSet, HashMap};
+
+use waypost_core::id::ExecutionId;
+use waypost_core::time::Timestamp;
+
+#[derive(Default)]
+pub(super) struct Wheel {
+    due: BTreeSet<(Timestamp, ExecutionId)>,
+    armed: HashMap<ExecutionId, Timestamp>,
+}
+
+impl Wheel {
+    /// Sets, moves or removes an execution's timer.
+    pub(super) fn arm(&mut self, execution: ExecutionId, due: Option<Timestamp>) {
+        let old = match due {
+            Some(due) => self.armed.insert(execution, due),
+            // Most executions never wait: do not touch the maps for them.
+            None if self.armed.is_empty() => None,
+            None => self.armed.remove(&execution),
+        };
+        if old == due {
+            return;
+        }
+        if let Some(old) = old {
+            self.due.remove(&(old, execution));
+        }
+        if let Some(due) = due {
+            self.due.insert((due, execution));
+        }
+    }
+
+    /// An execution that is due.
+    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<ExecutionId> {
+        let (due, execution) = *self.due.first()?;
+        if due > now {
+            return None;
+        }
+        self.due.pop_first();
+        self.armed.remove(&execution);
+        Some(execution)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.due.first().map(|(due, _)| *due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_entry_an_execution_earliest_first() {
+        let (mut wheel, a, b) = (Wheel::default(), ExecutionId(1), ExecutionId(2));
+        wheel.arm(a, Some(Timestamp(30)));
+        wheel.arm(b, Some(Timestamp(20)));
+        wheel.arm(a, Some(Timestamp(10)));
+        assert_eq!(wheel.next_due(), Some(Timestamp(10)));
+        assert_eq!(wheel.pop_due(Timestamp(9)), None);
+        assert_eq!(wheel.pop_due(Timestamp(50)), Some(a));
+        wheel.arm(b, None);
+        assert_eq!(wheel.pop_due(Timestamp(50)), None);
+        assert_eq!(wheel.next_due(), None);
+    }
+}

@@ -1,0 +1,22 @@
+//! The shell: the threads around the driver. It only carries; it decides nothing.
+//!
+//! ```text
+//!   callers ──▶ inbox ──▶ engine thread: Driver::step ──▶ store thread: one commit for all ──┐
+//!                 ▲              │ tasks                                                     │
+//!                 │              ▼                                                           │
+//!                 │        worker (Tokio): handlers                                          │
+//!                 └──────── reports, commit answers, claims ◀────────────────────────────────┘
+//! ```
+
+mod inbox;
+mod load;
+mod run;
+mod store;
+mod worker;
+
+pub(crate) use inbox::Inbox;
+pub use load::{Damage, PlanSource, Plans, fold};
+pub(crate) use run::{EngineThread, Questions};
+pub(crate) use store::{StoreThread, Work};
+pub use worker::Handlers;
+pub(crate) use worker::Worker;

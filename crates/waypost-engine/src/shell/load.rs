@@ -1,0 +1,156 @@
+//! From what a store holds to a state: recovery is `apply` in a loop.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use waypost_core::apply::{apply, begin};
+use waypost_core::event::Event;
+use waypost_core::frame::decode;
+use waypost_core::id::DefinitionHash;
+use waypost_core::plan::Plan;
+use waypost_core::state::State;
+use waypost_ports::store::{DefinitionRef, History, Store, StoreError, StoredFrame};
+
+use crate::driver::Loaded;
+
+/// Turns the canonical form of a definition into a plan.
+pub type PlanSource = dyn Fn(&str) -> Result<Plan, String> + Send + Sync;
+
+/// Plans by definition, compiled once.
+pub struct Plans {
+    compile: Box<PlanSource>,
+    known: Mutex<HashMap<DefinitionHash, Arc<Plan>>>,
+}
+
+/// Most plans that are kept; above it the cache starts anew.
+const PLANS_MAX: usize = 1_000;
+
+/// Why an execution cannot be driven. It is set aside with this as the reason.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Damage {
+    /// Its log does not make sense.
+    #[error("its log is damaged: {0}")]
+    Log(String),
+    /// Its definition is missing or cannot be compiled by this build.
+    #[error("its definition cannot be used: {0}")]
+    Definition(String),
+    /// Not its fault: the store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Plans {
+    /// A cache over a compiler.
+    pub fn new(compile: Box<PlanSource>) -> Self {
+        Self { compile, known: Mutex::new(HashMap::new()) }
+    }
+
+    /// The plan of a definition.
+    pub fn get(&self, hash: DefinitionHash, store: &dyn Store) -> Result<Arc<Plan>, Damage> {
+        if let Some(plan) = self.known.lock().get(&hash) {
+            return Ok(Arc::clone(plan));
+        }
+        let missing = || Damage::Definition(format!("definition {hash} is not in the store"));
+        let definition = store.definition(&DefinitionRef::Hash(hash))?.ok_or_else(missing)?;
+        let plan = Arc::new((self.compile)(&definition.canonical).map_err(Damage::Definition)?);
+        self.keep(Arc::clone(&plan));
+        Ok(plan)
+    }
+
+    /// Keeps a plan that was compiled elsewhere.
+    pub fn keep(&self, plan: Arc<Plan>) {
+        let mut known = self.known.lock();
+        if known.len() >= PLANS_MAX {
+            known.clear();
+        }
+        known.insert(plan.hash, plan);
+    }
+}
+
+/// Folds a history into a state. A snapshot that cannot be used is passed over: it is a cache, and
+/// the whole log is read instead.
+pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded, Damage> {
+    let from_snapshot = match &history.snapshot {
+        Some(snapshot) => start_from_snapshot(&snapshot.body, snapshot.seq, plans, store)?,
+        None => None,
+    };
+    let snapshot_bytes = history.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
+    let (frames, start) = match (from_snapshot, &history.snapshot) {
+        (None, Some(_)) => {
+            let full = store.load_all(history.execution)?;
+            (full.map_or_else(Vec::new, |full| full.frames), None)
+        }
+        (start, _) => (history.frames, start),
+    };
+    fold_frames(&frames, start, plans, store).map(|(plan, state, log_bytes)| {
+        let last = frames.last().map(|frame| frame.header.as_parent());
+        Loaded {
+            parent: last.expect("a folded log has a last frame"),
+            plan,
+            state,
+            sizes: (log_bytes, snapshot_bytes),
+            mail: history.mail,
+        }
+    })
+}
+
+fn start_from_snapshot(
+    body: &[u8],
+    seq: u64,
+    plans: &Plans,
+    store: &dyn Store,
+) -> Result<Option<(Arc<Plan>, State)>, Damage> {
+    let Some(hash) = State::definition_of(body) else { return Ok(None) };
+    let plan = plans.get(hash, store)?;
+    let state = State::decode(body, &plan).filter(|state| state.seq == seq);
+    Ok(state.map(|state| (plan, state)))
+}
+
+type Start = Option<(Arc<Plan>, State)>;
+
+fn fold_frames(
+    frames: &[StoredFrame],
+    mut folded: Start,
+    plans: &Plans,
+    store: &dyn Store,
+) -> Result<(Arc<Plan>, State, usize), Damage> {
+    let mut log_bytes = 0;
+    for frame in frames {
+        let header = &frame.header;
+        let seq = folded.as_ref().map_or(0, |(_, state)| state.seq);
+        if header.last_seq <= seq {
+            continue; // covered by the snapshot; read for its header
+        }
+        let damaged = |what: String| Damage::Log(format!("{what} (seq {})", header.first_seq));
+        if header.first_seq != seq + 1 {
+            return Err(damaged(format!("seq {} does not follow {seq}", header.first_seq)));
+        }
+        let body = frame.body.as_ref().map_err(|reason| damaged(reason.clone()))?;
+        log_bytes += body.len();
+        for event in decode(body).map_err(|error| damaged(error.to_string()))? {
+            let at = header.decided_at;
+            folded = Some(match folded {
+                None => {
+                    let Event::RunCreated(created) = &event else {
+                        return Err(damaged("the log does not begin with RunCreated".into()));
+                    };
+                    let plan = plans.get(created.definition, store)?;
+                    let state = begin(&plan, header.execution, &event, at)
+                        .map_err(|error| damaged(error.to_string()))?;
+                    (plan, state)
+                }
+                Some((plan, mut state)) => {
+                    apply(&plan, &mut state, &event, at)
+                        .map_err(|error| damaged(error.to_string()))?;
+                    (plan, state)
+                }
+            });
+        }
+        if folded.as_ref().is_none_or(|(_, state)| state.seq != header.last_seq) {
+            return Err(damaged("the frame does not hold the events its header names".into()));
+        }
+    }
+    let (plan, state) = folded.ok_or_else(|| Damage::Log("the log is empty".into()))?;
+    Ok((plan, state, log_bytes))
+}

@@ -1,0 +1,212 @@
+//! The store thread: all that goes to the store, in order, appends together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tracing::{error, info, warn};
+use waypost_core::event::FOLD_VERSION;
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Delivery, Heartbeat, Mail, Store, StoreError,
+};
+
+use super::{Damage, Inbox, Plans, fold};
+use crate::config::Config;
+use crate::driver::{Answer, Input, Ticket};
+
+/// Something for the store.
+pub(crate) enum Work {
+    Append(Append),
+    Claim { limit: usize, only: Option<Vec<ExecutionId>> },
+    Collect,
+    Deliver { mail: Mail, ticket: Ticket },
+    Hold { execution: ExecutionId, reason: String },
+    ReserveNumbers,
+    Stop,
+}
+
+/// First wait before a failed call is repeated; doubles up to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+pub(crate) struct StoreThread {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) plans: Arc<Plans>,
+    pub(crate) config: Config,
+    pub(crate) instance: InstanceId,
+    pub(crate) work: Arc<Inbox<Work>>,
+    /// Appends handed over and not answered yet.
+    pub(crate) outstanding: Arc<AtomicUsize>,
+    pub(crate) engine: Arc<Inbox<Input>>,
+    /// When to stop although the store does not answer.
+    pub(crate) stop: Arc<Mutex<Option<Instant>>>,
+}
+
+impl StoreThread {
+    pub(crate) fn run(self) {
+        let mut work = Vec::new();
+        let mut heartbeat_at = Instant::now() + self.config.heartbeat_every.to_std();
+        loop {
+            self.work.take(&mut work, heartbeat_at);
+            let mut appends = Vec::with_capacity(work.len());
+            let mut others = Vec::new();
+            for item in work.drain(..) {
+                match item {
+                    Work::Append(append) => appends.push(append),
+                    other => others.push(other),
+                }
+            }
+            for batch in appends.chunks(self.config.batch_frames_max) {
+                self.append(batch);
+            }
+            let stop = others.iter().any(|item| matches!(item, Work::Stop));
+            others.into_iter().for_each(|item| self.perform(item));
+            if Instant::now() >= heartbeat_at || stop {
+                heartbeat_at = Instant::now() + self.config.heartbeat_every.to_std();
+                if let Err(error) = self.heartbeat(0, stop) {
+                    warn!(%error, "heartbeat failed");
+                }
+            }
+            if stop {
+                return;
+            }
+        }
+    }
+
+    fn append(&self, batch: &[Append]) {
+        let answers = self.until_done("append", || self.store.append(batch));
+        self.outstanding.fetch_sub(batch.len(), Ordering::AcqRel);
+        let Some(answers) = answers else { return };
+        let ids = batch.iter().map(|append| append.header.execution);
+        self.engine.push(Input::Appended(ids.zip(answers).collect()));
+    }
+
+    fn perform(&self, work: Work) {
+        match work {
+            Work::Append(_) => unreachable!("appends are taken out before"),
+            Work::Stop => {}
+            Work::Claim { limit, only } => self.claim(limit, only),
+            Work::Collect => {
+                match self.store.collect(self.instance, self.config.claim_batch) {
+                    Ok(mail) if mail.is_empty() => {}
+                    Ok(mail) => self.engine.push(Input::Mail(mail)),
+                    Err(error) => warn!(%error, "the inbox cannot be read"),
+                }
+                self.engine.push(Input::Collected);
+            }
+            Work::Deliver { mail, ticket } => {
+                let message = Arc::clone(&mail.message);
+                let delivered =
+                    self.until_done("deliver", || self.store.deliver(std::slice::from_ref(&mail)));
+                let Some(delivered) = delivered else { return };
+                let answer = match delivered.first() {
+                    Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {
+                        Answer::Accepted(message)
+                    }
+                    Some(Delivery::Ended) => self.ended(mail.execution),
+                    Some(Delivery::Unknown) | None => Answer::Unknown,
+                };
+                self.engine.push(Input::Delivered { ticket, answer });
+            }
+            Work::Hold { execution, reason } => {
+                error!(%execution, reason, "execution is set aside");
+                if let Err(error) = self.store.hold(execution, &reason) {
+                    error!(%execution, %error, "execution cannot be set aside");
+                }
+            }
+            Work::ReserveNumbers => {
+                let numbers = self.config.numbers_at_once;
+                let numbers = self.until_done("heartbeat", || self.heartbeat(numbers, false));
+                if let Some(numbers) = numbers {
+                    self.engine.push(Input::Numbers(numbers));
+                }
+            }
+        }
+    }
+
+    fn heartbeat(&self, numbers: u32, leaving: bool) -> Result<std::ops::Range<i64>, StoreError> {
+        let heartbeat = Heartbeat { instance: self.instance, numbers, fold: FOLD_VERSION, leaving };
+        self.store.heartbeat(&heartbeat).map(|renewal| renewal.numbers)
+    }
+
+    fn claim(&self, limit: usize, only: Option<Vec<ExecutionId>>) {
+        let request = ClaimRequest { instance: self.instance, fold: FOLD_VERSION, limit, only };
+        let claims = match self.store.claim(&request) {
+            Ok(claims) => claims,
+            Err(error) => {
+                warn!(%error, "executions cannot be claimed");
+                let loaded = Vec::new();
+                self.engine.push(Input::Claimed { loaded, more: false, next_due: None });
+                return;
+            }
+        };
+        let mut loaded = Vec::with_capacity(claims.claimed.len());
+        for history in claims.claimed {
+            let execution = history.execution;
+            match fold(history, &self.plans, &*self.store) {
+                Ok(execution) => loaded.push(execution),
+                // Claimed and not driven: claimed again once this instance is gone.
+                Err(Damage::Store(error)) => warn!(%execution, %error, "cannot be loaded"),
+                Err(damage) => {
+                    self.perform(Work::Hold { execution, reason: damage.to_string() });
+                }
+            }
+        }
+        let (more, next_due) = (claims.more, claims.next_due);
+        self.engine.push(Input::Claimed { loaded, more, next_due });
+    }
+
+    /// How an execution ended that a request came too late for.
+    fn ended(&self, execution: ExecutionId) -> Answer {
+        let loaded = self.store.load(execution).map_err(Damage::from);
+        let state = loaded.and_then(|history| match history {
+            Some(history) => fold(history, &self.plans, &*self.store).map(|l| Some(l.state)),
+            None => Ok(None),
+        });
+        match state {
+            Ok(Some(state)) => Answer::Refused(waypost_core::command::Refusal::Ended(state.status)),
+            _ => Answer::Unknown,
+        }
+    }
+
+    /// Repeats a call, identically, until the store answers. Nothing is acknowledged meanwhile.
+    /// `None` when the engine has to stop first.
+    fn until_done<T>(
+        &self,
+        what: &'static str,
+        mut call: impl FnMut() -> Result<T, StoreError>,
+    ) -> Option<T> {
+        let mut wait = RETRY_MIN;
+        let mut failed = false;
+        loop {
+            match call() {
+                Ok(value) => {
+                    if failed {
+                        info!(what, "the store answers again");
+                    }
+                    return Some(value);
+                }
+                Err(error) => {
+                    if !failed {
+                        warn!(what, %error, "the store does not answer; trying again");
+                    }
+                    failed = true;
+                    if self.stop.lock().is_some_and(|stop| Instant::now() >= stop) {
+                        error!(what, %error, "stopped before the store answered");
+                        return None;
+                    }
+                    std::thread::park_timeout(wait);
+                    wait = (wait * 2).min(RETRY_MAX);
+                }
+            }
+        }
+    }
+}
+
+/// An append made by the engine thread itself, where it is the only one.
+pub(crate) fn append_inline(store: &dyn Store, append: &Append) -> Option<Appended> {
+    let mut answers = store.append(std::slice::from_ref(append)).ok()?;
+    answers.pop()
+}

@@ -1,0 +1,114 @@
+//! The local worker: runs handlers in slots and reports what became of each attempt.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+use waypost_core::command::{Outcome, Report};
+use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_ports::handler::{Handler, Task};
+
+use super::Inbox;
+use crate::driver::{Input, TaskOrder};
+use crate::panic_text;
+
+/// How long a handler that was told to stop is awaited before it is dropped.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Handlers by name.
+pub type Handlers = BTreeMap<&'static str, Arc<dyn Handler>>;
+
+pub(crate) struct Worker {
+    pub(crate) handlers: Handlers,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) tasks: tokio_util::task::TaskTracker,
+    pub(crate) engine: Arc<Inbox<Input>>,
+}
+
+impl Worker {
+    /// Starts an attempt; the report comes through the engine's inbox.
+    pub(crate) fn start(&self, order: TaskOrder) -> CancellationToken {
+        let cancel = CancellationToken::new();
+        let handler = self.handlers.get(order.task.handler).map(Arc::clone);
+        let engine = Arc::clone(&self.engine);
+        let token = cancel.clone();
+        self.tasks.spawn_on(
+            async move {
+                let TaskOrder { execution, task } = order;
+                let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
+                let outcome = attempt_outcome(handler, task, token).await;
+                let report = Report { node, attempt, token: delivery, outcome };
+                engine.push(Input::Report { execution, report, token_free: true });
+            },
+            &self.runtime,
+        );
+        cancel
+    }
+}
+
+async fn attempt_outcome(
+    handler: Option<Arc<dyn Handler>>,
+    task: Task,
+    cancel: CancellationToken,
+) -> Outcome {
+    let Some(handler) = handler else {
+        let message = format!("no handler for {:?} is registered here", task.handler);
+        return Outcome::Failed(Failure::permanent(kind::NO_HANDLER, message));
+    };
+    let timeout = task.timeout;
+    let inner = cancel.child_token();
+    let stop = inner.clone();
+    // Built inside the guarded future: a handler may also panic before its first await.
+    let attempt = AssertUnwindSafe(async move { handler.run(task, inner).await }).catch_unwind();
+    tokio::pin!(attempt);
+    let expired = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout.to_std()).await,
+            None => std::future::pending().await,
+        }
+    };
+    // Cancel-safe: `attempt` is pinned outside and polled on in the branches below.
+    tokio::select! {
+        result = &mut attempt => finished(result),
+        () = expired => {
+            stop.cancel();
+            match tokio::time::timeout(STOP_GRACE, &mut attempt).await {
+                Ok(Ok(Ok(output))) => finished(Ok(Ok(output))),
+                _ => {
+                    let span = timeout.map(|t| t.to_string()).unwrap_or_default();
+                    let message = format!("the attempt took longer than {span}");
+                    Outcome::Failed(Failure::transient(kind::TIMEOUT, message))
+                }
+            }
+        }
+        () = cancel.cancelled() => match tokio::time::timeout(STOP_GRACE, &mut attempt).await {
+            Ok(Ok(Ok(output))) => finished(Ok(Ok(output))),
+            _ => Outcome::Cancelled,
+        },
+    }
+}
+
+type Finished = Result<Result<Json, Failure>, Box<dyn std::any::Any + Send>>;
+
+fn finished(result: Finished) -> Outcome {
+    match result {
+        Ok(Ok(output)) if output.bytes() > PAYLOAD_BYTES_MAX => {
+            let message = format!(
+                "the output has {} bytes; at most {PAYLOAD_BYTES_MAX} are kept",
+                output.bytes()
+            );
+            Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message))
+        }
+        Ok(Ok(output)) => Outcome::Completed(output),
+        Ok(Err(failure)) => Outcome::Failed(failure),
+        Err(panic) => {
+            let message = format!("the handler panicked: {}", panic_text(&*panic));
+            Outcome::Lost(Failure::transient(kind::PANIC, message))
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What concerns several nodes at once: edges, cycles, paths, references, variables.
+//!
+//! ```text
+//!   edges ──▶ Graph ──▶ shape: cycles, entries, exits ──▶ Order (a DAG, cycles cut open)
+//!                                                           │
+//!                              paths: who is upstream, who may have been skipped
+//!                                                           │
+//!                                        references, variables
+//! ```
+//!
+//! Everything is O(V+E), but for the ancestors: one bit per pair of nodes, and only where a
+//! reference or a variable asks for them.
+
+mod bits;
+mod edges;
+mod paths;
+mod references;
+mod shape;
+mod variables;
+
+use waypost_core::plan::{Condition, OnError};
+
+use crate::definition::Definition;
+use crate::diagnostics::Faults;
+use crate::source::Source;
+
+/// The edges of a definition, resolved. Nodes are known by position.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    /// What each node needs, one entry a source.
+    pub(crate) conditions: Vec<Vec<Condition>>,
+    /// The nodes that have this one as a source.
+    pub(crate) successors: Vec<Vec<usize>>,
+    /// What follows a node's failure, edges on the branch `error` taken into account.
+    pub(crate) on_error: Vec<OnError>,
+    /// Nodes that need something that does not exist: what is upstream of them is not known.
+    pub(crate) incomplete: Vec<bool>,
+}
+
+/// Checks a definition as a whole and returns its edges.
+pub(crate) fn check(
+    definition: &Definition<'_>,
+    source: &Source<'_>,
+    faults: &mut Faults,
+) -> Option<Graph> {
+    let graph = edges::resolve(definition, faults)?;
+    let order = shape::check(definition, &graph, faults);
+    let paths = paths::Paths::find(definition, &graph, &order);
+    paths.warn_about_mixed_merges(definition, faults);
+    references::check(definition, &paths, source, faults);
+    variables::check(definition, &paths, faults);
+    Some(graph)
+}

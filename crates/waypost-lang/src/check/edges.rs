@@ -1,0 +1,222 @@
+//! Resolves `needs` to edges, and checks each edge by itself: its source, its branch, its join.
+
+use std::collections::{HashMap, HashSet};
+
+use waypost_core::id::NodeIx;
+use waypost_core::limits::EDGES_MAX;
+use waypost_core::plan::{Condition, Join, OnError};
+
+use super::Graph;
+use crate::definition::{Definition, Need, Node};
+use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
+
+/// The branch that needs no `onError` to be declared.
+const ERROR_BRANCH: &str = "error";
+
+pub(super) fn resolve(definition: &Definition<'_>, faults: &mut Faults) -> Option<Graph> {
+    let nodes = &definition.nodes;
+    let edges: usize = nodes.iter().map(|node| node.needs.len()).sum();
+    if edges > EDGES_MAX {
+        let message = format!("there are {edges} edges, more than {EDGES_MAX}");
+        faults.add(Fault::error(Code::TooLarge, definition.nodes_span.clone(), message));
+        return None;
+    }
+    let index = index(nodes, faults);
+    let mut graph = Graph {
+        conditions: Vec::with_capacity(nodes.len()),
+        successors: vec![Vec::new(); nodes.len()],
+        on_error: Vec::new(),
+        incomplete: nodes.iter().map(|node| node.incomplete).collect(),
+    };
+    for (at, node) in nodes.iter().enumerate() {
+        let conditions = conditions(at, node, &index, &mut graph.incomplete[at], faults);
+        for condition in &conditions {
+            graph.successors[condition.source.at()].push(at);
+        }
+        check_join(node, conditions.len(), graph.incomplete[at], faults);
+        graph.conditions.push(conditions);
+    }
+    let branches = Branches::of(nodes, &graph.conditions);
+    branches.check(&index, faults);
+    graph.on_error = branches.on_error();
+    Some(graph)
+}
+
+/// Positions by id. The first of two nodes with one id has it.
+fn index<'d>(nodes: &'d [Node<'_>], faults: &mut Faults) -> HashMap<&'d str, usize> {
+    let mut index = HashMap::with_capacity(nodes.len());
+    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.id.is_empty()) {
+        if index.contains_key(node.id.as_str()) {
+            let message = format!("there is another node with the id {}", quoted(&node.id));
+            let fault = Fault::error(Code::DuplicateId, node.id_span.clone(), message);
+            faults.add(fault.hint("every node needs an id of its own"));
+        } else {
+            index.insert(node.id.as_str(), at);
+        }
+    }
+    index
+}
+
+fn conditions(
+    at: usize,
+    node: &Node<'_>,
+    index: &HashMap<&str, usize>,
+    incomplete: &mut bool,
+    faults: &mut Faults,
+) -> Vec<Condition> {
+    let mut conditions: Vec<Condition> = Vec::new();
+    let mut positions: HashMap<usize, usize> = HashMap::new();
+    let mut seen: HashSet<(usize, Option<&str>)> = HashSet::new();
+    for need in &node.needs {
+        let Some(&source) = index.get(need.node.as_str()) else {
+            *incomplete = true;
+            let message = format!("there is no node {}", quoted(&need.node));
+            let likely = faults.likely(&need.node, index.keys().copied());
+            let fault = Fault::error(Code::UnknownNode, need.node_span.clone(), message);
+            faults.add(fault.suggest(likely));
+            continue;
+        };
+        if source == at {
+            let message = format!("{} needs itself", quoted(&node.id));
+            faults.add(Fault::error(Code::SelfDependency, need.node_span.clone(), message));
+            continue;
+        }
+        if !seen.insert((source, need.branch.as_deref())) {
+            let message = format!("the edge from {} is given twice", quoted(&need.node));
+            faults.add(Fault::warning(Code::DuplicateNeed, need.node_span.clone(), message));
+            continue;
+        }
+        let position = *positions.entry(source).or_insert_with(|| {
+            let source = NodeIx(u32::try_from(source).expect("fewer than 2^32 nodes"));
+            conditions.push(Condition { source, unlabelled: false, branches: Vec::new() });
+            conditions.len() - 1
+        });
+        let condition = &mut conditions[position];
+        match &need.branch {
+            Some(branch) => condition.branches.push(branch.as_str().into()),
+            None => condition.unlabelled = true,
+        }
+    }
+    conditions
+}
+
+fn check_join(node: &Node<'_>, sources: usize, incomplete: bool, faults: &mut Faults) {
+    let Join::Count { count, .. } = node.join else { return };
+    if incomplete || count as usize <= sources {
+        return;
+    }
+    let have = match sources {
+        0 => "needs no other node".to_owned(),
+        1 => "needs only 1 node".to_owned(),
+        _ => format!("needs only {sources} nodes"),
+    };
+    let message = format!("the join waits for {count}, but {} {have}", quoted(&node.id));
+    faults.add(Fault::error(Code::JoinTooLarge, node.join_span.clone(), message));
+}
+
+/// Which branches there are, and which edges ask for them.
+struct Branches<'d, 't> {
+    nodes: &'d [Node<'t>],
+    /// What each node's behaviour can select; `None` where the behaviour is not known.
+    selectable: Vec<Option<HashSet<&'d str>>>,
+    /// The branches of the edges that leave each node.
+    asked: Vec<HashSet<&'d str>>,
+}
+
+impl<'d, 't> Branches<'d, 't> {
+    fn of(nodes: &'d [Node<'t>], conditions: &'d [Vec<Condition>]) -> Self {
+        let mut asked = vec![HashSet::new(); nodes.len()];
+        for condition in conditions.iter().flatten() {
+            asked[condition.source.at()].extend(condition.branches.iter().map(|b| &**b));
+        }
+        let selectable = nodes
+            .iter()
+            .map(|node| {
+                let branches = node.behaviour.as_ref()?.branches();
+                Some(branches.into_iter().flatten().collect())
+            })
+            .collect();
+        Self { nodes, selectable, asked }
+    }
+
+    fn selects(&self, at: usize, branch: &str) -> bool {
+        self.selectable[at].as_ref().is_some_and(|branches| branches.contains(branch))
+    }
+
+    /// What follows each node's failure: what it says, or what an edge on `error` implies.
+    fn on_error(&self) -> Vec<OnError> {
+        let effective = |(at, node): (usize, &Node<'_>)| match &node.on_error {
+            Some(on_error) => on_error.clone(),
+            None if self.asked[at].contains(ERROR_BRANCH) && !self.selects(at, ERROR_BRANCH) => {
+                OnError::Branch(ERROR_BRANCH.into())
+            }
+            None => OnError::Fail,
+        };
+        self.nodes.iter().enumerate().map(effective).collect()
+    }
+
+    fn check(&self, index: &HashMap<&str, usize>, faults: &mut Faults) {
+        for need in self.nodes.iter().flat_map(|node| &node.needs) {
+            if let (Some(branch), Some(at)) = (&need.branch, index.get(need.node.as_str())) {
+                self.check_edge(need, branch, *at, faults);
+            }
+        }
+        for (at, node) in self.nodes.iter().enumerate() {
+            let Some(OnError::Branch(branch)) = &node.on_error else { continue };
+            if self.asked[at].contains(&**branch) {
+                continue;
+            }
+            let message = format!(
+                "a failure of {} goes to the branch {}, but no edge takes it",
+                quoted(&node.id),
+                quoted(branch)
+            );
+            let known = ["fail", "continue"].into_iter().chain(self.asked[at].iter().copied());
+            let likely = faults.likely(branch, known);
+            let fault =
+                Fault::warning(Code::UnusedErrorBranch, node.on_error_span.clone(), message);
+            faults.add(match likely {
+                Some(_) => fault.suggest(likely),
+                None => fault.hint(format!(
+                    "write `needs: [{{ node: {}, branch: {branch} }}]` where it should go, or \
+                     `onError: fail` or `continue`",
+                    node.id
+                )),
+            });
+        }
+    }
+
+    fn check_edge(&self, need: &Need, branch: &str, at: usize, faults: &mut Faults) {
+        let source = &self.nodes[at];
+        let Some(selectable) = &self.selectable[at] else { return };
+        let own = match &source.on_error {
+            Some(OnError::Branch(own)) => Some(&**own),
+            None => Some(ERROR_BRANCH),
+            Some(OnError::Fail | OnError::Continue) => None,
+        };
+        if selectable.contains(branch) || own == Some(branch) {
+            return;
+        }
+        let fault = |code, message: String| Fault::error(code, need.branch_span.clone(), message);
+        if let (ERROR_BRANCH, Some(OnError::Fail | OnError::Continue)) = (branch, &source.on_error)
+        {
+            let says = if source.on_error == Some(OnError::Fail) { "fail" } else { "continue" };
+            let id = quoted(&source.id);
+            let message = format!("{id} never takes the branch `error`: it has `onError: {says}`");
+            let hint = format!("remove `onError: {says}` from {id}, or this edge");
+            faults.add(fault(Code::ErrorBranchConflict, message).hint(hint));
+            return;
+        }
+        let kind = source.kind.map_or("node", |kind| kind.name);
+        let message = format!("{} ({kind}) has no branch {}", quoted(&source.id), quoted(branch));
+        let mut known: Vec<&str> = selectable.iter().copied().chain(own).collect();
+        known.sort_unstable();
+        let likely = faults.likely(branch, known.iter().copied());
+        let fault = fault(Code::UnknownBranch, message);
+        faults.add(match likely {
+            Some(_) => fault.suggest(likely),
+            None if known.is_empty() => fault.hint("leave `branch` out"),
+            None => fault.hint(format!("its branches are {}", listed(known, "and"))),
+        });
+    }
+}

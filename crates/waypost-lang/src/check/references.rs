@@ -1,0 +1,194 @@
+//! What expressions mention: names they may use, nodes that are upstream.
+
+use std::collections::{HashMap, HashSet};
+
+use waypost_core::expr::NodeRef;
+use waypost_core::kind::{Behaviour, Family};
+
+use super::paths::Paths;
+use crate::definition::{Definition, Located, Node, Place};
+use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::source::{Source, Span};
+
+/// Names that every expression knows. `range` is the one function.
+const NAMES: &[&str] = &["input", "trigger", "nodes", "variables", "execution", "secrets", "range"];
+/// Names of bodies that run many times, which do not exist yet.
+const NAMES_OF_BODIES: &[&str] = &["item", "index", "iteration", "previous"];
+
+pub(super) fn check(
+    definition: &Definition<'_>,
+    paths: &Paths<'_>,
+    source: &Source<'_>,
+    faults: &mut Faults,
+) {
+    let index: HashMap<&str, usize> =
+        definition.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
+    let mut checker = Checker { definition, paths, source, faults, index };
+    for (at, node) in definition.nodes.iter().enumerate() {
+        for located in &node.expressions {
+            let hyphenated = checker.check_nodes(at, located);
+            checker.check_names(node, located, &hyphenated);
+        }
+    }
+}
+
+struct Checker<'a> {
+    definition: &'a Definition<'a>,
+    paths: &'a Paths<'a>,
+    source: &'a Source<'a>,
+    faults: &'a mut Faults,
+    index: HashMap<&'a str, usize>,
+}
+
+impl Checker<'_> {
+    /// Checks the nodes that are mentioned. Returns the words that are the rest of a hyphenated id
+    /// and not names of their own.
+    fn check_nodes(&mut self, at: usize, located: &Located<'_>) -> HashSet<String> {
+        let mut rests = HashSet::new();
+        let mut seen = HashSet::new();
+        for mention in &located.references.nodes {
+            let span = located.span(self.source, &mention.range);
+            if let Some(id) = self.hyphenated(mention, located) {
+                let end = mention.range.end - mention.id.len() + id.len();
+                let span = located.span(self.source, &(mention.range.start..end));
+                rests.extend(id.split('-').skip(1).map(ToOwned::to_owned));
+                let message = format!("`nodes.{id}` reads as a subtraction");
+                self.faults.add(
+                    Fault::error(Code::HyphenatedReference, span, message)
+                        .hint(format!("write `nodes['{id}']`")),
+                );
+            } else if seen.insert(&mention.id) {
+                self.check_node(at, &mention.id, span);
+            }
+        }
+        rests
+    }
+
+    /// The known hyphenated id that a mention was probably meant to be.
+    fn hyphenated(&self, mention: &NodeRef, located: &Located<'_>) -> Option<String> {
+        mention.hyphenated.as_ref()?;
+        let from = mention.range.end.checked_sub(mention.id.len())?;
+        let written: String = located
+            .source
+            .get(from..)?
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+            .collect();
+        let ends = written.match_indices('-').map(|(end, _)| end).chain([written.len()]);
+        let mut candidates: Vec<&str> = ends.filter_map(|end| written.get(..end)).collect();
+        candidates.reverse();
+        candidates
+            .into_iter()
+            .find(|id| id.contains('-') && self.index.contains_key(id))
+            .map(ToOwned::to_owned)
+    }
+
+    fn check_node(&mut self, at: usize, id: &str, span: Span) {
+        let reader = &self.definition.nodes[at];
+        let Some(&mentioned) = self.index.get(id) else {
+            let message = format!("there is no node {}", quoted(id));
+            let likely = self.faults.likely(id, self.index.keys().copied());
+            self.faults.add(Fault::error(Code::UnknownNode, span, message).suggest(likely));
+            return;
+        };
+        if mentioned == at {
+            let message = format!("{} cannot read its own result here", quoted(id));
+            self.faults.add(
+                Fault::error(Code::NotUpstream, span, message)
+                    .hint("in `variables`, the result of the node itself is `output`"),
+            );
+        } else if !self.paths.is_upstream(mentioned, at) {
+            if !self.paths.is_incomplete(at) {
+                let message = format!("{} is not upstream of {}", quoted(id), quoted(&reader.id));
+                self.faults.add(
+                    Fault::error(Code::NotUpstream, span, message)
+                        .hint(format!("add `{id}` to the `needs` of {}", quoted(&reader.id))),
+                );
+            }
+        } else if !self.paths.has_surely_run(mentioned, at) && !self.paths.is_incomplete(at) {
+            let message = format!(
+                "{} is not on every path to {}: where it was skipped its output is null",
+                quoted(id),
+                quoted(&reader.id)
+            );
+            self.faults.add(
+                Fault::warning(Code::MayBeSkipped, span, message)
+                    .hint("test its `status`, or give a value with `default(…, true)`"),
+            );
+        }
+    }
+
+    fn check_names(&mut self, node: &Node<'_>, located: &Located<'_>, rests: &HashSet<String>) {
+        for (name, range) in &located.references.names {
+            if rests.contains(name) {
+                continue;
+            }
+            let span = located.span(self.source, range);
+            let fault = match name.as_str() {
+                "secrets" if !may_see_secrets(node, located.place) => {
+                    let place = match located.place {
+                        Place::Variables => "`variables`",
+                        Place::Config | Place::Filter => "a node that the engine runs itself",
+                    };
+                    let message = format!("`secrets` cannot be used in {place}");
+                    Fault::error(Code::SecretNotAllowed, span, message)
+                        .hint("its result would be stored; secrets exist only for actions")
+                }
+                known if NAMES.contains(&known) => continue,
+                "signal" if located.place == Place::Filter => continue,
+                "output" if located.place == Place::Variables => continue,
+                "signal" => not_here(name, "is known in the `filter` of a wait only", span),
+                "output" => not_here(name, "is known in `variables` only", span)
+                    .hint("the output of another node is `nodes.<id>.output`"),
+                body if NAMES_OF_BODIES.contains(&body) => {
+                    not_here(name, "belongs to `map` and `loop`, which do not exist yet", span)
+                }
+                _ => self.unknown_name(name, span, located.place),
+            };
+            self.faults.add(fault);
+        }
+    }
+
+    fn unknown_name(&mut self, name: &str, span: Span, place: Place) -> Fault {
+        let fault = Fault::error(
+            Code::UnknownName,
+            span,
+            format!("expressions do not know the name {}", quoted(name)),
+        );
+        match name {
+            "null" | "nil" | "undefined" => return fault.hint("write `none`"),
+            "now" | "today" => return fault.hint("the time is `execution.now`"),
+            _ => {}
+        }
+        if self.index.contains_key(name) {
+            return fault.hint(format!("the output of a node is `nodes.{name}.output`"));
+        }
+        let extra: &[&str] = match place {
+            Place::Config => &[],
+            Place::Filter => &["signal"],
+            Place::Variables => &["output"],
+        };
+        let likely = self.faults.likely(name, NAMES.iter().chain(extra).copied());
+        match likely {
+            Some(_) => fault.suggest(likely),
+            None => fault.hint(
+                "names are `input`, `trigger`, `nodes`, `variables`, `execution` and `secrets`; \
+                 texts need quotes",
+            ),
+        }
+    }
+}
+
+fn not_here(name: &str, why: &str, span: Span) -> Fault {
+    Fault::error(Code::NameNotAvailable, span, format!("`{name}` {why}"))
+}
+
+/// Only what is rendered for a handler: everything else is evaluated by the engine and recorded.
+fn may_see_secrets(node: &Node<'_>, place: Place) -> bool {
+    let runs_elsewhere = match (&node.behaviour, node.kind) {
+        (Some(behaviour), _) => matches!(behaviour, Behaviour::Task { .. }),
+        (None, Some(kind)) => kind.family == Family::Action,
+        (None, None) => true,
+    };
+    place != Place::Variables && runs_elsewhere
+}

@@ -1,0 +1,71 @@
+//! Variables: two writers of one name must have an order, or else the last one to finish wins by
+//! chance.
+
+use std::collections::BTreeMap;
+
+use super::paths::Paths;
+use crate::definition::Definition;
+use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::source::Span;
+
+/// Writers of one variable that are compared with each other, pair by pair.
+const WRITERS_MAX: usize = 1_000;
+
+pub(super) fn check(definition: &Definition<'_>, paths: &Paths<'_>, faults: &mut Faults) {
+    let mut writers: BTreeMap<&str, Vec<(usize, &Span)>> = BTreeMap::new();
+    for (at, node) in definition.nodes.iter().enumerate() {
+        for variable in &node.variables {
+            writers.entry(&variable.name).or_default().push((at, &variable.name_span));
+        }
+    }
+    for (name, writers) in &writers {
+        if writers.len() > WRITERS_MAX {
+            refuse_too_many(name, writers, definition, faults);
+            continue;
+        }
+        for (position, (later, span)) in writers.iter().enumerate() {
+            let rival = writers
+                .iter()
+                .take(position)
+                .map(|(at, _)| *at)
+                .find(|earlier| compete(*earlier, *later, definition, paths));
+            let Some(rival) = rival else { continue };
+            let message = format!(
+                "{} and {} both set {}, and neither comes after the other",
+                quoted(&definition.nodes[rival].id),
+                quoted(&definition.nodes[*later].id),
+                quoted(name)
+            );
+            faults.add(
+                Fault::error(Code::UnorderedWriters, (*span).clone(), message)
+                    .hint("put one after the other, or write `merge: last` in both"),
+            );
+        }
+    }
+}
+
+fn refuse_too_many(
+    name: &str,
+    writers: &[(usize, &Span)],
+    definition: &Definition<'_>,
+    faults: &mut Faults,
+) {
+    let careless = writers.iter().find(|(at, _)| !definition.nodes[*at].merge_last);
+    if let Some((_, span)) = careless {
+        let message = format!("{} nodes set {}, too many to order", writers.len(), quoted(name));
+        faults.add(
+            Fault::error(Code::UnorderedWriters, (*span).clone(), message)
+                .hint("write `merge: last` in all of them"),
+        );
+    }
+}
+
+fn compete(a: usize, b: usize, definition: &Definition<'_>, paths: &Paths<'_>) -> bool {
+    let merges = |at: usize| definition.nodes[at].merge_last;
+    !(merges(a) && merges(b)
+        || paths.is_upstream(a, b)
+        || paths.is_upstream(b, a)
+        || paths.is_incomplete(a)
+        || paths.is_incomplete(b)
+        || paths.exclude_each_other(a, b))
+}

@@ -1,0 +1,268 @@
+//! The definition language: from the tree to typed parts, with every field checked on its own.
+//!
+//! What concerns several nodes at once (edges, cycles, references) is checked afterwards, in
+//! [`crate::check`]. The seeds' long spellings are resolved here; nothing behind this module knows
+//! that they exist.
+
+mod config;
+mod needs;
+mod node;
+mod retry;
+
+use std::collections::BTreeMap;
+
+use waypost_core::expr::{References, Template};
+use waypost_core::kind::{Behaviour, Catalog, KindSpec};
+use waypost_core::limits::NODES_MAX;
+use waypost_core::plan::{Delivery, FailurePolicy, Join, OnError};
+use waypost_core::retry::RetryPolicy;
+use waypost_core::time::Millis;
+
+use crate::diagnostics::{Code, Fault, Faults};
+use crate::fields;
+use crate::input;
+use crate::source::{Source, Span};
+use crate::tree::{Entry, Tree};
+
+pub(crate) use retry::matcher_text;
+#[cfg(test)]
+pub(crate) use {node::NODE_FIELDS, retry::RETRY_FIELDS};
+
+/// The fields of a definition.
+pub(crate) const FIELDS: &[&str] = &[
+    "name",
+    "description",
+    "labels",
+    "input",
+    "timeout",
+    "failurePolicy",
+    "concurrency",
+    "nodes",
+    "$schema",
+];
+/// What `failurePolicy` may be.
+pub(crate) const FAILURE_POLICIES: &[&str] = &["fail-fast", "partial"];
+
+/// A definition, read.
+#[derive(Debug)]
+pub(crate) struct Definition<'t> {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) input: Option<serde_json::Value>,
+    pub(crate) timeout: Option<Millis>,
+    pub(crate) failure_policy: FailurePolicy,
+    pub(crate) nodes: Vec<Node<'t>>,
+    /// Where the word `nodes` stands.
+    pub(crate) nodes_span: Span,
+}
+
+/// A node, read. Where something in it is faulty its default stands there.
+#[derive(Debug)]
+pub(crate) struct Node<'t> {
+    /// Empty where it is missing.
+    pub(crate) id: String,
+    pub(crate) id_span: Span,
+    pub(crate) label: Option<String>,
+    pub(crate) registry_id: Option<String>,
+    pub(crate) kind: Option<&'static KindSpec>,
+    pub(crate) config: serde_json::Map<String, serde_json::Value>,
+    /// Absent where the kind is unknown or refuses the config.
+    pub(crate) behaviour: Option<Behaviour>,
+    /// All expressions of its config and variables.
+    pub(crate) expressions: Vec<Located<'t>>,
+    pub(crate) needs: Vec<Need>,
+    /// Is an edge missing from `needs` because of a fault?
+    pub(crate) incomplete: bool,
+    pub(crate) join: Join,
+    pub(crate) join_span: Span,
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) timeout: Option<Millis>,
+    pub(crate) deadline: Option<Millis>,
+    /// As written; absent where it was not.
+    pub(crate) on_error: Option<OnError>,
+    pub(crate) on_error_span: Span,
+    pub(crate) delivery: Delivery,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) merge_last: bool,
+}
+
+/// An edge, as the node at its end names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) node: String,
+    pub(crate) node_span: Span,
+    pub(crate) branch: Option<String>,
+    pub(crate) branch_span: Span,
+}
+
+/// A variable that a node sets.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) name_span: Span,
+    pub(crate) value: serde_json::Value,
+    pub(crate) template: Template,
+}
+
+/// An expression, and where it stands.
+#[derive(Debug)]
+pub(crate) struct Located<'t> {
+    pub(crate) source: String,
+    pub(crate) references: References,
+    /// The text that holds it.
+    tree: &'t Tree,
+    /// Its first byte in that text.
+    offset: usize,
+    pub(crate) place: Place,
+}
+
+/// What an expression is for, which decides the names it may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// A field of the node's config.
+    Config,
+    /// The field of a wait's config that judges signals.
+    Filter,
+    /// A variable, set when the node has completed.
+    Variables,
+}
+
+impl Located<'_> {
+    /// Where in the source some bytes of the expression stand.
+    pub(crate) fn span(&self, source: &Source<'_>, bytes: &Span) -> Span {
+        self.tree.span_within(source, &(self.offset + bytes.start..self.offset + bytes.end))
+    }
+}
+
+/// What reading needs at hand.
+pub(crate) struct Context<'a> {
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) catalog: &'a Catalog<'a>,
+    pub(crate) faults: &'a mut Faults,
+}
+
+/// Reads a definition; `None` where there are no nodes to go on with.
+pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Definition<'t>> {
+    let entries = fields::map("a definition", tree, context.faults)?;
+    let meant = fields::refuse_unknown(entries, FIELDS, "a definition", context.faults);
+    let required = |key: &str, faults: &mut Faults| required(entries, key, tree, &meant, faults);
+    let faults = &mut *context.faults;
+    let name = required("name", faults)
+        .and_then(|entry| fields::name("`name`", &entry.value, &fields::WORKFLOW_NAME, faults));
+    let description = fields::present(entries, "description")
+        .and_then(|entry| fields::text("`description`", &entry.value, faults));
+    let labels = fields::present(entries, "labels")
+        .map(|entry| read_labels(&entry.value, faults))
+        .unwrap_or_default();
+    let timeout = fields::present(entries, "timeout")
+        .and_then(|entry| fields::time_limit("`timeout`", &entry.value, faults));
+    let failure_policy = fields::present(entries, "failurePolicy").and_then(|entry| {
+        fields::one_of("`failurePolicy`", &entry.value, FAILURE_POLICIES, faults)
+    });
+    // For editors; not part of the definition.
+    if let Some(entry) = fields::present(entries, "$schema") {
+        fields::text("`$schema`", &entry.value, faults);
+    }
+    if let Some(entry) = fields::present(entries, "concurrency") {
+        read_concurrency(entry, context);
+    }
+    let input = fields::present(entries, "input").map(|entry| {
+        input::check_schema(&entry.value, context.faults);
+        entry.value.to_json()
+    });
+    let nodes = required("nodes", context.faults)?;
+    Some(Definition {
+        name: name.unwrap_or_default().to_owned(),
+        description: description.map(ToOwned::to_owned),
+        labels,
+        input,
+        timeout,
+        failure_policy: match failure_policy {
+            Some("partial") => FailurePolicy::Partial,
+            _ => FailurePolicy::FailFast,
+        },
+        nodes: read_nodes(&nodes.value, context)?,
+        nodes_span: nodes.key_span.clone(),
+    })
+}
+
+fn required<'t>(
+    entries: &'t [Entry],
+    key: &str,
+    tree: &Tree,
+    meant: &[&str],
+    faults: &mut Faults,
+) -> Option<&'t Entry> {
+    let found = fields::present(entries, key);
+    if found.is_none() && !meant.contains(&key) {
+        let span = crate::tree::find(entries, key)
+            .map_or_else(|| first_line(tree), |entry| entry.key_span.clone());
+        let message = format!("the definition needs `{key}`");
+        faults.add(Fault::error(Code::MissingField, span, message));
+    }
+    found
+}
+
+/// The start of a mapping: its first key.
+fn first_line(tree: &Tree) -> Span {
+    match tree.as_map().and_then(<[Entry]>::first) {
+        Some(first) => first.key_span.clone(),
+        None => tree.span.clone(),
+    }
+}
+
+fn read_labels(tree: &Tree, faults: &mut Faults) -> BTreeMap<String, String> {
+    let Some(entries) = fields::map("`labels`", tree, faults) else { return BTreeMap::new() };
+    let label = |entry: &Entry| {
+        let text = fields::word("a label", &entry.value, faults)?;
+        Some((entry.key.clone(), text))
+    };
+    entries.iter().filter_map(label).collect()
+}
+
+/// Checks the block as far as it is known, then refuses it: an ignored limit would be worse.
+fn read_concurrency(entry: &Entry, context: &mut Context<'_>) {
+    let faults = &mut *context.faults;
+    faults.add(
+        Fault::error(
+            Code::NotSupported,
+            entry.key_span.clone(),
+            "`concurrency` is not supported yet",
+        )
+        .hint("leave it out; every execution starts at once"),
+    );
+    let Some(entries) = fields::map("`concurrency`", &entry.value, faults) else { return };
+    fields::refuse_unknown(entries, &["key", "limit", "policy"], "`concurrency`", faults);
+    if let Some(limit) = fields::present(entries, "limit") {
+        fields::whole("`limit`", &limit.value, 1..=u32::MAX, faults);
+    }
+    if let Some(policy) = fields::present(entries, "policy") {
+        let policies = ["queue", "reject", "cancel-oldest"];
+        fields::one_of("`policy`", &policy.value, &policies, faults);
+    }
+    if let Some(key) = fields::present(entries, "key")
+        && fields::text("`key`", &key.value, faults).is_some()
+    {
+        config::template(&key.value, Place::Config, context);
+    }
+}
+
+fn read_nodes<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Vec<Node<'t>>> {
+    let Some(items) = tree.as_list() else {
+        let hint = "write one `- id: …` entry per node";
+        context.faults.add(fields::wrong_type("`nodes`", "a list", tree).hint(hint));
+        return None;
+    };
+    if items.is_empty() {
+        let message = "`nodes` is empty: a workflow needs at least one node";
+        context.faults.add(Fault::error(Code::NoNodes, tree.span.clone(), message));
+        return None;
+    }
+    if items.len() > NODES_MAX {
+        let message = format!("there are {} nodes, more than {NODES_MAX}", items.len());
+        context.faults.add(Fault::error(Code::TooLarge, tree.span.start..tree.span.start, message));
+        return None;
+    }
+    Some(items.iter().filter_map(|item| node::read(item, context)).collect())
+}

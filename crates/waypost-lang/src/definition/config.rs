@@ -1,0 +1,360 @@
+//! A node's `config`, checked against the fields of its kind.
+//!
+//! The shapes say what may stand in a field and whether it may have holes. Expressions are compiled
+//! here for the sake of their positions; then the kind itself compiles the config to a behaviour,
+//! and what it finds wrong is placed by path.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use waypost_core::expr::{Expression, Template};
+use waypost_core::kind::{Behaviour, Field, Kind, Shape};
+
+use super::{Context, Located, Place};
+use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::fields;
+use crate::tree::{self, Entry, Tree, Value};
+
+const OPEN: &str = "${{";
+/// What people write who come from other languages, and what it is here.
+const OPERATORS_OF_OTHERS: &[(&str, &str)] = &[
+    ("&&", "and"),
+    ("||", "or"),
+    ("===", "=="),
+    ("!==", "!="),
+    (" = ", "=="),
+    (" ? ", "a if condition else b"),
+    ("=>", "a filter such as `map` or `select`"),
+    ("`", "\" or '"),
+];
+
+/// What became of a config.
+#[derive(Default)]
+pub(super) struct Config<'t> {
+    pub(super) value: serde_json::Map<String, serde_json::Value>,
+    pub(super) behaviour: Option<Behaviour>,
+    pub(super) expressions: Vec<Located<'t>>,
+    /// The long form's `config.retry`, which is the node's.
+    pub(super) retry: Option<&'t Entry>,
+}
+
+/// Reads the config of a node of this kind; `kind_span` is where the kind is named.
+pub(super) fn read<'t>(
+    kind: &dyn Kind,
+    kind_span: &Range<usize>,
+    entry: Option<&'t Entry>,
+    context: &mut Context<'_>,
+) -> Config<'t> {
+    let spec = kind.spec();
+    let errors_before = context.faults.errors();
+    let entries = match entry.map(|entry| fields::map("`config`", &entry.value, context.faults)) {
+        None => &[],
+        Some(Some(entries)) => entries,
+        Some(None) => return Config::default(),
+    };
+    let owns_retry = spec.fields.iter().any(|field| field.name == "retry");
+    let mut config =
+        Config { retry: tree::find(entries, "retry").filter(|_| !owns_retry), ..Config::default() };
+    let names: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
+    let mut meant = Vec::new();
+    for entry in entries {
+        if config.retry.is_some() && entry.key == "retry" {
+            continue;
+        }
+        config.value.insert(entry.key.clone(), entry.value.to_json());
+        match spec.fields.iter().find(|field| field.name == entry.key) {
+            Some(field) => config.expressions.extend(check_field(field, &entry.value, context)),
+            None => {
+                let of = format!("the config of `{}`", spec.name);
+                let one = std::slice::from_ref(entry);
+                meant.extend(fields::refuse_unknown(one, &names, &of, context.faults));
+            }
+        }
+    }
+    let missing = spec.fields.iter().filter(|field| {
+        field.required && !meant.contains(&field.name) && tree::find(entries, field.name).is_none()
+    });
+    for field in missing {
+        let message = format!("`{}` needs `{}` in its config", spec.name, field.name);
+        let span = entry.map_or_else(|| kind_span.clone(), |entry| entry.key_span.clone());
+        let hint = format!("`{}`: {}", field.name, field.summary);
+        context.faults.add(Fault::error(Code::MissingField, span, message).hint(hint));
+    }
+    if context.faults.errors() == errors_before {
+        let fallback = entry.map_or(kind_span, |entry| &entry.key_span);
+        compile(kind, entry.map(|entry| &entry.value), fallback, &mut config, context.faults);
+    }
+    config
+}
+
+fn compile<'t>(
+    kind: &dyn Kind,
+    tree: Option<&'t Tree>,
+    fallback: &Range<usize>,
+    config: &mut Config<'t>,
+    faults: &mut Faults,
+) {
+    match kind.compile(&config.value) {
+        Ok(behaviour) => {
+            if let Some(tree) = tree {
+                add_expressions_of_the_kind(tree, &behaviour, config);
+            }
+            if matches!(behaviour, Behaviour::Signal { .. }) {
+                mark_filter(tree, &mut config.expressions);
+            }
+            config.behaviour = Some(behaviour);
+        }
+        Err(found) => {
+            for fault in found {
+                let path = fault.path.iter().map(String::as_str);
+                let span = match tree {
+                    Some(tree) if !fault.path.is_empty() => {
+                        let culprit = tree.at(path);
+                        // The whole config is no help: its name is.
+                        if std::ptr::eq(culprit, tree) { fallback } else { &culprit.span }
+                    }
+                    _ => fallback,
+                };
+                let placed = Fault::error(Code::BadConfig, span.clone(), fault.message);
+                faults.add(match fault.hint {
+                    Some(hint) => placed.hint(hint),
+                    None => placed,
+                });
+            }
+        }
+    }
+}
+
+/// The field `filter` of a wait sees the signal.
+fn mark_filter(tree: Option<&Tree>, expressions: &mut [Located<'_>]) {
+    let Some(filter) = tree.and_then(Tree::as_map).and_then(|map| tree::find(map, "filter")) else {
+        return;
+    };
+    for located in expressions {
+        if std::ptr::eq(located.tree, &filter.value) {
+            located.place = Place::Filter;
+        }
+    }
+}
+
+/// Finds the expressions in fields whose shape only the kind knows, by their text.
+fn add_expressions_of_the_kind<'t>(tree: &'t Tree, behaviour: &Behaviour, config: &mut Config<'t>) {
+    let known: HashSet<&str> =
+        config.expressions.iter().map(|located| located.source.as_str()).collect();
+    let mut unknown: Vec<&Expression> = Vec::new();
+    behaviour.visit(&mut |expression| {
+        if !known.contains(expression.source().trim()) {
+            unknown.push(expression);
+        }
+    });
+    if unknown.is_empty() {
+        return;
+    }
+    let mut places = HashMap::new();
+    collect_places(tree, &mut places);
+    for expression in unknown {
+        let (tree, offset) = places.get(expression.source()).copied().unwrap_or((tree, 0));
+        config.expressions.push(Located {
+            source: expression.source().to_owned(),
+            references: expression.references().clone(),
+            tree,
+            offset,
+            place: Place::Config,
+        });
+    }
+}
+
+/// Where each text stands, and what stands in its holes.
+fn collect_places<'t>(tree: &'t Tree, places: &mut HashMap<String, (&'t Tree, usize)>) {
+    match &tree.value {
+        Value::Text { text, .. } => {
+            let leading = text.len() - text.trim_start().len();
+            places.entry(text.clone()).or_insert((tree, 0));
+            places.entry(text.trim().to_owned()).or_insert((tree, leading));
+            for (source, offset) in holes(text) {
+                places.entry(source).or_insert((tree, offset));
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| collect_places(item, places)),
+        Value::Map(entries) => {
+            entries.iter().for_each(|entry| collect_places(&entry.value, places));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The expressions in the holes of a text, where it has any and they compile.
+fn holes(text: &str) -> Vec<(String, usize)> {
+    if !text.contains(OPEN) {
+        return Vec::new();
+    }
+    let Ok(template) = Template::compile(&serde_json::Value::from(text)) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut after = 0;
+    template.visit(&mut |expression| {
+        let offset = hole_start(text, after);
+        after = offset + expression.source().len();
+        found.push((expression.source().to_owned(), offset));
+    });
+    found
+}
+
+fn check_field<'t>(field: &Field, tree: &'t Tree, context: &mut Context<'_>) -> Vec<Located<'t>> {
+    let what = format!("`{}`", field.name);
+    let faults = &mut *context.faults;
+    let has_hole = tree.as_text().is_some_and(|text| text.contains(OPEN));
+    match field.shape {
+        Shape::Custom => return Vec::new(),
+        Shape::Any => {}
+        Shape::Text => {
+            fields::text(&what, tree, faults);
+        }
+        Shape::Object => {
+            fields::map(&what, tree, faults);
+        }
+        Shape::List => {
+            if tree.as_list().is_none() {
+                faults.add(fields::wrong_type(&what, "a list", tree));
+            }
+        }
+        Shape::Expression => {
+            return match fields::text(&what, tree, faults) {
+                Some(text) => bare_expression(tree, text, context).into_iter().collect(),
+                None => Vec::new(),
+            };
+        }
+        Shape::Name | Shape::OneOf(_) if has_hole => {
+            let message = format!("{what} must be fixed, it cannot be computed");
+            faults.add(Fault::error(Code::HoleNotAllowed, tree.span.clone(), message));
+            return Vec::new();
+        }
+        Shape::Name => {
+            fields::text(&what, tree, faults);
+        }
+        Shape::OneOf(words) => {
+            fields::one_of(&what, tree, words, faults);
+        }
+        Shape::Integer => {
+            check_integer(&what, tree, faults);
+        }
+        Shape::Boolean => {
+            fields::boolean(&what, tree, faults);
+        }
+        Shape::Number if !has_hole => {
+            fields::number(&what, tree, f64::MIN..=f64::MAX, faults);
+        }
+        Shape::Duration if !has_hole => {
+            fields::duration(&what, tree, faults);
+        }
+        Shape::Number | Shape::Duration => {}
+    }
+    template(tree, Place::Config, context)
+}
+
+fn check_integer(what: &str, tree: &Tree, faults: &mut Faults) {
+    match &tree.value {
+        Value::Number(number) if number.is_u64() => {}
+        Value::Number(number) => {
+            let message = format!("{what} must be a whole number, zero or more, not {number}");
+            faults.add(Fault::error(Code::BadValue, tree.span.clone(), message));
+        }
+        _ => faults.add(fields::wrong_type(what, "a whole number", tree)),
+    }
+}
+
+fn bare_expression<'t>(
+    tree: &'t Tree,
+    text: &str,
+    context: &mut Context<'_>,
+) -> Option<Located<'t>> {
+    if text.contains(OPEN) {
+        let message = "an expression stands here without `${{ }}`";
+        let inner = text.trim().trim_start_matches(OPEN).trim_end_matches("}}").trim();
+        context.faults.add(
+            Fault::error(Code::HoleNotAllowed, tree.span.clone(), message)
+                .hint(format!("write {}", quoted(inner))),
+        );
+        return None;
+    }
+    match Expression::compile(text) {
+        Ok(expression) => {
+            let trimmed = text.trim();
+            let references = expression.references().clone();
+            let source = trimmed.to_owned();
+            // References count from the start of the text, blanks included.
+            Some(Located { source, references, tree, offset: 0, place: Place::Config })
+        }
+        Err(fault) => {
+            bad_expression(tree, &fault.range, &fault.message, context);
+            None
+        }
+    }
+}
+
+/// Compiles the holes in every text of a tree and returns the expressions in them.
+pub(super) fn template<'t>(
+    tree: &'t Tree,
+    place: Place,
+    context: &mut Context<'_>,
+) -> Vec<Located<'t>> {
+    let mut found = Vec::new();
+    collect_holes(tree, place, context, &mut found);
+    found
+}
+
+fn collect_holes<'t>(
+    tree: &'t Tree,
+    place: Place,
+    context: &mut Context<'_>,
+    found: &mut Vec<Located<'t>>,
+) {
+    match &tree.value {
+        Value::Text { text, .. } if text.contains(OPEN) => {
+            match Template::compile(&serde_json::Value::from(text.as_str())) {
+                Ok(template) => {
+                    let mut after = 0;
+                    template.visit(&mut |expression| {
+                        let offset = hole_start(text, after);
+                        after = offset + expression.source().len();
+                        found.push(Located {
+                            source: expression.source().to_owned(),
+                            references: expression.references().clone(),
+                            tree,
+                            offset,
+                            place,
+                        });
+                    });
+                }
+                Err(fault) => bad_expression(tree, &fault.range, &fault.message, context),
+            }
+        }
+        Value::List(items) => {
+            items.iter().for_each(|item| collect_holes(item, place, context, found));
+        }
+        Value::Map(entries) => {
+            entries.iter().for_each(|entry| collect_holes(&entry.value, place, context, found));
+        }
+        Value::Text { .. } | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The first byte of the expression in the next hole.
+fn hole_start(text: &str, after: usize) -> usize {
+    let rest = text.get(after..).unwrap_or_default();
+    let inside = rest.find(OPEN).map_or(rest, |open| rest.get(open + OPEN.len()..).unwrap_or(""));
+    text.len() - inside.trim_start().len()
+}
+
+fn bad_expression(tree: &Tree, range: &Range<usize>, message: &str, context: &mut Context<'_>) {
+    let span = tree.span_within(context.source, range);
+    let fault =
+        Fault::error(Code::BadExpression, span, format!("not a valid expression: {message}"));
+    let text = tree.as_text().unwrap_or_default();
+    let advice = OPERATORS_OF_OTHERS.iter().find(|(operator, _)| text.contains(operator));
+    context.faults.add(match advice {
+        Some((operator, ours)) => fault.hint(format!("instead of `{operator}` write `{ours}`")),
+        None => fault,
+    });
+}

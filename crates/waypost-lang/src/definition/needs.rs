@@ -1,0 +1,85 @@
+//! A node's edges: what it needs, and how they join.
+
+use waypost_core::plan::Join;
+
+use super::Need;
+use crate::diagnostics::{Code, Fault, Faults};
+use crate::fields;
+use crate::tree::{Tree, Value};
+
+/// `needs: a`, `needs: [a, { node: b, branch: "true" }]`, `needs: { node: b, branch: "true" }`.
+/// Returns the edges, and whether all that are there could be read.
+pub(super) fn read(tree: &Tree, faults: &mut Faults) -> (Vec<Need>, bool) {
+    let items = tree.as_list().unwrap_or(std::slice::from_ref(tree));
+    let needs: Vec<Need> = items.iter().filter_map(|item| read_one(item, faults)).collect();
+    let all = needs.len() == items.len();
+    (needs, all)
+}
+
+fn read_one(tree: &Tree, faults: &mut Faults) -> Option<Need> {
+    let (node, branch) = match &tree.value {
+        Value::Text { .. } => (tree, None),
+        Value::Map(entries) => {
+            fields::refuse_unknown(entries, &["node", "branch"], "an edge", faults);
+            let Some(node) = fields::present(entries, "node") else {
+                let message = "the edge does not say which `node` it comes from";
+                faults.add(Fault::error(Code::MissingField, tree.span.clone(), message));
+                return None;
+            };
+            (&node.value, fields::present(entries, "branch"))
+        }
+        _ => {
+            let fault = fields::wrong_type("an entry of `needs`", "the id of a node", tree);
+            faults
+                .add(fault.hint("write `needs: [a]` or `needs: [{ node: a, branch: \"true\" }]`"));
+            return None;
+        }
+    };
+    Some(Need {
+        node: fields::text("`node`", node, faults)?.to_owned(),
+        node_span: node.span.clone(),
+        branch: branch.and_then(|entry| fields::word("`branch`", &entry.value, faults)),
+        branch_span: branch.map_or(0..0, |entry| entry.value.span.clone()),
+    })
+}
+
+/// `all`, `any`, a number, or `{ count: …, cancelRest: … }`.
+pub(super) fn read_join(tree: &Tree, faults: &mut Faults) -> Option<Join> {
+    let Value::Map(entries) = &tree.value else { return read_count(tree, faults) };
+    fields::refuse_unknown(entries, &["count", "cancelRest"], "`join`", faults);
+    let cancel = fields::present(entries, "cancelRest");
+    let cancel_rest = cancel
+        .and_then(|entry| fields::boolean("`cancelRest`", &entry.value, faults))
+        .unwrap_or(false);
+    let Some(count) = fields::present(entries, "count") else {
+        let fault = Fault::error(Code::MissingField, tree.span.clone(), "`join` needs a `count`");
+        faults.add(fault.hint("`count` is `any`, `all` or a number"));
+        return None;
+    };
+    let join = read_count(&count.value, faults)?;
+    match (join, cancel.filter(|_| cancel_rest)) {
+        (Join::All, Some(entry)) => {
+            let message = "`cancelRest` means nothing here: a join of all leaves no rest";
+            let fault = Fault::error(Code::BadValue, entry.key_span.clone(), message);
+            faults.add(fault.hint("use it with `count: any` or a number"));
+            None
+        }
+        (Join::Count { count, .. }, _) => Some(Join::Count { count, cancel_rest }),
+        (Join::All, None) => Some(Join::All),
+    }
+}
+
+fn read_count(tree: &Tree, faults: &mut Faults) -> Option<Join> {
+    let count = match &tree.value {
+        Value::Number(_) => fields::whole("`join`", tree, 1..=u32::MAX, faults)?,
+        Value::Text { .. } => match fields::one_of("`join`", tree, &["all", "any"], faults)? {
+            "all" => return Some(Join::All),
+            _ => 1,
+        },
+        _ => {
+            faults.add(fields::wrong_type("`join`", "`all`, `any` or a whole number", tree));
+            return None;
+        }
+    };
+    Some(Join::Count { count, cancel_rest: false })
+}

@@ -1,0 +1,246 @@
+//! One node: its fields, in the short and in the long form.
+
+use waypost_core::expr::Template;
+use waypost_core::kind::{Family, Kind};
+use waypost_core::plan::{Delivery, Join, OnError};
+
+use super::{Context, Node, Place, Variable, config, first_line, needs, retry};
+use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
+use crate::fields;
+use crate::tree::{Entry, Tree};
+
+/// The fields of a node.
+pub(crate) const NODE_FIELDS: &[&str] = &[
+    "id",
+    "nodeId",
+    "type",
+    "subType",
+    "label",
+    "registryId",
+    "needs",
+    "join",
+    "config",
+    "retry",
+    "timeout",
+    "deadline",
+    "onError",
+    "delivery",
+    "variables",
+    "merge",
+];
+
+pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node<'t>> {
+    let entries = fields::map("a node", tree, context.faults)?;
+    let meant = fields::refuse_unknown(entries, NODE_FIELDS, "a node", context.faults);
+    let id = read_id(entries, tree, &meant, context.faults);
+    let kind = read_kind(entries, tree, &meant, context);
+    let config_entry = fields::present(entries, "config");
+    let config = match &kind {
+        Some((kind, kind_span)) => config::read(*kind, kind_span, config_entry, context),
+        None => config::Config::default(),
+    };
+    let faults = &mut *context.faults;
+    let retry = match (fields::present(entries, "retry"), config.retry) {
+        (Some(_), Some(twice)) => {
+            let message = "`retry` is given twice: here and in the node itself";
+            faults.add(Fault::error(Code::DuplicateField, twice.key_span.clone(), message));
+            None
+        }
+        (Some(entry), None) | (None, Some(entry)) => retry::read(&entry.value, faults),
+        (None, None) => None,
+    };
+    let (needs, all_needs_read) = fields::present(entries, "needs")
+        .map_or((Vec::new(), true), |entry| needs::read(&entry.value, faults));
+    let join = fields::present(entries, "join");
+    let on_error = fields::present(entries, "onError");
+    let mut expressions = config.expressions;
+    let mut node = Node {
+        id: id.map_or_else(String::new, |entry| entry.value.as_text().unwrap_or("").to_owned()),
+        id_span: id.map_or_else(|| first_line(tree), |entry| entry.value.span.clone()),
+        label: optional_text(entries, "label", faults),
+        registry_id: optional_text(entries, "registryId", faults),
+        kind: kind.map(|(kind, _)| kind.spec()),
+        config: config.value,
+        behaviour: config.behaviour,
+        expressions: Vec::new(),
+        needs,
+        incomplete: !all_needs_read || meant.contains(&"needs"),
+        join: join.and_then(|entry| needs::read_join(&entry.value, faults)).unwrap_or(Join::All),
+        join_span: join.map_or(0..0, |entry| entry.value.span.clone()),
+        retry,
+        timeout: optional_limit(entries, "timeout", faults),
+        deadline: optional_limit(entries, "deadline", faults),
+        on_error: on_error.and_then(|entry| read_on_error(&entry.value, faults)),
+        on_error_span: on_error.map_or(0..0, |entry| entry.value.span.clone()),
+        delivery: read_delivery(entries, faults),
+        variables: Vec::new(),
+        merge_last: read_merge(entries, faults),
+    };
+    if let Some(entry) = fields::present(entries, "variables") {
+        node.variables = read_variables(&entry.value, &mut expressions, context);
+    }
+    node.expressions = expressions;
+    Some(node)
+}
+
+/// The one of two spellings that is there; both is a fault.
+fn either<'t>(
+    entries: &'t [Entry],
+    [short, long]: [&str; 2],
+    faults: &mut Faults,
+) -> Option<&'t Entry> {
+    let (short_entry, long_entry) =
+        (fields::present(entries, short), fields::present(entries, long));
+    if let (Some(_), Some(second)) = (short_entry, long_entry) {
+        let message = format!("`{long}` is another spelling of `{short}`, which is there too");
+        let fault = Fault::error(Code::DuplicateField, second.key_span.clone(), message);
+        faults.add(fault.hint("remove one of the two"));
+    }
+    short_entry.or(long_entry)
+}
+
+fn read_id<'t>(
+    entries: &'t [Entry],
+    tree: &Tree,
+    meant: &[&str],
+    faults: &mut Faults,
+) -> Option<&'t Entry> {
+    let Some(entry) = either(entries, ["id", "nodeId"], faults) else {
+        if meant.contains(&"id") || meant.contains(&"nodeId") {
+            return None;
+        }
+        let fault = Fault::error(Code::MissingField, first_line(tree), "the node has no `id`");
+        faults.add(fault.hint("edges and expressions refer to a node by its id"));
+        return None;
+    };
+    fields::name("`id`", &entry.value, &fields::ID, faults).map(|_| entry)
+}
+
+/// The kind, and where it is named.
+fn read_kind<'c>(
+    entries: &[Entry],
+    tree: &Tree,
+    meant: &[&str],
+    context: &mut Context<'c>,
+) -> Option<(&'c dyn Kind, std::ops::Range<usize>)> {
+    let faults = &mut *context.faults;
+    let Some(entry) = fields::present(entries, "type") else {
+        if meant.contains(&"type") {
+            return None;
+        }
+        let fault = Fault::error(Code::MissingField, first_line(tree), "the node has no `type`");
+        faults.add(fault.hint("`type` names the kind of node, such as `type: api-call`"));
+        return None;
+    };
+    let given = fields::text("`type`", &entry.value, faults)?;
+    let family =
+        [Family::Trigger, Family::Logic, Family::Action].into_iter().find(|f| f.name() == given);
+    let sub_type = fields::present(entries, "subType");
+    let (name, span) = match (family, sub_type) {
+        (Some(_), Some(sub_type)) => {
+            let name = fields::text("`subType`", &sub_type.value, faults)?;
+            (name, sub_type.value.span.clone())
+        }
+        (Some(_), None) => {
+            let message = format!("a node of `type: {given}` needs a `subType`");
+            let fault = Fault::error(Code::MissingField, entry.value.span.clone(), message);
+            faults.add(fault.hint("or name the kind itself, such as `type: api-call`"));
+            return None;
+        }
+        (None, Some(sub_type)) => {
+            let message = "`subType` goes with `type: trigger`, `logic` or `action` only";
+            let fault = Fault::error(Code::BadValue, sub_type.key_span.clone(), message);
+            faults.add(fault.hint("remove `subType`: `type` names the kind already"));
+            (given, entry.value.span.clone())
+        }
+        (None, None) => (given, entry.value.span.clone()),
+    };
+    let Some(kind) = context.catalog.find(name) else {
+        let message = format!("there is no node kind {}", quoted(name));
+        let likely = faults.likely(name, context.catalog.names());
+        let fault = Fault::error(Code::UnknownKind, span, message);
+        faults.add(match likely {
+            Some(_) => fault.suggest(likely),
+            None => {
+                let names = context.catalog.0.iter().map(|kind| kind.spec().name);
+                fault.hint(format!("the kinds are {}", listed(names, "and")))
+            }
+        });
+        return None;
+    };
+    let spec = kind.spec();
+    if let Some(family) = family.filter(|family| *family != spec.family) {
+        let (is, not) = (spec.family.name(), family.name());
+        let message = format!("`{}` belongs to `type: {is}`, not `{not}`", spec.name);
+        faults.add(
+            Fault::error(Code::WrongFamily, entry.value.span.clone(), message)
+                .hint(format!("write `type: {is}`, or just `type: {}`", spec.name)),
+        );
+    }
+    Some((kind, span))
+}
+
+fn optional_text(entries: &[Entry], key: &str, faults: &mut Faults) -> Option<String> {
+    let entry = fields::present(entries, key)?;
+    fields::text(&format!("`{key}`"), &entry.value, faults).map(ToOwned::to_owned)
+}
+
+fn optional_limit(
+    entries: &[Entry],
+    key: &str,
+    faults: &mut Faults,
+) -> Option<waypost_core::time::Millis> {
+    let entry = fields::present(entries, key)?;
+    fields::time_limit(&format!("`{key}`"), &entry.value, faults)
+}
+
+fn read_on_error(tree: &Tree, faults: &mut Faults) -> Option<OnError> {
+    let word = fields::word("`onError`", tree, faults)?;
+    Some(match word.as_str() {
+        "fail" => OnError::Fail,
+        "continue" => OnError::Continue,
+        branch => {
+            fields::check_name("`onError`", branch, &tree.span, &fields::ID, faults);
+            OnError::Branch(branch.into())
+        }
+    })
+}
+
+fn read_delivery(entries: &[Entry], faults: &mut Faults) -> Delivery {
+    let words = ["atLeastOnce", "atMostOnce"];
+    let word = fields::present(entries, "delivery")
+        .and_then(|entry| fields::one_of("`delivery`", &entry.value, &words, faults));
+    if word == Some("atMostOnce") { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
+}
+
+fn read_merge(entries: &[Entry], faults: &mut Faults) -> bool {
+    fields::present(entries, "merge")
+        .and_then(|entry| fields::one_of("`merge`", &entry.value, &["last"], faults))
+        .is_some()
+}
+
+fn read_variables<'t>(
+    tree: &'t Tree,
+    expressions: &mut Vec<super::Located<'t>>,
+    context: &mut Context<'_>,
+) -> Vec<Variable> {
+    let Some(entries) = fields::map("`variables`", tree, context.faults) else { return Vec::new() };
+    let mut variables = Vec::new();
+    for entry in entries {
+        let what = "the name of a variable";
+        fields::check_name(what, &entry.key, &entry.key_span, &fields::ID, context.faults);
+        expressions.extend(config::template(&entry.value, Place::Variables, context));
+        let value = entry.value.to_json();
+        // Its faults have been reported above, with positions.
+        let Ok(template) = Template::compile(&value) else { continue };
+        variables.push(Variable {
+            name: entry.key.clone(),
+            name_span: entry.key_span.clone(),
+            value,
+            template,
+        });
+    }
+    // As the canonical form has them, so that both give the same plan.
+    variables.sort_by(|a, b| a.name.cmp(&b.name));
+    variables
+}

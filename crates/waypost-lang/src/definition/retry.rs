@@ -1,0 +1,90 @@
+//! A node's `retry` block.
+
+use waypost_core::limits::ATTEMPTS_MAX;
+use waypost_core::retry::{Matcher, RetryPolicy};
+
+use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::fields;
+use crate::tree::{Entry, Tree, Value};
+
+/// The fields of a `retry` block.
+pub(crate) const RETRY_FIELDS: &[&str] = &[
+    "enabled",
+    "maxAttempts",
+    "waitDuration",
+    "exponentialBackoff",
+    "multiplier",
+    "maxWait",
+    "jitter",
+    "retryOn",
+    "ignoreExceptions",
+];
+
+/// Reads a block; `None` where it is switched off.
+pub(super) fn read(tree: &Tree, faults: &mut Faults) -> Option<RetryPolicy> {
+    let entries = fields::map("`retry`", tree, faults)?;
+    fields::refuse_unknown(entries, RETRY_FIELDS, "`retry`", faults);
+    let enabled = get(entries, "enabled", faults, fields::boolean);
+    let defaults = RetryPolicy::default();
+    let policy = RetryPolicy {
+        max_attempts: get(entries, "maxAttempts", faults, |what, tree, faults| {
+            fields::whole(what, tree, 1..=ATTEMPTS_MAX, faults)
+        })
+        .unwrap_or(defaults.max_attempts),
+        wait: get(entries, "waitDuration", faults, fields::duration).unwrap_or(defaults.wait),
+        exponential: get(entries, "exponentialBackoff", faults, fields::boolean)
+            .unwrap_or(defaults.exponential),
+        multiplier: get(entries, "multiplier", faults, |what, tree, faults| {
+            fields::number(what, tree, 1.0..=100.0, faults)
+        })
+        .unwrap_or(defaults.multiplier),
+        wait_max: get(entries, "maxWait", faults, fields::duration).unwrap_or(defaults.wait_max),
+        jitter: get(entries, "jitter", faults, |what, tree, faults| {
+            fields::number(what, tree, 0.0..=1.0, faults)
+        })
+        .unwrap_or(defaults.jitter),
+        retry_on: get(entries, "retryOn", faults, matchers).unwrap_or_default(),
+        ignore: get(entries, "ignoreExceptions", faults, matchers).unwrap_or_default(),
+    };
+    (enabled != Some(false)).then_some(policy)
+}
+
+fn get<T>(
+    entries: &[Entry],
+    key: &str,
+    faults: &mut Faults,
+    read: impl FnOnce(&str, &Tree, &mut Faults) -> Option<T>,
+) -> Option<T> {
+    let entry = fields::present(entries, key)?;
+    read(&format!("`{key}`"), &entry.value, faults)
+}
+
+fn matchers(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Vec<Matcher>> {
+    let Some(items) = tree.as_list() else {
+        faults.add(fields::wrong_type(what, "a list", tree));
+        return None;
+    };
+    let matcher = |item: &Tree| {
+        let text = match &item.value {
+            Value::Number(number) => number.to_string(),
+            _ => fields::text(&format!("an entry of {what}"), item, faults)?.to_owned(),
+        };
+        let matcher = Matcher::parse(&text);
+        if matcher.is_none() {
+            let message = format!("{what} cannot hold {}", quoted(&text));
+            let fault = Fault::error(Code::BadValue, item.span.clone(), message);
+            faults.add(fault.hint("write a status (429), a class (5xx) or a name (timeout)"));
+        }
+        matcher
+    };
+    Some(items.iter().filter_map(matcher).collect())
+}
+
+/// An entry as the canonical form spells it.
+pub(crate) fn matcher_text(matcher: &Matcher) -> String {
+    match matcher {
+        Matcher::Status(status) => status.to_string(),
+        Matcher::StatusClass(class) => format!("{class}xx"),
+        Matcher::Kind(name) => name.clone(),
+    }
+}

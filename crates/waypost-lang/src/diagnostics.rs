@@ -1,0 +1,329 @@
+//! Faults: what is wrong with a definition, where, and what to do about it.
+//!
+//! Checks add faults to a [`Faults`] collector in any order and never stop at the first one; the
+//! finished [`Diagnostics`] are sorted by position. Codes are stable: scripts may match on them.
+
+mod render;
+
+use serde::Serialize;
+
+use crate::source::{Source, Span};
+use crate::suggest;
+
+/// Faults kept of one definition; a file with more is broken as a whole, and the rest is counted.
+pub const FAULTS_MAX: usize = 1_000;
+/// Faults that [`Diagnostics::render`] shows.
+pub const RENDERED_MAX: usize = 50;
+/// Comparisons that one validation may spend on finding "did you mean" names.
+const COMPARISONS_MAX: usize = 200_000;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {
+        /// The stable names of all faults and warnings.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+        #[non_exhaustive]
+        pub enum Code {
+            $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+
+        }
+
+        impl Code {
+            /// Every code, for the docs and for the test that each has a case.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// As it is printed: `unknown_field`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The source has more bytes than allowed.
+    SourceTooLarge => "source_too_large",
+    /// The source is not UTF-8.
+    InvalidUtf8 => "invalid_utf8",
+    /// The source is neither YAML nor JSON.
+    Syntax => "syntax",
+    /// Lists and mappings nest deeper than allowed.
+    TooDeep => "too_deep",
+    /// The source has, or its aliases expand to, more values than allowed.
+    TooManyValues => "too_many_values",
+    /// A YAML alias stands inside the value that it repeats.
+    RecursiveAlias => "recursive_alias",
+    /// A YAML feature that definitions do not use: tags, merge keys, complex keys.
+    UnsupportedYaml => "unsupported_yaml",
+    /// More than one YAML document.
+    MultipleDocuments => "multiple_documents",
+    /// There is no definition in the source.
+    EmptyDefinition => "empty_definition",
+    /// A number that JSON cannot hold, or one that reads differently than it looks.
+    BadNumber => "bad_number",
+    /// A field that does not exist.
+    UnknownField => "unknown_field",
+    /// A field that is given twice, also by two spellings of it.
+    DuplicateField => "duplicate_field",
+    /// A field that must be there is not.
+    MissingField => "missing_field",
+    /// A value of another type than the field needs.
+    WrongType => "wrong_type",
+    /// A value of the right type that the field does not allow.
+    BadValue => "bad_value",
+    /// A name or an id with characters that are not allowed, or too many.
+    BadName => "bad_name",
+    /// Not a duration, or one that cannot be: negative, endless, zero where that makes no sense.
+    BadDuration => "bad_duration",
+    /// A part of the language that the engine cannot honour yet.
+    NotSupported => "not_supported",
+    /// The input's JSON Schema is not one, or refers outside of itself.
+    BadInputSchema => "bad_input_schema",
+    /// A node kind that does not exist.
+    UnknownKind => "unknown_kind",
+    /// The long form's `type` is not the family of its `subType`.
+    WrongFamily => "wrong_family",
+    /// A rule of the node kind about its config.
+    BadConfig => "bad_config",
+    /// Two nodes of one id.
+    DuplicateId => "duplicate_id",
+    /// No nodes at all.
+    NoNodes => "no_nodes",
+    /// More nodes or edges than allowed.
+    TooLarge => "too_large",
+    /// An expression that cannot be compiled.
+    BadExpression => "bad_expression",
+    /// A hole where none is allowed.
+    HoleNotAllowed => "hole_not_allowed",
+    /// A name that expressions do not know.
+    UnknownName => "unknown_name",
+    /// A name that expressions know, but not here.
+    NameNotAvailable => "name_not_available",
+    /// Secrets in an expression that the engine evaluates itself.
+    SecretNotAllowed => "secret_not_allowed",
+    /// A node that does not exist.
+    UnknownNode => "unknown_node",
+    /// A hyphenated id after a dot, which reads as a subtraction.
+    HyphenatedReference => "hyphenated_reference",
+    /// An expression refers to a node that is not upstream.
+    NotUpstream => "not_upstream",
+    /// Warning: an expression refers to a node that may have been skipped.
+    MayBeSkipped => "may_be_skipped",
+    /// A node needs itself.
+    SelfDependency => "self_dependency",
+    /// Warning: an edge is given twice.
+    DuplicateNeed => "duplicate_need",
+    /// Nodes need each other.
+    Cycle => "cycle",
+    /// Every node needs another one: nothing can start.
+    NoEntry => "no_entry",
+    /// Every node is needed by another one: nothing can end.
+    NoExit => "no_exit",
+    /// A node that no path leads to.
+    Unreachable => "unreachable",
+    /// An edge on a branch that its source cannot select.
+    UnknownBranch => "unknown_branch",
+    /// An edge on the branch `error` of a node whose `onError` says otherwise.
+    ErrorBranchConflict => "error_branch_conflict",
+    /// Warning: a failure is sent to a branch that no edge takes.
+    UnusedErrorBranch => "unused_error_branch",
+    /// Warning: a join that is skipped although one of its branches was taken.
+    MixedMerge => "mixed_merge",
+    /// A join that waits for more sources than there are.
+    JoinTooLarge => "join_too_large",
+    /// Two nodes set one variable, and neither comes after the other.
+    UnorderedWriters => "unordered_writers",
+}
+
+/// How bad a fault is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The definition cannot be used.
+    Error,
+    /// The definition can be used, but probably does not do what was meant.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Fault {
+    /// Its stable name.
+    pub code: Code,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The bytes of the source that are meant.
+    pub span: Span,
+    /// The line where they start, from 1.
+    pub line: usize,
+    /// The character of that line where they start, from 1.
+    pub column: usize,
+}
+
+impl Fault {
+    pub(crate) fn error(code: Code, span: Span, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, severity: Severity::Error, message, hint: None, span, line: 1, column: 1 }
+    }
+
+    pub(crate) fn warning(code: Code, span: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, span, message) }
+    }
+
+    /// The same fault with advice.
+    #[must_use]
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same fault, with the likely name as its advice where there is one.
+    #[must_use]
+    pub(crate) fn suggest(self, likely: Option<&str>) -> Self {
+        match likely {
+            Some(name) => self.hint(format!("did you mean {}?", quoted(name))),
+            None => self,
+        }
+    }
+}
+
+/// All faults of one definition, sorted by position.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Diagnostics {
+    /// At most [`FAULTS_MAX`] of them.
+    pub faults: Vec<Fault>,
+    /// How many more there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+impl Diagnostics {
+    pub(crate) fn of(fault: Fault) -> Self {
+        Self { faults: vec![fault], left_out: 0 }
+    }
+
+    /// Is nothing wrong?
+    pub fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// Is there one that makes the definition unusable?
+    pub fn has_errors(&self) -> bool {
+        self.faults.iter().any(|fault| fault.severity == Severity::Error)
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl std::fmt::Display for Diagnostics {
+    /// One line per fault: `3:5: unknown field …`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (position, fault) in self.faults.iter().enumerate() {
+            if position > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{}:{}: {}", fault.line, fault.column, fault.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Where checks put what they find.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    found: Vec<Fault>,
+    left_out: usize,
+    errors: usize,
+    comparisons_left: usize,
+}
+
+impl Faults {
+    pub(crate) fn new() -> Self {
+        Self { found: Vec::new(), left_out: 0, errors: 0, comparisons_left: COMPARISONS_MAX }
+    }
+
+    pub(crate) fn add(&mut self, fault: Fault) {
+        self.errors += usize::from(fault.severity == Severity::Error);
+        if self.found.len() < FAULTS_MAX {
+            self.found.push(fault);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Takes over what another collector found.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.left_out += other.left_out;
+        other.found.into_iter().for_each(|fault| self.add(fault));
+    }
+
+    /// How many errors there are so far: whoever sees it grow knows that a check failed.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// The candidate that a mistyped name most likely stands for.
+    pub(crate) fn likely<'a>(
+        &mut self,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Option<&'a str> {
+        suggest::likely(name, candidates, &mut self.comparisons_left)
+    }
+
+    /// The finished list.
+    pub(crate) fn finish(mut self, source: &Source<'_>) -> Diagnostics {
+        self.found = self.found.into_iter().map(|fault| source.place(fault)).collect();
+        self.found.sort_by(|a, b| {
+            (a.span.start, a.span.end, a.code).cmp(&(b.span.start, b.span.end, b.code))
+        });
+        self.found.dedup();
+        Diagnostics { faults: self.found, left_out: self.left_out }
+    }
+}
+
+/// A text from the definition as messages show it: between backticks, on one line, not too long.
+pub(crate) fn quoted(text: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    let mut shown = String::from("`");
+    for (position, c) in text.chars().enumerate() {
+        if position == CHARS_MAX {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown.push('`');
+    shown
+}
+
+/// Several names as messages show them: `` `a`, `b` or `c` ``.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
+    const NAMES_MAX: usize = 12;
+    let names: Vec<&str> = names.into_iter().collect();
+    let mut shown: Vec<String> = names.iter().take(NAMES_MAX).map(|name| quoted(name)).collect();
+    if names.len() > NAMES_MAX {
+        shown.push(format!("{} more", names.len() - NAMES_MAX));
+    }
+    match shown.pop() {
+        None => "none".to_owned(),
+        Some(last) if shown.is_empty() => last,
+        Some(last) => format!("{} {conjunction} {last}", shown.join(", ")),
+    }
+}

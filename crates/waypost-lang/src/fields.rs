@@ -1,0 +1,270 @@
+//! Reading typed values out of the tree, one fault per value that does not fit.
+//!
+//! Every function returns `None` after it has added a fault, so that callers go on with the next
+//! field. An empty field (`label:`) counts as absent.
+
+use waypost_core::limits::{NODE_ID_CHARS_MAX, WORKFLOW_NAME_CHARS_MAX};
+use waypost_core::time::{BadDuration, Millis};
+
+use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
+use crate::tree::{self, Entry, Tree, Value};
+
+/// What a duration may look like, for hints.
+pub(crate) const DURATION_HINT: &str =
+    "write `30s`, `1h 30m`, `PT30S`, or a number of milliseconds";
+
+/// Adds a fault for every field that is not one of `known`; `of` says what has these fields.
+/// Returns the fields that were probably meant, so that they are not reported as missing too.
+pub(crate) fn refuse_unknown<'k>(
+    entries: &[Entry],
+    known: &[&'k str],
+    of: &str,
+    faults: &mut Faults,
+) -> Vec<&'k str> {
+    let mut meant = Vec::new();
+    for entry in entries {
+        if known.contains(&entry.key.as_str()) {
+            continue;
+        }
+        let message = format!("{of} has no field {}", quoted(&entry.key));
+        let likely = faults
+            .likely(&entry.key, known.iter().copied())
+            .or_else(|| elsewhere(&entry.key).filter(|ours| known.contains(ours)));
+        let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
+        faults.add(match likely {
+            Some(_) => fault.suggest(likely),
+            None if known.is_empty() => fault.hint("it has no fields"),
+            None => fault.hint(format!("its fields are {}", listed(known.iter().copied(), "and"))),
+        });
+        meant.extend(likely);
+    }
+    meant
+}
+
+/// What fields of other workflow languages are called here.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name.replace(['-', '_'], "").to_lowercase().as_str() {
+        "steps" | "tasks" | "jobs" | "activities" => "nodes",
+        "dependson" | "depends" | "dependencies" | "after" | "upstream" => "needs",
+        "uses" | "kind" | "action" => "type",
+        "with" | "params" | "parameters" | "args" => "config",
+        "retries" | "retrypolicy" => "retry",
+        "name" => "id",
+        "title" => "label",
+        "inputs" | "inputschema" => "input",
+        _ => return None,
+    })
+}
+
+/// The entry of a field, unless it is absent or empty.
+pub(crate) fn present<'t>(entries: &'t [Entry], key: &str) -> Option<&'t Entry> {
+    tree::find(entries, key).filter(|entry| !matches!(entry.value.value, Value::Null))
+}
+
+/// A fault about the type of a value: `` `label` must be a text, not a list ``.
+pub(crate) fn wrong_type(what: &str, needed: &str, tree: &Tree) -> Fault {
+    let message = format!("{what} must be {needed}, not {}", tree.description());
+    Fault::error(Code::WrongType, tree.span.clone(), message)
+}
+
+pub(crate) fn map<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Option<&'t [Entry]> {
+    let found = tree.as_map();
+    if found.is_none() {
+        faults.add(wrong_type(what, "a mapping", tree));
+    }
+    found
+}
+
+pub(crate) fn text<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Option<&'t str> {
+    let found = tree.as_text();
+    if found.is_none() {
+        let fault = wrong_type(what, "a text", tree);
+        let scalar = matches!(tree.value, Value::Bool(_) | Value::Number(_));
+        faults.add(if scalar { fault.hint("put it between quotes") } else { fault });
+    }
+    found
+}
+
+/// A text, or a boolean or number that stands for one because it was written without quotes.
+pub(crate) fn word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<String> {
+    match &tree.value {
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => text(what, tree, faults).map(ToOwned::to_owned),
+    }
+}
+
+pub(crate) fn boolean(what: &str, tree: &Tree, faults: &mut Faults) -> Option<bool> {
+    if let Value::Bool(value) = tree.value {
+        return Some(value);
+    }
+    let fault = wrong_type(what, "true or false", tree);
+    let old_boolean = tree
+        .as_text()
+        .is_some_and(|text| ["yes", "no", "on", "off"].contains(&text.to_lowercase().as_str()));
+    faults.add(if old_boolean { fault.hint("write `true` or `false`") } else { fault });
+    None
+}
+
+/// A whole number between two bounds, both included.
+pub(crate) fn whole(
+    what: &str,
+    tree: &Tree,
+    bounds: std::ops::RangeInclusive<u32>,
+    faults: &mut Faults,
+) -> Option<u32> {
+    let Value::Number(number) = &tree.value else {
+        faults.add(wrong_type(what, "a whole number", tree));
+        return None;
+    };
+    let found = number.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| bounds.contains(n));
+    if found.is_none() {
+        let (low, high) = (bounds.start(), bounds.end());
+        let message = format!("{what} must be a whole number from {low} to {high}, not {number}");
+        faults.add(Fault::error(Code::BadValue, tree.span.clone(), message));
+    }
+    found
+}
+
+/// A number between two bounds, both included.
+pub(crate) fn number(
+    what: &str,
+    tree: &Tree,
+    bounds: std::ops::RangeInclusive<f64>,
+    faults: &mut Faults,
+) -> Option<f64> {
+    let Value::Number(number) = &tree.value else {
+        faults.add(wrong_type(what, "a number", tree));
+        return None;
+    };
+    let found = number.as_f64().filter(|n| bounds.contains(n));
+    if found.is_none() {
+        let (low, high) = (bounds.start(), bounds.end());
+        let message = format!("{what} must be a number from {low} to {high}, not {number}");
+        faults.add(Fault::error(Code::BadValue, tree.span.clone(), message));
+    }
+    found
+}
+
+/// One of several words.
+pub(crate) fn one_of<'w>(
+    what: &str,
+    tree: &Tree,
+    words: &[&'w str],
+    faults: &mut Faults,
+) -> Option<&'w str> {
+    let given = text(what, tree, faults)?;
+    let found = words.iter().copied().find(|word| *word == given);
+    if found.is_none() {
+        let allowed = listed(words.iter().copied(), "or");
+        let message = format!("{what} must be {allowed}, not {}", quoted(given));
+        let likely = faults.likely(given, words.iter().copied());
+        faults.add(Fault::error(Code::BadValue, tree.span.clone(), message).suggest(likely));
+    }
+    found
+}
+
+/// A fixed duration.
+pub(crate) fn duration(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Millis> {
+    let parsed = match &tree.value {
+        Value::Number(number) => Millis::from_f64(number.as_f64().unwrap_or(f64::NAN), 1.0),
+        Value::Text { text, .. } => Millis::parse(text),
+        _ => {
+            faults.add(wrong_type(what, "a duration", tree).hint(DURATION_HINT));
+            return None;
+        }
+    };
+    parsed.map_err(|bad| faults.add(bad_duration(what, tree, bad))).ok()
+}
+
+/// A fixed duration that is longer than nothing.
+pub(crate) fn time_limit(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Millis> {
+    let found = duration(what, tree, faults)?;
+    if found == Millis(0) {
+        let message = format!("{what} must be longer than zero");
+        let hint = "leave the field out where there is no limit";
+        faults.add(Fault::error(Code::BadDuration, tree.span.clone(), message).hint(hint));
+        return None;
+    }
+    Some(found)
+}
+
+fn bad_duration(what: &str, tree: &Tree, bad: BadDuration) -> Fault {
+    let fault = |message: String| Fault::error(Code::BadDuration, tree.span.clone(), message);
+    let computed = tree.as_text().is_some_and(|text| text.contains("${{"));
+    match bad {
+        BadDuration::Syntax if computed => {
+            fault(format!("{what} must be a fixed duration, it cannot be computed"))
+                .hint(DURATION_HINT)
+        }
+        BadDuration::Syntax => {
+            let given = tree.as_text().unwrap_or_default();
+            fault(format!("{what} must be a duration, not {}", quoted(given))).hint(DURATION_HINT)
+        }
+        BadDuration::Negative => fault(format!("{what} cannot be negative")),
+        BadDuration::TooLong => fault(format!("{what} is longer than a hundred years")),
+    }
+}
+
+/// What names look like: letters, digits, `_`, and a little more.
+pub(crate) struct NameRule {
+    chars_max: usize,
+    first_may_be_digit: bool,
+    also: &'static [char],
+    advice: &'static str,
+}
+
+/// Names of nodes, branches and variables, which stand in expressions.
+pub(crate) const ID: NameRule = NameRule {
+    chars_max: NODE_ID_CHARS_MAX,
+    first_may_be_digit: false,
+    also: &['-'],
+    advice: "letters, digits, `_` and `-`, starting with a letter or `_`",
+};
+
+/// Names of workflows, which stand in file names and addresses.
+pub(crate) const WORKFLOW_NAME: NameRule = NameRule {
+    chars_max: WORKFLOW_NAME_CHARS_MAX,
+    first_may_be_digit: true,
+    also: &['-', '.'],
+    advice: "letters, digits, `_`, `-` and `.`, starting with a letter, a digit or `_`",
+};
+
+/// A text that follows the rule.
+pub(crate) fn name<'t>(
+    what: &str,
+    tree: &'t Tree,
+    rule: &NameRule,
+    faults: &mut Faults,
+) -> Option<&'t str> {
+    let given = text(what, tree, faults)?;
+    check_name(what, given, &tree.span, rule, faults).then_some(given)
+}
+
+/// Does the text follow the rule? Adds a fault where not.
+pub(crate) fn check_name(
+    what: &str,
+    given: &str,
+    span: &crate::source::Span,
+    rule: &NameRule,
+    faults: &mut Faults,
+) -> bool {
+    let chars = given.chars().count();
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let first_fits = |c: char| word(c) && (rule.first_may_be_digit || !c.is_ascii_digit());
+    let fits = given.chars().next().is_some_and(first_fits)
+        && given.chars().all(|c| word(c) || rule.also.contains(&c))
+        && chars <= rule.chars_max;
+    if !fits {
+        let message = match chars {
+            0 => format!("{what} is empty"),
+            _ if chars > rule.chars_max => {
+                format!("{what} has more than {} characters", rule.chars_max)
+            }
+            _ => format!("{what} cannot be {}", quoted(given)),
+        };
+        let hint = format!("use up to {} {}", rule.chars_max, rule.advice);
+        faults.add(Fault::error(Code::BadName, span.clone(), message).hint(hint));
+    }
+    fits
+}

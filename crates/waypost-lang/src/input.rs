@@ -1,0 +1,141 @@
+//! The JSON Schema of a workflow's input: checked with the definition, applied when an execution
+//! starts.
+//!
+//! Schemas come from users, so they may not reach out (`$ref` within the schema only) and their
+//! patterns run on a linear-time engine: no input can make one of them take exponential time.
+
+use jsonschema::{PatternOptions, Validator};
+use serde::Serialize;
+use waypost_core::json::Json;
+
+use crate::diagnostics::{Code, Fault, Faults, quoted};
+use crate::fields;
+use crate::tree::{Tree, Value};
+
+/// Faults reported for one input.
+const FAULTS_MAX: usize = 20;
+/// Longest message of one fault; the library's quote the offending value.
+const MESSAGE_CHARS_MAX: usize = 300;
+/// Memory of one compiled pattern.
+const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// Keywords whose value is data, not a schema.
+const DATA_KEYWORDS: &[&str] = &["const", "enum", "default", "examples"];
+
+/// A compiled input schema.
+#[derive(Debug)]
+pub struct InputSchema(Validator);
+
+/// What is wrong with an input.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct InputFault {
+    /// JSON Pointer to the culprit; empty for the input as a whole.
+    pub path: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Why a schema cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct BadInputSchema {
+    /// JSON Pointer to the culprit in the schema.
+    pub path: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl InputSchema {
+    /// Compiles a schema, as a plan carries it.
+    pub fn compile(schema: &Json) -> Result<Self, BadInputSchema> {
+        let schema = schema
+            .to_value()
+            .map_err(|error| BadInputSchema { path: String::new(), message: error.to_string() })?;
+        build(&schema).map(Self)
+    }
+
+    /// Checks an input.
+    pub fn check(&self, input: &Json) -> Result<(), Vec<InputFault>> {
+        let value = input.to_value().map_err(|error| {
+            vec![InputFault { path: String::new(), message: error.to_string() }]
+        })?;
+        let faults: Vec<InputFault> = self
+            .0
+            .iter_errors(&value)
+            .take(FAULTS_MAX)
+            .map(|error| InputFault {
+                path: error.instance_path().as_str().to_owned(),
+                message: shortened(&error.to_string()),
+            })
+            .collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+}
+
+/// Checks the `input` of a definition.
+pub(crate) fn check_schema(tree: &Tree, faults: &mut Faults) {
+    if tree.as_map().is_none() {
+        let fault = fields::wrong_type("`input`", "a JSON Schema", tree);
+        faults.add(fault.hint("for example `input: { type: object, required: [userId] }`"));
+        return;
+    }
+    let errors_before = faults.errors();
+    refuse_outside_references(tree, faults);
+    if faults.errors() > errors_before {
+        return;
+    }
+    if let Err(bad) = build(&tree.to_json()) {
+        let steps: Vec<String> = bad.path.split('/').skip(1).map(unescaped).collect();
+        let culprit = tree.at(steps.iter().map(String::as_str));
+        let message = format!("`input` is not a valid JSON Schema: {}", bad.message);
+        faults.add(Fault::error(Code::BadInputSchema, culprit.span.clone(), message));
+    }
+}
+
+fn build(schema: &serde_json::Value) -> Result<Validator, BadInputSchema> {
+    let patterns =
+        PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
+    jsonschema::options().offline().with_pattern_options(patterns).build(schema).map_err(|error| {
+        BadInputSchema {
+            path: error.instance_path().as_str().to_owned(),
+            message: shortened(&error.to_string()),
+        }
+    })
+}
+
+fn refuse_outside_references(tree: &Tree, faults: &mut Faults) {
+    match &tree.value {
+        Value::List(items) => {
+            items.iter().for_each(|item| refuse_outside_references(item, faults));
+        }
+        Value::Map(entries) => {
+            for entry in entries {
+                let reference = matches!(entry.key.as_str(), "$ref" | "$dynamicRef");
+                match entry.value.as_text().filter(|_| reference) {
+                    Some(target) if !target.starts_with('#') => {
+                        let message =
+                            format!("`input` refers to {}, outside of itself", quoted(target));
+                        let span = entry.value.span.clone();
+                        faults.add(
+                            Fault::error(Code::BadInputSchema, span, message)
+                                .hint("put the schema under `$defs` and refer to `#/$defs/…`"),
+                        );
+                    }
+                    _ if DATA_KEYWORDS.contains(&entry.key.as_str()) => {}
+                    _ => refuse_outside_references(&entry.value, faults),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text { .. } => {}
+    }
+}
+
+fn unescaped(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+fn shortened(message: &str) -> String {
+    if message.chars().count() <= MESSAGE_CHARS_MAX {
+        return message.to_owned();
+    }
+    message.chars().take(MESSAGE_CHARS_MAX).chain(['…']).collect()
+}

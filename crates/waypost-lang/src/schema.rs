@@ -1,0 +1,272 @@
+//! The JSON Schema of definitions, for editors: completion, descriptions, first squiggles.
+//!
+//! It says less than validation does (nothing about graphs or expressions) and never more: what
+//! [`crate::parse`] accepts, the schema accepts. Tests hold the two together.
+
+use serde_json::{Map, Value, json};
+use waypost_core::kind::{Catalog, Field, KindSpec, Shape};
+use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
+
+use crate::definition::FAILURE_POLICIES;
+
+/// JSON Schema 2020-12 of a definition that uses these kinds.
+pub fn schema(catalog: &Catalog<'_>) -> Value {
+    let id = format!("^[A-Za-z_][A-Za-z0-9_-]{{0,{}}}$", NODE_ID_CHARS_MAX - 1);
+    let name = format!("^[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{}}}$", WORKFLOW_NAME_CHARS_MAX - 1);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Waypost workflow definition",
+        "type": "object",
+        "required": ["name", "nodes"],
+        "additionalProperties": false,
+        "properties": {
+            "$schema": described("Where this schema is, for editors.", json!({
+                "type": "string",
+            })),
+            "name": described("The workflow's name.", json!({ "type": "string", "pattern": name })),
+            "description": described("What the workflow is for.", json!({ "type": "string" })),
+            "labels": described("Labels to find the workflow by.", json!({
+                "type": "object",
+                "additionalProperties": { "type": ["string", "number", "boolean"] },
+            })),
+            "input": described(
+                "JSON Schema of the input, checked when an execution starts.",
+                json!({ "type": "object" }),
+            ),
+            "timeout": described("How long a whole execution may take.", duration()),
+            "failurePolicy": described(
+                "What an unhandled failure does to the rest: end it at once, or finish the \
+                 branches that do not depend on it.",
+                json!({ "enum": FAILURE_POLICIES, "default": "fail-fast" }),
+            ),
+            "concurrency": described("Not supported yet.", json!({ "type": "object" })),
+            "nodes": described("The nodes of the graph.", json!({
+                "type": "array",
+                "minItems": 1,
+                "maxItems": NODES_MAX,
+                "items": { "$ref": "#/$defs/node" },
+            })),
+        },
+        "$defs": {
+            "id": { "type": "string", "pattern": id },
+            "node": node(catalog),
+            "need": need(),
+            "join": join(),
+            "retry": retry(),
+        },
+    })
+}
+
+fn described(description: &str, mut schema: Value) -> Value {
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("description".into(), description.into());
+    }
+    schema
+}
+
+fn duration() -> Value {
+    json!({ "type": ["string", "number"], "examples": ["30s", "1h 30m", "PT30S", 1500] })
+}
+
+fn node(catalog: &Catalog<'_>) -> Value {
+    let mut types: Vec<&str> = catalog.names().collect();
+    types.extend(["trigger", "logic", "action"]);
+    let per_kind: Vec<Value> = catalog.0.iter().map(|kind| config_of(kind.spec())).collect();
+    json!({
+        "type": "object",
+        "required": ["type"],
+        "anyOf": [{ "required": ["id"] }, { "required": ["nodeId"] }],
+        "additionalProperties": false,
+        "properties": {
+            "id": described("The node's id.", json!({ "$ref": "#/$defs/id" })),
+            "nodeId": described("Long form of `id`.", json!({ "$ref": "#/$defs/id" })),
+            "type": described("The kind of node.", json!({ "enum": types })),
+            "subType": described(
+                "The kind of node, where `type` is its family.",
+                json!({ "enum": catalog.names().collect::<Vec<_>>() }),
+            ),
+            "label": described("A name for people.", json!({ "type": ["string", "null"] })),
+            "registryId": described("Carried along.", json!({ "type": ["string", "null"] })),
+            "needs": described("What must be done before.", json!({
+                "anyOf": [
+                    { "$ref": "#/$defs/need" },
+                    { "type": "array", "items": { "$ref": "#/$defs/need" } },
+                    { "type": "null" },
+                ],
+            })),
+            "join": described("How many of `needs` it takes.", json!({ "$ref": "#/$defs/join" })),
+            "config": described("What the kind needs to know.", json!({
+                "type": ["object", "null"],
+            })),
+            "retry": described("What follows a failed attempt.", json!({
+                "$ref": "#/$defs/retry",
+            })),
+            "timeout": described("How long one attempt may take.", duration()),
+            "deadline": described(
+                "How long all attempts and the waits between them may take.",
+                duration(),
+            ),
+            "onError": described(
+                "What follows a failure: `fail`, `continue`, or a branch to take.",
+                json!({ "type": "string", "default": "fail", "examples": ["fail", "continue", "error"] }),
+            ),
+            "delivery": described(
+                "What an interrupted attempt means: try again, or never start twice.",
+                json!({ "enum": ["atLeastOnce", "atMostOnce"], "default": "atLeastOnce" }),
+            ),
+            "variables": described(
+                "Variables to set when the node completes; its result is `output`.",
+                json!({ "type": ["object", "null"] }),
+            ),
+            "merge": described(
+                "Allow others to set the same variables: the last one wins.",
+                json!({ "enum": ["last"] }),
+            ),
+        },
+        "allOf": per_kind,
+    })
+}
+
+/// `if` the node is of this kind, in the short or the long form, `then` this is its config.
+fn config_of(spec: &KindSpec) -> Value {
+    let mut names = vec![spec.name];
+    names.extend(spec.aliases);
+    let mut properties: Map<String, Value> = spec
+        .fields
+        .iter()
+        .map(|field| (field.name.to_owned(), described(field.summary, shape_of(field))))
+        .collect();
+    properties.entry("retry").or_insert_with(|| json!({ "$ref": "#/$defs/retry" }));
+    let required: Vec<&str> =
+        spec.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    let config = json!({
+        "type": if required.is_empty() { json!(["object", "null"]) } else { json!("object") },
+        "description": spec.summary,
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    let mut then = json!({ "properties": { "config": config } });
+    if !required.is_empty() {
+        then["required"] = json!(["config"]);
+    }
+    json!({
+        "if": { "anyOf": [
+            { "properties": { "type": { "enum": names } }, "required": ["type"] },
+            { "properties": { "subType": { "enum": names } }, "required": ["subType"] },
+        ] },
+        "then": then,
+    })
+}
+
+fn shape_of(field: &Field) -> Value {
+    let hole = json!({ "type": "string", "pattern": "\\$\\{\\{" });
+    match field.shape {
+        Shape::Text | Shape::Expression | Shape::Name => json!({ "type": "string" }),
+        Shape::Any | Shape::Custom => json!({}),
+        Shape::Object => json!({ "type": "object" }),
+        Shape::List => json!({ "type": "array" }),
+        Shape::OneOf(words) => json!({ "enum": words }),
+        Shape::Integer => json!({ "type": "integer", "minimum": 0 }),
+        Shape::Number => json!({ "anyOf": [{ "type": "number" }, hole] }),
+        Shape::Boolean => json!({ "type": "boolean" }),
+        Shape::Duration => duration(),
+    }
+}
+
+fn need() -> Value {
+    json!({
+        "anyOf": [
+            { "$ref": "#/$defs/id" },
+            {
+                "type": "object",
+                "required": ["node"],
+                "additionalProperties": false,
+                "properties": {
+                    "node": { "$ref": "#/$defs/id" },
+                    "branch": described("The branch of that node which leads here.", json!({
+                        "type": ["string", "boolean", "number", "null"],
+                    })),
+                },
+            },
+        ],
+    })
+}
+
+fn join() -> Value {
+    let count = json!({ "anyOf": [
+        { "enum": ["all", "any"] },
+        { "type": "integer", "minimum": 1 },
+    ] });
+    json!({
+        "anyOf": [
+            count,
+            {
+                "type": "object",
+                "required": ["count"],
+                "additionalProperties": false,
+                "properties": {
+                    "count": count,
+                    "cancelRest": described(
+                        "Cancel what leads only here when the join fires.",
+                        json!({ "type": "boolean", "default": false }),
+                    ),
+                },
+            },
+            { "type": "null" },
+        ],
+    })
+}
+
+fn retry() -> Value {
+    let matchers = json!({
+        "type": "array",
+        "items": { "type": ["string", "integer"] },
+        "examples": [["5xx", 429, "timeout"]],
+    });
+    json!({
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "properties": {
+            "enabled": { "type": "boolean", "default": true },
+            "maxAttempts": described("Total tries.", json!({
+                "type": "integer", "minimum": 1, "maximum": ATTEMPTS_MAX, "default": 3,
+            })),
+            "waitDuration": described("Wait before the second try.", duration()),
+            "exponentialBackoff": described("Does the wait grow?", json!({
+                "type": "boolean", "default": true,
+            })),
+            "multiplier": described("By how much it grows from try to try.", json!({
+                "type": "number", "minimum": 1, "maximum": 100, "default": 2.0,
+            })),
+            "maxWait": described("The wait never grows beyond this.", duration()),
+            "jitter": described("Share of the wait that is random.", json!({
+                "type": "number", "minimum": 0, "maximum": 1, "default": 0.2,
+            })),
+            "retryOn": described("Only these are retried.", matchers.clone()),
+            "ignoreExceptions": described("These are not retried.", matchers),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{FIELDS, NODE_FIELDS, RETRY_FIELDS};
+
+    #[test]
+    fn the_schema_has_the_fields_that_reading_knows() {
+        let schema = schema(&Catalog(&[]));
+        for (pointer, fields) in [
+            ("/properties", FIELDS),
+            ("/$defs/node/properties", NODE_FIELDS),
+            ("/$defs/retry/properties", RETRY_FIELDS),
+        ] {
+            let mut known = fields.to_vec();
+            known.sort_unstable();
+            let described: Vec<&String> =
+                schema.pointer(pointer).unwrap().as_object().unwrap().keys().collect();
+            assert_eq!(described, known, "{pointer}");
+        }
+    }
+}

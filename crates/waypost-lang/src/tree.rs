@@ -1,0 +1,184 @@
+//! A definition's source as a tree of values that know where they stand.
+//!
+//! ```text
+//!   YAML ── granit-parser's events ──┐
+//!                                    ├──▶ Builder (depth, size, duplicate keys) ──▶ Tree
+//!   JSON ── our own parser ──────────┘
+//! ```
+//!
+//! JSON does not go through the YAML parser although it nearly could: surrogate pairs, tabs and
+//! `\/` differ just enough to matter. The tree's depth is bounded while it is built, so everything
+//! after this may recurse.
+
+mod align;
+mod builder;
+mod json;
+mod number;
+mod yaml;
+
+use serde_json::Number;
+
+use crate::diagnostics::{Code, Fault, Faults};
+use crate::source::{Source, Span};
+
+/// How deep lists and mappings may nest. Below the core's own limit for payloads, so that every
+/// part of a definition is a valid payload.
+pub(crate) const DEPTH_MAX: usize = 100;
+/// Values in one source, aliases expanded: enough for the largest allowed graph in its longest
+/// spelling, and little enough to fit into some tens of megabytes.
+pub(crate) const VALUES_MAX: usize = 400_000;
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub(crate) span: Span,
+    pub(crate) value: Value,
+}
+
+/// What can stand in a definition: JSON.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text { text: String, style: Style },
+    List(Vec<Tree>),
+    Map(Vec<Entry>),
+}
+
+/// How a text was written, which decides how its bytes relate to the source's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Style {
+    /// Without quotes, or as a block.
+    Bare,
+    /// In single quotes.
+    Single,
+    /// In double quotes, with escapes.
+    Double,
+}
+
+/// One field of a mapping.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Span,
+    pub(crate) value: Tree,
+}
+
+/// Reads a source, JSON or YAML. Faults that leave a usable tree go to `faults`; the fault that
+/// leaves none is returned.
+pub(crate) fn parse(source: &Source<'_>, faults: &mut Faults) -> Result<Tree, Fault> {
+    let text = source.text;
+    if !text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('{') {
+        return yaml::parse(text, faults);
+    }
+    // It looks like JSON, but may be YAML's flow style. Where it is neither, the parser that came
+    // further is likelier to have understood what was meant.
+    let mut json_faults = Faults::new();
+    let json_fault = match json::parse(text, &mut json_faults) {
+        Ok(tree) => {
+            faults.append(json_faults);
+            return Ok(tree);
+        }
+        Err(fault) if fault.code != Code::Syntax => return Err(fault),
+        Err(fault) if has_comment_at(text, fault.span.start) => {
+            return Err(fault.hint("JSON has no comments; YAML has, after `#`"));
+        }
+        Err(fault) => fault,
+    };
+    yaml::parse(text, faults)
+        .map_err(|fault| if fault.span.start > json_fault.span.start { fault } else { json_fault })
+}
+
+/// YAML would read a comment of JavaScript as the beginning of a text.
+fn has_comment_at(text: &str, at: usize) -> bool {
+    text.get(at..).is_some_and(|rest| rest.starts_with("//") || rest.starts_with("/*"))
+}
+
+impl Tree {
+    /// The fields, where this is a mapping.
+    pub(crate) fn as_map(&self) -> Option<&[Entry]> {
+        match &self.value {
+            Value::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The items, where this is a list.
+    pub(crate) fn as_list(&self) -> Option<&[Self]> {
+        match &self.value {
+            Value::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text, where this is one.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What stands here, as messages say it.
+    pub(crate) fn description(&self) -> &'static str {
+        match self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::Text { .. } => "a text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a mapping",
+        }
+    }
+
+    /// The same value without positions.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(value) => Json::Bool(*value),
+            Value::Number(number) => Json::Number(number.clone()),
+            Value::Text { text, .. } => Json::String(text.clone()),
+            Value::List(items) => items.iter().map(Self::to_json).collect(),
+            Value::Map(entries) => Json::Object(fields_to_json(entries)),
+        }
+    }
+
+    /// The value at a path of keys and positions, or the nearest one above it.
+    pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> &Self {
+        let mut here = self;
+        for step in path {
+            let next = match &here.value {
+                Value::Map(entries) => find(entries, step).map(|entry| &entry.value),
+                Value::List(items) => step.parse().ok().and_then(|at: usize| items.get(at)),
+                _ => None,
+            };
+            let Some(next) = next else { break };
+            here = next;
+        }
+        here
+    }
+
+    /// Where in the source some bytes of this text stand.
+    pub(crate) fn span_within(&self, source: &Source<'_>, bytes: &Span) -> Span {
+        let Value::Text { text, style } = &self.value else { return self.span.clone() };
+        let raw = source.text.get(self.span.clone()).unwrap_or_default();
+        let [start, end] = [bytes.start, bytes.end]
+            .map(|offset| self.span.start + align::raw_offset(raw, text, *style, offset));
+        start..end.max(start)
+    }
+}
+
+/// The entry of a key.
+pub(crate) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
+    entries.iter().find(|entry| entry.key == key)
+}
+
+/// The fields of a mapping without positions.
+pub(crate) fn fields_to_json(entries: &[Entry]) -> serde_json::Map<String, serde_json::Value> {
+    entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! JSON, exactly: RFC 8259 and nothing more, with positions.
+
+use super::builder::Builder;
+use super::{Style, Tree, Value, number};
+use crate::diagnostics::{Code, Fault, Faults};
+
+pub(super) fn parse(text: &str, faults: &mut Faults) -> Result<Tree, Fault> {
+    let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut parser = Parser { text, at, builder: Builder::new(faults) };
+    loop {
+        parser.skip_space();
+        if parser.builder.wants_key() {
+            parser.key()?;
+        }
+        if parser.value()? && parser.after_value()? {
+            break;
+        }
+    }
+    parser.builder.finish().ok_or_else(|| Fault::error(Code::EmptyDefinition, 0..0, "empty"))
+}
+
+struct Parser<'s, 'f> {
+    text: &'s str,
+    at: usize,
+    builder: Builder<'f>,
+}
+
+impl Parser<'_, '_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn key(&mut self) -> Result<(), Fault> {
+        if self.peek() != Some(b'"') {
+            return Err(self.expected("a field name between double quotes"));
+        }
+        let start = self.at;
+        let text = self.string()?;
+        self.builder.key(text, start..self.at)?;
+        self.skip_space();
+        if self.peek() != Some(b':') {
+            return Err(self.expected("`:` after the field name"));
+        }
+        self.at += 1;
+        self.skip_space();
+        Ok(())
+    }
+
+    /// Reads a scalar, or opens a list or an object. True when a value is complete.
+    fn value(&mut self) -> Result<bool, Fault> {
+        let start = self.at;
+        let value = match self.peek() {
+            Some(open @ (b'{' | b'[')) => {
+                let close = if open == b'{' {
+                    self.builder.open_map(start)?;
+                    b'}'
+                } else {
+                    self.builder.open_list(start)?;
+                    b']'
+                };
+                self.at += 1;
+                self.skip_space();
+                if self.peek() != Some(close) {
+                    return Ok(false);
+                }
+                self.at += 1;
+                self.builder.close(Some(self.at))?;
+                return Ok(true);
+            }
+            Some(b'"') => Value::Text { text: self.string()?, style: Style::Double },
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            _ => self.literal()?,
+        };
+        self.builder.scalar(start..self.at, value)?;
+        Ok(true)
+    }
+
+    /// Goes on after a value: past a comma, out of what ends here. True at the end of the text.
+    fn after_value(&mut self) -> Result<bool, Fault> {
+        loop {
+            self.skip_space();
+            if self.builder.is_closed() {
+                return match self.peek() {
+                    None => Ok(true),
+                    Some(_) => Err(self.expected("the end of the text")),
+                };
+            }
+            let (close, what) =
+                if self.builder.wants_key() { (b'}', "`,` or `}`") } else { (b']', "`,` or `]`") };
+            match self.peek() {
+                Some(b',') => {
+                    self.at += 1;
+                    return Ok(false);
+                }
+                Some(byte) if byte == close => {
+                    self.at += 1;
+                    self.builder.close(Some(self.at))?;
+                }
+                _ => return Err(self.expected(what)),
+            }
+        }
+    }
+
+    fn literal(&mut self) -> Result<Value, Fault> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let words =
+            [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)];
+        match words.into_iter().find(|(word, _)| rest.starts_with(word)) {
+            Some((word, value)) => {
+                self.at += word.len();
+                Ok(value)
+            }
+            None => Err(self.expected("a value")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Value, Fault> {
+        let start = self.at;
+        let digits = |parser: &mut Self| {
+            let from = parser.at;
+            while matches!(parser.peek(), Some(b'0'..=b'9')) {
+                parser.at += 1;
+            }
+            parser.at - from
+        };
+        self.at += usize::from(self.peek() == Some(b'-'));
+        let leading_zero = self.peek() == Some(b'0');
+        let whole = digits(self);
+        if whole == 0 || (leading_zero && whole > 1) {
+            self.at = start;
+            return Err(self.expected("a number without leading zeros"));
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            if digits(self) == 0 {
+                return Err(self.expected("a digit after the point"));
+            }
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
+            if digits(self) == 0 {
+                return Err(self.expected("a digit in the exponent"));
+            }
+        }
+        let text = self.text.get(start..self.at).unwrap_or_default();
+        Ok(Value::Number(number::json(text).unwrap_or_else(|bad| {
+            self.builder
+                .faults
+                .add(Fault::error(Code::BadNumber, start..self.at, bad.message).hint(bad.hint));
+            1.into()
+        })))
+    }
+
+    fn string(&mut self) -> Result<String, Fault> {
+        let start = self.at;
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let plain = rest.find(|c: char| c == '"' || c == '\\' || c < ' ').unwrap_or(rest.len());
+            text.push_str(rest.get(..plain).unwrap_or_default());
+            self.at += plain;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => text.push(self.escape()?),
+                Some(_) => return Err(self.expected("no bare control character in a text")),
+                None => {
+                    self.at = start;
+                    return Err(self.expected("a closing `\"` for this text"));
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, Fault> {
+        let start = self.at;
+        let escaped = self.text.as_bytes().get(start + 1).copied();
+        self.at += 2;
+        let c = match escaped {
+            Some(c @ (b'"' | b'\\' | b'/')) => Some(char::from(c)),
+            Some(b'b') => Some('\u{8}'),
+            Some(b'f') => Some('\u{c}'),
+            Some(b'n') => Some('\n'),
+            Some(b'r') => Some('\r'),
+            Some(b't') => Some('\t'),
+            Some(b'u') => self.unicode_escape(),
+            _ => None,
+        };
+        c.ok_or_else(|| {
+            self.at = start;
+            self.expected("an escape of JSON: `\\n`, `\\\"`, `\\u00e9`, a whole surrogate pair")
+        })
+    }
+
+    /// Four digits, and a second escape where they are the first half of a surrogate pair.
+    fn unicode_escape(&mut self) -> Option<char> {
+        let first = self.hex4()?;
+        if !(0xd800..0xdc00).contains(&first) {
+            return char::from_u32(first);
+        }
+        if !self.text.get(self.at..)?.starts_with("\\u") {
+            return None;
+        }
+        self.at += 2;
+        let second = self.hex4()?;
+        let low = second.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
+        char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + low)
+    }
+
+    fn hex4(&mut self) -> Option<u32> {
+        let digits = self.text.get(self.at..self.at + 4)?;
+        let valid = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        self.at += 4;
+        valid.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+    }
+
+    fn expected(&self, what: &str) -> Fault {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let width = rest.chars().next().map_or(0, char::len_utf8);
+        let message = format!("not valid JSON: expected {what}");
+        Fault::error(Code::Syntax, self.at..self.at + width, message)
+    }
+}

@@ -1,0 +1,127 @@
+//! The canonical form: one text for all spellings, stable under parsing.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use waypost_lang::parse;
+
+use crate::kinds::catalog;
+
+fn canonical(source: &str) -> String {
+    match parse(source.as_bytes(), &catalog()) {
+        Ok(compiled) => compiled.canonical,
+        Err(faults) => panic!("{}", faults.render(source.as_bytes(), "test", false)),
+    }
+}
+
+#[test]
+fn spellings_of_one_definition_give_one_text() {
+    let expected = r#"{"name":"x","nodes":[{"id":"a","onError":"error","type":"noop"},{"config":{"url":"/"},"id":"b","join":"any","needs":["a"],"retry":{},"timeout":60000,"type":"api-call"},{"id":"c","needs":[{"branch":"error","node":"a"}],"type":"noop"}]}"#;
+    for source in [
+        "name: x\nnodes:\n- {id: a, type: noop}\n- {id: b, type: api-call, config: {url: /}, needs: a, join: 1, retry: {}, timeout: 60s}\n- {id: c, type: noop, needs: {node: a, branch: error}}\n",
+        "nodes:\n- {type: noop, id: a, onError: error, delivery: atLeastOnce}\n- {join: any, needs: [a], type: action, subType: call_external_service, nodeId: b, config: {retry: {enabled: true, maxAttempts: 3}, url: '/'}, timeout: PT1M}\n- {id: c, type: noop, needs: [{branch: error, node: a}], join: all, label: }\nname: x\nfailurePolicy: fail-fast\n",
+        r#"{"nodes": [{"type": "noop", "id": "a"}, {"config": {"url": "\u002f"}, "id": "b", "join": {"count": 1, "cancelRest": false}, "needs": ["a"], "retry": {"jitter": 0.2}, "timeout": 60000, "type": "api-call"}, {"id": "c", "needs": {"node": "a", "branch": "error"}, "type": "noop", "retry": {"enabled": false}}], "name": "x"}"#,
+    ] {
+        assert_eq!(canonical(source), expected, "{source}");
+    }
+}
+
+/// JSON that may stand in a config.
+fn payload() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>()
+            .prop_filter_map("finite", |n| serde_json::Number::from_f64(n).map(Value::from)),
+        "[^$]{0,12}".prop_map(Value::from),
+        Just(json!("${{ input.x }} and ${{ input['y'] }}")),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[^$]{0,6}", inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// Definitions of nodes in a row, each needing some of those before it.
+fn definition() -> impl Strategy<Value = Value> {
+    let node = (
+        payload(),
+        prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+        prop::option::of(0u64..100_000),
+        prop::option::of(prop_oneof![
+            Just(json!({})),
+            Just(json!({"maxAttempts": 7, "maxWait": "9s"}))
+        ]),
+        prop::option::of(prop_oneof![Just("fail"), Just("continue"), Just("broken")]),
+        any::<bool>(),
+    );
+    prop::collection::vec(node, 1..8).prop_map(|nodes| {
+        let nodes = nodes.into_iter().enumerate().map(|(at, node)| {
+            let (value, needs, timeout, retry, on_error, any) = node;
+            let mut needs: Vec<usize> =
+                needs.iter().filter(|_| at > 0).map(|index| index.index(at)).collect();
+            needs.sort_unstable();
+            needs.dedup();
+            let mut node = json!({ "id": format!("n{at}"), "type": "transform" });
+            node["config"] = json!({ "value": value });
+            if any && !needs.is_empty() {
+                node["join"] = json!("any");
+            }
+            node["needs"] = needs.iter().map(|source| format!("n{source}")).collect();
+            if let Some(timeout) = timeout {
+                node["timeout"] = json!(timeout + 1);
+            }
+            if let Some(retry) = retry {
+                node["retry"] = retry;
+            }
+            if let Some(on_error) = on_error {
+                node["onError"] = json!(on_error);
+            }
+            node
+        });
+        json!({ "name": "generated", "nodes": nodes.collect::<Value>() })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parsing_the_canonical_form_gives_it_again(definition in definition()) {
+        let once = canonical(&definition.to_string());
+        prop_assert_eq!(&canonical(&once), &once);
+        let spaced = canonical(&serde_json::to_string_pretty(&definition).unwrap());
+        prop_assert_eq!(spaced, once);
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_refused_in_peace(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Err(faults) = parse(&bytes, &catalog()) {
+            prop_assert!(faults.render(&bytes, "noise", false).contains("error"));
+        }
+    }
+
+    #[test]
+    fn damaged_definitions_are_refused_in_peace(
+        definition in definition(),
+        cut in any::<prop::sample::Index>(),
+        noise in "[\\[\\]{}:,\"'#&*!|>%@` \n-]{0,6}",
+    ) {
+        let mut text = serde_json::to_string_pretty(&definition).unwrap();
+        let mut at = cut.index(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        text.insert_str(at, &noise);
+        if let Err(faults) = parse(text.as_bytes(), &catalog()) {
+            for fault in &faults.faults {
+                prop_assert!(text.get(fault.span.clone()).is_some(), "{:?}", fault);
+            }
+            faults.render(text.as_bytes(), "damaged", true);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a definition compiles to.
+
+use waypost_core::id::NodeIx;
+use waypost_core::json::Json;
+use waypost_core::plan::{Delivery, FailurePolicy, Join, OnError, Plan};
+use waypost_core::retry::{Matcher, RetryPolicy};
+use waypost_core::time::Millis;
+use waypost_lang::{compile_canonical, parse};
+
+use crate::kinds::catalog;
+
+const EVERYTHING: &str = r#"
+name: orders.v2
+description: everything that can be said
+labels: { team: shop, tier: 1 }
+input: { type: object, required: [userId] }
+timeout: 2d
+failurePolicy: partial
+nodes:
+  - id: adult
+    type: condition
+    config: { expression: "input.age >= 18" }
+  - id: call
+    label: Call it
+    registryId: r-1
+    type: api-call
+    needs: [{ node: adult, branch: true }]
+    config: { url: "https://example.com/${{ input.userId }}", method: POST, body: { n: 9007199254740993 } }
+    retry: { maxAttempts: 5, waitDuration: 2s, multiplier: 3, maxWait: 1m, jitter: 0, retryOn: [5xx, 429, IOException], ignoreExceptions: [timeout] }
+    timeout: 30s
+    deadline: PT1H
+    delivery: atMostOnce
+    variables: { who: "${{ output.body.who }}", fixed: 3 }
+  - id: sorry
+    type: noop
+    needs: [{ node: call, branch: error }, { node: adult, branch: "false" }]
+    join: { count: any, cancelRest: true }
+  - id: slow
+    type: delay
+    onError: continue
+    needs: call
+    config: { duration: 36000, unit: seconds }
+"#;
+
+fn plan(source: &str) -> Plan {
+    match parse(source.as_bytes(), &catalog()) {
+        Ok(compiled) => compiled.plan,
+        Err(faults) => panic!("{}", faults.render(source.as_bytes(), "test", false)),
+    }
+}
+
+#[test]
+fn every_field_reaches_the_plan() {
+    let plan = plan(EVERYTHING);
+    assert_eq!(&*plan.workflow, "orders.v2");
+    assert_eq!(plan.timeout, Some(Millis::from_secs(2 * 86_400)));
+    assert_eq!(plan.failure_policy, FailurePolicy::Partial);
+    assert_eq!(plan.entries, [NodeIx(0)]);
+    assert_eq!(
+        plan.input_schema.as_ref().map(Json::text),
+        Some(r#"{"required":["userId"],"type":"object"}"#)
+    );
+    let call = plan.node(NodeIx(1));
+    assert_eq!(
+        (call.label.as_deref(), call.registry_id.as_deref()),
+        (Some("Call it"), Some("r-1"))
+    );
+    assert_eq!(call.kind, "api-call");
+    assert_eq!(&*call.needs[0].branches[0], "true");
+    assert_eq!(
+        call.retry,
+        Some(RetryPolicy {
+            max_attempts: 5,
+            wait: Millis(2000),
+            exponential: true,
+            multiplier: 3.0,
+            wait_max: Millis(60_000),
+            jitter: 0.0,
+            retry_on: vec![
+                Matcher::StatusClass(5),
+                Matcher::Status(429),
+                Matcher::Kind("connection".into())
+            ],
+            ignore: vec![Matcher::Kind("timeout".into())],
+        })
+    );
+    assert_eq!((call.timeout, call.deadline), (Some(Millis(30_000)), Some(Millis(3_600_000))));
+    assert_eq!(call.delivery, Delivery::AtMostOnce);
+    assert_eq!(call.on_error, OnError::Branch("error".into()));
+    let names: Vec<&str> = call.variables.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["fixed", "who"]);
+    assert_eq!(plan.node(NodeIx(2)).join, Join::Count { count: 1, cancel_rest: true });
+    assert_eq!(plan.node(NodeIx(3)).on_error, OnError::Continue);
+}
+
+#[test]
+fn the_seeds_long_form_is_the_short_form() {
+    let long = r#"{"name": "seed", "nodes": [{
+        "nodeId": "api-call-node-123", "type": "action", "subType": "call_external_service",
+        "config": {"url": "https://api.example.com/users", "method": "POST", "retry": {
+            "enabled": true, "maxAttempts": 3, "waitDuration": 1000, "exponentialBackoff": true,
+            "multiplier": 2.0, "retryOn": ["IOException", "TimeoutException", "5xx"],
+            "ignoreExceptions": ["IllegalArgumentException"]}}}]}"#;
+    let short = "name: seed\nnodes:\n  - id: api-call-node-123\n    type: api-call\n    config: \
+                 { method: POST, url: https://api.example.com/users }\n    retry: { retryOn: \
+                 [connection, timeout, 5xx], ignoreExceptions: [invalid_config] }\n";
+    let [long, short] = [long, short].map(|source| parse(source.as_bytes(), &catalog()).unwrap());
+    assert_eq!(long.canonical, short.canonical);
+    assert_eq!(long.hash, short.hash);
+}
+
+#[test]
+fn the_canonical_form_gives_the_same_plan() {
+    let compiled = parse(EVERYTHING.as_bytes(), &catalog()).unwrap();
+    let rebuilt = compile_canonical(compiled.canonical.as_bytes(), &catalog()).unwrap();
+    assert_eq!(rebuilt.hash, compiled.hash);
+    assert_eq!(format!("{rebuilt:?}"), format!("{:?}", compiled.plan));
+    assert!(compiled.canonical.contains("9007199254740993"), "{}", compiled.canonical);
+}

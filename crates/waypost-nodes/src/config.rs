@@ -1,0 +1,139 @@
+//! What the kinds' `compile` functions share: reading fields, and faults that point at them.
+//!
+//! Shapes are checked before `compile` is called; the checks here are the last line, so that a kind
+//! never has to assume anything about its config.
+
+use serde_json::{Map, Value};
+use waypost_core::expr::{Expression, Template};
+use waypost_core::kind::{Behaviour, ConfigFault, DurationTemplate, Field, Shape};
+use waypost_core::time::{BadDuration, Millis};
+
+/// A node's config as written.
+pub(crate) type Config = Map<String, Value>;
+
+/// A field that must be there.
+pub(crate) const fn required(name: &'static str, shape: Shape, summary: &'static str) -> Field {
+    Field { name, shape, required: true, summary }
+}
+
+/// A field that may be there.
+pub(crate) const fn optional(name: &'static str, shape: Shape, summary: &'static str) -> Field {
+    Field { name, shape, required: false, summary }
+}
+
+/// The fault of a field that is missing.
+pub(crate) fn missing(field: &str) -> ConfigFault {
+    ConfigFault::at(field, format!("`{field}` is required"))
+}
+
+/// A fault below a field: `cases`, `0`, `when`.
+pub(crate) fn fault_at(path: &[&str], message: impl Into<String>) -> ConfigFault {
+    let path = path.iter().map(|&key| key.to_owned()).collect();
+    ConfigFault { path, message: message.into(), hint: None }
+}
+
+/// The field with its holes compiled.
+pub(crate) fn template(config: &Config, field: &str) -> Result<Option<Template>, ConfigFault> {
+    let Some(value) = config.get(field) else { return Ok(None) };
+    let compiled = Template::compile(value).map_err(|fault| {
+        let path = std::iter::once(field.to_owned()).chain(fault.path).collect();
+        ConfigFault { path, message: fault.message, hint: None }
+    })?;
+    Ok(Some(compiled))
+}
+
+/// The field as a bare expression.
+pub(crate) fn expression(config: &Config, field: &str) -> Result<Option<Expression>, ConfigFault> {
+    config.get(field).map(|value| bare_expression(value, &[field])).transpose()
+}
+
+/// A bare expression found at `path`.
+pub(crate) fn bare_expression(value: &Value, path: &[&str]) -> Result<Expression, ConfigFault> {
+    match value {
+        // A literal `true` is what YAML makes of an unquoted one; it means itself.
+        Value::Bool(_) => Expression::compile(&value.to_string()),
+        Value::String(source) => Expression::compile(source),
+        _ => return Err(fault_at(path, "must be an expression, written as text")),
+    }
+    .map_err(|fault| fault_at(path, fault.message))
+}
+
+/// The field as a duration: a number of `unit_ms` (of milliseconds where there is none), a text such
+/// as `30s`, or a text with a hole that gives either.
+pub(crate) fn duration(
+    config: &Config,
+    field: &str,
+    unit_ms: Option<u32>,
+) -> Result<Option<DurationTemplate>, ConfigFault> {
+    let Some(value) = config.get(field) else { return Ok(None) };
+    let refuse = |error: BadDuration| {
+        ConfigFault::at(field, format!("`{field}`: {error}"))
+            .hint("write a number of milliseconds, `30s`, `1h 30m` or `PT30S`")
+    };
+    let of_number = |number: f64| Millis::from_f64(number, f64::from(unit_ms.unwrap_or(1)));
+    let fixed = match value {
+        Value::Number(number) => of_number(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) if text.contains("${{") => {
+            let template = template(config, field)?.ok_or_else(|| missing(field))?;
+            return Ok(Some(DurationTemplate::Computed {
+                template,
+                unit_ms: unit_ms.unwrap_or(1),
+            }));
+        }
+        Value::String(text) => match text.trim().parse::<f64>() {
+            Ok(number) => of_number(number),
+            Err(_) => match (Millis::parse(text), unit_ms) {
+                (Ok(_), Some(_)) => {
+                    let message =
+                        format!("{text:?} has units of its own, so `unit` is one too many");
+                    return Err(ConfigFault::at("unit", message));
+                }
+                (parsed, _) => parsed,
+            },
+        },
+        _ => Err(BadDuration::Syntax),
+    };
+    fixed.map(|fixed| Some(DurationTemplate::Fixed(fixed))).map_err(refuse)
+}
+
+/// The faults of fields that exclude each other: exactly one of them must be there.
+pub(crate) fn exactly_one(config: &Config, a: &str, b: &str) -> Result<(), ConfigFault> {
+    match (config.contains_key(a), config.contains_key(b)) {
+        (false, false) => Err(ConfigFault::at(a, format!("either `{a}` or `{b}` is required"))),
+        _ => at_most_one(config, a, b),
+    }
+}
+
+/// The fault of fields that exclude each other.
+pub(crate) fn at_most_one(config: &Config, a: &str, b: &str) -> Result<(), ConfigFault> {
+    if config.contains_key(a) && config.contains_key(b) {
+        return Err(ConfigFault::at(b, format!("`{a}` and `{b}` exclude each other")));
+    }
+    Ok(())
+}
+
+/// The fault of a whole number that is not from 1 to `max`.
+pub(crate) fn bytes_max(config: &Config, field: &str, max: usize) -> Result<(), ConfigFault> {
+    let Some(value) = config.get(field) else { return Ok(()) };
+    match value.as_u64().and_then(|bytes| usize::try_from(bytes).ok()) {
+        Some(bytes) if (1..=max).contains(&bytes) => Ok(()),
+        _ => Err(ConfigFault::at(field, format!("`{field}` must be a number from 1 to {max}"))),
+    }
+}
+
+/// The behaviour of an action: its config is rendered whole and handed to the handler.
+pub(crate) fn task(
+    handler: &'static str,
+    config: &Config,
+    checks: impl IntoIterator<Item = Result<(), ConfigFault>>,
+) -> Result<Behaviour, Vec<ConfigFault>> {
+    let mut faults: Vec<ConfigFault> = checks.into_iter().filter_map(Result::err).collect();
+    match Template::compile(&Value::Object(config.clone())) {
+        Ok(config) if faults.is_empty() => return Ok(Behaviour::Task { handler, config }),
+        Ok(_) => {}
+        Err(fault) => {
+            faults.push(ConfigFault { path: fault.path, message: fault.message, hint: None });
+        }
+    }
+    Err(faults)
+}

@@ -1,0 +1,179 @@
+//! `api-call`: an HTTP request as a node.
+//!
+//! ```text
+//!   task ─▶ Call (call.rs) ─▶ exchange (exchange.rs) ─▶ reply (reply.rs) ─▶ {status, headers, body}
+//!                              one request per hop,       capped, parsed
+//!                              each hop judged by egress
+//! ```
+//!
+//! One attempt sends one request, redirects aside; trying again is the engine's business, under the
+//! same idempotency key.
+
+mod call;
+mod clients;
+mod exchange;
+mod reply;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use waypost_core::failure::Failure;
+use waypost_core::json::Json;
+use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::time::Millis;
+use waypost_ports::handler::{Handler, Task};
+
+use self::call::Call;
+use self::clients::Clients;
+use crate::config::{self, Config, at_most_one, bytes_max, duration, optional, required};
+use crate::outcome::{cancelled, timed_out};
+use crate::{NodeKind, Settings};
+
+pub(crate) const KIND: &dyn NodeKind = &ApiCall;
+
+/// How long connecting may take where the node does not say.
+const CONNECT_TIMEOUT: Millis = Millis::from_secs(10);
+/// How many redirects are followed.
+const REDIRECTS_MAX: usize = 5;
+/// How large a body may be, after decompression, where the node does not say.
+const RESPONSE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
+
+static SPEC: KindSpec = KindSpec {
+    name: "api-call",
+    aliases: &["call_external_service"],
+    family: Family::Action,
+    summary: "Makes an HTTP request; its output is `{status, headers, body}`.",
+    fields: &[
+        required("url", Shape::Text, "Where to: an http or https URL."),
+        optional(
+            "method",
+            Shape::OneOf(&["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
+            "The method; GET if absent.",
+        ),
+        optional("headers", Shape::Object, "Headers to send; a null value leaves one out."),
+        optional(
+            "query",
+            Shape::Object,
+            "Parameters to add to the URL: scalars, or arrays of scalars; null leaves one out.",
+        ),
+        optional("body", Shape::Any, "Sent as JSON; null sends nothing."),
+        optional("text", Shape::Text, "Sent as it is, instead of `body`."),
+        optional(
+            "acceptStatus",
+            Shape::Custom,
+            "Statuses of 400 and more that are not failures: a list such as [404, \"4xx\"].",
+        ),
+        optional(
+            "followRedirects",
+            Shape::Boolean,
+            "Whether to follow redirects, up to 5; true if absent.",
+        ),
+        optional(
+            "responseBytesMax",
+            Shape::Integer,
+            "The largest body to accept, after decompression; 1 MiB if absent, and at most.",
+        ),
+        optional("connectTimeout", Shape::Duration, "How long connecting may take; 10s if absent."),
+    ],
+};
+
+struct ApiCall;
+
+impl NodeKind for ApiCall {
+    fn handler(&self, settings: &Settings) -> Option<Arc<dyn Handler>> {
+        let clients = Arc::new(Clients::new(settings.egress.clone()));
+        Some(Arc::new(Caller { clients, timeout: settings.call_timeout }))
+    }
+}
+
+impl Kind for ApiCall {
+    fn spec(&self) -> &'static KindSpec {
+        &SPEC
+    }
+
+    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+        let checks = [
+            check_url(config),
+            check_header_names(config),
+            at_most_one(config, "body", "text"),
+            check_accept_status(config),
+            bytes_max(config, "responseBytesMax", PAYLOAD_BYTES_MAX),
+            duration(config, "connectTimeout", None).map(|_| ()),
+        ];
+        config::task(SPEC.name, config, checks)
+    }
+}
+
+fn check_url(config: &Config) -> Result<(), ConfigFault> {
+    let refuse = |message: String| {
+        Err(ConfigFault::at("url", message).hint("write it whole: https://api.example.com/users"))
+    };
+    match config.get("url") {
+        None => Err(config::missing("url")),
+        // With a hole in it, only the rendered text can be judged.
+        Some(Value::String(url)) if url.contains("${{") => Ok(()),
+        Some(Value::String(url)) => match url::Url::parse(url) {
+            Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => Ok(()),
+            Ok(parsed) => {
+                refuse(format!("only http and https can be called, not {}:", parsed.scheme()))
+            }
+            Err(error) => refuse(format!("not a URL: {error}")),
+        },
+        Some(_) => refuse("`url` must be text".into()),
+    }
+}
+
+fn check_header_names(config: &Config) -> Result<(), ConfigFault> {
+    let Some(Value::Object(headers)) = config.get("headers") else { return Ok(()) };
+    for name in headers.keys() {
+        call::header_name(name).map_err(|message| config::fault_at(&["headers", name], message))?;
+    }
+    Ok(())
+}
+
+fn check_accept_status(config: &Config) -> Result<(), ConfigFault> {
+    let Some(value) = config.get("acceptStatus") else { return Ok(()) };
+    let Value::Array(entries) = value else {
+        return Err(ConfigFault::at("acceptStatus", "`acceptStatus` must be a list")
+            .hint("for example [404] or [\"4xx\"]"));
+    };
+    for (at, entry) in entries.iter().enumerate() {
+        if call::status_matcher(&Json::from_value(entry)).is_none() {
+            let path = ["acceptStatus", &at.to_string()];
+            return Err(config::fault_at(&path, format!("{entry} is not a status"))
+                .hint("a code from 100 to 599, or a class such as \"4xx\""));
+        }
+    }
+    Ok(())
+}
+
+/// The handler.
+struct Caller {
+    clients: Arc<Clients>,
+    timeout: Millis,
+}
+
+impl Handler for Caller {
+    fn run(
+        &self,
+        task: Task,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Json, Failure>> {
+        let clients = Arc::clone(&self.clients);
+        let limit = task.timeout.unwrap_or(self.timeout);
+        Box::pin(async move {
+            let work = async { exchange::exchange(&clients, Call::prepare(&task)?).await };
+            // Dropping the work in either arm drops its connection.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(cancelled()),
+                outcome = tokio::time::timeout(limit.to_std(), work) => {
+                    outcome.unwrap_or_else(|_| Err(timed_out(limit)))
+                }
+            }
+        })
+    }
+}

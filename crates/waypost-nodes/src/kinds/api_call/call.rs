@@ -1,0 +1,247 @@
+//! A call: a task's config, checked and ready to be sent.
+
+use std::collections::BTreeMap;
+
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName,
+    HeaderValue, PROXY_AUTHORIZATION, USER_AGENT,
+};
+use reqwest::{Method, StatusCode, Url};
+use serde::Deserialize;
+use waypost_core::failure::Failure;
+use waypost_core::json::Json;
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_core::retry::Matcher;
+use waypost_core::time::Millis;
+use waypost_ports::handler::Task;
+
+use super::{CONNECT_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX};
+use crate::outcome::{invalid_config, read_config, text_of};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Headers that belong to the connection or to the framing of the message: set by hand they could
+/// make a server read another request than the one that was judged.
+const REFUSED_HEADERS: &[&str] = &[
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A request, and how to judge the answer.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<String>,
+    pub(super) accept: Vec<Matcher>,
+    pub(super) redirects_max: usize,
+    pub(super) response_bytes_max: usize,
+    pub(super) connect_timeout: Millis,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rendered {
+    url: String,
+    method: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, Json>,
+    #[serde(default)]
+    query: BTreeMap<String, Query>,
+    body: Option<Json>,
+    text: Option<Json>,
+    #[serde(default)]
+    accept_status: Vec<Json>,
+    follow_redirects: Option<bool>,
+    response_bytes_max: Option<usize>,
+    connect_timeout: Option<Json>,
+}
+
+/// What may stand in `query`.
+struct Query(Vec<Json>);
+
+impl<'de> Deserialize<'de> for Query {
+    /// By hand, because an untagged enum would read numbers as f64 on its way.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let value = Json::deserialize(deserializer)?;
+        let values: Vec<Json> = match value.text().as_bytes() {
+            [b'[', ..] => serde_json::from_str(value.text()).map_err(Error::custom)?,
+            _ => vec![value],
+        };
+        match values.iter().find(|value| value.text().starts_with(['[', '{'])) {
+            Some(_) => {
+                Err(Error::custom("a query parameter must be a scalar or a list of scalars"))
+            }
+            None => Ok(Self(values)),
+        }
+    }
+}
+
+impl Call {
+    /// Reads a task's config.
+    pub(super) fn prepare(task: &Task) -> Result<Self, Failure> {
+        let rendered: Rendered = read_config(task)?;
+        let mut url = Url::parse(&rendered.url)
+            .map_err(|error| invalid_config(format!("{:?} is not a URL: {error}", rendered.url)))?;
+        add_query(&mut url, &rendered.query);
+        let mut headers = read_headers(&rendered.headers)?;
+        let (body, content_type) = match (rendered.body, rendered.text) {
+            (Some(_), Some(_)) => {
+                return Err(invalid_config("`body` and `text` exclude each other"));
+            }
+            (Some(json), None) => (Some(json.text().to_owned()), "application/json"),
+            (None, Some(text)) => (Some(text_of(&text)), "text/plain; charset=utf-8"),
+            (None, None) => (None, ""),
+        };
+        if body.is_some() {
+            headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
+        }
+        headers.entry(IDEMPOTENCY_KEY).or_insert(key_value(&task.idempotency_key)?);
+        headers
+            .entry(USER_AGENT)
+            .or_insert(HeaderValue::from_static(concat!("waypost/", env!("CARGO_PKG_VERSION"))));
+        let accept = rendered.accept_status.iter().map(|entry| {
+            status_matcher(entry).ok_or_else(|| invalid_config(format!("{entry} is not a status")))
+        });
+        Ok(Self {
+            method: read_method(rendered.method.as_deref())?,
+            url,
+            headers,
+            body,
+            accept: accept.collect::<Result<_, _>>()?,
+            redirects_max: if rendered.follow_redirects == Some(false) { 0 } else { REDIRECTS_MAX },
+            response_bytes_max: rendered
+                .response_bytes_max
+                .unwrap_or(RESPONSE_BYTES_MAX)
+                .min(PAYLOAD_BYTES_MAX),
+            connect_timeout: read_connect_timeout(rendered.connect_timeout.as_ref())?,
+        })
+    }
+
+    /// Is this status a success?
+    pub(super) fn accepts(&self, status: StatusCode) -> bool {
+        let status = status.as_u16();
+        status < 400
+            || self.accept.iter().any(|entry| match entry {
+                Matcher::Status(code) => *code == status,
+                Matcher::StatusClass(class) => u16::from(*class) == status / 100,
+                Matcher::Kind(_) => false,
+            })
+    }
+
+    /// Turns this call into the one that a redirect asks for.
+    pub(super) fn redirect(&mut self, status: StatusCode, target: Url) {
+        let becomes_get = match status {
+            StatusCode::SEE_OTHER => self.method != Method::HEAD,
+            // Not what the RFC meant, but what every client has done since the nineties.
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method == Method::POST,
+            _ => false,
+        };
+        if becomes_get {
+            self.method = Method::GET;
+            self.body = None;
+            for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+                self.headers.remove(name);
+            }
+        }
+        if target.origin() != self.url.origin() {
+            for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
+                self.headers.remove(name);
+            }
+        }
+        self.url = target;
+    }
+
+    /// Method and URL for messages, without the query: it may hold secrets.
+    pub(super) fn describe(&self) -> String {
+        format!("{} {}", self.method, without_query(&self.url))
+    }
+}
+
+/// The URL without what may hold secrets.
+pub(super) fn without_query(url: &Url) -> Url {
+    let mut shown = url.clone();
+    shown.set_query(None);
+    shown.set_fragment(None);
+    shown
+}
+
+/// The name of a header that a definition may set.
+pub(super) fn header_name(name: &str) -> Result<HeaderName, String> {
+    let parsed = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| format!("{name:?} is not a header's name"))?;
+    if REFUSED_HEADERS.contains(&parsed.as_str()) {
+        return Err(format!("`{parsed}` is set by the engine and cannot be changed"));
+    }
+    Ok(parsed)
+}
+
+/// An entry of `acceptStatus`.
+pub(super) fn status_matcher(entry: &Json) -> Option<Matcher> {
+    match Matcher::parse(&text_of(entry))? {
+        Matcher::Kind(_) => None,
+        matcher => Some(matcher),
+    }
+}
+
+fn read_method(method: Option<&str>) -> Result<Method, Failure> {
+    let method = method.unwrap_or("GET");
+    Method::from_bytes(method.as_bytes())
+        .map_err(|_| invalid_config(format!("{method:?} is not a method")))
+}
+
+fn add_query(url: &mut Url, query: &BTreeMap<String, Query>) {
+    let mut pairs = query
+        .iter()
+        .flat_map(|(name, Query(values))| values.iter().map(move |v| (name, v)))
+        .filter(|(_, value)| !value.is_null())
+        .peekable();
+    // Asking for the editor alone would add a bare `?`.
+    if pairs.peek().is_some() {
+        url.query_pairs_mut().extend_pairs(pairs.map(|(name, value)| (name, text_of(value))));
+    }
+}
+
+fn read_headers(entries: &BTreeMap<String, Json>) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in entries.iter().filter(|(_, value)| !value.is_null()) {
+        let name = header_name(name).map_err(invalid_config)?;
+        if value.text().starts_with(['[', '{']) {
+            return Err(invalid_config(format!("header `{name}` must be a scalar")));
+        }
+        // From bytes, because a value may be UTF-8; line breaks and control characters are refused
+        // either way.
+        let value = HeaderValue::from_bytes(text_of(value).as_bytes()).map_err(|_| {
+            invalid_config(format!("header `{name}` contains a line break or control character"))
+        })?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// The key as a header; characters that a header cannot carry are percent-encoded, which keeps
+/// different keys different.
+fn key_value(key: &str) -> Result<HeaderValue, Failure> {
+    HeaderValue::from_str(key)
+        .or_else(|_| {
+            let encoded: String = url::form_urlencoded::byte_serialize(key.as_bytes()).collect();
+            HeaderValue::from_str(&encoded)
+        })
+        .map_err(|error| invalid_config(format!("the idempotency key cannot be sent: {error}")))
+}
+
+fn read_connect_timeout(value: Option<&Json>) -> Result<Millis, Failure> {
+    value.map_or(Ok(CONNECT_TIMEOUT), |value| {
+        Millis::parse(&text_of(value))
+            .map_err(|error| invalid_config(format!("`connectTimeout` is {value}: {error}")))
+    })
+}

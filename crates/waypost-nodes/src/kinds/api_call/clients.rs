@@ -1,0 +1,103 @@
+//! The HTTP clients: made when first needed, kept for their connections.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use reqwest::{Client, redirect, retry};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
+use waypost_core::failure::{Failure, kind};
+use waypost_core::time::Millis;
+
+use crate::egress::Egress;
+
+/// Clients that are kept. A definition can make up ports and timeouts without end, so this must have
+/// one; few are in use at a time.
+const CLIENTS_MAX: usize = 32;
+/// How long an idle connection is kept. Short, because a server that closes one just as it is used
+/// again costs an attempt.
+const IDLE: Millis = Millis::from_secs(15);
+
+/// Makes clients and keeps them.
+pub(super) struct Clients {
+    egress: Egress,
+    tls: OnceLock<ClientConfig>,
+    made: Mutex<BTreeMap<Key, Client>>,
+}
+
+/// What a client is made for: its resolver judges names for one port, and how long it may take to
+/// connect is a property of a client, not of a request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) port: u16,
+    pub(super) connect_timeout: Millis,
+}
+
+impl Clients {
+    pub(super) fn new(egress: Egress) -> Self {
+        Self { egress, tls: OnceLock::new(), made: Mutex::default() }
+    }
+
+    pub(super) fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
+    /// The client for a port and a timeout.
+    pub(super) fn client(&self, key: Key) -> Result<Client, Failure> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = made.get(&key) {
+            return Ok(client.clone());
+        }
+        let client = self.build(key).map_err(|error| {
+            Failure::permanent(kind::CONNECTION, format!("cannot make an HTTP client: {error}"))
+        })?;
+        if made.len() >= CLIENTS_MAX {
+            // Requests under way keep theirs; the rest is made anew when needed.
+            made.clear();
+        }
+        made.insert(key, client.clone());
+        Ok(client)
+    }
+
+    fn build(&self, key: Key) -> reqwest::Result<Client> {
+        Client::builder()
+            .tls_backend_preconfigured(self.tls.get_or_init(tls).clone())
+            .dns_resolver(self.egress.resolver(key.port))
+            .connect_timeout(key.connect_timeout.to_std())
+            .pool_idle_timeout(IDLE.to_std())
+            // Redirects are followed by hand, each hop judged anew.
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .retry(retry::never())
+            // A proxy from the environment would connect on our behalf, past the guard.
+            .no_proxy()
+            .build()
+    }
+}
+
+/// The TLS settings of all clients: the platform's certificates, read once.
+fn tls() -> ClientConfig {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("the provider supports the default versions of TLS");
+    let mut config = match verifier(provider) {
+        Some(verifier) => builder.dangerous().with_custom_certificate_verifier(verifier),
+        // Plain http goes on working; https fails on every certificate, as it must.
+        None => builder.with_root_certificates(RootCertStore::empty()),
+    }
+    .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config
+}
+
+fn verifier(provider: Arc<CryptoProvider>) -> Option<Arc<Verifier>> {
+    match Verifier::new(provider) {
+        Ok(verifier) => Some(Arc::new(verifier)),
+        Err(error) => {
+            tracing::warn!(%error, "no trusted certificates found: https calls will fail");
+            None
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The exchange: a request, the redirects that follow from it, and the reply at the end.
+
+use std::error::Error;
+use std::io;
+
+use reqwest::header::LOCATION;
+use reqwest::{Response, StatusCode, Url};
+use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
+
+use super::call::{Call, without_query};
+use super::clients::{Clients, Key};
+use super::reply;
+use crate::egress::{Denied, ResolveError};
+use crate::outcome::{INVALID_RESPONSE, TOO_MANY_REDIRECTS, invalid_config};
+
+/// Makes a call; gives the node's output.
+pub(super) async fn exchange(clients: &Clients, mut call: Call) -> Result<Json, Failure> {
+    let mut redirects = 0;
+    loop {
+        let response = send(clients, &call).await?;
+        let Some(target) = redirect_target(&call, &response)? else {
+            return reply::read(&call, response).await;
+        };
+        if redirects == call.redirects_max {
+            let target = without_query(&target);
+            let message = format!("redirected more than {redirects} times, last to {target}");
+            return Err(Failure::permanent(TOO_MANY_REDIRECTS, message));
+        }
+        redirects += 1;
+        call.redirect(response.status(), target);
+    }
+}
+
+async fn send(clients: &Clients, call: &Call) -> Result<Response, Failure> {
+    let port = clients.egress().check_url(&call.url)?;
+    let client = clients.client(Key { port, connect_timeout: call.connect_timeout })?;
+    let mut request =
+        client.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());
+    if let Some(body) = &call.body {
+        request = request.body(body.clone());
+    }
+    request.send().await.map_err(|error| failure_of(call, &error))
+}
+
+/// Where a response sends us, if it does and we follow.
+fn redirect_target(call: &Call, response: &Response) -> Result<Option<Url>, Failure> {
+    let redirects = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
+    if !redirects || call.redirects_max == 0 {
+        return Ok(None);
+    }
+    let target = location.to_str().ok().and_then(|location| call.url.join(location).ok());
+    target.map(Some).ok_or_else(|| {
+        let message = format!("{} redirects to {location:?}, which is not a URL", call.describe());
+        Failure::permanent(INVALID_RESPONSE, message)
+    })
+}
+
+/// What an error of the client means. `call` gives the message its subject.
+pub(super) fn failure_of(call: &Call, error: &reqwest::Error) -> Failure {
+    if let Some(denied) = denial(error) {
+        return denied.into();
+    }
+    let message = format!("{}: {}", call.describe(), root_cause(error));
+    if error.is_timeout() {
+        Failure::transient(kind::TIMEOUT, message)
+    } else if error.is_builder() {
+        invalid_config(message)
+    } else if has_bad_certificate(error) {
+        Failure::permanent(kind::CONNECTION, message)
+    } else if is_undecodable(error) {
+        Failure::permanent(INVALID_RESPONSE, message)
+    } else {
+        Failure::transient(kind::CONNECTION, message)
+    }
+}
+
+/// An error and its causes. An `io::Error` leaves what it wraps out of its sources, so it is asked
+/// for that first.
+fn chain(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    let first: &(dyn Error + 'static) = error;
+    std::iter::successors(Some(first), |&error| {
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        }
+    })
+}
+
+fn denial(error: &reqwest::Error) -> Option<Denied> {
+    chain(error).find_map(|cause| match cause.downcast_ref::<ResolveError>() {
+        Some(ResolveError::Denied(denied)) => Some(denied.clone()),
+        _ => None,
+    })
+}
+
+/// A certificate that is wrong now is wrong in a minute.
+fn has_bad_certificate(error: &reqwest::Error) -> bool {
+    chain(error)
+        .any(|cause| matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))))
+}
+
+/// The body is not compressed the way its headers say. (TLS reports broken records as invalid data
+/// too; those come from the connection.)
+fn is_undecodable(error: &reqwest::Error) -> bool {
+    let invalid = chain(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|error| {
+        matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
+    });
+    invalid && !chain(error).any(|cause| cause.is::<rustls::Error>())
+}
+
+/// The innermost cause: what is around it says only that a request failed.
+fn root_cause(error: &reqwest::Error) -> String {
+    match chain(error).last() {
+        Some(cause) if !cause.is::<reqwest::Error>() => cause.to_string(),
+        _ => error.to_string(),
+    }
+}

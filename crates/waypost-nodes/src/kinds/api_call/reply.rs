@@ -1,0 +1,174 @@
+//! The reply: reads a response no further than it may, and makes the node's output or failure of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use serde::Serialize;
+use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
+use waypost_core::time::{DURATION_MAX, Millis};
+
+use super::call::Call;
+use super::exchange::failure_of;
+use crate::outcome::{self, INVALID_RESPONSE};
+
+/// How much of a failed call's body is kept.
+const EXCERPT_BYTES_MAX: usize = 4 * 1024;
+/// How long a failed call's body is waited for: its status is worth more than its text.
+const EXCERPT_WAIT: Duration = Duration::from_secs(2);
+
+#[derive(Serialize)]
+struct Output {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: Json,
+}
+
+/// Details of a failed call.
+#[derive(Serialize)]
+struct Details {
+    status: u16,
+    body: Json,
+    truncated: bool,
+}
+
+/// Reads a response to the end and judges it.
+pub(super) async fn read(call: &Call, response: Response) -> Result<Json, Failure> {
+    let status = response.status();
+    if !call.accepts(status) {
+        return Err(refused(call, response).await);
+    }
+    let headers = plain_headers(response.headers());
+    let is_json = headers.get(CONTENT_TYPE.as_str()).is_some_and(|value| is_json(value));
+    let bytes = read_body(call, response).await?;
+    let body = read_value(&bytes, is_json).map_err(|reason| {
+        Failure::permanent(INVALID_RESPONSE, format!("{}: {reason}", call.describe()))
+    })?;
+    outcome::output(&Output { status: status.as_u16(), headers, body })
+}
+
+/// Reads a whole body, and not one chunk more than the cap allows. What is counted has been
+/// decompressed, piece by piece, so that a small body cannot become a large one unseen.
+async fn read_body(call: &Call, mut response: Response) -> Result<Vec<u8>, Failure> {
+    let max = call.response_bytes_max;
+    let too_large = || {
+        let message = format!("{} answered with more than {max} bytes", call.describe());
+        Failure::permanent(kind::TOO_LARGE, message)
+    };
+    // A HEAD response announces the length of a body that does not come.
+    let announced = response.content_length().unwrap_or(0);
+    if call.method != reqwest::Method::HEAD && announced > max as u64 {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| failure_of(call, &error))? {
+        if body.len() + chunk.len() > max {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn read_value(bytes: &[u8], is_json: bool) -> Result<Json, String> {
+    if bytes.is_empty() {
+        return Ok(Json::null());
+    }
+    if is_json {
+        return Json::parse_bytes(bytes)
+            .map_err(|error| format!("the response is declared JSON and is not: {error}"));
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Json::from_value(&text.into())),
+        Err(error) => Err(format!("the response is not text in UTF-8: {error}")),
+    }
+}
+
+/// `application/json`, `application/problem+json; charset=utf-8`, …
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence == "text/json" || essence.ends_with("+json")
+}
+
+/// Headers with lower-case names, repeated ones joined.
+fn plain_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let mut plain: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        plain
+            .entry(name.as_str().to_owned())
+            .and_modify(|all| {
+                all.push_str(", ");
+                all.push_str(&value);
+            })
+            .or_insert_with(|| value.into_owned());
+    }
+    plain
+}
+
+/// The failure of a call whose status was not accepted.
+async fn refused(call: &Call, response: Response) -> Failure {
+    let status = response.status();
+    let retry_after = retry_after(response.headers());
+    let (excerpt, truncated) = excerpt(response).await;
+    let body = match Json::parse_bytes(&excerpt) {
+        Ok(json) if !truncated => json,
+        _ => Json::from_value(&String::from_utf8_lossy(&excerpt).into()),
+    };
+    let details = outcome::output(&Details { status: status.as_u16(), body, truncated });
+    Failure {
+        status: Some(status.as_u16()),
+        retryable: is_transient(status),
+        retry_after,
+        details: details.ok(),
+        ..Failure::permanent(kind::HTTP, format!("{} answered {status}", call.describe()))
+    }
+}
+
+fn is_transient(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+    ) || status.is_server_error()
+}
+
+/// The start of a body, and whether there was more of it. Errors end it early.
+async fn excerpt(mut response: Response) -> (Vec<u8>, bool) {
+    let mut excerpt = Vec::new();
+    let whole = tokio::time::timeout(EXCERPT_WAIT, async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            excerpt.extend_from_slice(&chunk);
+            if excerpt.len() > EXCERPT_BYTES_MAX {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    excerpt.truncate(EXCERPT_BYTES_MAX);
+    (excerpt, whole != Ok(true))
+}
+
+/// `Retry-After` as a span. A date is measured against the server's own `Date`, so that a difference
+/// between its clock and ours does not matter.
+fn retry_after(headers: &HeaderMap) -> Option<Millis> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
+    let asked = text(RETRY_AFTER)?;
+    if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
+        let seconds = asked.parse().unwrap_or(u64::MAX);
+        return Some(Millis::from_secs(seconds).min(DURATION_MAX));
+    }
+    let due = http_date(asked)?;
+    let now = text(DATE).and_then(http_date).unwrap_or_else(Timestamp::now);
+    let wait = due.as_millisecond().saturating_sub(now.as_millisecond());
+    Some(Millis(u64::try_from(wait).unwrap_or(0)).min(DURATION_MAX))
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`
+fn http_date(text: &str) -> Option<Timestamp> {
+    rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+}

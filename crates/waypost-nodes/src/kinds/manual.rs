@@ -1,0 +1,30 @@
+//! `manual`: where an execution that somebody starts by hand begins.
+
+use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
+
+use crate::NodeKind;
+use crate::config::Config;
+
+pub(crate) const KIND: &dyn NodeKind = &Manual;
+
+static SPEC: KindSpec = KindSpec {
+    name: "manual",
+    aliases: &[],
+    family: Family::Trigger,
+    summary: "Starts when a person or a program starts the execution; its output is the input.",
+    fields: &[],
+};
+
+struct Manual;
+
+impl NodeKind for Manual {}
+
+impl Kind for Manual {
+    fn spec(&self) -> &'static KindSpec {
+        &SPEC
+    }
+
+    fn compile(&self, _config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+        Ok(Behaviour::Input)
+    }
+}

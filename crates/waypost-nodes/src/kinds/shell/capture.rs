@@ -1,0 +1,60 @@
+//! Captured output: the start of a stream up to a cap, and its last lines for the case of failure.
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much of a stream's end is kept for the details of a failure.
+const TAIL_BYTES: usize = 4 * 1024;
+const CHUNK_BYTES: usize = 8 * 1024;
+
+/// What is kept of a stream. Both ends take a bounded amount of memory, however much comes.
+pub(super) struct Capture {
+    head: Vec<u8>,
+    head_bytes_max: usize,
+    tail: Vec<u8>,
+    truncated: bool,
+}
+
+impl Capture {
+    pub(super) fn new(head_bytes_max: usize) -> Self {
+        Self { head: Vec::new(), head_bytes_max, tail: Vec::new(), truncated: false }
+    }
+
+    /// Reads a stream to its end, so that the writer is never blocked by what is not kept.
+    pub(super) async fn drain(&mut self, mut stream: impl AsyncRead + Unpin) {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        // An error of a pipe means that it is gone: the same as its end.
+        while let Ok(count @ 1..) = stream.read(&mut chunk).await {
+            self.keep(chunk.get(..count).unwrap_or_default());
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = self.head_bytes_max - self.head.len();
+        let (kept, rest) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(kept);
+        self.truncated |= !rest.is_empty();
+        self.tail.extend_from_slice(bytes);
+        let excess = self.tail.len().saturating_sub(TAIL_BYTES);
+        self.tail.drain(..excess);
+    }
+
+    /// Was more written than is kept?
+    pub(super) fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// The start of the stream. Bytes that are not UTF-8 become replacement characters; a character
+    /// cut in half by the cap is left out.
+    pub(super) fn head(&self) -> String {
+        let whole = match std::str::from_utf8(&self.head) {
+            Err(error) if self.truncated && error.error_len().is_none() => error.valid_up_to(),
+            _ => self.head.len(),
+        };
+        String::from_utf8_lossy(self.head.get(..whole).unwrap_or_default()).into_owned()
+    }
+
+    /// The end of the stream.
+    pub(super) fn tail(&self) -> String {
+        String::from_utf8_lossy(&self.tail).into_owned()
+    }
+}

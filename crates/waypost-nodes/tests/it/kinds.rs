@@ -1,0 +1,287 @@
+//! How configs compile, kind by kind, and that every kind is described as it should be.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use waypost_core::expr::{Expression, Template};
+use waypost_core::kind::{Behaviour, Case, ConfigFault, Delay, DurationTemplate};
+use waypost_core::time::Millis;
+use waypost_nodes::{Settings, catalog, handlers};
+
+fn compile(kind: &str, config: &Value) -> Result<Behaviour, Vec<ConfigFault>> {
+    let config: Map<String, Value> = config.as_object().unwrap().clone();
+    catalog().find(kind).unwrap().compile(&config)
+}
+
+#[track_caller]
+fn good(kind: &str, config: &Value, expected: &Behaviour) {
+    let found = compile(kind, config);
+    assert_eq!(found.as_ref(), Ok(expected), "{kind} {config}");
+}
+
+/// Checks that a config is refused with exactly these faults: `path: part of the message`.
+#[track_caller]
+fn bad(kind: &str, config: &Value, expected: &[&str]) {
+    let faults = compile(kind, config).expect_err(&format!("{kind} {config}"));
+    let shown: Vec<String> =
+        faults.iter().map(|fault| format!("{}: {}", fault.path.join("."), fault.message)).collect();
+    assert_eq!(shown.len(), expected.len(), "{kind} {config}: {shown:?}");
+    for (fault, expected) in shown.iter().zip(expected) {
+        let (path, word) = expected.split_once(": ").unwrap();
+        let (found_path, message) = fault.split_once(": ").unwrap();
+        assert!(found_path == path && message.contains(word), "{kind} {config}: {shown:?}");
+    }
+}
+
+fn expression(source: &str) -> Expression {
+    Expression::compile(source).unwrap()
+}
+
+fn template(value: &Value) -> Template {
+    Template::compile(value).unwrap()
+}
+
+fn computed(text: &str, unit_ms: u32) -> DurationTemplate {
+    DurationTemplate::Computed { template: template(&json!(text)), unit_ms }
+}
+
+#[test]
+fn kinds_without_fields() {
+    for (kind, behaviour) in [
+        ("manual", Behaviour::Input),
+        ("input", Behaviour::Input),
+        ("noop", Behaviour::Pass),
+        ("join", Behaviour::Gather),
+    ] {
+        good(kind, &json!({}), &behaviour);
+    }
+}
+
+#[test]
+fn output_and_transform() {
+    for (kind, result) in [("output", true), ("transform", false)] {
+        for value in [json!(null), json!({"a": ["${{ input.n }}", 1]}), json!("x ${{ input }}")] {
+            let behaviour = Behaviour::Value { template: template(&value), result };
+            good(kind, &json!({"value": value}), &behaviour);
+        }
+        bad(kind, &json!({}), &["value: required"]);
+        bad(kind, &json!({"value": {"a": ["${{ 1 + }}"]}}), &["value.a.0: "]);
+        bad(kind, &json!({"value": "${{ input"}), &["value: not closed"]);
+    }
+}
+
+#[test]
+fn condition() {
+    let behaviour = Behaviour::Condition(expression("input.n > 3"));
+    good("condition", &json!({"expression": "input.n > 3"}), &behaviour);
+    good("condition", &json!({"expression": true}), &Behaviour::Condition(expression("true")));
+    bad("condition", &json!({}), &["expression: required"]);
+    bad("condition", &json!({"expression": "a >"}), &["expression: "]);
+    bad("condition", &json!({"expression": ""}), &["expression: empty"]);
+    bad("condition", &json!({"expression": 3}), &["expression: expression"]);
+}
+
+#[test]
+fn switch() {
+    let case = |when: &str, branch: &str| Case { when: expression(when), branch: branch.into() };
+    good(
+        "switch",
+        &json!({"cases": [{"when": "input > 9", "branch": "big"}, {"when": "input > 5", "branch": 5}],
+                "default": "small"}),
+        &Behaviour::Switch {
+            cases: vec![case("input > 9", "big"), case("input > 5", "5")],
+            default: Some("small".into()),
+        },
+    );
+    good(
+        "switch",
+        &json!({"cases": [{"when": "true", "branch": "a"}]}),
+        &Behaviour::Switch { cases: vec![case("true", "a")], default: None },
+    );
+    bad("switch", &json!({}), &["cases: required"]);
+    bad("switch", &json!({"cases": []}), &["cases: at least one"]);
+    bad("switch", &json!({"cases": {"when": "true"}}), &["cases: list"]);
+    bad("switch", &json!({"cases": ["x"]}), &["cases.0: {when, branch}"]);
+    bad(
+        "switch",
+        &json!({"cases": [{"when": "a +", "branch": ""}, {}, {"when": "a", "branch": "b", "then": 1}],
+                "default": ["x"]}),
+        &[
+            "cases.0.when: ",
+            "cases.0.branch: not empty",
+            "cases.1: when",
+            "cases.1: branch",
+            "cases.2.then: no field",
+            "default: must be text",
+        ],
+    );
+    let computed = json!({"cases": [{"when": "true", "branch": "${{ input }}"}]});
+    bad("switch", &computed, &["cases.0.branch: computed"]);
+}
+
+#[test]
+fn delay() {
+    let fixed = |ms: u64| Behaviour::Delay(Delay::For(DurationTemplate::Fixed(Millis(ms))));
+    for (config, ms) in [
+        (json!({"duration": 36000, "unit": "seconds", "persistState": true}), 36_000_000),
+        (json!({"duration": 1500}), 1500),
+        (json!({"duration": 0}), 0),
+        (json!({"duration": 1.5, "unit": "hours"}), 5_400_000),
+        (json!({"duration": "5", "unit": "m"}), 300_000),
+        (json!({"duration": "1h 30m"}), 5_400_000),
+        (json!({"duration": "PT30S"}), 30_000),
+        (json!({"duration": "P3D"}), 259_200_000),
+        (json!({"duration": 400, "unit": "DAYS"}), 34_560_000_000),
+    ] {
+        good("delay", &config, &fixed(ms));
+    }
+    let hole = "${{ input.wait }}";
+    let expected = Behaviour::Delay(Delay::For(computed(hole, 60_000)));
+    good("delay", &json!({"duration": hole, "unit": "minutes"}), &expected);
+    good("delay", &json!({"duration": hole}), &Behaviour::Delay(Delay::For(computed(hole, 1))));
+    for until in ["2026-01-31T09:00:00Z", "2026-01-31T09:00:00+02:00", "${{ input.at }}"] {
+        let expected = Behaviour::Delay(Delay::Until(template(&json!(until))));
+        good("delay", &json!({"until": until}), &expected);
+    }
+
+    bad("delay", &json!({}), &["duration: either"]);
+    bad("delay", &json!({"duration": 1, "until": "x"}), &["until: exclude"]);
+    bad("delay", &json!({"duration": -1}), &["duration: negative"]);
+    bad("delay", &json!({"duration": "-5s"}), &["duration: negative"]);
+    bad("delay", &json!({"duration": 1e300}), &["duration: hundred years"]);
+    bad("delay", &json!({"duration": 40_000, "unit": "days"}), &["duration: hundred years"]);
+    bad("delay", &json!({"duration": "P200Y"}), &["duration: hundred years"]);
+    bad("delay", &json!({"duration": "soon"}), &["duration: not a duration"]);
+    bad("delay", &json!({"duration": [1]}), &["duration: not a duration"]);
+    bad("delay", &json!({"duration": 1, "unit": "weeks"}), &["unit: not a unit"]);
+    bad("delay", &json!({"duration": "30s", "unit": "minutes"}), &["unit: one too many"]);
+    bad("delay", &json!({"until": "tomorrow"}), &["until: not a time"]);
+    bad("delay", &json!({"until": "2026-01-31T09:00:00"}), &["until: not a time"]);
+    bad("delay", &json!({"until": 5}), &["until: not a time"]);
+    bad("delay", &json!({"until": "2026-01-31T09:00:00Z", "unit": "s"}), &["unit: goes with"]);
+    bad("delay", &json!({"duration": "${{ input. }}"}), &["duration: "]);
+}
+
+#[test]
+fn wait_for_events() {
+    for field in ["name", "event"] {
+        let behaviour = Behaviour::Signal {
+            name: template(&json!("paid-${{ input.id }}")),
+            filter: Some(expression("signal.amount > 3")),
+            timeout: Some(DurationTemplate::Fixed(Millis::from_secs(3600))),
+        };
+        let mut config = json!({"filter": "signal.amount > 3", "timeout": "1h"});
+        config[field] = json!("paid-${{ input.id }}");
+        for kind in ["wait-for-events", "wait", "wait_for_events"] {
+            good(kind, &config, &behaviour);
+        }
+    }
+    let name = template(&json!("paid"));
+    let behaviour = Behaviour::Signal { name, filter: None, timeout: None };
+    good("wait", &json!({"name": "paid"}), &behaviour);
+    bad("wait", &json!({}), &["name: either"]);
+    bad("wait", &json!({"name": "a", "event": "b"}), &["event: exclude"]);
+    bad("wait", &json!({"event": " "}), &["event: not empty"]);
+    let config = json!({"name": 5, "filter": "a +", "timeout": -1});
+    bad("wait", &config, &["name: text", "filter: ", "timeout: negative"]);
+}
+
+#[test]
+fn api_call() {
+    for config in [
+        json!({"url": "https://api.example.com/users/${{ input.id }}"}),
+        json!({"url": "${{ input.url }}"}),
+        json!({
+            "url": "http://api.example.com", "method": "POST", "body": {"a": "${{ input }}"},
+            "headers": {"authorization": "Bearer ${{ secrets.token }}"}, "query": {"q": [1, 2]},
+            "acceptStatus": [404, "410", "5xx"], "followRedirects": false,
+            "responseBytesMax": 1000, "connectTimeout": "2s",
+        }),
+    ] {
+        let expected = Behaviour::Task { handler: "api-call", config: template(&config) };
+        good("api-call", &config, &expected);
+        good("call_external_service", &config, &expected);
+    }
+    let with = |field: &str, value: Value| {
+        let mut config = json!({"url": "https://api.example.com"});
+        config[field] = value;
+        config
+    };
+    bad("api-call", &json!({}), &["url: required"]);
+    bad("api-call", &with("url", json!("api.example.com")), &["url: not a URL"]);
+    bad("api-call", &with("url", json!("ftp://example.com")), &["url: http and https"]);
+    bad("api-call", &with("url", json!(5)), &["url: text"]);
+    bad("api-call", &with("url", json!("https://x/${{ 1 + }}")), &["url: "]);
+    bad("api-call", &with("headers", json!({"x y": "1"})), &["headers.x y: header's name"]);
+    bad("api-call", &with("headers", json!({"Host": "x"})), &["headers.Host: engine"]);
+    bad("api-call", &with("acceptStatus", json!(404)), &["acceptStatus: list"]);
+    bad("api-call", &with("acceptStatus", json!([200, 99])), &["acceptStatus.1: not a status"]);
+    bad("api-call", &with("acceptStatus", json!(["timeout"])), &["acceptStatus.0: not a status"]);
+    bad("api-call", &with("responseBytesMax", json!(0)), &["responseBytesMax: from 1 to"]);
+    bad("api-call", &with("responseBytesMax", json!(2_000_000)), &["responseBytesMax: 1048576"]);
+    bad("api-call", &with("connectTimeout", json!("-1s")), &["connectTimeout: negative"]);
+    let both = json!({"body": {}, "text": "", "acceptStatus": 1});
+    bad("api-call", &both, &["url: required", "text: exclude", "acceptStatus: list"]);
+}
+
+#[test]
+fn shell() {
+    for config in [
+        json!({"command": "echo ${{ input }}", "env": {"A": "${{ input.a }}"}, "cwd": "/tmp"}),
+        json!({"args": ["echo", "${{ input }}"], "stdin": "x", "outputBytesMax": 10}),
+    ] {
+        let expected = Behaviour::Task { handler: "shell", config: template(&config) };
+        good("shell", &config, &expected);
+    }
+    bad("shell", &json!({}), &["command: either"]);
+    bad("shell", &json!({"command": "a", "args": ["a"]}), &["args: exclude"]);
+    bad("shell", &json!({"command": "  "}), &["command: empty"]);
+    bad("shell", &json!({"args": []}), &["args: at least"]);
+    bad("shell", &json!({"command": "a", "env": {"A=B": 1}}), &["env.A=B: variable"]);
+    bad("shell", &json!({"command": "a", "outputBytesMax": 0}), &["outputBytesMax: from 1"]);
+}
+
+#[test]
+fn every_kind_is_described() {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    let is_sentence = |text: &str| text.len() > 10 && text.ends_with('.') && !text.contains("  ");
+    let mut names = BTreeSet::new();
+    for name in catalog().names() {
+        assert!(is_name(name), "{name}");
+        assert!(names.insert(name), "{name} is used twice");
+    }
+    for kind in catalog().0 {
+        let spec = kind.spec();
+        assert!(is_sentence(spec.summary), "{}: {}", spec.name, spec.summary);
+        let mut fields = BTreeSet::new();
+        for field in spec.fields {
+            assert!(is_name(field.name), "{}.{}", spec.name, field.name);
+            assert!(is_sentence(field.summary), "{}.{}: {}", spec.name, field.name, field.summary);
+            assert!(fields.insert(field.name), "{}.{} twice", spec.name, field.name);
+        }
+        // What a spec calls required, `compile` insists on by itself.
+        let compiled = kind.compile(&Map::new());
+        for field in spec.fields.iter().filter(|field| field.required) {
+            let faults = compiled.as_ref().expect_err(spec.name);
+            assert!(faults.iter().any(|fault| fault.path == [field.name]), "{}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn every_file_is_listed_and_every_task_has_a_handler() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/kinds")).unwrap();
+    let stems: BTreeSet<String> = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().replace('_', "-"))
+        .collect();
+    let listed: BTreeSet<String> =
+        catalog().0.iter().map(|kind| kind.spec().name.to_owned()).collect();
+    assert_eq!(stems, listed);
+    let handlers: Vec<&str> = handlers(&Settings::default()).into_keys().collect();
+    assert_eq!(handlers, ["api-call", "shell"]);
+}

@@ -1,0 +1,146 @@
+//! The tests that every store must pass, whatever it is made of.
+//!
+//! A backend's test binary implements [`Backend`] and calls [`conformance_tests!`], which makes one
+//! test per case, so that a report names the promise that is broken:
+//!
+//! ```ignore
+//! waypost_ports::conformance_tests!(Folder::new);
+//! ```
+//!
+//! | file | promises about |
+//! | --- | --- |
+//! | `chain` | the log: parent links, repeats, batches, bytes, time |
+//! | `names` | submissions, numbers, definitions |
+//! | `ownership` | control rows, claims, leases, holding |
+//! | `mail` | the inbox and waking up |
+//! | `reading` | loads, snapshots, lists, events |
+//!
+//! [`conformance_tests!`]: crate::conformance_tests
+
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod chain;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod mail;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod names;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod ownership;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod reading;
+pub mod rig;
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::query::Query;
+use crate::store::Store;
+
+/// What a backend's test binary brings: some data, empty at first.
+pub trait Backend {
+    /// The store under test.
+    type Store: Store + Query;
+
+    /// Opens the data. Called again after the store was dropped, for the same data.
+    fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;
+
+    /// Returns when lists show everything that was appended.
+    fn settle(&self, store: &Self::Store);
+}
+
+/// Makes one test for each case, from a function that makes a [`Backend`](conformance::Backend).
+///
+/// [`Backend`]: crate::conformance::Backend
+#[macro_export]
+macro_rules! conformance_tests {
+    ($make:path) => {
+        $crate::conformance_tests! { @cases $make;
+            chain: [
+                a_frame_on_the_last_one_is_committed,
+                a_pipelined_zombie_is_fenced,
+                a_takeover_of_the_same_length_fences,
+                a_wrong_parent_id_is_fenced,
+                a_gap_is_fenced,
+                a_first_frame_must_be_first,
+                a_repeat_is_committed_at_the_same_time,
+                a_repeat_from_the_middle_is_committed,
+                a_mixed_batch_refuses_one_frame_only,
+                one_batch_may_hold_a_whole_chain,
+                side_rows_come_only_with_their_frame,
+                a_poisoned_frame_leaves_the_others_alone,
+                bytes_are_kept_exactly,
+                headers_are_kept_exactly,
+                time_never_goes_back,
+            ];
+            names: [
+                a_key_is_given_once,
+                a_key_is_given_once_in_one_batch,
+                an_idempotency_key_tells_same_from_different,
+                a_refused_start_leaves_nothing,
+                a_repeated_start_is_committed,
+                numbers_never_repeat,
+                numbers_never_repeat_after_reopening,
+                definitions_are_versioned_by_content,
+                definitions_are_found,
+            ];
+            ownership: [
+                a_first_frame_makes_an_owned_row,
+                what_is_owned_is_not_claimed,
+                a_parked_execution_is_claimed_when_due,
+                a_claim_is_exclusive_and_raises_the_epoch,
+                claims_come_in_order_and_in_batches,
+                claims_can_be_limited_to_some,
+                claims_leave_what_they_cannot_read,
+                a_dead_owner_loses_its_executions,
+                a_leaving_owner_hands_over_at_once,
+                an_instance_keeps_its_own,
+                an_owner_that_never_announced_itself_is_dead,
+                an_epoch_never_goes_back,
+                an_ended_execution_has_no_row,
+                a_reopened_execution_has_a_row_again,
+                the_next_due_time_is_told,
+                a_held_execution_waits_for_its_deadline,
+                holding_by_hand_stops_everything_but_resume,
+                holding_again_does_not_spin,
+                ownership_survives_reopening_as_claimable,
+            ];
+            mail: [
+                mail_wakes_a_parked_execution,
+                mail_before_the_park_wakes_too,
+                consumed_mail_does_not_wake,
+                a_held_execution_is_woken_by_resume_and_cancel_only,
+                held_with_old_mail_is_ready_only_for_the_right_kind,
+                a_message_is_taken_once,
+                ended_and_unknown_addressees_are_told_apart,
+                the_owner_is_named,
+                owners_collect_their_mail,
+                mail_is_kept_exactly_and_in_order,
+                the_end_discards_mail,
+                a_fenced_frame_consumes_nothing,
+            ];
+            reading: [
+                nothing_is_known_of_an_unknown_execution,
+                everything_survives_reopening,
+                the_latest_snapshot_wins,
+                claims_start_from_the_snapshot,
+                the_end_discards_an_older_snapshot,
+                executions_are_found_by_key,
+                lists_are_filtered_and_paged,
+                lists_show_where_executions_stand,
+                events_are_filtered,
+                a_rebuild_changes_nothing,
+            ];
+        }
+    };
+    (@cases $make:path; $($module:ident: [$($case:ident),* $(,)?];)*) => {
+        $(mod $module {
+            #[expect(unused_imports, reason = "a path that is absolute needs none of them")]
+            use super::*;
+            $(
+                #[test]
+                fn $case() {
+                    $crate::conformance::$module::$case(&$make());
+                }
+            )*
+        })*
+    };
+}

@@ -1,0 +1,142 @@
+//! Submissions, numbers, definitions.
+
+use std::sync::Arc;
+
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+
+use super::Backend;
+use super::rig::{Draft, FOLD, Hand, Rig};
+use crate::query::Query;
+use crate::store::{
+    Append, Appended, Definition, DefinitionRef, Heartbeat, Idempotency, NewDefinition, Store,
+    Submission,
+};
+
+pub fn a_key_is_given_once<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut first = Hand::new(rig.number(instance), instance);
+    rig.commit(first.create("order-1", "welcome"));
+    let second = Hand::new(rig.number(instance), instance).create("order-1", "welcome");
+    let duplicate = Appended::Duplicate { execution: first.execution, same: false };
+    assert_eq!(rig.append(second), duplicate);
+}
+
+pub fn a_key_is_given_once_in_one_batch<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hands: Vec<_> = (0..3).map(|_| Hand::new(rig.number(instance), instance)).collect();
+    let keys = ["same", "same", "other"];
+    let batch: Vec<Append> =
+        hands.iter_mut().zip(keys).map(|(hand, key)| hand.create(key, "welcome").into()).collect();
+    let outcomes = rig.append_all(&batch);
+    assert!(matches!(&outcomes[0], Appended::Committed { .. }), "{outcomes:?}");
+    assert_eq!(outcomes[1], Appended::Duplicate { execution: hands[0].execution, same: false });
+    assert!(matches!(&outcomes[2], Appended::Committed { .. }), "{outcomes:?}");
+}
+
+fn submit(hand: &mut Hand, key: &str, idempotency: &str, digest: u8) -> Draft {
+    let idempotency = Idempotency { key: idempotency.into(), digest: [digest; 32] };
+    let submission = Submission { key: ExecutionKey(key.into()), idempotency: Some(idempotency) };
+    hand.create(key, "welcome").submission(submission)
+}
+
+pub fn an_idempotency_key_tells_same_from_different<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let hand = || Hand::new(rig.number(instance), instance);
+    let mut first = hand();
+    rig.commit(submit(&mut first, "k1", "once", 7));
+    let duplicate = |same| Appended::Duplicate { execution: first.execution, same };
+    assert_eq!(rig.append(submit(&mut hand(), "k2", "once", 7)), duplicate(true));
+    assert_eq!(rig.append(submit(&mut hand(), "k3", "once", 8)), duplicate(false));
+    let mut other = hand();
+    rig.commit(submit(&mut other, "k4", "twice", 7));
+    let both = rig.append(submit(&mut hand(), "k4", "once", 7));
+    assert_eq!(both, duplicate(true), "the idempotency key counts before the key");
+    rig.commit(submit(&mut hand(), "k2", "thrice", 7));
+}
+
+pub fn a_refused_start_leaves_nothing<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut first = Hand::new(rig.number(instance), instance);
+    rig.commit(first.create("taken", "welcome"));
+    let mut refused = Hand::new(rig.number(instance), instance);
+    let outcome = rig.append(submit(&mut refused, "taken", "fresh", 1));
+    assert!(matches!(outcome, Appended::Duplicate { same: false, .. }), "{outcome:?}");
+    assert!(rig.store().load(refused.execution).expect("the load is answered").is_none());
+    let mut clash = Hand::new(first.execution, instance);
+    assert_eq!(rig.append(submit(&mut clash, "free", "fresh", 1)), Appended::Fenced);
+    let mut third = Hand::new(rig.number(instance), instance);
+    rig.commit(submit(&mut third, "free", "fresh", 1));
+}
+
+pub fn a_repeated_start_is_committed<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = Hand::new(rig.number(instance), instance);
+    let first = submit(&mut hand, "k1", "once", 7);
+    let at = rig.commit(first.clone());
+    rig.advance(100);
+    rig.commit(hand.next(1));
+    assert_eq!(rig.append(first), Appended::Committed { at });
+    assert_eq!(rig.store().find(Some("k1")).expect("it is answered"), Some(hand.execution));
+}
+
+fn reserve<B: Backend>(rig: &Rig<'_, B>, instance: InstanceId, numbers: u32) -> Vec<ExecutionId> {
+    let heartbeat = Heartbeat { instance, numbers, fold: FOLD, leaving: false };
+    let renewal = rig.store().heartbeat(&heartbeat).expect("a heartbeat is taken");
+    renewal.numbers.map(ExecutionId).collect()
+}
+
+pub fn numbers_never_repeat<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let mut all = reserve(&rig, one, 10);
+    all.extend(reserve(&rig, two, 1));
+    all.extend(reserve(&rig, one, 0));
+    all.extend(reserve(&rig, one, 5));
+    assert_eq!(all.len(), 16);
+    assert!(all.is_sorted() && all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
+    assert!(all[0].0 >= 1);
+}
+
+pub fn numbers_never_repeat_after_reopening<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let last = reserve(&rig, instance, 10).pop().expect("ten numbers were set aside");
+    rig.reopen();
+    assert!(reserve(&rig, instance, 1)[0] > last);
+}
+
+fn define<B: Backend>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Definition {
+    let hash = DefinitionHash::of(canonical.as_bytes());
+    let new = NewDefinition { name: name.into(), hash, canonical: canonical.into() };
+    rig.store().define(&new).expect("the definition is kept")
+}
+
+pub fn definitions_are_versioned_by_content<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    let first = define(&rig, "welcome", "{\"a\":1}");
+    assert_eq!((first.version, &*first.canonical), (1, "{\"a\":1}"));
+    assert_eq!(define(&rig, "welcome", "{\"a\":2}").version, 2);
+    assert_eq!(define(&rig, "other", "{\"b\":1}").version, 1);
+    rig.reopen();
+    assert_eq!(define(&rig, "welcome", "{\"a\":1}"), first, "the same content again");
+    assert_eq!(define(&rig, "welcome", "{\"a\":3}").version, 3);
+}
+
+pub fn definitions_are_found<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let first = define(&rig, "welcome", "{\"a\":1}");
+    let second = define(&rig, "welcome", "{\"a\":2}");
+    let name: Arc<str> = "welcome".into();
+    let find = |which: DefinitionRef| rig.store().definition(&which).expect("it is answered");
+    assert_eq!(find(DefinitionRef::Hash(first.hash)).as_ref(), Some(&first));
+    assert_eq!(find(DefinitionRef::Latest(name.clone())).as_ref(), Some(&second));
+    assert_eq!(find(DefinitionRef::Version(name.clone(), 1)).as_ref(), Some(&first));
+    assert_eq!(find(DefinitionRef::Version(name, 3)), None);
+    assert_eq!(find(DefinitionRef::Latest("nobody".into())), None);
+    assert_eq!(find(DefinitionRef::Hash(DefinitionHash::of(b"nothing"))), None);
+}

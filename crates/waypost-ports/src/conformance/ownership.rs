@@ -1,0 +1,263 @@
+//! Control rows, claims, leases, holding.
+
+use waypost_core::time::Timestamp;
+
+use super::Backend;
+use super::rig::{FOLD, Hand, Rig, START, executions, signal};
+use crate::store::{Appended, ClaimRequest, ControlChange, LEASE, MailBody, Store};
+
+/// Longer than any lease.
+const LONG: u64 = LEASE.0 + 1;
+
+fn due(after: i64) -> Option<Timestamp> {
+    Some(Timestamp(START.0 + after))
+}
+
+pub fn a_first_frame_makes_an_owned_row<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let control = rig.control(rig.start(instance).execution);
+    assert_eq!((control.owner, control.epoch), (Some(instance), 1));
+    assert_eq!((control.ready, control.next_due, control.held), (false, None, None));
+}
+
+pub fn what_is_owned_is_not_claimed<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let hand = rig.start(one);
+    rig.send(hand.execution, "m1", signal());
+    let claims = rig.claim(two);
+    assert!(claims.claimed.is_empty() && !claims.more);
+}
+
+pub fn a_parked_execution_is_claimed_when_due<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let hand = rig.park(instance, due(1_000));
+    rig.advance(999);
+    assert_eq!(rig.claimed(instance), []);
+    rig.advance(1);
+    let claims = rig.claim(instance);
+    assert_eq!(executions(&claims), [hand.execution]);
+    assert_eq!(claims.claimed[0].frames.len(), 2);
+    let control = claims.claimed[0].control.as_ref().expect("it has a control row");
+    assert_eq!((control.owner, control.epoch, control.ready), (Some(instance), 2, false));
+    let mut owner = Hand::of(&claims.claimed[0]);
+    rig.commit(owner.next(1).control(ControlChange::Owned));
+    assert_eq!(rig.control(hand.execution).epoch, 2);
+}
+
+pub fn a_claim_is_exclusive_and_raises_the_epoch<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let hand = rig.park(one, due(0));
+    let claims = rig.claim(two);
+    assert_eq!(executions(&claims), [hand.execution]);
+    assert_eq!(rig.claimed(one), []);
+    assert_eq!(rig.claimed(two), []);
+    let mut taker = Hand::of(&claims.claimed[0]);
+    assert_eq!(taker.epoch, 2);
+    rig.commit(taker.next(1).control(ControlChange::Owned));
+    assert_eq!(rig.append(hand.frame(1)), Appended::Fenced, "the former owner is fenced off");
+    rig.commit(taker.next(1).control(ControlChange::Parked { next_due: due(0) }));
+    assert_eq!(Hand::of(&rig.claim(one).claimed[0]).epoch, 3);
+}
+
+pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let late = rig.park(instance, due(20)).execution;
+    let early = rig.park(instance, due(10)).execution;
+    let first_ready = rig.park(instance, due(15)).execution;
+    let never = rig.park(instance, None).execution;
+    let second_ready = rig.park(instance, None).execution;
+    rig.send(second_ready, "m1", signal());
+    rig.send(first_ready, "m1", signal());
+    rig.advance(100);
+    let request = ClaimRequest { instance, fold: FOLD, limit: 3, only: None };
+    let claims = rig.claim_as(&request);
+    assert_eq!(executions(&claims), [first_ready, second_ready, early]);
+    assert!(claims.more);
+    let claims = rig.claim_as(&request);
+    assert_eq!(executions(&claims), [late]);
+    assert!(!claims.more);
+    assert_eq!(rig.control(never).owner, None);
+}
+
+pub fn claims_can_be_limited_to_some<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let hands: Vec<_> = (0..4).map(|_| rig.park(instance, due(0)).execution).collect();
+    let parked = rig.park(instance, due(50)).execution;
+    let only = |only| ClaimRequest { instance, fold: FOLD, limit: 10, only: Some(only) };
+    let claims = rig.claim_as(&only(vec![hands[2], hands[1], parked]));
+    assert_eq!(executions(&claims), [hands[1], hands[2]]);
+    assert_eq!((claims.more, claims.next_due), (false, due(50)));
+    assert_eq!(executions(&rig.claim_as(&only(Vec::new()))), []);
+    assert_eq!(rig.claimed(instance), [hands[0], hands[3]]);
+}
+
+pub fn claims_leave_what_they_cannot_read<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (old, new) = (rig.instance(1), rig.instance(2));
+    let mut hand = rig.start(new);
+    let mut needs_more = hand.next(1);
+    needs_more.0.header.requires = FOLD + 1;
+    rig.commit(needs_more);
+    rig.commit(hand.next(1).control(ControlChange::Parked { next_due: due(0) }));
+    let claims = rig.claim(old);
+    assert_eq!((claims.claimed.len(), claims.more), (0, false));
+    let request = ClaimRequest { instance: new, fold: FOLD + 1, limit: 10, only: None };
+    assert_eq!(executions(&rig.claim_as(&request)), [hand.execution]);
+}
+
+pub fn a_dead_owner_loses_its_executions<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let hands = [rig.start(one), rig.start(one)];
+    rig.advance(LEASE.0 - 1);
+    rig.announce(two);
+    assert_eq!(rig.claimed(two), [], "its lease has not run out");
+    rig.advance(1);
+    let claims = rig.claim(two);
+    assert_eq!(executions(&claims), [hands[0].execution, hands[1].execution]);
+    let mut taker = Hand::of(&claims.claimed[0]);
+    assert_eq!(taker.epoch, 2);
+    rig.commit(taker.next(1).control(ControlChange::Owned));
+    assert_eq!(rig.append(hands[0].frame(1)), Appended::Fenced);
+}
+
+pub fn a_leaving_owner_hands_over_at_once<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let hand = rig.start(one);
+    rig.leave(one);
+    assert_eq!(rig.claimed(two), [hand.execution]);
+}
+
+/// After a long sleep of the machine the only instance must not take itself for dead.
+pub fn an_instance_keeps_its_own<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = rig.start(instance);
+    rig.advance(LONG);
+    assert_eq!(rig.claimed(instance), []);
+    rig.commit(hand.next(1));
+    assert_eq!(rig.control(hand.execution).owner, Some(instance));
+}
+
+/// A zombie whose lease is over may still win the race for one frame; what it then claims to own
+/// must not be lost.
+pub fn an_owner_that_never_announced_itself_is_dead<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let mut hand = rig.park(one, None);
+    rig.leave(one);
+    rig.commit(hand.next(1).control(ControlChange::Owned));
+    assert_eq!(rig.claimed(two), [hand.execution]);
+}
+
+pub fn an_epoch_never_goes_back<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    rig.park(one, due(0));
+    let mut slow = Hand::of(&rig.claim(one).claimed[0]);
+    rig.leave(one);
+    let quick = Hand::of(&rig.claim(two).claimed[0]);
+    assert_eq!((slow.epoch, quick.epoch), (2, 3));
+    rig.announce(one);
+    rig.commit(slow.next(1).control(ControlChange::Owned));
+    assert_eq!(rig.append(quick.frame(1)), Appended::Fenced);
+    assert_eq!(rig.control(slow.execution).epoch, 3);
+}
+
+pub fn an_ended_execution_has_no_row<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = rig.start(instance);
+    rig.commit(hand.next(1).control(ControlChange::Ended));
+    assert_eq!(rig.load(hand.execution).control, None);
+    rig.leave(instance);
+    assert_eq!(rig.claimed(rig.instance(2)), []);
+}
+
+pub fn a_reopened_execution_has_a_row_again<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = rig.start(instance);
+    rig.commit(hand.next(1).control(ControlChange::Ended));
+    hand.epoch = 2;
+    rig.commit(hand.next(1).control(ControlChange::Owned));
+    let control = rig.control(hand.execution);
+    assert_eq!((control.owner, control.epoch), (Some(instance), 2));
+}
+
+pub fn the_next_due_time_is_told<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    assert_eq!(rig.claim(instance).next_due, None);
+    rig.park(instance, due(3_000));
+    let soon = rig.park(instance, due(2_000));
+    rig.park(instance, None);
+    assert_eq!(rig.claim(instance).next_due, due(2_000));
+    rig.send(soon.execution, "m1", signal());
+    assert_eq!(rig.claim(instance).next_due, due(3_000), "what was claimed does not count");
+}
+
+pub fn a_held_execution_waits_for_its_deadline<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = rig.start(instance);
+    let held = ControlChange::Held { reason: "paused by ann".to_owned(), next_due: due(1_000) };
+    rig.commit(hand.next(1).control(held));
+    let control = rig.control(hand.execution);
+    assert_eq!(control.held.as_deref(), Some("paused by ann"));
+    assert_eq!((control.owner, control.next_due, control.ready), (None, due(1_000), false));
+    assert_eq!(rig.claimed(instance), []);
+    rig.advance(1_000);
+    let claims = rig.claim(instance);
+    assert_eq!(executions(&claims), [hand.execution]);
+    let mut owner = Hand::of(&claims.claimed[0]);
+    rig.commit(owner.next(1).control(ControlChange::Owned));
+    assert_eq!(rig.control(hand.execution).held, None);
+}
+
+pub fn holding_by_hand_stops_everything_but_resume<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let hand = rig.start(instance);
+    rig.store().hold(hand.execution, "frame 3 is damaged").expect("it is held");
+    let control = rig.control(hand.execution);
+    assert_eq!(control.held.as_deref(), Some("frame 3 is damaged"));
+    assert_eq!((control.owner, control.ready), (None, false));
+    rig.send(hand.execution, "m1", signal());
+    rig.send(hand.execution, "m2", MailBody::Cancel { reason: None });
+    assert_eq!(rig.claimed(instance), []);
+    rig.send(hand.execution, "m3", MailBody::Resume);
+    assert_eq!(rig.claimed(instance), [hand.execution]);
+}
+
+pub fn holding_again_does_not_spin<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let hand = rig.park(instance, due(0));
+    rig.store().hold(hand.execution, "damaged").expect("it is held");
+    assert_eq!(rig.claimed(instance), [], "being due does not count");
+    rig.send(hand.execution, "m1", MailBody::Resume);
+    assert_eq!(rig.claimed(instance), [hand.execution]);
+    rig.store().hold(hand.execution, "still damaged").expect("it is held");
+    assert_eq!(rig.claimed(instance), []);
+    rig.send(hand.execution, "m2", MailBody::Resume);
+    assert_eq!(rig.claimed(instance), [hand.execution]);
+}
+
+/// A process that stopped without a word is followed by another.
+pub fn ownership_survives_reopening_as_claimable<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    let hand = rig.start(rig.instance(1));
+    let parked = rig.park(rig.instance(1), due(1_000_000));
+    rig.reopen();
+    rig.advance(LONG);
+    assert_eq!(rig.claimed(rig.instance(2)), [hand.execution]);
+    assert_eq!(rig.control(parked.execution).owner, None);
+}

@@ -1,0 +1,244 @@
+//! Loads, snapshots, lists, events.
+
+use std::collections::BTreeMap;
+
+use waypost_core::event::{Event, FailureEnd, PauseReason, Wait};
+use waypost_core::failure::Failure;
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+
+use super::Backend;
+use super::rig::{Hand, Rig, START};
+use crate::query::{EventsRequest, ExecutionPage, ListRequest, Query};
+use crate::store::{ControlChange, Store};
+
+pub fn nothing_is_known_of_an_unknown_execution<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    assert!(rig.store().load(ExecutionId(77)).expect("the load is answered").is_none());
+    assert_eq!(rig.store().find(Some("nobody")).expect("it is answered"), None);
+    assert_eq!(rig.store().find(None).expect("it is answered"), None);
+    rig.store().hold(ExecutionId(77), "nothing to hold").expect("it does nothing");
+}
+
+pub fn everything_survives_reopening<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = Hand::new(rig.number(instance), instance);
+    rig.commit(hand.create("order-1", "welcome"));
+    rig.commit(hand.next(3).snapshot(b"state"));
+    rig.commit(hand.next(1).control(ControlChange::Parked { next_due: Some(Timestamp(1 << 50)) }));
+    let before = rig.load(hand.execution);
+    rig.reopen();
+    let after = rig.load(hand.execution);
+    assert_eq!(after.control, before.control);
+    let headers = |history: &crate::store::History| -> Vec<_> {
+        history.frames.iter().map(|frame| (frame.header, frame.at, frame.body.clone())).collect()
+    };
+    assert_eq!(headers(&after), headers(&before));
+    assert_eq!(after.snapshot.expect("the snapshot is kept").body, b"state");
+    rig.commit(hand.next(1));
+}
+
+pub fn the_latest_snapshot_wins<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let mut hand = rig.start(rig.instance(1));
+    assert!(rig.load(hand.execution).snapshot.is_none());
+    rig.commit(hand.next(2).snapshot(b"one"));
+    rig.commit(hand.next(3).snapshot(b"two"));
+    rig.commit(hand.next(1));
+    let history = rig.load(hand.execution);
+    let snapshot = history.snapshot.expect("there is a snapshot");
+    assert_eq!((snapshot.seq, snapshot.body.as_slice()), (7, b"two".as_slice()));
+    let firsts: Vec<_> = history.frames.iter().map(|frame| frame.header.first_seq).collect();
+    assert_eq!(firsts, [5, 8], "from the last frame that the snapshot covers");
+    assert!(history.frames[0].header.parent.is_some(), "its parent is known although not loaded");
+}
+
+pub fn claims_start_from_the_snapshot<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = rig.start(instance);
+    rig.commit(hand.next(1));
+    let parked = ControlChange::Parked { next_due: Some(START) };
+    rig.commit(hand.next(1).snapshot(b"state").control(parked));
+    let history = rig.claim(instance).claimed.remove(0);
+    assert_eq!(history.snapshot.as_ref().expect("there is a snapshot").seq, 4);
+    assert_eq!(history.frames.len(), 1);
+    rig.commit(Hand::of(&history).next(1).control(ControlChange::Owned));
+}
+
+pub fn the_end_discards_an_older_snapshot<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = rig.start(instance);
+    rig.commit(hand.next(1).snapshot(b"old"));
+    rig.commit(hand.next(1).control(ControlChange::Ended));
+    let history = rig.load(hand.execution);
+    assert!(history.snapshot.is_none());
+    assert_eq!(history.frames.len(), 3);
+    let mut last = rig.start(instance);
+    rig.commit(last.next(1).snapshot(b"last").control(ControlChange::Ended));
+    assert_eq!(rig.load(last.execution).snapshot.expect("it is kept").body, b"last");
+}
+
+pub fn executions_are_found_by_key<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut first = Hand::new(rig.number(instance), instance);
+    rig.commit(first.create("order-1", "welcome"));
+    let mut second = Hand::new(rig.number(instance), instance);
+    rig.commit(second.create("order-2", "welcome"));
+    let find = |key| rig.store().find(key).expect("it is answered");
+    assert_eq!(find(Some("order-1")), Some(first.execution));
+    assert_eq!(find(Some("order-3")), None);
+    assert_eq!(find(None), Some(second.execution), "the newest");
+}
+
+fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
+    rig.store().list(request).expect("the list is answered")
+}
+
+fn numbers(page: &ExecutionPage) -> Vec<ExecutionId> {
+    page.rows.iter().map(|row| row.execution).collect()
+}
+
+pub fn lists_are_filtered_and_paged<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut all = Vec::new();
+    for (number, workflow) in ["a", "b", "a", "b", "a"].into_iter().enumerate() {
+        let mut hand = Hand::new(rig.number(instance), instance);
+        rig.commit(hand.create(&format!("key-{number}"), workflow));
+        if number < 2 {
+            rig.commit(hand.write(&[Event::RunCompleted { output: Json::null() }]));
+        }
+        all.push(hand.execution);
+    }
+    rig.settle();
+    all.reverse();
+    let everything = ListRequest { limit: 10, ..ListRequest::default() };
+    assert_eq!(numbers(&list(&rig, &everything)), all);
+    assert_eq!(list(&rig, &everything).lag.frames, 0);
+    let page = list(&rig, &ListRequest { limit: 2, ..ListRequest::default() });
+    assert_eq!((numbers(&page), page.next), (all[..2].to_vec(), Some(all[1])));
+    let rest = ListRequest { before: page.next, ..everything.clone() };
+    let page = list(&rig, &rest);
+    assert_eq!((numbers(&page), page.next), (all[2..].to_vec(), None));
+    let completed = ListRequest { status: Some(Status::Completed), ..everything.clone() };
+    assert_eq!(numbers(&list(&rig, &completed)), all[3..]);
+    let of_b = ListRequest { workflow: Some("b".to_owned()), ..everything };
+    assert_eq!(numbers(&list(&rig, &of_b)), [all[1], all[3]]);
+    let both = ListRequest { workflow: Some("b".to_owned()), ..completed };
+    assert_eq!(numbers(&list(&rig, &both)), [all[3]]);
+    let nobody = ListRequest { workflow: Some("nobody".to_owned()), ..everything };
+    assert_eq!(numbers(&list(&rig, &nobody)), []);
+}
+
+/// An execution with a node that completed, one that is tried again and one that waits.
+fn busy(hand: &mut Hand) -> Vec<Event> {
+    let started = |node: &str| Event::NodeStarted {
+        node: node.into(),
+        attempt: 1,
+        worker: Some(hand.instance),
+        token: None,
+    };
+    let completed = Event::NodeCompleted {
+        node: "a".into(),
+        attempt: 1,
+        output: Some(Json::parse(r#"{"n":1}"#).expect("it is JSON")),
+        branch: None,
+        variables: BTreeMap::new(),
+    };
+    let failed = Event::NodeFailed {
+        node: "b".into(),
+        attempt: 1,
+        failure: Failure::transient("http", "answered 503"),
+        end: FailureEnd::RetryAt(Timestamp(START.0 + 500)),
+    };
+    let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
+    let waiting = Event::NodeWaiting { node: "c".into(), attempt: 1, wait };
+    let paused = Event::RunPaused { reason: PauseReason::Waits };
+    vec![started("a"), completed, started("b"), failed, started("c"), waiting, paused]
+}
+
+pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = Hand::new(rig.number(instance), instance);
+    rig.commit(hand.create("order-1", "welcome"));
+    rig.advance(10);
+    let events = busy(&mut hand);
+    rig.commit(hand.write(&events));
+    rig.settle();
+    let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
+    let row = &page.rows[0];
+    assert_eq!((&*row.key, &*row.workflow, row.version), ("order-1", "welcome", 1));
+    assert_eq!((row.status, row.nodes_executed), (Status::Paused, 1));
+    assert_eq!((row.created_at, row.completed_at), (START, None));
+    assert_eq!(row.current_node.as_deref(), Some("c"));
+    assert_eq!(row.resume_at, Some(Timestamp(START.0 + 500)), "the earlier of two waits");
+    let failure = Failure::permanent("http", "answered 404");
+    let failed = Event::RunFailed { failure, nodes: vec!["b".into()], output: None };
+    rig.commit(hand.write(&[failed]).control(ControlChange::Ended));
+    rig.settle();
+    let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
+    let row = &page.rows[0];
+    assert_eq!((row.status, row.error.as_deref()), (Status::Failed, Some("answered 404")));
+    assert_eq!(row.completed_at, Some(Timestamp(START.0 + 10)));
+    assert_eq!((row.resume_at, row.current_node.as_deref()), (None, None));
+}
+
+pub fn events_are_filtered<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = Hand::new(rig.number(instance), instance);
+    rig.commit(hand.create("order-1", "welcome"));
+    rig.advance(10);
+    let events = busy(&mut hand);
+    rig.commit(hand.write(&events));
+    let all = EventsRequest {
+        execution: hand.execution,
+        node: None,
+        kind: None,
+        after: 0,
+        limit: usize::MAX,
+    };
+    let seqs = |request: &EventsRequest| -> Vec<u64> {
+        let rows = rig.store().events(request).expect("the events are answered");
+        rows.iter().map(|row| row.seq).collect()
+    };
+    assert_eq!(seqs(&all), (1..=9).collect::<Vec<_>>());
+    assert_eq!(seqs(&EventsRequest { after: 1, limit: 3, ..all.clone() }), [2, 3, 4]);
+    assert_eq!(seqs(&EventsRequest { node: Some("b".to_owned()), ..all.clone() }), [5, 6]);
+    let started = Some("NodeStarted".to_owned());
+    assert_eq!(seqs(&EventsRequest { kind: started, ..all.clone() }), [3, 5, 7]);
+    assert!(seqs(&EventsRequest { after: 9, ..all.clone() }).is_empty());
+    assert!(seqs(&EventsRequest { execution: ExecutionId(99), ..all.clone() }).is_empty());
+    let rows = rig.store().events(&all).expect("the events are answered");
+    let row = &rows[3];
+    assert_eq!((row.kind.as_str(), row.node.as_deref()), ("NodeCompleted", Some("a")));
+    assert_eq!((row.attempt, row.epoch), (Some(1), 1));
+    assert_eq!(row.at, Timestamp(START.0 + 10));
+    assert_eq!(row.fields.text(), r#"{"node":"a","attempt":1,"output":{"n":1}}"#);
+}
+
+pub fn a_rebuild_changes_nothing<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    for number in 0..3 {
+        let mut hand = Hand::new(rig.number(instance), instance);
+        rig.commit(hand.create(&format!("key-{number}"), "welcome"));
+        let events = busy(&mut hand);
+        rig.commit(hand.write(&events));
+    }
+    rig.settle();
+    let request = ListRequest { limit: 10, ..ListRequest::default() };
+    let before = format!("{:?}", list(&rig, &request).rows);
+    let mut reports = Vec::new();
+    let frames = rig.store().rebuild(&mut |done, all| reports.push((done, all)));
+    assert_eq!(frames.expect("it is rebuilt"), 6);
+    assert_eq!(reports.last(), Some(&(6, 6)));
+    assert_eq!(format!("{:?}", list(&rig, &request).rows), before);
+}

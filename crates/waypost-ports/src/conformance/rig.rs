@@ -1,0 +1,307 @@
+//! What the cases share: a store under a clock that they set, and hands that write frames.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use uuid::Uuid;
+use waypost_core::event::{Event, Origin, RunCreated};
+use waypost_core::frame::{FrameHeader, Parent, encode};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::json::Json;
+use waypost_core::time::{Millis, Timestamp};
+
+use super::Backend;
+use crate::clock::ManualClock;
+use crate::store::{
+    Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat, History,
+    Mail, MailBody, Side, Store, Submission,
+};
+
+/// When every case begins.
+pub const START: Timestamp = Timestamp(1_000_000);
+
+/// The fold that instances know, unless a case says otherwise.
+pub const FOLD: u16 = 1;
+
+/// A store under test.
+pub struct Rig<'a, B: Backend> {
+    backend: &'a B,
+    /// The clock it looks at.
+    pub clock: Arc<ManualClock>,
+    store: Option<B::Store>,
+}
+
+impl<'a, B: Backend> Rig<'a, B> {
+    /// Opens the backend's data.
+    pub fn new(backend: &'a B) -> Self {
+        let clock = Arc::new(ManualClock::at(START));
+        let store = Some(backend.open(clock.clone()));
+        Self { backend, clock, store }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &B::Store {
+        self.store.as_ref().expect("the store is open between the calls of a rig")
+    }
+
+    /// Closes the store and opens it again.
+    pub fn reopen(&mut self) {
+        drop(self.store.take());
+        self.store = Some(self.backend.open(self.clock.clone()));
+    }
+
+    /// Waits until lists show everything.
+    pub fn settle(&self) {
+        self.backend.settle(self.store());
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, millis: u64) {
+        self.clock.advance(Millis(millis));
+    }
+
+    /// An instance that has announced itself.
+    pub fn instance(&self, number: u128) -> InstanceId {
+        let instance = InstanceId(Uuid::from_u128(number));
+        self.announce(instance);
+        instance
+    }
+
+    /// A sign of life.
+    pub fn announce(&self, instance: InstanceId) {
+        self.beat(&Heartbeat { instance, numbers: 0, fold: FOLD, leaving: false });
+    }
+
+    /// The last sign of life.
+    pub fn leave(&self, instance: InstanceId) {
+        self.beat(&Heartbeat { instance, numbers: 0, fold: FOLD, leaving: true });
+    }
+
+    fn beat(&self, heartbeat: &Heartbeat) {
+        self.store().heartbeat(heartbeat).expect("a heartbeat is taken");
+    }
+
+    /// A number for a new execution.
+    pub fn number(&self, instance: InstanceId) -> ExecutionId {
+        let heartbeat = Heartbeat { instance, numbers: 1, fold: FOLD, leaving: false };
+        let renewal = self.store().heartbeat(&heartbeat).expect("a heartbeat is taken");
+        ExecutionId(renewal.numbers.start)
+    }
+
+    /// Starts an execution that `instance` owns at epoch 1; its log has two events.
+    pub fn start(&self, instance: InstanceId) -> Hand {
+        let mut hand = Hand::new(self.number(instance), instance);
+        let first = hand.next(2).control(ControlChange::Owned);
+        self.commit(first);
+        hand
+    }
+
+    /// Starts an execution and parks it.
+    pub fn park(&self, instance: InstanceId, next_due: Option<Timestamp>) -> Hand {
+        let mut hand = self.start(instance);
+        self.commit(hand.next(1).control(ControlChange::Parked { next_due }));
+        hand
+    }
+
+    /// Appends one frame.
+    pub fn append(&self, append: impl Into<Append>) -> Appended {
+        let mut outcomes = self.append_all(&[append.into()]);
+        outcomes.pop().expect("one frame has one outcome")
+    }
+
+    /// Appends a batch.
+    pub fn append_all(&self, batch: &[Append]) -> Vec<Appended> {
+        let outcomes = self.store().append(batch).expect("the batch is taken");
+        assert_eq!(outcomes.len(), batch.len(), "one outcome for each frame");
+        outcomes
+    }
+
+    /// Appends one frame that must go in; gives the store's time.
+    pub fn commit(&self, append: impl Into<Append>) -> Timestamp {
+        match self.append(append) {
+            Appended::Committed { at } => at,
+            other => panic!("the frame did not go in: {other:?}"),
+        }
+    }
+
+    /// Claims whatever `instance` can get.
+    pub fn claim(&self, instance: InstanceId) -> Claims {
+        self.claim_as(&ClaimRequest { instance, fold: FOLD, limit: 100, only: None })
+    }
+
+    /// Claims as asked.
+    pub fn claim_as(&self, request: &ClaimRequest) -> Claims {
+        self.store().claim(request).expect("the claim is answered")
+    }
+
+    /// The executions that `instance` gets when it claims.
+    pub fn claimed(&self, instance: InstanceId) -> Vec<ExecutionId> {
+        executions(&self.claim(instance))
+    }
+
+    /// Everything that is known of an execution.
+    pub fn load(&self, execution: ExecutionId) -> History {
+        let history = self.store().load(execution).expect("the load is answered");
+        history.expect("the execution is known")
+    }
+
+    /// Its control row.
+    pub fn control(&self, execution: ExecutionId) -> Control {
+        self.load(execution).control.expect("the execution has a control row")
+    }
+
+    /// Sends one piece of mail.
+    pub fn deliver(&self, mail: Mail) -> Delivery {
+        let mut deliveries = self.store().deliver(&[mail]).expect("the mail is answered");
+        deliveries.pop().expect("one piece of mail has one answer")
+    }
+
+    /// Sends one piece of mail that must be accepted.
+    pub fn send(&self, execution: ExecutionId, message: &str, body: MailBody) {
+        let delivery = self.deliver(mail(execution, message, body));
+        assert!(matches!(delivery, Delivery::Accepted { .. }), "{message}: {delivery:?}");
+    }
+}
+
+/// The executions of a claim, in its order.
+pub fn executions(claims: &Claims) -> Vec<ExecutionId> {
+    claims.claimed.iter().map(|history| history.execution).collect()
+}
+
+/// A piece of mail.
+pub fn mail(execution: ExecutionId, message: &str, body: MailBody) -> Mail {
+    Mail { execution, message: message.into(), actor: None, body }
+}
+
+/// A signal without much in it.
+pub fn signal() -> MailBody {
+    MailBody::Signal { name: "go".into(), body: Json::null() }
+}
+
+/// Writes frames for one execution in the belief that it owns it. A clone is a zombie in the making:
+/// it goes on from the same frame.
+#[derive(Clone)]
+pub struct Hand {
+    /// Whose frames.
+    pub execution: ExecutionId,
+    /// Who writes.
+    pub instance: InstanceId,
+    /// Under which ownership.
+    pub epoch: u32,
+    /// The frame that it believes to be the last.
+    pub parent: Option<Parent>,
+    /// The seq that comes next.
+    pub next_seq: u64,
+}
+
+static APPEND_IDS: AtomicU64 = AtomicU64::new(1);
+
+impl Hand {
+    /// At the beginning of an execution.
+    pub fn new(execution: ExecutionId, instance: InstanceId) -> Self {
+        Self { execution, instance, epoch: 1, parent: None, next_seq: 1 }
+    }
+
+    /// The hand of the instance that claimed this execution.
+    pub fn of(history: &History) -> Self {
+        let control = history.control.as_ref().expect("what was claimed has a control row");
+        let last = history.frames.last().expect("what was claimed has frames").header;
+        Self {
+            execution: history.execution,
+            instance: control.owner.expect("what was claimed has an owner"),
+            epoch: control.epoch,
+            parent: Some(last.as_parent()),
+            next_seq: last.last_seq + 1,
+        }
+    }
+
+    /// A frame of so many events that it could append now.
+    pub fn frame(&self, events: u64) -> Draft {
+        let append_id = APPEND_IDS.fetch_add(1, Ordering::Relaxed);
+        let header = FrameHeader {
+            execution: self.execution,
+            first_seq: self.next_seq,
+            last_seq: self.next_seq + events - 1,
+            append_id: AppendId(Uuid::from_u128(u128::from(append_id))),
+            parent: self.parent,
+            instance: self.instance,
+            epoch: self.epoch,
+            decided_at: START,
+            requires: FOLD,
+        };
+        Draft(Append { header, body: b"[]".to_vec(), side: Side::default() })
+    }
+
+    /// The same, and goes on from it without waiting for the answer.
+    pub fn next(&mut self, events: u64) -> Draft {
+        let draft = self.frame(events);
+        self.parent = Some(draft.0.header.as_parent());
+        self.next_seq = draft.0.header.last_seq + 1;
+        draft
+    }
+
+    /// A frame of these events, and goes on from it.
+    pub fn write(&mut self, events: &[Event]) -> Draft {
+        let mut draft = self.next(events.len() as u64);
+        draft.0.body = encode(events);
+        draft
+    }
+
+    /// The first frame of an execution of this key, with its names.
+    pub fn create(&mut self, key: &str, workflow: &str) -> Draft {
+        let created = Event::RunCreated(Box::new(RunCreated {
+            key: ExecutionKey(key.into()),
+            workflow: workflow.into(),
+            version: 1,
+            definition: DefinitionHash::of(workflow.as_bytes()),
+            input: Json::null(),
+            labels: BTreeMap::new(),
+            deadline: None,
+            origin: Origin::default(),
+        }));
+        let owned = Event::RunOwned { instance: self.instance, epoch: self.epoch };
+        let draft = self.write(&[created, owned]).control(ControlChange::Owned);
+        draft.submission(Submission { key: ExecutionKey(key.into()), idempotency: None })
+    }
+}
+
+/// A frame that is being put together.
+#[derive(Clone)]
+pub struct Draft(pub Append);
+
+impl Draft {
+    /// With a change of the control row.
+    #[must_use]
+    pub fn control(mut self, change: ControlChange) -> Self {
+        self.0.side.control = Some(change);
+        self
+    }
+
+    /// With names.
+    #[must_use]
+    pub fn submission(mut self, submission: Submission) -> Self {
+        self.0.side.submission = Some(submission);
+        self
+    }
+
+    /// With mail that it consumes.
+    #[must_use]
+    pub fn consuming(mut self, messages: &[&str]) -> Self {
+        self.0.side.consumed = messages.iter().map(|&message| message.into()).collect();
+        self
+    }
+
+    /// With a snapshot.
+    #[must_use]
+    pub fn snapshot(mut self, body: &[u8]) -> Self {
+        self.0.side.snapshot = Some(body.to_vec());
+        self
+    }
+}
+
+impl From<Draft> for Append {
+    fn from(draft: Draft) -> Self {
+        draft.0
+    }
+}

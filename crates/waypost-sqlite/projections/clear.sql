@@ -1,0 +1,9 @@
+-- rebuild: forgets everything but the names of statuses.
+DELETE FROM wait_rows;
+DELETE FROM node_rows;
+DELETE FROM execution_rows;
+DELETE FROM definition_nodes;
+DELETE FROM definitions;
+DELETE FROM workflows;
+DELETE FROM paths;
+UPDATE meta SET cursor = 0;

@@ -1,0 +1,202 @@
+-- The projections: rows for readers, derived from the log. This file may be deleted at any time; it
+-- is made again when the store is opened. A change of this layout raises LAYOUT in
+-- src/projections/file.rs, which does the same.
+--
+-- Rows are compact: whatever is the same for many of them is stored once and joined in the views,
+-- which are what people read.
+
+-- One row: the store it was made from and the last frame it shows.
+CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    store BLOB NOT NULL,
+    cursor INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE statuses (code INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE node_statuses (code INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+
+CREATE TABLE workflows (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE) STRICT;
+
+CREATE TABLE definitions (
+    id INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE,
+    workflow INTEGER NOT NULL,
+    version INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE definition_nodes (
+    definition INTEGER NOT NULL,
+    path INTEGER NOT NULL,
+    label TEXT,
+    family TEXT,
+    kind TEXT,
+    registry TEXT,
+    config TEXT,
+    PRIMARY KEY (definition, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE execution_rows (
+    execution INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    definition INTEGER NOT NULL,
+    workflow INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    completed_at INTEGER,
+    updated_at INTEGER NOT NULL,
+    resumed_at INTEGER,
+    resumed_by TEXT,
+    deadline INTEGER,
+    nodes_executed INTEGER NOT NULL,
+    current_path INTEGER,
+    waited INTEGER NOT NULL,
+    error TEXT,
+    failure TEXT,
+    labels TEXT,
+    input TEXT NOT NULL,
+    output TEXT
+) STRICT;
+CREATE INDEX execution_rows_by_key ON execution_rows (key);
+CREATE INDEX execution_rows_by_status ON execution_rows (status, execution);
+CREATE INDEX execution_rows_by_workflow ON execution_rows (workflow, execution);
+CREATE INDEX execution_rows_by_workflow_status ON execution_rows (workflow, status, execution);
+
+-- The rows of one execution lie side by side, without an index of their own.
+CREATE TABLE node_rows (
+    execution INTEGER NOT NULL,
+    path INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    attempt INTEGER,
+    started_at INTEGER,
+    completed_at INTEGER,
+    output TEXT,
+    branch TEXT,
+    failure TEXT,
+    retries TEXT,
+    PRIMARY KEY (execution, path)
+) STRICT, WITHOUT ROWID;
+
+-- status: 0 WAITING, 1 COMPLETED, 2 TIMEOUT, 3 FAILED.
+CREATE TABLE wait_rows (
+    execution INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    path INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    status INTEGER NOT NULL CHECK (status IN (0, 1, 2, 3)),
+    opened_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    resume_at INTEGER,
+    expires_at INTEGER,
+    PRIMARY KEY (execution, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX wait_rows_open ON wait_rows (execution, path) WHERE status = 0;
+
+CREATE VIEW executions AS
+SELECT e.key AS id,
+       w.name AS workflow_id,
+       d.version AS workflow_version,
+       NULL AS trigger_id,
+       NULL AS trigger_node_id,
+       s.name AS status,
+       e.started_at AS started_at,
+       e.completed_at AS completed_at,
+       e.completed_at - coalesce(e.started_at, e.created_at) AS duration,
+       e.nodes_executed AS nodes_executed,
+       0 AS notifications_sent,
+       json_object('input', json(e.input),
+                   'nodes', json((SELECT json_group_object(p.path, json(n.output))
+                                  FROM node_rows AS n CROSS JOIN paths AS p ON p.id = n.path
+                                  WHERE n.execution = e.execution AND n.output IS NOT NULL)),
+                   'output', json(e.output)) AS context,
+       e.input AS trigger_data,
+       json_object('name', w.name, 'version', d.version,
+                   'definition', lower(hex(d.hash))) AS workflow_metadata,
+       json_object('number', e.execution, 'seq', e.seq, 'generation', e.generation,
+                   'epoch', e.epoch, 'deadline', e.deadline,
+                   'labels', json(coalesce(e.labels, '{}'))) AS execution_metadata,
+       e.error AS error,
+       e.failure AS error_details,
+       p.path AS current_node_id,
+       (SELECT min(coalesce(o.resume_at, o.expires_at)) FROM wait_rows AS o
+        WHERE o.execution = e.execution AND o.status = 0) AS resume_at,
+       e.resumed_at AS resumed_at,
+       e.resumed_by AS resumed_by,
+       e.created_at AS created_at,
+       e.updated_at AS updated_at
+FROM execution_rows AS e
+JOIN statuses AS s ON s.code = e.status
+JOIN definitions AS d ON d.id = e.definition
+JOIN workflows AS w ON w.id = e.workflow
+LEFT JOIN paths AS p ON p.id = e.current_path;
+
+CREATE VIEW node_executions AS
+SELECT e.key || '/' || p.path AS id,
+       e.key AS execution_id,
+       p.path AS node_id,
+       coalesce(dn.label, p.path) AS node_label,
+       dn.family AS node_type,
+       dn.kind AS node_sub_type,
+       dn.registry AS registry_id,
+       s.name AS status,
+       n.started_at AS started_at,
+       n.completed_at AS completed_at,
+       n.completed_at - n.started_at AS duration,
+       NULL AS input_data,
+       n.output AS output_data,
+       dn.config AS node_config,
+       json_object('workflow', w.name, 'generation', e.generation, 'attempt', n.attempt,
+                   'branch', n.branch) AS execution_context,
+       n.failure ->> '$.message' AS error,
+       n.failure AS error_details,
+       max(coalesce(n.attempt, 1) - 1, 0) AS retry_count,
+       '[' || n.retries || ']' AS retry_details
+FROM node_rows AS n
+JOIN execution_rows AS e ON e.execution = n.execution
+JOIN paths AS p ON p.id = n.path
+JOIN node_statuses AS s ON s.code = n.status
+JOIN workflows AS w ON w.id = e.workflow
+LEFT JOIN definition_nodes AS dn ON dn.definition = e.definition AND dn.path = n.path;
+
+CREATE VIEW execution_wait_states AS
+SELECT e.key || '/' || p.path || '#' || o.seq AS id,
+       e.key AS execution_id,
+       p.path AS node_id,
+       w.name AS workflow_id,
+       NULL AS trigger_id,
+       NULL AS trigger_node_id,
+       o.kind AS wait_type,
+       o.resume_at AS resume_at,
+       e.key || '#' || o.seq AS context_snapshot,
+       CASE o.status WHEN 0 THEN CASE s.name WHEN 'RESUMING' THEN 'RESUMING' ELSE 'WAITING' END
+                     WHEN 1 THEN 'COMPLETED' WHEN 2 THEN 'TIMEOUT' ELSE 'FAILED' END AS status,
+       o.expires_at AS expires_at
+FROM wait_rows AS o
+JOIN execution_rows AS e ON e.execution = o.execution
+JOIN statuses AS s ON s.code = e.status
+JOIN paths AS p ON p.id = o.path
+JOIN workflows AS w ON w.id = e.workflow;
+
+-- What lists need, with the numbers that their indexes are made of.
+CREATE VIEW listed AS
+SELECT e.execution AS execution,
+       e.status AS status,
+       e.workflow AS workflow,
+       e.key AS key,
+       w.name AS workflow_name,
+       d.version AS version,
+       e.created_at AS created_at,
+       e.completed_at AS completed_at,
+       e.nodes_executed AS nodes_executed,
+       e.error AS error,
+       p.path AS current_node,
+       (SELECT min(coalesce(o.resume_at, o.expires_at)) FROM wait_rows AS o
+        WHERE o.execution = e.execution AND o.status = 0) AS resume_at
+FROM execution_rows AS e
+CROSS JOIN definitions AS d ON d.id = e.definition
+CROSS JOIN workflows AS w ON w.id = e.workflow
+LEFT JOIN paths AS p ON p.id = e.current_path;

@@ -1,0 +1,2 @@
+-- file: the names of the statuses of executions.
+INSERT INTO statuses (code, name) VALUES (?1, ?2)

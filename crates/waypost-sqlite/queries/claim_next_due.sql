@@ -1,0 +1,6 @@
+-- claim: when the next execution is due that is not due yet; ?2 as in claim_ready. Served by
+-- control_due.
+SELECT next_due FROM control
+WHERE owner IS NULL AND ready = 0 AND next_due IS NOT NULL AND next_due > ?3 AND requires <= ?1
+  AND (?2 IS NULL OR execution IN (SELECT value FROM json_each(?2)))
+ORDER BY next_due, execution LIMIT 1

@@ -1,0 +1,3 @@
+-- hold: sets an execution aside until it is resumed. Served by the key of control.
+UPDATE control SET owner = NULL, ready = 0, next_due = NULL, held = ?2, wakes_from = ?3
+WHERE execution = ?1

@@ -1,0 +1,2 @@
+-- projector: which store the projections were made from.
+SELECT id FROM store

@@ -1,0 +1,2 @@
+-- append, find: who has a key. Served by the unique key.
+SELECT execution FROM submissions WHERE key = ?1

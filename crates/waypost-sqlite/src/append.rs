@@ -1,0 +1,237 @@
+//! Frames and their side rows: the only way into the log.
+//!
+//! A batch is one transaction. Each frame is inserted only on top of the parent it names, and only
+//! `changes() = 1` lets its side rows be written, so that a zombie's frame leaves no trace.
+
+use rusqlite::{CachedStatement, OptionalExtension, params};
+use waypost_core::frame::FrameHeader;
+use waypost_core::id::ExecutionId;
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{Append, Appended, ControlChange, Side, Submission, Urgency};
+
+use crate::connection::{checksum, is_about_data, to_stored};
+use crate::queries;
+use crate::store::Write;
+
+/// The fold that every control row can be assumed to need.
+const FIRST_FOLD: u16 = 1;
+
+/// The outcomes of a batch, and the last frame of the log if any went in.
+pub(crate) type Outcomes = (Vec<Appended>, Option<i64>);
+
+/// Appends a batch. Fails as a whole when the data of one frame is refused.
+pub(crate) fn append_all(write: &mut Write<'_>, batch: &[Append]) -> rusqlite::Result<Outcomes> {
+    append_with(write, batch, append_one)
+}
+
+/// Appends a batch, each frame apart from the others, so that the one whose data is refused stands
+/// alone. Slower, and needed only after [`append_all`] found that there is such a frame.
+pub(crate) fn append_each(write: &mut Write<'_>, batch: &[Append]) -> rusqlite::Result<Outcomes> {
+    append_with(write, batch, |write, append| {
+        write.tx.execute_batch("SAVEPOINT frame")?;
+        match append_one(write, append) {
+            Err(error) if is_about_data(&error) => {
+                write.tx.execute_batch("ROLLBACK TO frame; RELEASE frame")?;
+                write.forget_instances();
+                Ok(Appended::Poisoned { reason: error.to_string() })
+            }
+            other => {
+                write.tx.execute_batch("RELEASE frame")?;
+                other
+            }
+        }
+    })
+}
+
+fn append_with(
+    write: &mut Write<'_>,
+    batch: &[Append],
+    append: impl Fn(&mut Write<'_>, &Append) -> rusqlite::Result<Appended>,
+) -> rusqlite::Result<Outcomes> {
+    let mut outcomes = Vec::with_capacity(batch.len());
+    for frame in batch {
+        outcomes.push(append(write, frame)?);
+    }
+    let any = outcomes.iter().any(|outcome| matches!(outcome, Appended::Committed { .. }));
+    let head = match any {
+        true => {
+            let mut head = write.tx.prepare_cached(queries::FRAMES_HEAD)?;
+            Some(head.query_row([], |row| row.get(0))?)
+        }
+        false => None,
+    };
+    Ok((outcomes, head))
+}
+
+fn append_one(write: &mut Write<'_>, append: &Append) -> rusqlite::Result<Appended> {
+    let header = &append.header;
+    let submission = append.side.submission.as_ref().filter(|_| header.parent.is_none());
+    if let Some(submission) = submission
+        && !submit(write, header.execution, submission)?
+    {
+        return refused_start(write, header, submission);
+    }
+    if insert_frame(write, append)? {
+        write_side(write, header, &append.side)?;
+        return Ok(Appended::Committed { at: write.now });
+    }
+    if submission.is_some() {
+        let mut give_back = write.tx.prepare_cached(queries::SUBMISSION_DELETE)?;
+        give_back.execute([header.execution.0])?;
+    }
+    Ok(committed_before(write, header)?.unwrap_or(Appended::Fenced))
+}
+
+fn insert_frame(write: &mut Write<'_>, append: &Append) -> rusqlite::Result<bool> {
+    let header = &append.header;
+    let instance = write.instance(header.instance)?;
+    let (parent_seq, parent_id) = match &header.parent {
+        Some(parent) => {
+            (Some(to_stored(parent.first_seq)?), Some(parent.append_id.0.as_bytes().as_slice()))
+        }
+        None => (None, None),
+    };
+    let mut insert = write.tx.prepare_cached(queries::FRAME_INSERT)?;
+    let inserted = insert.execute(params![
+        header.execution.0,
+        to_stored(header.first_seq)?,
+        to_stored(header.last_seq)?,
+        header.append_id.0.as_bytes().as_slice(),
+        instance,
+        header.epoch,
+        header.decided_at.0,
+        write.now.0,
+        header.requires,
+        checksum(&append.body),
+        append.body,
+        parent_seq,
+        parent_id,
+    ])?;
+    Ok(inserted == 1)
+}
+
+/// A frame that did not go in may have gone in before: its reply was lost.
+fn committed_before(write: &Write<'_>, header: &FrameHeader) -> rusqlite::Result<Option<Appended>> {
+    let mut find = write.tx.prepare_cached(queries::FRAME_FIND)?;
+    let key = (header.execution.0, to_stored(header.first_seq)?);
+    let there = find.query_row(key, |row| {
+        let mine = row.get_ref(0)?.as_blob()? == header.append_id.0.as_bytes();
+        Ok((mine, Timestamp(row.get(1)?)))
+    });
+    let mine = there.optional()?.filter(|(mine, _)| *mine);
+    Ok(mine.map(|(_, at)| Appended::Committed { at }))
+}
+
+/// Takes the names of a new execution; says no when one of them is taken.
+fn submit(
+    write: &Write<'_>,
+    execution: ExecutionId,
+    submission: &Submission,
+) -> rusqlite::Result<bool> {
+    let mut insert = write.tx.prepare_cached(queries::SUBMISSION_INSERT)?;
+    let idempotency = submission.idempotency.as_ref();
+    let inserted = insert.execute(params![
+        execution.0,
+        submission.key.as_str(),
+        idempotency.map(|idempotency| &*idempotency.key),
+        idempotency.map(|idempotency| idempotency.digest.as_slice()),
+    ])?;
+    Ok(inserted == 1)
+}
+
+/// What to answer to a first frame whose names, or whose number, somebody has.
+fn refused_start(
+    write: &Write<'_>,
+    header: &FrameHeader,
+    submission: &Submission,
+) -> rusqlite::Result<Appended> {
+    if let Some(committed) = committed_before(write, header)? {
+        return Ok(committed);
+    }
+    if let Some(idempotency) = &submission.idempotency {
+        let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_IDEMPOTENCY)?;
+        let holder = find.query_row([&*idempotency.key], |row| {
+            let same = row.get_ref(1)?.as_blob_or_null()? == Some(idempotency.digest.as_slice());
+            Ok(Appended::Duplicate { execution: ExecutionId(row.get(0)?), same })
+        });
+        if let Some(duplicate) = holder.optional()? {
+            return Ok(duplicate);
+        }
+    }
+    let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_KEY)?;
+    let holder = find.query_row([submission.key.as_str()], |row| row.get(0)).optional()?;
+    Ok(match holder.map(ExecutionId) {
+        Some(execution) => Appended::Duplicate { execution, same: false },
+        None => Appended::Fenced,
+    })
+}
+
+fn write_side(write: &mut Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite::Result<()> {
+    let execution = header.execution.0;
+    if !side.consumed.is_empty() {
+        let mut consume = write.tx.prepare_cached(queries::MAIL_CONSUME)?;
+        for message in &side.consumed {
+            consume.execute(params![execution, &**message])?;
+        }
+    }
+    if header.requires > FIRST_FOLD {
+        let mut raise = write.tx.prepare_cached(queries::CONTROL_REQUIRES)?;
+        raise.execute(params![execution, header.requires])?;
+    }
+    if let Some(change) = &side.control {
+        change_control(write, header, change)?;
+    }
+    if let Some(body) = &side.snapshot {
+        let mut save = write.tx.prepare_cached(queries::SNAPSHOT_SAVE)?;
+        save.execute(params![
+            execution,
+            to_stored(header.first_seq)?,
+            to_stored(header.last_seq)?,
+            checksum(body),
+            body,
+        ])?;
+    }
+    Ok(())
+}
+
+fn change_control(
+    write: &mut Write<'_>,
+    header: &FrameHeader,
+    change: &ControlChange,
+) -> rusqlite::Result<()> {
+    let park =
+        |mut statement: CachedStatement<'_>, due: &Option<Timestamp>, held, from: Urgency| {
+            let due = due.map(|due| due.0);
+            statement.execute(params![
+                header.execution.0,
+                header.epoch,
+                due,
+                held,
+                from as u8,
+                header.requires
+            ])
+        };
+    match change {
+        ControlChange::Owned => {
+            let instance = write.instance(header.instance)?;
+            let mut own = write.tx.prepare_cached(queries::CONTROL_OWNED)?;
+            own.execute(params![header.execution.0, instance, header.epoch, header.requires])?;
+        }
+        ControlChange::Parked { next_due } => {
+            let statement = write.tx.prepare_cached(queries::CONTROL_PARKED)?;
+            park(statement, next_due, None, Urgency::Ordinary)?;
+        }
+        ControlChange::Held { reason, next_due } => {
+            let statement = write.tx.prepare_cached(queries::CONTROL_PARKED)?;
+            park(statement, next_due, Some(reason), Urgency::Cancel)?;
+        }
+        ControlChange::Ended => {
+            let statements =
+                [queries::CONTROL_ENDED, queries::MAIL_DISCARD, queries::SNAPSHOT_DISCARD];
+            for statement in statements {
+                write.tx.prepare_cached(statement)?.execute([header.execution.0])?;
+            }
+        }
+    }
+    Ok(())
+}

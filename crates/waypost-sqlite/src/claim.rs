@@ -1,0 +1,80 @@
+//! Taking ownership, and setting aside.
+//!
+//! Taking is a write and is kept short; the histories are read after it has committed, by a reader,
+//! so that a claim of hundreds of executions does not hold up appends.
+
+use rusqlite::{OptionalExtension, params};
+use waypost_core::id::ExecutionId;
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{ClaimRequest, Claims, StoreError, Urgency};
+
+use crate::connection::Readers;
+use crate::store::Write;
+use crate::{history, instances, queries};
+
+/// What was taken.
+pub(crate) struct Taken {
+    executions: Vec<ExecutionId>,
+    more: bool,
+    next_due: Option<Timestamp>,
+}
+
+/// Makes an instance the owner of what can be claimed.
+pub(crate) fn take(write: &mut Write<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
+    let instance = write.instance(request.instance)?;
+    instances::release_expired(write, instance)?;
+    let only = request.only.as_ref().map(|only| json_array(only));
+    // One more than asked for, in order to tell whether there are more.
+    let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut executions = Vec::new();
+    {
+        let mut ready = write.tx.prepare_cached(queries::CLAIM_READY)?;
+        let rows = ready.query_map(params![request.fold, wanted, only], |row| row.get(0))?;
+        for execution in rows {
+            executions.push(ExecutionId(execution?));
+        }
+        let left = wanted - i64::try_from(executions.len()).unwrap_or(wanted);
+        let mut due = write.tx.prepare_cached(queries::CLAIM_DUE)?;
+        let rows =
+            due.query_map(params![request.fold, left, only, write.now.0], |row| row.get(0))?;
+        for execution in rows {
+            executions.push(ExecutionId(execution?));
+        }
+    }
+    let more = executions.len() > request.limit;
+    executions.truncate(request.limit);
+    let mut take = write.tx.prepare_cached(queries::CLAIM_TAKE)?;
+    for execution in &executions {
+        take.execute([execution.0, instance])?;
+    }
+    let mut next_due = write.tx.prepare_cached(queries::CLAIM_NEXT_DUE)?;
+    let next_due = next_due
+        .query_row(params![request.fold, only, write.now.0], |row| row.get(0))
+        .optional()?;
+    Ok(Taken { executions, more, next_due: next_due.map(Timestamp) })
+}
+
+/// Reads what was taken.
+pub(crate) fn read(readers: &Readers, taken: &Taken) -> Result<Claims, StoreError> {
+    let claimed = readers.read(|connection| {
+        let histories = taken.executions.iter().map(|id| history::load(connection, *id));
+        histories.filter_map(Result::transpose).collect()
+    })?;
+    Ok(Claims { claimed, more: taken.more, next_due: taken.next_due })
+}
+
+/// Sets an execution aside.
+pub(crate) fn hold(
+    write: &Write<'_>,
+    execution: ExecutionId,
+    reason: &str,
+) -> rusqlite::Result<()> {
+    let mut hold = write.tx.prepare_cached(queries::CONTROL_HOLD)?;
+    hold.execute(params![execution.0, reason, Urgency::Resume as u8])?;
+    Ok(())
+}
+
+fn json_array(executions: &[ExecutionId]) -> String {
+    let numbers: Vec<String> = executions.iter().map(|execution| execution.0.to_string()).collect();
+    format!("[{}]", numbers.join(","))
+}

@@ -1,0 +1,175 @@
+//! Connections: the pragmas that durability hangs on, a few readers, and errors made plain.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use waypost_ports::store::StoreError;
+
+use crate::options::Options;
+
+/// The first SQLite without the bug that could lose commits when a WAL was reset.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+
+/// How long to wait for another process that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pages in the WAL before the writer copies them back: 32 MiB of 8 KiB. Larger made no batch
+/// faster; smaller copies the hot pages of the index over and over.
+const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// Statements kept prepared; more than there are in `queries`.
+const STATEMENTS: usize = 96;
+
+/// Readers kept open. More may be in use at a time.
+const READERS_IDLE: usize = 4;
+
+/// Opens the log's file for writing, with every commit synced.
+pub(crate) fn open_log(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+    let connection = open(path, options.page_bytes).map_err(normalise)?;
+    tune_writer(&connection, "FULL", options.engine).map_err(normalise)?;
+    if let Some(pages) = options.pages_max {
+        connection.pragma_update(None, "max_page_count", pages).map_err(normalise)?;
+    }
+    Ok(connection)
+}
+
+/// Opens the projections' file for writing. Commits are consistent but not synced: what a power cut
+/// takes is derived again.
+pub(crate) fn open_projections(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path, Options::guest().page_bytes)?;
+    tune_writer(&connection, "NORMAL", true)?;
+    Ok(connection)
+}
+
+/// Fails when the SQLite in this binary can lose commits.
+pub(crate) fn check_version() -> Result<(), StoreError> {
+    if rusqlite::version_number() >= SQLITE_VERSION_MIN {
+        return Ok(());
+    }
+    let version = rusqlite::version();
+    Err(StoreError::Refused(format!("SQLite {version} can lose commits; 3.51.3 is needed")))
+}
+
+fn open(path: &Path, page_bytes: u32) -> rusqlite::Result<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    connection.pragma_update(None, "page_size", page_bytes)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+/// The WAL keeps its size for good (`journal_size_limit` -1): overwriting is cheaper to sync than
+/// growing. Only the engine copies it back, so that a guest's commit is never held up by that.
+fn tune_writer(connection: &Connection, synchronous: &str, engine: bool) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "journal_size_limit", -1)?;
+    connection.pragma_update(None, "cache_size", -64_000)?;
+    let pages = if engine { CHECKPOINT_PAGES } else { 0 };
+    connection.pragma_update(None, "wal_autocheckpoint", pages)
+}
+
+/// Copies the WAL back and empties it, at a clean end.
+pub(crate) fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+/// Connections that only read. In WAL mode they neither block the writer nor wait for it.
+pub(crate) struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    /// Readers of a file that exists by the time they are used.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, idle: Mutex::default() }
+    }
+
+    /// A connection for whoever wants to keep one.
+    pub(crate) fn open(&self) -> rusqlite::Result<Connection> {
+        let connection = connect(&self.path, OpenFlags::empty())?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+
+    /// Reads from one state of the file.
+    pub(crate) fn read<T>(
+        &self,
+        action: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let kept = self.idle.lock().pop();
+        let connection = kept.map_or_else(|| self.open(), Ok).map_err(normalise)?;
+        let result = connection.unchecked_transaction().and_then(|snapshot| action(&snapshot));
+        let mut idle = self.idle.lock();
+        if idle.len() < READERS_IDLE {
+            idle.push(connection);
+        }
+        result.map_err(normalise)
+    }
+
+    /// Closes those that are not in use.
+    pub(crate) fn close(&self) {
+        self.idle.lock().clear();
+    }
+}
+
+/// Is it the data of one row that the database refuses? Then others may go in.
+pub(crate) fn is_about_data(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::ToSqlConversionFailure(_) => true,
+        other => matches!(
+            other.sqlite_error_code(),
+            Some(
+                ErrorCode::TooBig
+                    | ErrorCode::ConstraintViolation
+                    | ErrorCode::TypeMismatch
+                    | ErrorCode::ParameterOutOfRange
+            )
+        ),
+    }
+}
+
+/// Names an error for what the caller does about it.
+#[expect(clippy::needless_pass_by_value, reason = "made to stand alone in `map_err`")]
+pub(crate) fn normalise(error: rusqlite::Error) -> StoreError {
+    let message = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(message),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(message),
+        _ => match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..) => StoreError::Corrupt(message),
+            _ => StoreError::Unavailable(message),
+        },
+    }
+}
+
+/// A count or seq as SQLite stores it.
+pub(crate) fn to_stored(value: u64) -> rusqlite::Result<i64> {
+    i64::try_from(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// A count or seq as it was stored; these are never negative.
+pub(crate) fn from_stored(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or_default()
+}
+
+/// What is kept beside bytes in order to notice when they change.
+pub(crate) fn checksum(bytes: &[u8]) -> i64 {
+    xxhash_rust::xxh3::xxh3_64(bytes).cast_signed()
+}
+
+/// Are these the bytes that the checksum was made of?
+pub(crate) fn is_intact(bytes: &[u8], stored: i64) -> bool {
+    checksum(bytes) == stored
+}

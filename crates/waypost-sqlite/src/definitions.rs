@@ -1,0 +1,61 @@
+//! Versions of workflows.
+
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use waypost_core::id::DefinitionHash;
+use waypost_ports::store::{Definition, DefinitionRef, NewDefinition};
+
+use crate::queries;
+use crate::store::Write;
+
+/// Keeps a definition, as the next version of its workflow unless its content is known.
+pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<Definition> {
+    let mut insert = write.tx.prepare_cached(queries::DEFINITION_INSERT)?;
+    insert.execute(params![new.hash.0.as_slice(), &*new.name, &*new.canonical])?;
+    by_hash(&write.tx, new.hash)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// Finds a definition.
+pub(crate) fn find(
+    connection: &Connection,
+    which: &DefinitionRef,
+) -> rusqlite::Result<Option<Definition>> {
+    match which {
+        DefinitionRef::Hash(hash) => by_hash(connection, *hash),
+        DefinitionRef::Latest(name) => by_version(connection, name, None),
+        DefinitionRef::Version(name, version) => by_version(connection, name, Some(*version)),
+    }
+}
+
+/// Finds a definition by its content.
+pub(crate) fn by_hash(
+    connection: &Connection,
+    hash: DefinitionHash,
+) -> rusqlite::Result<Option<Definition>> {
+    select(connection, queries::DEFINITION_BY_HASH, [hash.0.as_slice()])
+}
+
+fn by_version(
+    connection: &Connection,
+    name: &str,
+    version: Option<u32>,
+) -> rusqlite::Result<Option<Definition>> {
+    select(connection, queries::DEFINITION_BY_VERSION, params![name, version])
+}
+
+fn select(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> rusqlite::Result<Option<Definition>> {
+    connection.prepare_cached(sql)?.query_row(params, read).optional()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Definition> {
+    let (name, canonical): (String, String) = (row.get(0)?, row.get(3)?);
+    Ok(Definition {
+        name: name.into(),
+        version: row.get(1)?,
+        hash: DefinitionHash(row.get(2)?),
+        canonical: canonical.into(),
+    })
+}

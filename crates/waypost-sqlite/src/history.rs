@@ -1,0 +1,159 @@
+//! Reading executions back: control row, snapshot, frames, mail, all from one state of the file.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+use waypost_core::frame::{FrameHeader, Parent};
+use waypost_core::id::{AppendId, ExecutionId, InstanceId};
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{Control, History, Snapshot, StoredFrame};
+
+use crate::connection::{from_stored, is_intact};
+use crate::{mail, queries};
+
+/// Everything that is known of one execution.
+pub(crate) fn load(
+    connection: &Connection,
+    execution: ExecutionId,
+) -> rusqlite::Result<Option<History>> {
+    match load_snapshot(connection, execution)? {
+        Some((snapshot, first_seq)) => load_from(connection, execution, Some(snapshot), first_seq),
+        None => load_all(connection, execution),
+    }
+}
+
+/// The same without a snapshot: the whole log.
+pub(crate) fn load_all(
+    connection: &Connection,
+    execution: ExecutionId,
+) -> rusqlite::Result<Option<History>> {
+    load_from(connection, execution, None, 0)
+}
+
+fn load_from(
+    connection: &Connection,
+    execution: ExecutionId,
+    snapshot: Option<Snapshot>,
+    from: i64,
+) -> rusqlite::Result<Option<History>> {
+    let frames = load_frames(connection, execution, from)?;
+    if frames.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(History {
+        execution,
+        control: load_control(connection, execution)?,
+        snapshot,
+        frames,
+        mail: mail::load(connection, execution)?,
+    }))
+}
+
+fn load_frames(
+    connection: &Connection,
+    execution: ExecutionId,
+    from: i64,
+) -> rusqlite::Result<Vec<StoredFrame>> {
+    let mut frames = Vec::new();
+    each_frame(connection, execution, from, |frame| {
+        frames.push(frame);
+        true
+    })?;
+    Ok(frames)
+}
+
+/// Visits the frames of an execution from a seq on, each with the frame before it as its parent,
+/// until the visitor has had enough.
+pub(crate) fn each_frame(
+    connection: &Connection,
+    execution: ExecutionId,
+    from: i64,
+    mut visit: impl FnMut(StoredFrame) -> bool,
+) -> rusqlite::Result<()> {
+    let mut parent = match from > 1 {
+        true => parent_of(connection, execution, from)?,
+        false => None,
+    };
+    let mut select = connection.prepare_cached(queries::FRAMES_LOAD)?;
+    let mut rows = select.query([execution.0, from])?;
+    while let Some(row) = rows.next()? {
+        let frame = read_frame(row, execution, parent)?;
+        parent = Some(frame.header.as_parent());
+        if !visit(frame) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn parent_of(
+    connection: &Connection,
+    execution: ExecutionId,
+    first_seq: i64,
+) -> rusqlite::Result<Option<Parent>> {
+    let mut find = connection.prepare_cached(queries::FRAME_BEFORE)?;
+    let parent = find.query_row([execution.0, first_seq], |row| {
+        Ok(Parent { first_seq: from_stored(row.get(0)?), append_id: append_id(row, 1)? })
+    });
+    parent.optional()
+}
+
+fn read_frame(
+    row: &Row<'_>,
+    execution: ExecutionId,
+    parent: Option<Parent>,
+) -> rusqlite::Result<StoredFrame> {
+    let header = FrameHeader {
+        execution,
+        first_seq: from_stored(row.get(0)?),
+        last_seq: from_stored(row.get(1)?),
+        append_id: append_id(row, 2)?,
+        parent,
+        instance: InstanceId(Uuid::from_bytes(row.get(3)?)),
+        epoch: row.get(4)?,
+        decided_at: Timestamp(row.get(5)?),
+        requires: row.get(7)?,
+    };
+    let body = row.get_ref(9)?.as_blob()?;
+    let body = match is_intact(body, row.get(8)?) {
+        true => Ok(body.to_vec()),
+        false => Err("its checksum does not match its bytes".to_owned()),
+    };
+    Ok(StoredFrame { header, at: Timestamp(row.get(6)?), body })
+}
+
+fn append_id(row: &Row<'_>, column: usize) -> rusqlite::Result<AppendId> {
+    Ok(AppendId(Uuid::from_bytes(row.get(column)?)))
+}
+
+/// The newest snapshot, with the first seq of the frame it came with. It is a cache: one that is
+/// damaged counts as none.
+fn load_snapshot(
+    connection: &Connection,
+    execution: ExecutionId,
+) -> rusqlite::Result<Option<(Snapshot, i64)>> {
+    let mut select = connection.prepare_cached(queries::SNAPSHOT_LOAD)?;
+    let snapshot = select.query_row([execution.0], |row| {
+        let body: Vec<u8> = row.get(3)?;
+        let intact = is_intact(&body, row.get(2)?);
+        let snapshot = Snapshot { seq: from_stored(row.get(1)?), body };
+        Ok(intact.then_some((snapshot, row.get(0)?)))
+    });
+    Ok(snapshot.optional()?.flatten())
+}
+
+fn load_control(
+    connection: &Connection,
+    execution: ExecutionId,
+) -> rusqlite::Result<Option<Control>> {
+    let mut select = connection.prepare_cached(queries::CONTROL_LOAD)?;
+    let control = select.query_row(params![execution.0], |row| {
+        Ok(Control {
+            owner: mail::owner(row, 0)?,
+            epoch: row.get(1)?,
+            next_due: row.get::<_, Option<i64>>(2)?.map(Timestamp),
+            ready: row.get(3)?,
+            held: row.get(4)?,
+        })
+    });
+    control.optional()
+}

@@ -1,0 +1,110 @@
+//! One engine a folder: a file that is locked for as long as its holder lives, whatever way it dies.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use waypost_core::time::Timestamp;
+use waypost_ports::store::StoreError;
+
+/// A lock that is held; dropping it lets go.
+#[derive(Debug)]
+pub(crate) struct FolderLock {
+    _file: File,
+}
+
+/// What the file says about who holds it.
+#[derive(Serialize, Deserialize)]
+struct Holder {
+    pid: u32,
+    command: String,
+    since: Timestamp,
+}
+
+impl FolderLock {
+    /// Takes the lock of the engine, or says who has it.
+    pub(crate) fn engine(folder: &Path, now: Timestamp) -> Result<Self, StoreError> {
+        let path = folder.join("lock");
+        let mut file = open(&path).map_err(|error| unusable(&path, &error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(taken(folder, &mut file)),
+            Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
+        }
+        let holder = Holder { pid: std::process::id(), command: command(), since: now };
+        let text = serde_json::to_string(&holder).unwrap_or_default();
+        let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
+        written.map_err(|error| unusable(&path, &error))?;
+        Ok(Self { _file: file })
+    }
+
+    /// Waits for the lock of whoever writes the projections.
+    pub(crate) fn projector(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join("projections.lock");
+        let file = open(&path).map_err(|error| unusable(&path, &error))?;
+        file.lock().map_err(|error| unusable(&path, &error))?;
+        Ok(Self { _file: file })
+    }
+
+    /// Takes the lock of whoever writes the projections, if nobody has it.
+    pub(crate) fn projector_if_free(folder: &Path) -> Result<Option<Self>, StoreError> {
+        if_free(&folder.join("projections.lock"))
+    }
+
+    /// Takes the lock of the engine, if nobody has it, without leaving a name.
+    pub(crate) fn engine_if_free(folder: &Path) -> Result<Option<Self>, StoreError> {
+        if_free(&folder.join("lock"))
+    }
+}
+
+fn if_free(path: &Path) -> Result<Option<FolderLock>, StoreError> {
+    let file = open(path).map_err(|error| unusable(path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(FolderLock { _file: file })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(unusable(path, &error)),
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// Who holds the lock of the engine, if somebody does.
+pub(crate) fn engine_process(folder: &Path) -> Option<String> {
+    let mut file = open(&folder.join("lock")).ok()?;
+    // Shared, so that two processes that look at once do not take each other for the engine.
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
+    }
+}
+
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    let holder = match file.read_to_string(&mut text) {
+        Ok(_) => serde_json::from_str::<Holder>(&text).ok(),
+        Err(_) => None,
+    };
+    holder.map_or_else(
+        || "another process".to_owned(),
+        |Holder { pid, command, since }| format!("process {pid} ({command}), since {since}"),
+    )
+}
+
+fn taken(folder: &Path, file: &mut File) -> StoreError {
+    let who = holder(file);
+    StoreError::Refused(format!("the folder {} is in use by {who}", folder.display()))
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot lock {}: {error}", path.display()))
+}
+
+fn command() -> String {
+    std::env::args_os()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

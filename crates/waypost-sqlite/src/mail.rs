@@ -1,0 +1,75 @@
+//! The inbox. One writer at a time means that a sender and a parker cannot miss each other: whoever
+//! commits second sees the other's row.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_ports::store::{Delivery, Mail};
+
+use crate::queries;
+use crate::store::Write;
+
+/// Puts mail into inboxes and wakes who listens.
+pub(crate) fn deliver(write: &mut Write<'_>, mail: &[Mail]) -> rusqlite::Result<Vec<Delivery>> {
+    mail.iter().map(|mail| deliver_one(write, mail)).collect()
+}
+
+fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<Delivery> {
+    let execution = mail.execution.0;
+    let mut find = write.tx.prepare_cached(queries::CONTROL_LOAD)?;
+    let row = find.query_row([execution], |row| owner(row, 0)).optional()?;
+    let Some(owner) = row else {
+        let mut frame = write.tx.prepare_cached(queries::FRAME_FIND)?;
+        return Ok(match frame.exists([execution, 1])? {
+            true => Delivery::Ended,
+            false => Delivery::Unknown,
+        });
+    };
+    let urgency = mail.body.urgency() as u8;
+    let body = serde_json::to_string(&mail.body)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let mut insert = write.tx.prepare_cached(queries::MAIL_INSERT)?;
+    let inserted =
+        insert.execute(params![execution, &*mail.message, mail.actor.as_deref(), urgency, body])?;
+    if inserted == 0 {
+        return Ok(Delivery::Duplicate);
+    }
+    write.tx.prepare_cached(queries::CONTROL_WAKE)?.execute(params![execution, urgency])?;
+    Ok(Delivery::Accepted { owner })
+}
+
+/// The mail of everything that an instance owns.
+pub(crate) fn collect(
+    connection: &Connection,
+    owner: InstanceId,
+    limit: usize,
+) -> rusqlite::Result<Vec<Mail>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut collect = connection.prepare_cached(queries::MAIL_COLLECT)?;
+    collect.query_map(params![owner.0.as_bytes().as_slice(), limit], read)?.collect()
+}
+
+/// The mail of one execution.
+pub(crate) fn load(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<Vec<Mail>> {
+    let mut load = connection.prepare_cached(queries::MAIL_LOAD)?;
+    load.query_map([execution.0], read)?.collect()
+}
+
+/// An instance's id in a column, where there is one.
+pub(crate) fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<InstanceId>> {
+    let bytes: Option<[u8; 16]> = row.get(column)?;
+    Ok(bytes.map(|bytes| InstanceId(Uuid::from_bytes(bytes))))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Mail> {
+    let (message, actor): (String, Option<String>) = (row.get(1)?, row.get(2)?);
+    let body = serde_json::from_str(row.get_ref(3)?.as_str()?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(3, rusqlite::types::Type::Text, Box::new(error))
+    })?;
+    Ok(Mail {
+        execution: ExecutionId(row.get(0)?),
+        message: message.into(),
+        actor: actor.map(Into::into),
+        body,
+    })
+}

@@ -1,0 +1,121 @@
+//! The layouts of the log's file. Migrations go forward only, are applied when a store is opened,
+//! each in a transaction of its own, and are never edited once released.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+use waypost_ports::clock::{Clock, SystemClock};
+use waypost_ports::store::StoreError;
+
+use crate::connection::{self, normalise};
+use crate::lock::FolderLock;
+use crate::options::Options;
+
+/// A step from one layout to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// The layout it leads to, from 1 without gaps.
+    pub version: u32,
+    /// What it is about.
+    pub name: &'static str,
+    sql: &'static str,
+}
+
+/// Where a folder stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Migrations {
+    /// The layout of its file; 0 when there is none.
+    pub current: u32,
+    /// What is still to be applied, in order.
+    pub pending: Vec<Migration>,
+}
+
+/// Every layout this build knows.
+const KNOWN: &[Migration] =
+    &[Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") }];
+
+/// Where a folder stands, without changing it.
+pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {
+    let path = folder.join(crate::store::LOG_FILE);
+    if !path.exists() {
+        return Ok(Migrations { current: 0, pending: KNOWN.to_vec() });
+    }
+    let connection = connection::Readers::new(path).open().map_err(normalise)?;
+    let current = current(&connection).map_err(normalise)?;
+    let pending = KNOWN.iter().filter(|migration| migration.version > current);
+    Ok(Migrations { current, pending: pending.copied().collect() })
+}
+
+/// Brings a folder to the newest layout; gives what was applied. Opening a store does the same.
+pub fn migrate(folder: &Path) -> Result<Vec<Migration>, StoreError> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
+    })?;
+    let _lock = FolderLock::engine(folder, SystemClock.now())?;
+    let path = folder.join(crate::store::LOG_FILE);
+    let mut connection = connection::open_log(&path, &Options::engine())?;
+    apply(&mut connection, KNOWN)
+}
+
+/// Applies what is missing. Safe against another process that does the same, and against a kill at
+/// any point: a migration and the note that it was applied are one transaction.
+pub(crate) fn apply_known(connection: &mut Connection) -> Result<Vec<Migration>, StoreError> {
+    apply(connection, KNOWN)
+}
+
+/// Would [`apply_known`] change anything?
+pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
+    let newest = KNOWN.last().map_or(0, |migration| migration.version);
+    Ok(current(connection).map_err(normalise)? == newest)
+}
+
+fn apply(connection: &mut Connection, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
+    let newest = known.last().map_or(0, |migration| migration.version);
+    let mut applied = Vec::new();
+    loop {
+        let current = current(connection).map_err(normalise)?;
+        if current > newest {
+            return Err(StoreError::Refused(format!(
+                "the store has layout {current} and this version knows {newest}: \
+                 use the version that wrote it, or a newer one"
+            )));
+        }
+        let Some(next) = known.iter().find(|migration| migration.version == current + 1) else {
+            return Ok(applied);
+        };
+        if apply_one(connection, next).map_err(normalise)? {
+            tracing::info!(layout = next.version, name = next.name, "store migrated");
+            applied.push(*next);
+        }
+    }
+}
+
+/// Says no when somebody else was faster.
+fn apply_one(connection: &mut Connection, migration: &Migration) -> rusqlite::Result<bool> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if current(&tx)? + 1 != migration.version {
+        return Ok(false);
+    }
+    tx.execute_batch(
+        "CREATE TABLE IF NOT EXISTS migrations (
+             version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL
+         ) STRICT",
+    )?;
+    tx.execute_batch(migration.sql)?;
+    tx.execute(
+        "INSERT INTO migrations (version, name, applied_at) VALUES (?1, ?2, datetime())",
+        (migration.version, migration.name),
+    )?;
+    tx.commit()?;
+    Ok(true)
+}
+
+fn current(connection: &Connection) -> rusqlite::Result<u32> {
+    if !connection.table_exists(None, "migrations")? {
+        return Ok(0);
+    }
+    connection.query_row("SELECT coalesce(max(version), 0) FROM migrations", [], |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests;

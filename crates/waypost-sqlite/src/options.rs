@@ -1,0 +1,46 @@
+//! How a store is opened.
+
+use std::sync::Arc;
+
+use waypost_core::kind::Family;
+use waypost_ports::clock::{Clock, SystemClock};
+
+/// Tells the family of a node kind, for the projections.
+pub type Families = Arc<dyn Fn(&str) -> Option<Family> + Send + Sync>;
+
+/// How to open a store.
+#[derive(Clone)]
+pub struct Options {
+    /// Does this process run the engine? Only one may, and only it claims executions and writes the
+    /// projections. Others read, and deliver mail.
+    pub engine: bool,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// The families of node kinds.
+    pub families: Families,
+    /// How many pages the log's file may have; for tests of a full disk.
+    pub pages_max: Option<u32>,
+    /// Bytes of a page of a file that is new.
+    pub page_bytes: u32,
+}
+
+/// Measured with 256 interleaved executions: as fast as 4096, and 3 % fewer bytes a frame.
+const PAGE_BYTES: u32 = 8192;
+
+impl Options {
+    /// For the process that runs the engine.
+    pub fn engine() -> Self {
+        Self {
+            engine: true,
+            clock: Arc::new(SystemClock),
+            families: Arc::new(|_| None),
+            pages_max: None,
+            page_bytes: PAGE_BYTES,
+        }
+    }
+
+    /// For a process that looks at a folder and sends mail, next to the engine's or without one.
+    pub fn guest() -> Self {
+        Self { engine: false, ..Self::engine() }
+    }
+}

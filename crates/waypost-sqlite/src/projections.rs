@@ -1,0 +1,157 @@
+//! The second file: rows for readers, and whoever writes them.
+//!
+//! In the engine's process a thread follows the log and writes what it finds, gathered over many
+//! frames. A guest catches up by itself before it lists, if no engine runs. The file is never the
+//! truth: when it is missing, foreign or of another layout, it is made again.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `file` | making and recognising the file |
+//! | `projector` | from frames to changes |
+//! | `rows` | from changes to rows |
+//! | `thread` | when to do it |
+//! | `list` | reading rows |
+
+mod file;
+mod list;
+mod projector;
+mod queries;
+mod rows;
+mod thread;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use waypost_ports::query::{ExecutionPage, ListRequest, ProjectionLag};
+use waypost_ports::store::StoreError;
+
+use crate::connection::{Readers, from_stored, normalise};
+use crate::lock::FolderLock;
+use crate::options::Families;
+use crate::queries::FRAMES_HEAD;
+use projector::Projector;
+use thread::ProjectorThread;
+
+/// The projections of a folder.
+pub(crate) struct Projections {
+    folder: PathBuf,
+    families: Families,
+    rows: Readers,
+    /// Absent for a guest.
+    thread: Option<ProjectorThread>,
+}
+
+impl Projections {
+    /// For the engine's process: starts the thread.
+    pub(crate) fn engine(
+        folder: &Path,
+        log: &Readers,
+        families: Families,
+    ) -> Result<Self, StoreError> {
+        let lock = FolderLock::projector(folder)?;
+        let projector = Projector::open(folder, log, Arc::clone(&families), lock)?;
+        let thread = ProjectorThread::start(projector)?;
+        Ok(Self { thread: Some(thread), ..Self::guest(folder, families) })
+    }
+
+    /// For any other process.
+    pub(crate) fn guest(folder: &Path, families: Families) -> Self {
+        let rows = Readers::new(folder.join(file::NAME));
+        Self { folder: folder.to_owned(), families, rows, thread: None }
+    }
+
+    /// Tells the thread how far the log goes.
+    pub(crate) fn wake(&self, head: Option<i64>) {
+        if let (Some(thread), Some(head)) = (&self.thread, head) {
+            thread.wake(head);
+        }
+    }
+
+    /// Blocks until rows show the log as it is now.
+    pub(crate) fn wait(&self, log: &Readers) -> Result<(), StoreError> {
+        match &self.thread {
+            Some(thread) => thread.wait(head(log)?),
+            None => self.catch_up(log)?,
+        }
+        Ok(())
+    }
+
+    /// How many frames could not be shown.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.thread.as_ref().map_or(0, ProjectorThread::skipped)
+    }
+
+    /// Ends the thread. Rows that are missing are written at the next start.
+    pub(crate) fn stop(&mut self) {
+        if let Some(thread) = &mut self.thread {
+            thread.stop();
+        }
+        self.rows.close();
+    }
+
+    /// A page of executions.
+    pub(crate) fn list(
+        &self,
+        request: &ListRequest,
+        log: &Readers,
+    ) -> Result<ExecutionPage, StoreError> {
+        if self.thread.is_none() {
+            self.catch_up(log)?;
+        }
+        // First the log, then the rows: the lag may be overstated, never understated.
+        let head = head(log)?;
+        self.rows.read(|connection| list::page(connection, request, head))
+    }
+
+    /// How far the rows are behind.
+    pub(crate) fn lag(&self, log: &Readers) -> Result<ProjectionLag, StoreError> {
+        let head = head(log)?;
+        let exists = self.folder.join(file::NAME).exists();
+        let cursor = match exists {
+            true => self.rows.read(file::cursor)?,
+            false => 0,
+        };
+        Ok(ProjectionLag { frames: from_stored(head - cursor) })
+    }
+
+    /// Derives all rows again.
+    pub(crate) fn rebuild(
+        &self,
+        log: &Readers,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<u64, StoreError> {
+        let head = head(log)?;
+        let result = match &self.thread {
+            Some(thread) => thread.rebuild(head, progress),
+            None => {
+                let Some(lock) = FolderLock::projector_if_free(&self.folder)? else {
+                    return Err(StoreError::Refused(
+                        "the process that runs the engine writes the projections: ask it, or stop \
+                         it first"
+                            .to_owned(),
+                    ));
+                };
+                self.projector(log, lock)?.rebuild(head, progress)
+            }
+        };
+        result.map_err(normalise)
+    }
+
+    /// Does what the thread would do, unless there is one in another process.
+    fn catch_up(&self, log: &Readers) -> Result<(), StoreError> {
+        if let Some(lock) = FolderLock::projector_if_free(&self.folder)? {
+            let head = head(log)?;
+            self.projector(log, lock)?.catch_up(head, &mut |_, _| {}).map_err(normalise)?;
+        }
+        Ok(())
+    }
+
+    fn projector(&self, log: &Readers, lock: FolderLock) -> Result<Projector, StoreError> {
+        Projector::open(&self.folder, log, Arc::clone(&self.families), lock)
+    }
+}
+
+/// The last frame of the log.
+fn head(log: &Readers) -> Result<i64, StoreError> {
+    log.read(|connection| connection.prepare_cached(FRAMES_HEAD)?.query_row([], |row| row.get(0)))
+}

@@ -1,0 +1,213 @@
+//! From frames to changes: reads the log in the order of commits, folds what it finds by execution,
+//! and has it written in one transaction together with the place it got to.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+use waypost_core::frame;
+use waypost_core::projection::{Changes, ExecutionView, Stamp};
+use waypost_core::time::Timestamp;
+use waypost_ports::store::StoreError;
+
+use super::rows::{Names, Rows};
+use super::{file, list, queries};
+use crate::connection::{Readers, checkpoint, from_stored, is_intact, normalise};
+use crate::lock::FolderLock;
+use crate::options::Families;
+use crate::queries::{FRAMES_HEAD, FRAMES_TAIL, STORE_ID};
+
+/// Frames in one transaction. Enough for a chain's frames to coalesce, and few enough to keep the
+/// changes of a batch in the processor's cache and a reader of the log short.
+pub(super) const FRAMES_MAX: i64 = 5_000;
+
+/// Writes the projections of one folder. There is never more than one.
+pub(super) struct Projector {
+    log: Connection,
+    rows: Connection,
+    cursor: i64,
+    names: Names,
+    skipped: u64,
+    _lock: FolderLock,
+}
+
+/// An execution that a batch touches.
+pub(super) struct Touched {
+    pub(super) changes: Changes,
+    /// Does it have a row already?
+    pub(super) known: bool,
+}
+
+impl Projector {
+    /// Opens the projections' file, made anew where it has to be.
+    pub(super) fn open(
+        folder: &Path,
+        log: &Readers,
+        families: Families,
+        lock: FolderLock,
+    ) -> Result<Self, StoreError> {
+        let open = || {
+            let log = log.open()?;
+            let store: Vec<u8> = log.query_row(STORE_ID, [], |row| row.get(0))?;
+            let head = log.query_row(FRAMES_HEAD, [], |row| row.get(0))?;
+            let rows = file::open(folder, &store, head)?;
+            let cursor = file::cursor(&rows)?;
+            Ok((log, rows, cursor))
+        };
+        let (log, rows, cursor) = open().map_err(normalise)?;
+        let names = Names::new(families);
+        Ok(Self { log, rows, cursor, names, skipped: 0, _lock: lock })
+    }
+
+    /// The last frame of the log.
+    pub(super) fn head(&self) -> rusqlite::Result<i64> {
+        self.log.prepare_cached(FRAMES_HEAD)?.query_row([], |row| row.get(0))
+    }
+
+    /// The last frame that the rows show.
+    pub(super) fn cursor(&self) -> i64 {
+        self.cursor
+    }
+
+    /// How many frames could not be read.
+    pub(super) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Shows the next frames, as many as go into one transaction.
+    pub(super) fn step(&mut self) -> rusqlite::Result<()> {
+        let mut batch = BTreeMap::new();
+        let last = self.read(&mut batch)?;
+        if last == self.cursor {
+            return Ok(());
+        }
+        let written = self.write(batch, last);
+        match written {
+            Ok(()) => self.cursor = last,
+            // Numbers that were given in the transaction are gone with it.
+            Err(_) => self.names.forget(),
+        }
+        written
+    }
+
+    /// Shows everything up to a frame.
+    pub(super) fn catch_up(
+        &mut self,
+        head: i64,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> rusqlite::Result<u64> {
+        while self.cursor < head {
+            let before = self.cursor;
+            self.step()?;
+            if self.cursor == before {
+                break;
+            }
+            progress(from_stored(self.cursor.min(head)), from_stored(head));
+        }
+        Ok(from_stored(self.cursor))
+    }
+
+    /// Forgets everything and shows it again.
+    pub(super) fn rebuild(
+        &mut self,
+        head: i64,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> rusqlite::Result<u64> {
+        self.names.forget();
+        let tx = self.rows.transaction()?;
+        tx.execute_batch(queries::CLEAR)?;
+        tx.commit()?;
+        self.cursor = 0;
+        progress(0, from_stored(head));
+        self.catch_up(head, progress)
+    }
+
+    /// Empties the WAL at a clean end.
+    pub(super) fn close(&self) {
+        if let Err(error) = checkpoint(&self.rows) {
+            tracing::debug!(%error, "the projections were not closed cleanly");
+        }
+    }
+
+    /// Folds the next frames; gives the last one's place.
+    fn read(&mut self, batch: &mut BTreeMap<i64, Touched>) -> rusqlite::Result<i64> {
+        let mut last = self.cursor;
+        let mut tail = self.log.prepare_cached(FRAMES_TAIL)?;
+        let mut frames = tail.query([self.cursor, FRAMES_MAX])?;
+        while let Some(row) = frames.next()? {
+            last = row.get(0)?;
+            let execution: i64 = row.get(1)?;
+            let first_seq = from_stored(row.get(2)?);
+            let at = Timestamp(row.get(3)?);
+            let body = row.get_ref(5)?.as_blob()?;
+            let events = match is_intact(body, row.get(4)?) {
+                true => frame::decode(body),
+                false => Err(frame::BadFrame("its checksum does not match".to_owned())),
+            };
+            let events = match events {
+                Ok(events) => events,
+                Err(error) => {
+                    self.skipped += 1;
+                    tracing::warn!(execution, seq = first_seq, %error, "frame left out of the projections");
+                    continue;
+                }
+            };
+            let touched = match batch.entry(execution) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(touch(&self.rows, execution, first_seq)?),
+            };
+            for (seq, event) in (first_seq..).zip(events) {
+                touched.changes.apply(Stamp { seq, at }, event);
+            }
+        }
+        Ok(last)
+    }
+
+    fn write(&mut self, batch: BTreeMap<i64, Touched>, last: i64) -> rusqlite::Result<()> {
+        let tx = self.rows.transaction()?;
+        Rows { tx: &tx, log: &self.log, names: &mut self.names }.write(batch)?;
+        tx.prepare_cached(queries::CURSOR_ADVANCE)?.execute([last])?;
+        tx.commit()
+    }
+}
+
+/// The row to go on from.
+fn touch(rows: &Connection, execution: i64, first_seq: u64) -> rusqlite::Result<Touched> {
+    let view = match first_seq {
+        1 => None,
+        _ => load_view(rows, execution)?,
+    };
+    Ok(match view {
+        Some(view) => Touched { changes: Changes::resume(view), known: true },
+        None => Touched { changes: Changes::default(), known: false },
+    })
+}
+
+fn load_view(rows: &Connection, execution: i64) -> rusqlite::Result<Option<ExecutionView>> {
+    let mut select = rows.prepare_cached(queries::EXECUTION_VIEW)?;
+    let view = select.query_row([execution], |row| {
+        let text = |column| -> rusqlite::Result<_> {
+            Ok(row.get_ref(column)?.as_str_or_null()?.map(Into::into))
+        };
+        let time = |column| -> rusqlite::Result<Option<Timestamp>> {
+            Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp))
+        };
+        Ok(ExecutionView {
+            seq: from_stored(row.get(0)?),
+            status: list::status(row, 1)?,
+            generation: row.get(2)?,
+            epoch: row.get(3)?,
+            started_at: time(4)?,
+            completed_at: time(5)?,
+            updated_at: Timestamp(row.get(6)?),
+            resumed_at: time(7)?,
+            resumed_by: text(8)?,
+            nodes_executed: from_stored(row.get(9)?),
+            current_node: text(10)?,
+            waited: row.get(11)?,
+            error: row.get(12)?,
+        })
+    });
+    view.optional()
+}

@@ -1,0 +1,56 @@
+//! The SQL of the log's file, one statement a file. Nothing else in this crate holds SQL text, but
+//! for the pragmas of `connection` and the statements of `projections`.
+
+macro_rules! queries {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(crate) const $name: &str = include_str!(concat!("../queries/", $file, ".sql"));)*
+    };
+}
+
+queries! {
+    CLAIM_DUE = "claim_due";
+    CLAIM_NEXT_DUE = "claim_next_due";
+    CLAIM_READY = "claim_ready";
+    CLAIM_TAKE = "claim_take";
+    CONTROL_ENDED = "control_ended";
+    CONTROL_HOLD = "control_hold";
+    CONTROL_LOAD = "control_load";
+    CONTROL_OWNED = "control_owned";
+    CONTROL_PARKED = "control_parked";
+    CONTROL_RELEASE = "control_release";
+    CONTROL_RELEASE_ALL = "control_release_all";
+    CONTROL_REQUIRES = "control_requires";
+    CONTROL_WAKE = "control_wake";
+    DEFINITION_BY_HASH = "definition_by_hash";
+    DEFINITION_BY_VERSION = "definition_by_version";
+    DEFINITION_INSERT = "definition_insert";
+    EXECUTION_NEWEST = "execution_newest";
+    FRAME_BEFORE = "frame_before";
+    FRAME_FIND = "frame_find";
+    FRAME_INSERT = "frame_insert";
+    FRAMES_HEAD = "frames_head";
+    FRAMES_HOLDING = "frames_holding";
+    FRAMES_LOAD = "frames_load";
+    FRAMES_TAIL = "frames_tail";
+    INSTANCE_ADD = "instance_add";
+    INSTANCE_END = "instance_end";
+    INSTANCE_FIND = "instance_find";
+    INSTANCE_RENEW = "instance_renew";
+    INSTANCES_END_ALL = "instances_end_all";
+    INSTANCES_EXPIRED = "instances_expired";
+    MAIL_COLLECT = "mail_collect";
+    MAIL_CONSUME = "mail_consume";
+    MAIL_DISCARD = "mail_discard";
+    MAIL_INSERT = "mail_insert";
+    MAIL_LOAD = "mail_load";
+    NUMBERS_RESERVE = "numbers_reserve";
+    SNAPSHOT_DISCARD = "snapshot_discard";
+    SNAPSHOT_LOAD = "snapshot_load";
+    SNAPSHOT_SAVE = "snapshot_save";
+    STORE_ID = "store_id";
+    SUBMISSION_BY_IDEMPOTENCY = "submission_by_idempotency";
+    SUBMISSION_BY_KEY = "submission_by_key";
+    SUBMISSION_DELETE = "submission_delete";
+    SUBMISSION_INSERT = "submission_insert";
+    TIME_LATEST = "time_latest";
+}

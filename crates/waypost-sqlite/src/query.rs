@@ -1,0 +1,59 @@
+//! Lists and logs for people.
+
+use rusqlite::{Connection, OptionalExtension};
+use waypost_core::id::ExecutionId;
+use waypost_ports::query::{
+    EventRow, EventsRequest, ExecutionPage, ListRequest, ProjectionLag, Query, read_events,
+};
+use waypost_ports::store::StoreError;
+
+use crate::connection::to_stored;
+use crate::store::SqliteStore;
+use crate::{history, queries};
+
+impl Query for SqliteStore {
+    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
+        self.readers.read(|connection| {
+            let number = match key {
+                Some(key) => {
+                    let mut find = connection.prepare_cached(queries::SUBMISSION_BY_KEY)?;
+                    find.query_row([key], |row| row.get(0)).optional()?
+                }
+                None => {
+                    let mut find = connection.prepare_cached(queries::EXECUTION_NEWEST)?;
+                    find.query_row([], |row| row.get(0)).optional()?
+                }
+            };
+            Ok(number.map(ExecutionId))
+        })
+    }
+
+    fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
+        self.projections().list(request, &self.readers)
+    }
+
+    fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError> {
+        self.readers.read(|connection| events(connection, request))
+    }
+
+    fn lag(&self) -> Result<ProjectionLag, StoreError> {
+        self.projections().lag(&self.readers)
+    }
+
+    fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError> {
+        self.projections().rebuild(&self.readers, progress)
+    }
+}
+
+fn events(connection: &Connection, request: &EventsRequest) -> rusqlite::Result<Vec<EventRow>> {
+    let execution = request.execution.0;
+    let next = to_stored(request.after.min(i64::MAX as u64 - 1) + 1)?;
+    let mut holding = connection.prepare_cached(queries::FRAMES_HOLDING)?;
+    let from = holding.query_row([execution, next], |row| row.get(0)).optional()?.unwrap_or(1);
+    let mut rows = Vec::new();
+    history::each_frame(connection, request.execution, from, |stored| {
+        read_events(&stored, request, &mut rows);
+        rows.len() < request.limit
+    })?;
+    Ok(rows)
+}

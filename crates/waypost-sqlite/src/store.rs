@@ -1,0 +1,269 @@
+//! Opening, closing, and who may do what. The work itself is in the modules named after it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::time::Timestamp;
+use waypost_ports::clock::Clock;
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
+    History, Mail, NewDefinition, Renewal, Store, StoreError,
+};
+
+use crate::connection::{self, Readers, normalise};
+use crate::lock::FolderLock;
+use crate::options::Options;
+use crate::projections::Projections;
+use crate::{append, claim, definitions, history, instances, lock, mail, migrate, queries};
+
+/// The log's file, in its folder.
+pub(crate) const LOG_FILE: &str = "log.db";
+
+/// A store in a folder.
+///
+/// One process opens it with [`Options::engine`]; any number of others with [`Options::guest`], to
+/// read and to deliver mail. Dropping it is a clean close.
+pub struct SqliteStore {
+    // In the order in which they must go: the projector before the log that it reads, the lock last.
+    projections: Projections,
+    pub(crate) readers: Readers,
+    writer: Mutex<Writer>,
+    clock: Arc<dyn Clock>,
+    folder: PathBuf,
+    /// Absent for a guest.
+    engine: Option<FolderLock>,
+}
+
+/// The one connection of this process that writes to the log's file.
+pub(crate) struct Writer {
+    connection: Connection,
+    /// Numbers of instances that are committed.
+    instances: HashMap<InstanceId, i64>,
+}
+
+/// A write in progress. Takes the file's write lock when it begins, so that nothing it has read can
+/// change before it commits.
+pub(crate) struct Write<'a> {
+    pub(crate) tx: Transaction<'a>,
+    /// The store's time: never before that of an earlier frame.
+    pub(crate) now: Timestamp,
+    instances: &'a mut HashMap<InstanceId, i64>,
+}
+
+impl SqliteStore {
+    /// Opens the store in a folder, and makes both where there is none.
+    pub fn open(folder: &Path, options: Options) -> Result<Self, StoreError> {
+        connection::check_version()?;
+        std::fs::create_dir_all(folder).map_err(|error| {
+            StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
+        })?;
+        let engine = match options.engine {
+            true => Some(FolderLock::engine(folder, options.clock.now())?),
+            false => None,
+        };
+        let path = folder.join(LOG_FILE);
+        let mut connection = connection::open_log(&path, &options)?;
+        bring_up(&mut connection, folder, engine.as_ref())?;
+        let readers = Readers::new(path);
+        let projections = match options.engine {
+            true => Projections::engine(folder, &readers, options.families)?,
+            false => Projections::guest(folder, options.families),
+        };
+        let writer = Writer { connection, instances: HashMap::new() };
+        let store = Self {
+            projections,
+            readers,
+            writer: Mutex::new(writer),
+            clock: options.clock,
+            folder: folder.to_owned(),
+            engine,
+        };
+        if store.engine.is_some() {
+            store.write(|write| instances::release_all(write))?;
+        }
+        Ok(store)
+    }
+
+    /// The process that runs the engine of this folder, if one does.
+    pub fn engine_process(&self) -> Option<String> {
+        lock::engine_process(&self.folder)
+    }
+
+    /// Copies the WAL back, empties it and lets go of the folder.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        self.shut_down()
+    }
+
+    /// Blocks until the projections show everything that was appended before this call.
+    pub fn wait_projected(&self) -> Result<(), StoreError> {
+        self.projections.wait(&self.readers)
+    }
+
+    /// How many frames the projections had to leave out since this store was opened, because they
+    /// cannot be read.
+    pub fn frames_skipped(&self) -> u64 {
+        self.projections.skipped()
+    }
+
+    pub(crate) fn projections(&self) -> &Projections {
+        &self.projections
+    }
+
+    fn shut_down(&mut self) -> Result<(), StoreError> {
+        self.projections.stop();
+        self.readers.close();
+        match self.engine {
+            Some(_) => connection::checkpoint(&self.writer.lock().connection).map_err(normalise),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes one transaction of an action; what fails leaves nothing behind.
+    pub(crate) fn write<T>(
+        &self,
+        action: impl FnOnce(&mut Write<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.try_write(action).map_err(normalise)
+    }
+
+    fn try_write<T>(
+        &self,
+        action: impl FnOnce(&mut Write<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let mut writer = self.writer.lock();
+        let Writer { connection, instances } = &mut *writer;
+        let result = transact(connection, instances, self.clock.as_ref(), action);
+        if result.is_err() {
+            // A number that was given in the transaction is gone with it.
+            instances.clear();
+        }
+        result
+    }
+}
+
+fn transact<T>(
+    connection: &mut Connection,
+    instances: &mut HashMap<InstanceId, i64>,
+    clock: &dyn Clock,
+    action: impl FnOnce(&mut Write<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let latest = tx.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
+    let latest = latest.optional()?.map_or(Timestamp(i64::MIN), Timestamp);
+    let mut write = Write { tx, now: latest.max(clock.now()), instances };
+    let value = action(&mut write)?;
+    write.tx.commit()?;
+    Ok(value)
+}
+
+/// A guest changes the layout only where no engine can be surprised by it.
+fn bring_up(
+    connection: &mut Connection,
+    folder: &Path,
+    engine: Option<&FolderLock>,
+) -> Result<(), StoreError> {
+    if engine.is_some() {
+        migrate::apply_known(connection)?;
+        return Ok(());
+    }
+    if migrate::is_current(connection)? {
+        return Ok(());
+    }
+    let Some(_lock) = FolderLock::engine_if_free(folder)? else {
+        return Err(StoreError::Refused(
+            "the store has another layout and its engine is running: use the same version".into(),
+        ));
+    };
+    migrate::apply_known(connection)?;
+    Ok(())
+}
+
+impl Write<'_> {
+    /// Must follow a partial rollback: numbers may have been given in the part that is gone.
+    pub(crate) fn forget_instances(&mut self) {
+        self.instances.clear();
+    }
+
+    /// The number of an instance, new or not.
+    pub(crate) fn instance(&mut self, instance: InstanceId) -> rusqlite::Result<i64> {
+        if let Some(number) = self.instances.get(&instance) {
+            return Ok(*number);
+        }
+        let id = instance.0.as_bytes().as_slice();
+        let mut find = self.tx.prepare_cached(queries::INSTANCE_FIND)?;
+        let number = match find.query_row([id], |row| row.get(0)).optional()? {
+            Some(number) => number,
+            None => self.tx.prepare_cached(queries::INSTANCE_ADD)?.insert([id])?,
+        };
+        self.instances.insert(instance, number);
+        Ok(number)
+    }
+}
+
+impl Store for SqliteStore {
+    fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
+        self.write(|write| instances::heartbeat(write, heartbeat))
+    }
+
+    fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+        let attempt = self.try_write(|write| append::append_all(write, batch));
+        let (outcomes, head) = match attempt {
+            Err(error) if connection::is_about_data(&error) => {
+                self.write(|write| append::append_each(write, batch))?
+            }
+            other => other.map_err(normalise)?,
+        };
+        self.projections.wake(head);
+        Ok(outcomes)
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
+        if self.engine.is_none() {
+            return Err(StoreError::Refused(
+                "only the process that runs the engine can claim executions".to_owned(),
+            ));
+        }
+        let taken = self.write(|write| claim::take(write, request))?;
+        claim::read(&self.readers, &taken)
+    }
+
+    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.readers.read(|connection| history::load(connection, execution))
+    }
+
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.readers.read(|connection| history::load_all(connection, execution))
+    }
+
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+        self.write(|write| mail::deliver(write, mail))
+    }
+
+    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.readers.read(|connection| mail::collect(connection, owner, limit))
+    }
+
+    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError> {
+        self.write(|write| claim::hold(write, execution, reason))
+    }
+
+    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+        self.write(|write| definitions::define(write, definition))
+    }
+
+    fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
+        self.readers.read(|connection| definitions::find(connection, which))
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut_down() {
+            tracing::warn!(%error, "the store was not closed cleanly; nothing is lost");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What happens to files: kills, damage, a full disk, a second engine.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rusqlite::Connection;
+use waypost_core::id::ExecutionId;
+use waypost_ports::query::{EventsRequest, ListRequest, Query, UNREADABLE};
+use waypost_ports::store::{
+    Appended, ClaimRequest, Delivery, Heartbeat, Mail, MailBody, Store, StoreError,
+};
+use waypost_sqlite::{Options, SqliteStore, migrations};
+
+use crate::workload::{self, Chain, INSTANCE};
+
+fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, Options::engine()).unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+fn commit(store: &SqliteStore, chain: &mut Chain) {
+    let outcomes = store.append(&[chain.next().unwrap()]).unwrap();
+    assert!(matches!(&outcomes[0], Appended::Committed { .. }), "{outcomes:?}");
+}
+
+#[test]
+fn a_copy_of_open_files_has_everything_that_was_acknowledged() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(folder.path());
+    let mut chain = Chain::new(workload::numbers(&store, 1).start, 1_000);
+    for _ in 0..300 {
+        commit(&store, &mut chain);
+    }
+    copy(folder.path(), other.path());
+    commit(&store, &mut chain);
+    let restored = open(other.path());
+    assert_eq!(restored.load(chain.execution).unwrap().unwrap().frames.len(), 300);
+    restored.wait_projected().unwrap();
+    let page = restored.list(&ListRequest { limit: 1, ..ListRequest::default() }).unwrap();
+    assert_eq!((page.rows[0].nodes_executed, page.lag.frames), (300, 0));
+    assert_eq!(store.load(chain.execution).unwrap().unwrap().frames.len(), 301);
+}
+
+const CHILD: &str = "WAYPOST_TEST_APPENDING_CHILD";
+
+/// Not a test by itself: the process that the next one kills.
+#[test]
+fn appends_until_it_is_killed() {
+    let Ok(folder) = std::env::var(CHILD) else { return };
+    let store = open(Path::new(&folder));
+    let mut chain = Chain::new(workload::numbers(&store, 1).start, u64::MAX);
+    for acknowledged in 1.. {
+        commit(&store, &mut chain);
+        println!("acknowledged {acknowledged}");
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "files::appends_until_it_is_killed", "--nocapture"])
+        .env(CHILD, folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut acknowledged = 0;
+    while acknowledged < 200 {
+        let line = lines.next().unwrap().unwrap();
+        if let Some((_, count)) = line.split_once("acknowledged ") {
+            acknowledged = count.parse::<usize>().unwrap();
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let rest = lines.map_while(Result::ok).filter(|line| line.contains("acknowledged ")).count();
+    let store = open(folder.path());
+    let frames = store.load(ExecutionId(1)).unwrap().unwrap().frames;
+    assert!(frames.len() >= acknowledged + rest);
+    assert!(frames.iter().all(|frame| frame.body.is_ok()));
+    workload::numbers(&store, 0);
+    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None };
+    assert_eq!(store.claim(&request).unwrap().claimed.len(), 1, "its owner is known to be dead");
+}
+
+#[test]
+fn a_damaged_frame_is_flagged_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut chains: Vec<_> =
+        workload::numbers(&store, 2).map(|number| Chain::new(number, 10)).collect();
+    for _ in 0..3 {
+        for chain in &mut chains {
+            commit(&store, chain);
+        }
+    }
+    store.close().unwrap();
+    let raw = Connection::open(folder.path().join("log.db")).unwrap();
+    let damage = "UPDATE frames SET body = x'00' WHERE execution = ?1 AND id > 2";
+    assert_eq!(raw.execute(damage, [1]).unwrap(), 2);
+    drop(raw);
+    std::fs::remove_file(folder.path().join("projections.db")).unwrap();
+
+    let store = open(folder.path());
+    let damaged = store.load(chains[0].execution).unwrap().unwrap();
+    let intact: Vec<bool> = damaged.frames.iter().map(|frame| frame.body.is_ok()).collect();
+    assert_eq!(intact, [true, false, false]);
+    assert!(damaged.frames[1].body.as_ref().unwrap_err().contains("checksum"));
+    let request = EventsRequest {
+        execution: chains[0].execution,
+        node: None,
+        kind: Some(UNREADABLE.to_owned()),
+        after: 0,
+        limit: 10,
+    };
+    assert_eq!(store.events(&request).unwrap().len(), 2);
+    store.wait_projected().unwrap();
+    assert_eq!(store.frames_skipped(), 2);
+    let page = store.list(&ListRequest { limit: 10, ..ListRequest::default() }).unwrap();
+    let nodes: Vec<u64> = page.rows.iter().map(|row| row.nodes_executed).collect();
+    assert_eq!(nodes, [3, 1]);
+    commit(&store, &mut chains[1]);
+}
+
+#[test]
+fn a_second_engine_is_told_who_was_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = open(folder.path());
+    let error = SqliteStore::open(folder.path(), Options::engine()).err().unwrap();
+    let StoreError::Refused(message) = error else { panic!("{error:?}") };
+    assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+    assert!(message.contains(&folder.path().display().to_string()), "{message}");
+    let command = std::env::args().next().unwrap();
+    assert!(message.contains(&command) && message.contains(", since 2"), "{message}");
+    drop(first);
+    drop(open(folder.path()));
+}
+
+fn big_mail(execution: ExecutionId, message: &str) -> Mail {
+    let reason = Some("x".repeat(50_000));
+    let body = MailBody::Cancel { reason };
+    Mail { execution, message: message.into(), actor: None, body }
+}
+
+#[test]
+fn a_full_disk_stops_appends_until_there_is_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { pages_max: Some(200), ..Options::engine() };
+    let store = SqliteStore::open(folder.path(), options).unwrap();
+    let mut chain = Chain::new(workload::numbers(&store, 1).start, u64::MAX);
+    commit(&store, &mut chain);
+    let full = (0..1_000)
+        .find_map(|number| store.deliver(&[big_mail(chain.execution, &number.to_string())]).err());
+    assert!(matches!(full, Some(StoreError::Full(_))), "{full:?}");
+    let mut frames = 1;
+    let mut refused = None;
+    while refused.is_none() {
+        let append = chain.next().unwrap();
+        match store.append(std::slice::from_ref(&append)) {
+            Ok(_) => frames += 1,
+            Err(error) => refused = Some((error, append)),
+        }
+    }
+    let (error, append) = refused.unwrap();
+    assert!(matches!(error, StoreError::Full(_)), "{error:?}");
+    assert_eq!(store.load(chain.execution).unwrap().unwrap().frames.len(), frames);
+
+    let raw = Connection::open(folder.path().join("log.db")).unwrap();
+    raw.execute("DELETE FROM inbox", []).unwrap();
+    let outcomes = store.append(&[append]).unwrap();
+    assert!(matches!(&outcomes[0], Appended::Committed { .. }), "the identical batch goes in now");
+    commit(&store, &mut chain);
+    let delivery = store.deliver(&[big_mail(chain.execution, "again")]).unwrap();
+    assert!(matches!(&delivery[0], Delivery::Accepted { .. }));
+}
+
+#[test]
+fn a_frame_that_is_too_big_is_poisoned_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut chains: Vec<_> =
+        workload::numbers(&store, 3).map(|number| Chain::new(number, 10)).collect();
+    let mut batch: Vec<_> = chains.iter_mut().filter_map(Chain::next).collect();
+    batch[1].header.last_seq = u64::MAX;
+    let outcomes = store.append(&batch).unwrap();
+    assert!(matches!(&outcomes[0], Appended::Committed { .. }), "{outcomes:?}");
+    assert!(matches!(&outcomes[1], Appended::Poisoned { .. }), "{outcomes:?}");
+    assert!(matches!(&outcomes[2], Appended::Committed { .. }), "{outcomes:?}");
+    assert!(store.load(chains[1].execution).unwrap().is_none());
+    assert_eq!(store.find(Some(&batch[1].side.submission.as_ref().unwrap().key.0)).unwrap(), None);
+}
+
+#[test]
+fn a_newer_layout_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    assert_eq!(migrations(folder.path()).unwrap().pending, []);
+    let raw = Connection::open(folder.path().join("log.db")).unwrap();
+    raw.execute("INSERT INTO migrations VALUES (99, 'future', '')", []).unwrap();
+    drop(raw);
+    let error = SqliteStore::open(folder.path(), Options::engine()).err().unwrap();
+    assert!(matches!(&error, StoreError::Refused(text) if text.contains("layout 99")), "{error}");
+}
+
+#[test]
+fn a_clean_close_empties_the_wal() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    workload::run(&store, 10, 3, 10);
+    store.wait_projected().unwrap();
+    store.close().unwrap();
+    for file in ["log.db-wal", "projections.db-wal"] {
+        let bytes = std::fs::metadata(folder.path().join(file)).map_or(0, |meta| meta.len());
+        assert_eq!(bytes, 0, "{file}");
+    }
+}
+
+#[test]
+fn numbers_are_not_given_back_by_a_kill() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(folder.path());
+    let heartbeat = Heartbeat { instance: INSTANCE, numbers: 100, fold: 1, leaving: false };
+    let reserved = store.heartbeat(&heartbeat).unwrap().numbers;
+    copy(folder.path(), other.path());
+    let restored = open(other.path());
+    assert_eq!(restored.heartbeat(&heartbeat).unwrap().numbers.start, reserved.end);
+}

@@ -1,0 +1,70 @@
+//! Processes beside the engine's: they read, and deliver mail.
+
+use waypost_core::time::Timestamp;
+use waypost_ports::query::{ListRequest, Query};
+use waypost_ports::store::{ClaimRequest, Delivery, Mail, MailBody, Store, StoreError};
+use waypost_sqlite::{Options, SqliteStore};
+
+use crate::workload::{self, Chain, INSTANCE};
+
+#[test]
+fn mail_from_a_guest_reaches_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = SqliteStore::open(folder.path(), Options::engine()).unwrap();
+    let guest = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    let mut chains: Vec<_> =
+        workload::numbers(&engine, 2).map(|number| Chain::new(number, 5)).collect();
+    let batch: Vec<_> = chains.iter_mut().filter_map(Chain::next).collect();
+    engine.append(&batch).unwrap();
+    engine.append(&[chains[1].park(Some(Timestamp(i64::MAX)))]).unwrap();
+    assert_eq!(engine.collect(INSTANCE, 10).unwrap(), []);
+    let mail: Vec<_> = chains
+        .iter()
+        .map(|chain| Mail {
+            execution: chain.execution,
+            message: "m1".into(),
+            actor: Some("ann".into()),
+            body: MailBody::Resume,
+        })
+        .collect();
+    let deliveries = guest.deliver(&mail).unwrap();
+    assert_eq!(deliveries[0], Delivery::Accepted { owner: Some(INSTANCE) });
+    assert_eq!(deliveries[1], Delivery::Accepted { owner: None });
+    assert_eq!(engine.collect(INSTANCE, 10).unwrap(), mail[..1]);
+    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None };
+    let claims = engine.claim(&request).unwrap();
+    assert_eq!(claims.claimed[0].mail, mail[1..]);
+    assert!(matches!(guest.claim(&request), Err(StoreError::Refused(_))));
+    assert_eq!(guest.load(chains[0].execution).unwrap().unwrap().frames.len(), 1);
+}
+
+#[test]
+fn a_guest_lists_what_nobody_has_projected() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = SqliteStore::open(folder.path(), Options::engine()).unwrap();
+    workload::run(&engine, 20, 3, 4);
+    engine.wait_projected().unwrap();
+    let request = ListRequest { limit: 100, ..ListRequest::default() };
+    let guest = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    assert_eq!(guest.list(&request).unwrap().rows.len(), 20);
+    let refused = guest.rebuild(&mut |_, _| {});
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    drop(engine);
+    for suffix in ["", "-wal", "-shm"] {
+        drop(std::fs::remove_file(folder.path().join(format!("projections.db{suffix}"))));
+    }
+    drop(guest);
+    let guest = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    assert_eq!(guest.lag().unwrap().frames, 60);
+    let page = guest.list(&request).unwrap();
+    assert_eq!((page.rows.len(), page.lag.frames), (20, 0));
+    assert_eq!(guest.rebuild(&mut |_, _| {}).unwrap(), 60);
+}
+
+#[test]
+fn a_guest_makes_an_empty_store_where_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let guest = SqliteStore::open(&folder.path().join("new"), Options::guest()).unwrap();
+    assert_eq!(guest.find(None).unwrap(), None);
+    assert!(guest.list(&ListRequest::default()).unwrap().rows.is_empty());
+}

@@ -1,0 +1,152 @@
+//! Chains of nodes that do nothing: what tests fill stores with, and what the measurements run.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+use waypost_core::event::{Event, Origin, RunCreated};
+use waypost_core::frame::{FrameHeader, Parent, encode};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::json::Json;
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{
+    Append, Appended, ControlChange, Heartbeat, NewDefinition, Side, Store, Submission,
+};
+
+/// The instance that all of it belongs to.
+pub const INSTANCE: InstanceId = InstanceId(Uuid::from_u128(7));
+
+/// An execution of a chain, one frame a node.
+pub struct Chain {
+    pub execution: ExecutionId,
+    definition: DefinitionHash,
+    nodes: u64,
+    done: u64,
+    next_seq: u64,
+    parent: Option<Parent>,
+}
+
+/// The definition of a chain of so many nodes.
+pub fn definition(nodes: u64) -> NewDefinition {
+    let nodes: Vec<String> = (1..=nodes)
+        .map(|node| format!(r#"{{"id":"n{node}","label":"Node {node}","type":"noop"}}"#))
+        .collect();
+    let canonical = format!(r#"{{"name":"chain","nodes":[{}]}}"#, nodes.join(","));
+    let hash = DefinitionHash::of(canonical.as_bytes());
+    NewDefinition { name: "chain".into(), hash, canonical: canonical.into() }
+}
+
+/// Announces the instance and sets so many numbers aside.
+pub fn numbers(store: &dyn Store, count: u32) -> std::ops::Range<i64> {
+    let heartbeat = Heartbeat { instance: INSTANCE, numbers: count, fold: 1, leaving: false };
+    store.heartbeat(&heartbeat).unwrap().numbers
+}
+
+impl Chain {
+    pub fn new(number: i64, nodes: u64) -> Self {
+        Self::of(number, nodes, definition(nodes.min(100)).hash)
+    }
+
+    fn of(number: i64, nodes: u64, definition: DefinitionHash) -> Self {
+        let execution = ExecutionId(number);
+        Self { execution, definition, nodes, done: 0, next_seq: 1, parent: None }
+    }
+
+    /// The next frame, or nothing when the chain has ended.
+    pub fn next(&mut self) -> Option<Append> {
+        if self.done == self.nodes {
+            return None;
+        }
+        let mut events = Vec::with_capacity(5);
+        let mut side = Side::default();
+        if self.done == 0 {
+            let key = self.key();
+            events.push(self.created(&key));
+            events.push(Event::RunOwned { instance: INSTANCE, epoch: 1 });
+            side.submission = Some(Submission { key, idempotency: None });
+            side.control = Some(ControlChange::Owned);
+        }
+        self.done += 1;
+        events.extend(node_events(&format!("n{}", self.done), self.next_seq));
+        if self.done == self.nodes {
+            events.push(Event::RunCompleted { output: Json::parse("{}").unwrap() });
+            side.control = Some(ControlChange::Ended);
+        }
+        Some(self.frame(&events, side))
+    }
+
+    /// A frame that parks the chain where it stands.
+    pub fn park(&mut self, next_due: Option<Timestamp>) -> Append {
+        let side = Side { control: Some(ControlChange::Parked { next_due }), ..Side::default() };
+        let paused = Event::RunPaused { reason: waypost_core::event::PauseReason::Waits };
+        self.frame(&[paused], side)
+    }
+
+    fn frame(&mut self, events: &[Event], side: Side) -> Append {
+        let body = encode(events);
+        let header = FrameHeader {
+            execution: self.execution,
+            first_seq: self.next_seq,
+            last_seq: self.next_seq + events.len() as u64 - 1,
+            append_id: AppendId(Uuid::now_v7()),
+            parent: self.parent,
+            instance: INSTANCE,
+            epoch: 1,
+            decided_at: Timestamp(1_790_000_000_000),
+            requires: 1,
+        };
+        self.next_seq = header.last_seq + 1;
+        self.parent = Some(header.as_parent());
+        Append { header, body, side }
+    }
+
+    fn key(&self) -> ExecutionKey {
+        let low = u128::from(self.execution.0.unsigned_abs());
+        ExecutionKey::from_uuid(Uuid::from_u128((0x0192_aaaa_bbbb_7000_u128 << 64) | low))
+    }
+
+    fn created(&self, key: &ExecutionKey) -> Event {
+        Event::RunCreated(Box::new(RunCreated {
+            key: key.clone(),
+            workflow: "chain".into(),
+            version: 1,
+            definition: self.definition,
+            input: Json::parse(r#"{"userId":42}"#).unwrap(),
+            labels: BTreeMap::new(),
+            deadline: None,
+            origin: Origin::default(),
+        }))
+    }
+}
+
+fn node_events(node: &str, cause: u64) -> [Event; 3] {
+    let node: std::sync::Arc<str> = node.into();
+    [
+        Event::NodeScheduled { node: node.clone(), attempt: 1, cause: vec![cause] },
+        Event::NodeStarted { node: node.clone(), attempt: 1, worker: None, token: None },
+        Event::NodeCompleted {
+            node,
+            attempt: 1,
+            output: Some(Json::parse(r#"{"ok":true}"#).unwrap()),
+            branch: None,
+            variables: BTreeMap::new(),
+        },
+    ]
+}
+
+/// Runs so many chains to their end, `width` at a time, interleaved.
+pub fn run(store: &dyn Store, executions: u32, nodes: u64, width: usize) -> u64 {
+    let hash = definition(nodes).hash;
+    let mut waiting = numbers(store, executions).map(|number| Chain::of(number, nodes, hash));
+    let mut active: Vec<Chain> = waiting.by_ref().take(width).collect();
+    let mut frames = 0;
+    while !active.is_empty() {
+        let batch: Vec<Append> = active.iter_mut().filter_map(Chain::next).collect();
+        for outcome in store.append(&batch).unwrap() {
+            assert!(matches!(outcome, Appended::Committed { .. }), "{outcome:?}");
+        }
+        frames += batch.len() as u64;
+        active.retain(|chain| chain.done < chain.nodes);
+        active.extend(waiting.by_ref().take(width - active.len()));
+    }
+    frames
+}

@@ -1,0 +1,129 @@
+//! `waypost bench`: the real engine, on a fresh data folder, with full durability.
+//!
+//! ```text
+//!   scenario ──▶ load (executions, concurrency) ──▶ engine on a new folder ──▶ Measured
+//!                                                        │
+//!                              disk probe: append + fdatasync at the run's mean commit size
+//! ```
+//!
+//! Figures are meant to be compared within one run: every report carries the disk's own time, so
+//! that "how far from the limit" can be read on any machine.
+
+mod disk;
+mod flows;
+mod home;
+mod load;
+mod recover;
+mod report;
+mod timers;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::output::Format;
+
+pub use recover::child as recover_child;
+
+/// What to measure.
+#[derive(Subcommand, Debug)]
+pub enum Scenario {
+    /// Chains of noop nodes: one durable commit a node, its successor only after it
+    Chain {
+        /// How many executions
+        #[arg(long, default_value_t = 20_000)]
+        executions: u64,
+        /// Nodes in each
+        #[arg(long, default_value_t = 10)]
+        nodes: u64,
+        /// Flags that all scenarios share
+        #[command(flatten)]
+        common: Common,
+    },
+    /// One node that opens many, and a join that waits for all of them
+    Fan {
+        /// Branches
+        #[arg(long, default_value_t = 1_000)]
+        width: u64,
+        /// How many executions
+        #[arg(long, default_value_t = 200)]
+        executions: u64,
+        /// Flags that all scenarios share
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Executions that all sleep, and wake up spread over some seconds
+    Timers {
+        /// How many executions
+        #[arg(long, default_value_t = 100_000)]
+        executions: u64,
+        /// Over how many seconds their dues are spread (default: so that 1,000 are due a second)
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// Flags that all scenarios share
+        #[command(flatten)]
+        common: Common,
+    },
+    /// A process killed with -9 with executions in flight, and its restart
+    Recover {
+        /// How many executions are in flight
+        #[arg(long, default_value_t = 50_000)]
+        executions: u64,
+        /// Flags that all scenarios share
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Chains whose nodes carry a payload
+    Payload {
+        /// Size of the payload
+        #[arg(long, default_value_t = 16_384)]
+        bytes: u64,
+        /// How many executions
+        #[arg(long, default_value_t = 2_000)]
+        executions: u64,
+        /// Nodes in each
+        #[arg(long, default_value_t = 5)]
+        nodes: u64,
+        /// Flags that all scenarios share
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// Flags that all scenarios share.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Executions under way at once
+    #[arg(long, default_value_t = 256)]
+    concurrency: usize,
+    /// Where to put the fresh data folder (default: the system's temporary folder)
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<std::path::PathBuf>,
+    /// Keep the data folder afterwards
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs a scenario and prints its report.
+pub async fn run(scenario: &Scenario, format: Format) -> Result<()> {
+    match scenario {
+        Scenario::Chain { executions, nodes, common } => {
+            let flow = flows::chain(*nodes);
+            load::run("chain", &flow, &load::no_input, *executions, *nodes, common, format).await
+        }
+        Scenario::Fan { width, executions, common } => {
+            let flow = flows::fan(*width);
+            let nodes = *width + 2;
+            load::run("fan", &flow, &load::no_input, *executions, nodes, common, format).await
+        }
+        Scenario::Payload { bytes, executions, nodes, common } => {
+            let flow = flows::payload(*nodes);
+            let input = flows::payload_input(*bytes)?;
+            let input = move |_| input.clone();
+            load::run("payload", &flow, &input, *executions, *nodes, common, format).await
+        }
+        Scenario::Timers { executions, seconds, common } => {
+            timers::run(*executions, *seconds, common, format).await
+        }
+        Scenario::Recover { executions, common } => recover::run(*executions, common, format).await,
+    }
+}

@@ -1,0 +1,202 @@
+//! A fresh data folder with a running engine, and what goes through it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_engine::config::Config;
+use waypost_engine::{Engine, Observer, StartRequest};
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
+    History, Mail, NewDefinition, Renewal, Store, StoreError,
+};
+use waypost_sqlite::SqliteStore;
+
+use super::report::Counts;
+use super::{Common, disk};
+use crate::wiring;
+
+pub(super) struct Home {
+    engine: Arc<Engine>,
+    store: Arc<SqliteStore>,
+    counting: Arc<Counting>,
+    folder: PathBuf,
+    keep: bool,
+}
+
+/// What is left of a folder after its engine was closed.
+pub(super) struct Closed {
+    pub(super) bytes: u64,
+}
+
+impl Home {
+    pub(super) fn open(
+        common: &Common,
+        observer: Option<Observer>,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Result<Self> {
+        let parent = common.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = parent.join(format!("waypost-bench-{}", uuid::Uuid::now_v7().simple()));
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        Self::open_at(folder, common.keep, observer, adjust)
+    }
+
+    pub(super) fn open_at(
+        folder: PathBuf,
+        keep: bool,
+        observer: Option<Observer>,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Result<Self> {
+        let store = Arc::new(wiring::open_engine_store(&folder)?);
+        let counting = Arc::new(Counting::new(Arc::clone(&store)));
+        let mut config = Config::default();
+        adjust(&mut config);
+        let engine = wiring::open_engine(
+            Arc::clone(&counting) as Arc<dyn Store>,
+            &waypost_nodes::Settings::default(),
+            config,
+            observer,
+        )?;
+        Ok(Self { engine: Arc::new(engine), store, counting, folder, keep })
+    }
+
+    pub(super) fn engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine)
+    }
+
+    pub(super) fn store(&self) -> &SqliteStore {
+        &self.store
+    }
+
+    pub(super) fn define(&self, source: &str) -> Result<Flow> {
+        let compiled = wiring::compile(source.as_bytes())
+            .map_err(|faults| anyhow::anyhow!("the benchmark's definition is wrong: {faults:?}"))?;
+        let definition = wiring::define(&*self.store, &compiled)?;
+        Ok(Flow { plan: Arc::new(compiled.plan), version: definition.version })
+    }
+
+    pub(super) fn wait_projected(&self) -> Result<()> {
+        Ok(self.store.wait_projected()?)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            commits: load(&self.counting.commits),
+            frames: load(&self.counting.frames),
+            commit_bytes: load(&self.counting.sampled_bytes)
+                .saturating_mul(load(&self.counting.commits))
+                / load(&self.counting.sampled).max(1),
+        }
+    }
+
+    /// Stops the engine, closes the store, measures the folder and the disk under it.
+    pub(super) async fn close(self, counts: &Counts) -> Result<(Closed, Duration)> {
+        self.engine.stop(Duration::from_secs(5)).await;
+        drop((self.engine, self.counting));
+        drop(self.store);
+        let bytes = disk::bytes_in(&self.folder)?;
+        let disk = disk::append_and_sync(&self.folder, counts.bytes_per_commit())?;
+        if !self.keep {
+            std::fs::remove_dir_all(&self.folder)?;
+        }
+        Ok((Closed { bytes }, disk))
+    }
+}
+
+/// A definition that is ready to be executed.
+#[derive(Clone)]
+pub(super) struct Flow {
+    plan: Arc<Plan>,
+    version: u32,
+}
+
+impl Flow {
+    pub(super) fn request(&self, input: Json) -> StartRequest {
+        StartRequest::new(Arc::clone(&self.plan), self.version, input)
+    }
+}
+
+/// A store that counts what is appended to another one.
+struct Counting {
+    inner: Arc<SqliteStore>,
+    commits: AtomicU64,
+    frames: AtomicU64,
+    /// Commits whose bytes were counted, and those bytes.
+    sampled: AtomicU64,
+    sampled_bytes: AtomicU64,
+}
+
+/// One commit in so many has its bytes counted; asking the system costs as much as a small commit.
+const SAMPLE_EVERY: u64 = 64;
+
+impl Counting {
+    fn new(inner: Arc<SqliteStore>) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { inner, commits: zero(), frames: zero(), sampled: zero(), sampled_bytes: zero() }
+    }
+
+    /// Appends, and counts what this thread wrote to files meanwhile.
+    fn append_sampled(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+        let before = disk::bytes_written_by_thread();
+        let appended = self.inner.append(batch);
+        if let (Some(before), Some(after)) = (before, disk::bytes_written_by_thread()) {
+            self.sampled.fetch_add(1, Ordering::Relaxed);
+            self.sampled_bytes.fetch_add(after - before, Ordering::Relaxed);
+        }
+        appended
+    }
+}
+
+impl Store for Counting {
+    fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+        let commit = self.commits.fetch_add(1, Ordering::Relaxed);
+        self.frames.fetch_add(u64::try_from(batch.len()).unwrap_or(0), Ordering::Relaxed);
+        if commit.is_multiple_of(SAMPLE_EVERY) {
+            return self.append_sampled(batch);
+        }
+        self.inner.append(batch)
+    }
+
+    fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
+        self.inner.heartbeat(heartbeat)
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
+        self.inner.claim(request)
+    }
+
+    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.inner.load(execution)
+    }
+
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.inner.load_all(execution)
+    }
+
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+        self.inner.deliver(mail)
+    }
+
+    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.inner.collect(owner, limit)
+    }
+
+    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError> {
+        self.inner.hold(execution, reason)
+    }
+
+    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+        self.inner.define(definition)
+    }
+
+    fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
+        self.inner.definition(which)
+    }
+}

@@ -1,0 +1,212 @@
+//! The command line: one file per command in `cli/`, all of them thin. What they know of an
+//! execution comes from the store and the core; what they print goes through `output`.
+
+mod config;
+mod events;
+mod find;
+mod list;
+mod migrate;
+mod projections;
+mod requests;
+mod resume;
+mod run;
+mod show;
+mod validate;
+mod why;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use tracing_subscriber::EnvFilter;
+
+use crate::bench;
+use crate::output::{Format, print_json, print_line};
+use crate::settings::{Flags, Settings};
+
+/// Runs workflows that survive crashes, restarts and long waits.
+#[derive(Parser, Debug)]
+#[command(name = "waypost", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    flags: Flags,
+    /// How to print results
+    #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    color: Color,
+    /// What to log to standard error, for example `info` or `waypost_engine=debug`
+    #[arg(long, global = true, value_name = "FILTER", env = "WAYPOST_LOG", default_value = "warn")]
+    log: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a workflow and show its progress
+    Run(run::Args),
+    /// Go on with executions that were stopped, paused or interrupted
+    Resume(resume::Args),
+    /// Check definitions without running them
+    Validate(validate::Args),
+    /// List executions, newest first
+    List(list::Args),
+    /// Show one execution: its nodes, their timeline, its output
+    Show(find::Named),
+    /// Show the log of one execution
+    Events(events::Args),
+    /// Pause an execution: what runs may end, nothing new starts
+    Pause(requests::PauseArgs),
+    /// Cancel an execution
+    Cancel(requests::CancelArgs),
+    /// Send a signal to an execution
+    Signal(requests::SignalArgs),
+    /// Say what an execution waits for, since when, until when, and what would move it
+    Why(find::Named),
+    /// Measure the engine on this machine
+    Bench {
+        #[command(subcommand)]
+        scenario: bench::Scenario,
+    },
+    /// Look after the read tables
+    Projections {
+        #[command(subcommand)]
+        action: projections::Action,
+    },
+    /// Print every setting, its value and where it comes from
+    Config,
+    /// Bring the data folder's layout up to date (other commands do so by themselves)
+    Migrate(migrate::Args),
+    /// Print the JSON Schema of definitions, for editors
+    Schema,
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    #[command(hide = true)]
+    BenchRecoverChild { executions: u64, folder: std::path::PathBuf },
+}
+
+/// What commands know besides their own arguments.
+pub(crate) struct Context {
+    settings: Settings,
+    format: Format,
+    color: bool,
+}
+
+/// How a command ended: the process's exit code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    /// 0: done; an execution completed.
+    Done,
+    /// 1: an execution failed, or the command did.
+    Failed,
+    /// 2: a definition, an input or the usage is wrong.
+    Wrong,
+    /// 130: interrupted; the execution can be resumed.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Wrong => 2,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// Parses the command line and does what it says.
+pub fn main() -> ExitCode {
+    restore_sigpipe();
+    let cli = Cli::parse();
+    let color = match cli.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+    };
+    if let Err(error) = start_logging(&cli.log) {
+        return fail(&error);
+    }
+    match execute(cli, color) {
+        Ok(exit) => exit.into(),
+        Err(error) => fail(&error),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "errors of the program go to standard error")]
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    Exit::Failed.into()
+}
+
+/// `waypost list | head` ends quietly instead of with a panic about a closed pipe.
+fn restore_sigpipe() {
+    std::panic::set_hook(Box::new(|panic| {
+        let text = panic.to_string();
+        if text.contains("failed printing to stdout") {
+            #[expect(clippy::exit, reason = "nobody reads our output any more")]
+            std::process::exit(0);
+        }
+        tracing::error!("{text}");
+    }));
+}
+
+fn start_logging(filter: &str) -> Result<()> {
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
+fn execute(cli: Cli, color: bool) -> Result<Exit> {
+    let context = Context { settings: Settings::load(&cli.flags)?, format: cli.output, color };
+    match cli.command {
+        Command::Validate(args) => validate::run(&args, &context),
+        Command::List(args) => list::run(&args, &context),
+        Command::Show(args) => show::run(&args, &context),
+        Command::Events(args) => events::run(&args, &context),
+        Command::Why(args) => why::run(&args, &context),
+        Command::Projections { action } => projections::run(&action, &context),
+        Command::Config => config::run(&context),
+        Command::Migrate(args) => migrate::run(&args, &context),
+        Command::Schema => {
+            print_json(&waypost_lang::schema(&waypost_nodes::catalog()))?;
+            Ok(Exit::Done)
+        }
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "waypost", &mut script);
+            print_line(String::from_utf8_lossy(&script).trim_end());
+            Ok(Exit::Done)
+        }
+        Command::Run(args) => block_on(run::run(&args, &context)),
+        Command::Resume(args) => block_on(resume::run(&args, &context)),
+        Command::Pause(args) => block_on(requests::pause(&args, &context)),
+        Command::Cancel(args) => block_on(requests::cancel(&args, &context)),
+        Command::Signal(args) => block_on(requests::signal(&args, &context)),
+        Command::Bench { scenario } => {
+            block_on(bench::run(&scenario, context.format)).map(|()| Exit::Done)
+        }
+        Command::BenchRecoverChild { executions, folder } => {
+            block_on(bench::recover_child(executions, folder)).map(|()| Exit::Done)
+        }
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}

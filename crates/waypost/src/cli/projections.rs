@@ -1,0 +1,29 @@
+//! `waypost projections`.
+
+use anyhow::Result;
+use serde_json::json;
+use waypost_ports::query::Query;
+
+use super::{Context, Exit};
+use crate::output::{Format, print_json, print_line, progress_line};
+use crate::wiring;
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Action {
+    /// Derive the read tables from the log again
+    Rebuild,
+}
+
+pub(crate) fn run(action: &Action, context: &Context) -> Result<Exit> {
+    let Action::Rebuild = action;
+    let store = wiring::open_engine_store(&context.settings.data)?;
+    let frames = store.rebuild(&mut |done, all| {
+        progress_line(&format!("rebuilding: {done} of {all} commits"));
+    })?;
+    progress_line("");
+    match context.format {
+        Format::Json => print_json(&json!({ "frames": frames }))?,
+        Format::Text => print_line(&format!("rebuilt from {frames} commits")),
+    }
+    Ok(Exit::Done)
+}

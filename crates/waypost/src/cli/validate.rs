@@ -1,0 +1,52 @@
+//! `waypost validate`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+
+use super::{Context, Exit};
+use crate::output::{Format, print_json, print_line};
+use crate::wiring;
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Definition files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
+    let mut exit = Exit::Done;
+    let mut reports = Vec::new();
+    for path in &args.files {
+        let source =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let name = path.display().to_string();
+        let (report, text) = match wiring::compile(&source) {
+            Ok(compiled) => {
+                let warnings = compiled.warnings.render(&source, &name, context.color);
+                let (nodes, hash) = (compiled.plan.nodes.len(), compiled.hash);
+                let report = json!({
+                    "file": name, "valid": true, "workflow": compiled.name, "nodes": nodes,
+                    "hash": hash, "diagnostics": compiled.warnings,
+                });
+                let line = format!("{name}: ok, workflow {}, {nodes} nodes", compiled.name);
+                (report, if warnings.is_empty() { line } else { format!("{warnings}\n{line}") })
+            }
+            Err(faults) => {
+                exit = Exit::Wrong;
+                let report = json!({ "file": name, "valid": false, "diagnostics": faults });
+                (report, faults.render(&source, &name, context.color))
+            }
+        };
+        if context.format == Format::Text {
+            print_line(text.trim_end());
+        }
+        reports.push(report);
+    }
+    if context.format == Format::Json {
+        print_json(&reports)?;
+    }
+    Ok(exit)
+}

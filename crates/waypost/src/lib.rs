@@ -1,0 +1,20 @@
+//! Waypost: a durable workflow engine in one binary.
+//!
+//! This crate is the edge: the command line, the settings, and the wiring that puts the language,
+//! the node kinds, the store and the engine together. It is also the way to use Waypost as a
+//! library; see `examples/embed.rs`.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `wiring` | which store, which kinds, which language: named here and nowhere else |
+//! | `settings` | flag > environment > file > default |
+//! | `cli` | the commands, one file each |
+//! | `progress` | what a running execution looks like on a screen |
+//! | `bench` | `waypost bench` |
+
+pub mod bench;
+pub mod cli;
+pub mod output;
+pub mod progress;
+pub mod settings;
+pub mod wiring;

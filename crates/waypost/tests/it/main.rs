@@ -1,0 +1,10 @@
+//! The integration tests of the program: real processes on real folders.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bad_input;
+mod cli;
+mod invariants;
+mod kill;
+mod program;
+mod sink;
