@@ -59,10 +59,12 @@ pub(crate) fn append_each(write: &Write<'_>, batch: &[Append]) -> rusqlite::Resu
                 write.forget_instances();
                 Ok(Appended::Poisoned { reason: error.to_string() })
             }
-            other => {
+            Ok(outcome) => {
                 write.tx.execute_batch("RELEASE frame")?;
-                other
+                Ok(outcome)
             }
+            // Not about the data: the transaction is over, perhaps already rolled back by SQLite.
+            Err(error) => Err(error),
         }
     })
 }
