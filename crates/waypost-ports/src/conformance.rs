@@ -47,9 +47,7 @@ pub trait Backend {
     fn settle(&self, store: &Self::Store);
 }
 
-/// Makes one test for each case, from a function that makes a [`Backend`](conformance::Backend).
-///
-/// [`Backend`]: crate::conformance::Backend
+/// Makes one test for each case, from a function that makes a [`Backend`](crate::conformance::Backend).
 #[macro_export]
 macro_rules! conformance_tests {
     ($make:path) => {

@@ -132,6 +132,9 @@ pub const UNREADABLE: &str = "Unreadable";
 /// remain visible.
 pub fn read_events(stored: &StoredFrame, request: &EventsRequest, rows: &mut Vec<EventRow>) {
     let header = &stored.header;
+    if !may_match(stored, request) {
+        return;
+    }
     let events = match &stored.body {
         Ok(body) => serde_json::from_slice::<Vec<BTreeMap<String, Json>>>(body)
             .map_err(|error| error.to_string()),
@@ -164,6 +167,19 @@ pub fn read_events(stored: &StoredFrame, request: &EventsRequest, rows: &mut Vec
             fields,
         });
     }
+}
+
+/// Looks for the names that are asked for in the text of a frame: of a long log most frames need not
+/// be parsed. A name that stands there by chance costs a parse, no more.
+fn may_match(stored: &StoredFrame, request: &EventsRequest) -> bool {
+    let Some(text) = stored.body.as_ref().ok().and_then(|body| str::from_utf8(body).ok()) else {
+        return true;
+    };
+    let names = [&request.kind, &request.node];
+    names.into_iter().flatten().all(|name| {
+        let quoted = serde_json::to_string(name).unwrap_or_default();
+        text.contains(&quoted) || request.kind.as_deref() == Some(UNREADABLE)
+    })
 }
 
 /// What an event is about, where it says so.

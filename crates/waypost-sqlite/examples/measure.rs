@@ -1,4 +1,4 @@
-//! Measures the store: `cargo run --release -p waypost-sqlite --example measure [folder]`.
+//! Measures the store: `cargo run --release -p waypost-sqlite --example measure [folder] [part]`.
 //!
 //! Appends 256 interleaved chains, the same frames once more as bare inserts into a table of the same
 //! shape, then projects, claims and weighs what is on disk.
@@ -10,7 +10,6 @@
 )]
 
 #[path = "../tests/it/workload.rs"]
-#[expect(dead_code, reason = "shared with the tests")]
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -30,12 +29,22 @@ const WIDTH: usize = 256;
 fn main() {
     let given = std::env::args().nth(1).map(PathBuf::from);
     let folder = given.unwrap_or_else(|| std::env::temp_dir().join("waypost-measure"));
-    bare_loop(&folder);
-    for page_bytes in [4096, 8192] {
-        append_and_project(&folder, page_bytes);
+    let only = std::env::args().nth(2);
+    let wanted = |what: &str| only.as_deref().is_none_or(|only| only == what);
+    if wanted("bare") {
+        bare_loop(&folder);
     }
-    one_at_a_time(&folder);
-    claim(&folder);
+    if wanted("append") {
+        for page_bytes in [4096, 8192] {
+            append_and_project(&folder, page_bytes);
+        }
+    }
+    if wanted("single") {
+        one_at_a_time(&folder);
+    }
+    if wanted("claim") {
+        claim(&folder);
+    }
     drop(std::fs::remove_dir_all(&folder));
 }
 
@@ -63,7 +72,7 @@ fn bare_loop(folder: &Path) {
         VALUES (?1, ?2, ?3, ?4, ?5)";
     let mut insert = connection.prepare(insert).unwrap();
     let (id, body) = ([7u8; 16], [b'x'; 165]);
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), workload::cpu());
     let mut frames = 0;
     for round in 0..i64::from(EXECUTIONS) * 10 / 256 {
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -76,6 +85,7 @@ fn bare_loop(folder: &Path) {
         connection.execute_batch("COMMIT").unwrap();
     }
     rate("bare inserts, 256 a commit", frames, started.elapsed());
+    rate("… by time on the processor", frames, workload::cpu() - before);
 }
 
 fn append_and_project(folder: &Path, page_bytes: u32) {
@@ -83,14 +93,17 @@ fn append_and_project(folder: &Path, page_bytes: u32) {
     let store = SqliteStore::open(folder, Options { page_bytes, ..Options::engine() }).unwrap();
     store.define(&workload::definition(NODES)).unwrap();
     let started = Instant::now();
-    let frames = workload::run(&store, EXECUTIONS, NODES, WIDTH);
-    rate(&format!("append with the projector, pages of {page_bytes}"), frames, started.elapsed());
+    let ran = workload::run(&store, EXECUTIONS, NODES, WIDTH);
+    let frames = ran.frames;
+    rate(&format!("append, 256 a commit, pages of {page_bytes}"), frames, ran.appending);
+    rate("… by time on the processor", frames, ran.appending_cpu);
     store.wait_projected().unwrap();
-    rate("… until projected", frames, started.elapsed());
+    rate("… made, appended and projected", frames, started.elapsed());
 
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), workload::cpu());
     let rebuilt = store.rebuild(&mut |_, _| {}).unwrap();
     rate("projector alone (node rows)", rebuilt, started.elapsed());
+    rate("… by time on the processor", rebuilt, workload::cpu() - before);
 
     let started = Instant::now();
     for _ in 0..100 {
@@ -164,7 +177,7 @@ fn claim(folder: &Path) {
         }
     }
     store.wait_projected().unwrap();
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), workload::cpu());
     let mut claimed = 0;
     let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 500, only: None };
     loop {
@@ -175,6 +188,7 @@ fn claim(folder: &Path) {
         }
     }
     rate("claim, 500 at a time, 2 to 9 frames each", claimed, started.elapsed());
+    rate("… by time on the processor", claimed, workload::cpu() - before);
     drop(store);
     let started = Instant::now();
     drop(SqliteStore::open(folder, Options::engine()).unwrap());

@@ -1,10 +1,8 @@
--- append: inserts a frame if its parent is where it says (?12 its first seq, ?13 its append id).
--- Served by frames_by_execution, for the parent and for the conflict.
+-- append: inserts a frame whose parent was found where it should be, unless another frame is there.
+-- Not one statement with frame_parent: an INSERT that reads its own table goes through a temporary
+-- one, which doubles its cost. The transaction holds the write lock, so nothing comes between.
+-- Served by frames_by_execution.
 INSERT INTO frames (execution, first_seq, last_seq, append_id, instance, epoch, decided_at, at,
                     requires, checksum, body)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
-WHERE CASE WHEN ?12 IS NULL THEN ?2 = 1
-      ELSE (SELECT parent.append_id FROM frames AS parent
-            WHERE parent.execution = ?1 AND parent.first_seq = ?12
-              AND parent.last_seq = ?2 - 1) = ?13 END
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 ON CONFLICT (execution, first_seq) DO NOTHING

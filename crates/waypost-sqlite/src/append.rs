@@ -1,7 +1,8 @@
 //! Frames and their side rows: the only way into the log.
 //!
-//! A batch is one transaction. Each frame is inserted only on top of the parent it names, and only
-//! `changes() = 1` lets its side rows be written, so that a zombie's frame leaves no trace.
+//! A batch is one transaction, which holds the write lock from its start. Each frame is inserted only
+//! on top of the parent it names, and only `changes() = 1` lets its side rows be written, so that a
+//! zombie's frame leaves no trace.
 
 use rusqlite::{CachedStatement, OptionalExtension, params};
 use waypost_core::frame::FrameHeader;
@@ -16,41 +17,70 @@ use crate::store::Write;
 /// The fold that every control row can be assumed to need.
 const FIRST_FOLD: u16 = 1;
 
+/// What every frame needs, looked up once a batch.
+struct Statements<'a> {
+    parent: CachedStatement<'a>,
+    insert: CachedStatement<'a>,
+}
+
+impl Statements<'_> {
+    /// Is the frame's parent where it says? The first frame has none.
+    fn is_next(&mut self, header: &FrameHeader) -> rusqlite::Result<bool> {
+        let Some(parent) = &header.parent else { return Ok(header.first_seq == 1) };
+        let found = self.parent.query_row(
+            params![
+                header.execution.0,
+                to_stored(parent.first_seq)?,
+                to_stored(header.first_seq.saturating_sub(1))?,
+                parent.append_id.0.as_bytes(),
+            ],
+            |row| row.get(0),
+        );
+        Ok(found.optional()?.unwrap_or(false))
+    }
+}
+
 /// The outcomes of a batch, and the last frame of the log if any went in.
 pub(crate) type Outcomes = (Vec<Appended>, Option<i64>);
 
 /// Appends a batch. Fails as a whole when the data of one frame is refused.
-pub(crate) fn append_all(write: &mut Write<'_>, batch: &[Append]) -> rusqlite::Result<Outcomes> {
+pub(crate) fn append_all(write: &Write<'_>, batch: &[Append]) -> rusqlite::Result<Outcomes> {
     append_with(write, batch, append_one)
 }
 
 /// Appends a batch, each frame apart from the others, so that the one whose data is refused stands
 /// alone. Slower, and needed only after [`append_all`] found that there is such a frame.
-pub(crate) fn append_each(write: &mut Write<'_>, batch: &[Append]) -> rusqlite::Result<Outcomes> {
-    append_with(write, batch, |write, append| {
+pub(crate) fn append_each(write: &Write<'_>, batch: &[Append]) -> rusqlite::Result<Outcomes> {
+    append_with(write, batch, |write, statements, append| {
         write.tx.execute_batch("SAVEPOINT frame")?;
-        match append_one(write, append) {
+        match append_one(write, statements, append) {
             Err(error) if is_about_data(&error) => {
                 write.tx.execute_batch("ROLLBACK TO frame; RELEASE frame")?;
                 write.forget_instances();
                 Ok(Appended::Poisoned { reason: error.to_string() })
             }
-            other => {
+            Ok(outcome) => {
                 write.tx.execute_batch("RELEASE frame")?;
-                other
+                Ok(outcome)
             }
+            // Not about the data: the transaction is over, perhaps already rolled back by SQLite.
+            Err(error) => Err(error),
         }
     })
 }
 
 fn append_with(
-    write: &mut Write<'_>,
+    write: &Write<'_>,
     batch: &[Append],
-    append: impl Fn(&mut Write<'_>, &Append) -> rusqlite::Result<Appended>,
+    append: impl Fn(&Write<'_>, &mut Statements<'_>, &Append) -> rusqlite::Result<Appended>,
 ) -> rusqlite::Result<Outcomes> {
+    let mut statements = Statements {
+        parent: write.tx.prepare_cached(queries::FRAME_PARENT)?,
+        insert: write.tx.prepare_cached(queries::FRAME_INSERT)?,
+    };
     let mut outcomes = Vec::with_capacity(batch.len());
     for frame in batch {
-        outcomes.push(append(write, frame)?);
+        outcomes.push(append(write, &mut statements, frame)?);
     }
     let any = outcomes.iter().any(|outcome| matches!(outcome, Appended::Committed { .. }));
     let head = match any {
@@ -63,7 +93,11 @@ fn append_with(
     Ok((outcomes, head))
 }
 
-fn append_one(write: &mut Write<'_>, append: &Append) -> rusqlite::Result<Appended> {
+fn append_one(
+    write: &Write<'_>,
+    statements: &mut Statements<'_>,
+    append: &Append,
+) -> rusqlite::Result<Appended> {
     let header = &append.header;
     let submission = append.side.submission.as_ref().filter(|_| header.parent.is_none());
     if let Some(submission) = submission
@@ -71,7 +105,7 @@ fn append_one(write: &mut Write<'_>, append: &Append) -> rusqlite::Result<Append
     {
         return refused_start(write, header, submission);
     }
-    if insert_frame(write, append)? {
+    if insert_frame(write, statements, append)? {
         write_side(write, header, &append.side)?;
         return Ok(Appended::Committed { at: write.now });
     }
@@ -82,30 +116,27 @@ fn append_one(write: &mut Write<'_>, append: &Append) -> rusqlite::Result<Append
     Ok(committed_before(write, header)?.unwrap_or(Appended::Fenced))
 }
 
-fn insert_frame(write: &mut Write<'_>, append: &Append) -> rusqlite::Result<bool> {
+fn insert_frame(
+    write: &Write<'_>,
+    statements: &mut Statements<'_>,
+    append: &Append,
+) -> rusqlite::Result<bool> {
     let header = &append.header;
-    let instance = write.instance(header.instance)?;
-    let (parent_seq, parent_id) = match &header.parent {
-        Some(parent) => {
-            (Some(to_stored(parent.first_seq)?), Some(parent.append_id.0.as_bytes().as_slice()))
-        }
-        None => (None, None),
-    };
-    let mut insert = write.tx.prepare_cached(queries::FRAME_INSERT)?;
-    let inserted = insert.execute(params![
+    if !statements.is_next(header)? {
+        return Ok(false);
+    }
+    let inserted = statements.insert.execute(params![
         header.execution.0,
         to_stored(header.first_seq)?,
         to_stored(header.last_seq)?,
-        header.append_id.0.as_bytes().as_slice(),
-        instance,
+        header.append_id.0.as_bytes(),
+        write.instance(header.instance)?,
         header.epoch,
         header.decided_at.0,
         write.now.0,
         header.requires,
         checksum(&append.body),
         append.body,
-        parent_seq,
-        parent_id,
     ])?;
     Ok(inserted == 1)
 }
@@ -166,7 +197,7 @@ fn refused_start(
     })
 }
 
-fn write_side(write: &mut Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite::Result<()> {
+fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite::Result<()> {
     let execution = header.execution.0;
     if !side.consumed.is_empty() {
         let mut consume = write.tx.prepare_cached(queries::MAIL_CONSUME)?;
@@ -195,7 +226,7 @@ fn write_side(write: &mut Write<'_>, header: &FrameHeader, side: &Side) -> rusql
 }
 
 fn change_control(
-    write: &mut Write<'_>,
+    write: &Write<'_>,
     header: &FrameHeader,
     change: &ControlChange,
 ) -> rusqlite::Result<()> {

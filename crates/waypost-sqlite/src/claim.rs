@@ -20,7 +20,7 @@ pub(crate) struct Taken {
 }
 
 /// Makes an instance the owner of what can be claimed.
-pub(crate) fn take(write: &mut Write<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
+pub(crate) fn take(write: &Write<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
     let instance = write.instance(request.instance)?;
     instances::release_expired(write, instance)?;
     let only = request.only.as_ref().map(|only| json_array(only));

@@ -12,7 +12,7 @@ use crate::queries;
 use crate::store::Write;
 
 /// Renews or ends a lease, and sets numbers aside.
-pub(crate) fn heartbeat(write: &mut Write<'_>, heartbeat: &Heartbeat) -> rusqlite::Result<Renewal> {
+pub(crate) fn heartbeat(write: &Write<'_>, heartbeat: &Heartbeat) -> rusqlite::Result<Renewal> {
     if heartbeat.leaving {
         let number = write.instance(heartbeat.instance)?;
         end(write, number)?;

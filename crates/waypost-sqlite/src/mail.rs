@@ -10,7 +10,7 @@ use crate::queries;
 use crate::store::Write;
 
 /// Puts mail into inboxes and wakes who listens.
-pub(crate) fn deliver(write: &mut Write<'_>, mail: &[Mail]) -> rusqlite::Result<Vec<Delivery>> {
+pub(crate) fn deliver(write: &Write<'_>, mail: &[Mail]) -> rusqlite::Result<Vec<Delivery>> {
     mail.iter().map(|mail| deliver_one(write, mail)).collect()
 }
 

@@ -28,6 +28,7 @@ queries! {
     FRAME_BEFORE = "frame_before";
     FRAME_FIND = "frame_find";
     FRAME_INSERT = "frame_insert";
+    FRAME_PARENT = "frame_parent";
     FRAMES_HEAD = "frames_head";
     FRAMES_HOLDING = "frames_holding";
     FRAMES_LOAD = "frames_load";

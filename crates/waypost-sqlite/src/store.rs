@@ -1,5 +1,6 @@
 //! Opening, closing, and who may do what. The work itself is in the modules named after it.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(crate) struct Write<'a> {
     pub(crate) tx: Transaction<'a>,
     /// The store's time: never before that of an earlier frame.
     pub(crate) now: Timestamp,
-    instances: &'a mut HashMap<InstanceId, i64>,
+    instances: RefCell<&'a mut HashMap<InstanceId, i64>>,
 }
 
 impl SqliteStore {
@@ -83,7 +84,7 @@ impl SqliteStore {
             engine,
         };
         if store.engine.is_some() {
-            store.write(|write| instances::release_all(write))?;
+            store.write(instances::release_all)?;
         }
         Ok(store)
     }
@@ -125,14 +126,14 @@ impl SqliteStore {
     /// Makes one transaction of an action; what fails leaves nothing behind.
     pub(crate) fn write<T>(
         &self,
-        action: impl FnOnce(&mut Write<'_>) -> rusqlite::Result<T>,
+        action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.try_write(action).map_err(normalise)
     }
 
     fn try_write<T>(
         &self,
-        action: impl FnOnce(&mut Write<'_>) -> rusqlite::Result<T>,
+        action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         let mut writer = self.writer.lock();
         let Writer { connection, instances } = &mut *writer;
@@ -149,13 +150,13 @@ fn transact<T>(
     connection: &mut Connection,
     instances: &mut HashMap<InstanceId, i64>,
     clock: &dyn Clock,
-    action: impl FnOnce(&mut Write<'_>) -> rusqlite::Result<T>,
+    action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let latest = tx.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
     let latest = latest.optional()?.map_or(Timestamp(i64::MIN), Timestamp);
-    let mut write = Write { tx, now: latest.max(clock.now()), instances };
-    let value = action(&mut write)?;
+    let write = Write { tx, now: latest.max(clock.now()), instances: RefCell::new(instances) };
+    let value = action(&write)?;
     write.tx.commit()?;
     Ok(value)
 }
@@ -184,13 +185,13 @@ fn bring_up(
 
 impl Write<'_> {
     /// Must follow a partial rollback: numbers may have been given in the part that is gone.
-    pub(crate) fn forget_instances(&mut self) {
-        self.instances.clear();
+    pub(crate) fn forget_instances(&self) {
+        self.instances.borrow_mut().clear();
     }
 
     /// The number of an instance, new or not.
-    pub(crate) fn instance(&mut self, instance: InstanceId) -> rusqlite::Result<i64> {
-        if let Some(number) = self.instances.get(&instance) {
+    pub(crate) fn instance(&self, instance: InstanceId) -> rusqlite::Result<i64> {
+        if let Some(number) = self.instances.borrow().get(&instance) {
             return Ok(*number);
         }
         let id = instance.0.as_bytes().as_slice();
@@ -199,7 +200,7 @@ impl Write<'_> {
             Some(number) => number,
             None => self.tx.prepare_cached(queries::INSTANCE_ADD)?.insert([id])?,
         };
-        self.instances.insert(instance, number);
+        self.instances.borrow_mut().insert(instance, number);
         Ok(number)
     }
 }

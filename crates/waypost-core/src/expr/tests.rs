@@ -17,8 +17,8 @@ fn eval(source: &str) -> Result<String, Failure> {
     Expression::compile(source).unwrap().eval(&scope()).map(|json| json.text().to_owned())
 }
 
-fn render(template: serde_json::Value) -> Result<String, Failure> {
-    Template::compile(&template).unwrap().render(&scope()).map(|json| json.text().to_owned())
+fn render(template: &serde_json::Value) -> Result<String, Failure> {
+    Template::compile(template).unwrap().render(&scope()).map(|json| json.text().to_owned())
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn templates_fill_holes() {
         (json!("${{ '}}' ~ {'a': {'b': 1}}.a.b }}"), "\"}}1\""),
         (json!("{{ not ours }} $ { }"), "\"{{ not ours }} $ { }\""),
     ] {
-        assert_eq!(render(template.clone()).unwrap(), expected, "{template}");
+        assert_eq!(render(&template).unwrap(), expected, "{template}");
     }
 }
 

@@ -11,7 +11,7 @@ const BYTES_PER_NODE_MAX: u64 = 450;
 fn a_node_costs_no_more_than_it_may() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path(), Options::engine()).unwrap();
-    let nodes = workload::run(&store, 2_000, 10, 256);
+    let nodes = workload::run(&store, 2_000, 10, 256).frames;
     store.wait_projected().unwrap();
     store.close().unwrap();
     let bytes = |file: &str| std::fs::metadata(folder.path().join(file)).unwrap().len() / nodes;

@@ -214,6 +214,18 @@ fn nodes_are_described_by_their_definition() {
 }
 
 #[test]
+fn the_log_can_be_read_with_sql() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path(), options()).unwrap();
+    workload::run(&store, 2, 3, 2);
+    let log = Connection::open(folder.path().join("log.db")).unwrap();
+    let completed = "SELECT group_concat(seq || ' ' || node, ', ') FROM events
+        WHERE execution = 2 AND type = 'NodeCompleted' AND attempt = 1";
+    let completed: String = log.query_row(completed, [], |row| row.get(0)).unwrap();
+    assert_eq!(completed, "5 n1, 8 n2, 11 n3");
+}
+
+#[test]
 fn foreign_projections_are_made_again() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (place, executions) in [(&folder, 5), (&other, 2)] {

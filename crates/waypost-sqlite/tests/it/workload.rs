@@ -1,6 +1,7 @@
 //! Chains of nodes that do nothing: what tests fill stores with, and what the measurements run.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 use waypost_core::event::{Event, Origin, RunCreated};
@@ -13,11 +14,11 @@ use waypost_ports::store::{
 };
 
 /// The instance that all of it belongs to.
-pub const INSTANCE: InstanceId = InstanceId(Uuid::from_u128(7));
+pub(crate) const INSTANCE: InstanceId = InstanceId(Uuid::from_u128(7));
 
 /// An execution of a chain, one frame a node.
-pub struct Chain {
-    pub execution: ExecutionId,
+pub(crate) struct Chain {
+    pub(crate) execution: ExecutionId,
     definition: DefinitionHash,
     nodes: u64,
     done: u64,
@@ -26,7 +27,7 @@ pub struct Chain {
 }
 
 /// The definition of a chain of so many nodes.
-pub fn definition(nodes: u64) -> NewDefinition {
+pub(crate) fn definition(nodes: u64) -> NewDefinition {
     let nodes: Vec<String> = (1..=nodes)
         .map(|node| format!(r#"{{"id":"n{node}","label":"Node {node}","type":"noop"}}"#))
         .collect();
@@ -36,13 +37,13 @@ pub fn definition(nodes: u64) -> NewDefinition {
 }
 
 /// Announces the instance and sets so many numbers aside.
-pub fn numbers(store: &dyn Store, count: u32) -> std::ops::Range<i64> {
+pub(crate) fn numbers(store: &dyn Store, count: u32) -> std::ops::Range<i64> {
     let heartbeat = Heartbeat { instance: INSTANCE, numbers: count, fold: 1, leaving: false };
     store.heartbeat(&heartbeat).unwrap().numbers
 }
 
 impl Chain {
-    pub fn new(number: i64, nodes: u64) -> Self {
+    pub(crate) fn new(number: i64, nodes: u64) -> Self {
         Self::of(number, nodes, definition(nodes.min(100)).hash)
     }
 
@@ -52,7 +53,7 @@ impl Chain {
     }
 
     /// The next frame, or nothing when the chain has ended.
-    pub fn next(&mut self) -> Option<Append> {
+    pub(crate) fn next(&mut self) -> Option<Append> {
         if self.done == self.nodes {
             return None;
         }
@@ -75,7 +76,7 @@ impl Chain {
     }
 
     /// A frame that parks the chain where it stands.
-    pub fn park(&mut self, next_due: Option<Timestamp>) -> Append {
+    pub(crate) fn park(&mut self, next_due: Option<Timestamp>) -> Append {
         let side = Side { control: Some(ControlChange::Parked { next_due }), ..Side::default() };
         let paused = Event::RunPaused { reason: waypost_core::event::PauseReason::Waits };
         self.frame(&[paused], side)
@@ -133,20 +134,40 @@ fn node_events(node: &str, cause: u64) -> [Event; 3] {
     ]
 }
 
+/// What a run of chains came to.
+pub(crate) struct Ran {
+    pub(crate) frames: u64,
+    /// The time spent in the store; the rest went into making frames.
+    pub(crate) appending: Duration,
+    /// How much of it on a processor, where the system tells.
+    pub(crate) appending_cpu: Duration,
+}
+
+/// The time this thread has spent on a processor; zero where the system does not tell.
+pub(crate) fn cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0);
+    Duration::from_nanos(nanos)
+}
+
 /// Runs so many chains to their end, `width` at a time, interleaved.
-pub fn run(store: &dyn Store, executions: u32, nodes: u64, width: usize) -> u64 {
+pub(crate) fn run(store: &dyn Store, executions: u32, nodes: u64, width: usize) -> Ran {
     let hash = definition(nodes).hash;
     let mut waiting = numbers(store, executions).map(|number| Chain::of(number, nodes, hash));
     let mut active: Vec<Chain> = waiting.by_ref().take(width).collect();
-    let mut frames = 0;
+    let mut ran = Ran { frames: 0, appending: Duration::ZERO, appending_cpu: Duration::ZERO };
     while !active.is_empty() {
         let batch: Vec<Append> = active.iter_mut().filter_map(Chain::next).collect();
-        for outcome in store.append(&batch).unwrap() {
+        let (started, cpu_before) = (Instant::now(), cpu());
+        let outcomes = store.append(&batch).unwrap();
+        ran.appending_cpu += cpu() - cpu_before;
+        ran.appending += started.elapsed();
+        for outcome in outcomes {
             assert!(matches!(outcome, Appended::Committed { .. }), "{outcome:?}");
         }
-        frames += batch.len() as u64;
+        ran.frames += batch.len() as u64;
         active.retain(|chain| chain.done < chain.nodes);
         active.extend(waiting.by_ref().take(width - active.len()));
     }
-    frames
+    ran
 }

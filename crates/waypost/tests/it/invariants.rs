@@ -9,7 +9,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::History;
 
 /// Everything that is wrong with a log; empty when nothing is.
-pub fn violations(history: &History) -> Vec<String> {
+pub(crate) fn violations(history: &History) -> Vec<String> {
     let mut checker = Checker::default();
     for frame in &history.frames {
         let body = match &frame.body {
@@ -148,7 +148,7 @@ impl Checker {
 }
 
 /// How often each node was started.
-pub fn starts(history: &History) -> BTreeMap<String, u64> {
+pub(crate) fn starts(history: &History) -> BTreeMap<String, u64> {
     let mut starts = BTreeMap::new();
     for frame in &history.frames {
         let events = frame.body.as_ref().ok().and_then(|body| decode(body).ok());

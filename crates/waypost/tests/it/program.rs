@@ -7,38 +7,38 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use serde_json::Value;
 
 /// A data folder and the program that works on it.
-pub struct Program {
+pub(crate) struct Program {
     folder: tempfile::TempDir,
 }
 
 /// What a finished command left.
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Program {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// A file in the folder, outside of the data.
-    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         path
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_waypost"));
         command
             .args(args)
@@ -50,62 +50,67 @@ impl Program {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
         Ran::from(self.command(args).output().unwrap())
     }
 
     /// Runs a command that must succeed and gives its JSON.
-    pub fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["-o", "json"]].concat());
         assert!(ran.code <= 1, "{args:?} exited {}: {}{}", ran.code, ran.out, ran.err);
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}", ran.out))
     }
 
     /// Starts `waypost run` and reads until a line contains `mark`.
-    pub fn start(&self, args: &[&str], mark: &str) -> Running {
+    pub(crate) fn start(&self, args: &[&str], mark: &str) -> Running {
         let mut child = self.command(args).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut seen = String::new();
-        loop {
-            let before = seen.len();
-            let read = lines.read_line(&mut seen).unwrap();
-            assert!(read > 0, "the program ended before {mark:?}: {seen}");
-            if seen[before..].contains(mark) {
-                return Running { child, lines, seen };
-            }
-        }
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut running = Running { child, lines, seen: String::new() };
+        running.read_until(mark);
+        running
     }
 }
 
 /// A program that runs.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     lines: BufReader<ChildStdout>,
-    pub seen: String,
+    pub(crate) seen: String,
 }
 
 impl Running {
+    fn read_until(&mut self, mark: &str) {
+        loop {
+            let before = self.seen.len();
+            let read = self.lines.read_line(&mut self.seen).unwrap();
+            assert!(read > 0, "the program ended before {mark:?}: {}", self.seen);
+            if self.seen[before..].contains(mark) {
+                return;
+            }
+        }
+    }
+
     /// The execution's id, from the first line.
-    pub fn execution(&self) -> String {
+    pub(crate) fn execution(&self) -> String {
         self.seen.split_whitespace().nth(1).unwrap().to_owned()
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     }
 
     /// Waits for the end; gives the exit code and all that was printed.
-    pub fn wait(mut self) -> (i32, String) {
+    pub(crate) fn wait(mut self) -> (i32, String) {
         while self.lines.read_line(&mut self.seen).unwrap() > 0 {}
         (self.child.wait().unwrap().code().unwrap_or(-1), self.seen)
     }

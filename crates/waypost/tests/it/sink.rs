@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex};
 
 /// What the sink saw under one key.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Requests in all.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Those it answered with 200.
-    pub accepted: u64,
+    pub(crate) accepted: u64,
 }
 
 /// A running sink; it serves until the process ends.
-pub struct Sink {
-    pub address: SocketAddr,
+pub(crate) struct Sink {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<BTreeMap<String, Seen>>>,
 }
 
 impl Sink {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(BTreeMap::new()));
@@ -37,11 +37,11 @@ impl Sink {
         Self { address, seen }
     }
 
-    pub fn seen(&self, key: &str) -> Seen {
+    pub(crate) fn seen(&self, key: &str) -> Seen {
         self.seen.lock().unwrap().get(key).copied().unwrap_or_default()
     }
 
-    pub fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         self.seen.lock().unwrap().keys().cloned().collect()
     }
 }

@@ -1,0 +1,54 @@
+//! Edges: what a settled node means for those that need it. Rule 1 of the graph, and nothing else.
+
+use std::sync::Arc;
+
+use crate::plan::{Condition, OnError, Plan, PlanNode};
+use crate::state::{NodeState, State};
+use crate::status::NodeStatus;
+
+/// What became of a condition when its source settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum EdgeEnd {
+    Taken,
+    Dead,
+    Neutral,
+}
+
+/// Counts a condition that has settled.
+pub(super) fn count(node: &mut NodeState, edge: EdgeEnd) {
+    // Saturating: a source that a repair runs again settles a second time, and may then meet a
+    // node that was not reset because it had completed through another source.
+    node.open = node.open.saturating_sub(1);
+    match edge {
+        EdgeEnd::Taken => node.taken += 1,
+        EdgeEnd::Dead => node.dead += 1,
+        EdgeEnd::Neutral => {}
+    }
+}
+
+/// What a settled source means for a condition on it: rule 1 of the graph.
+pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Condition) -> EdgeEnd {
+    let selected = |branch: Option<&Arc<str>>| {
+        branch.is_some_and(|branch| condition.branches.contains(branch))
+    };
+    let taken = match state.status {
+        NodeStatus::Completed => condition.unlabelled || selected(state.branch.as_ref()),
+        NodeStatus::Failed | NodeStatus::TimedOut => match &source.on_error {
+            OnError::Fail => false,
+            OnError::Continue => condition.unlabelled,
+            OnError::Branch(branch) => selected(Some(branch)),
+        },
+        NodeStatus::Skipped | NodeStatus::Cancelled => return EdgeEnd::Neutral,
+        NodeStatus::Pending | NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting => {
+            unreachable!("edges end when their source settles")
+        }
+    };
+    if taken { EdgeEnd::Taken } else { EdgeEnd::Dead }
+}
+
+/// Was this condition met by its source? Asked when a node's input is put together.
+pub(crate) fn is_taken(plan: &Plan, state: &State, condition: &Condition) -> bool {
+    let source = state.node(condition.source);
+    source.status.is_settled()
+        && edge_end(plan.node(condition.source), source, condition) == EdgeEnd::Taken
+}

@@ -1,0 +1,297 @@
+//! The machine of executions: who owns one, why it stands still, how it ends, what a repair reopens.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::edges::{count, edge_end};
+use super::{GRACE, Step, refuse};
+use crate::event::{CancelReason, EndCause, Event, MessageId, PauseReason};
+use crate::id::InstanceId;
+use crate::plan::Plan;
+use crate::state::{EarlySignal, End, State, Timer};
+use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
+
+/// Every status in which an execution is neither ending nor over.
+const OPEN: &[Status] = &[
+    Status::Requested,
+    Status::Scheduling,
+    Status::Scheduled,
+    Status::Running,
+    Status::Paused,
+    Status::Resuming,
+];
+
+pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Step {
+    match event {
+        Event::RunOwned { instance, epoch } => owned(state, *instance, *epoch),
+        Event::RunPauseRequested { origin, .. } => {
+            pause_requested(state)?;
+            remember(state, origin.message.as_ref())
+        }
+        Event::RunPaused { reason } => paused(state, *reason),
+        Event::RunResumed { origin } => {
+            resumed(state)?;
+            remember(state, origin.message.as_ref())
+        }
+        Event::RunQuarantined { reason } => quarantined(state, reason),
+        Event::RunEnding { cause } => ending(state, cause, at),
+        Event::RunCompleted { output } => {
+            expect_not_held(state)?;
+            expect_status(state, &[Status::Running, Status::Scheduled, Status::Resuming])?;
+            end(state, Status::Completed, End { at, output: Some(output.clone()), failure: None })
+        }
+        Event::RunFailed { failure, output, .. } => {
+            match state.status {
+                Status::Ending => {
+                    expect_cause(state, |cause| matches!(cause, EndCause::Failure { .. }))?
+                }
+                _ => expect_not_held(state)?,
+            }
+            expect_status(state, &[Status::Ending, Status::Running, Status::Resuming])?;
+            let (output, failure) = (output.clone(), Some(failure.clone()));
+            end(state, Status::Failed, End { at, output, failure })
+        }
+        Event::RunCancelled { .. } => {
+            expect_status(state, &[Status::Ending])?;
+            expect_cause(state, |cause| matches!(cause, EndCause::Cancel { .. }))?;
+            end(state, Status::Cancelled, End { at, output: None, failure: None })
+        }
+        Event::RunTimedOut {} => {
+            expect_status(state, &[Status::Ending])?;
+            expect_cause(state, |cause| matches!(cause, EndCause::Deadline))?;
+            end(state, Status::TimedOut, End { at, output: None, failure: None })
+        }
+        Event::RunReopened { generation, nodes, origin } => {
+            reopened(plan, state, *generation, nodes, at)?;
+            remember(state, origin.message.as_ref())
+        }
+        Event::SignalReceived { name, body, origin } => {
+            expect_status(state, OPEN)?;
+            let message = origin.message.clone().ok_or("a signal has a message id")?;
+            let (name, body) = (Arc::clone(name), body.clone());
+            state.early.push_back(EarlySignal { message, name, body });
+            remember(state, origin.message.as_ref())
+        }
+        Event::MessageIgnored { message, .. } => {
+            expect_open_or_ending(state)?;
+            remember(state, Some(message))
+        }
+        Event::RunCreated(_) => refuse("an execution is created once"),
+        Event::NodeScheduled { .. }
+        | Event::NodeStarted { .. }
+        | Event::NodeCheckpointed { .. }
+        | Event::NodeCompleted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeWaiting { .. }
+        | Event::NodeResumed { .. }
+        | Event::NodeSkipped { .. }
+        | Event::NodeCancelled { .. } => refuse("it is about a node"),
+    }
+}
+
+fn owned(state: &mut State, instance: InstanceId, epoch: u32) -> Step {
+    expect_open_or_ending(state)?;
+    if epoch != state.epoch + 1 {
+        return Err(format!("epoch {epoch} does not follow {}", state.epoch));
+    }
+    state.epoch = epoch;
+    state.owner = Some(instance);
+    match state.status {
+        Status::Requested | Status::Scheduling => state.status = Status::Scheduled,
+        Status::Paused => state.status = Status::Resuming,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn pause_requested(state: &mut State) -> Step {
+    expect_status(state, OPEN)?;
+    if !state.moves() {
+        return refuse("it is paused already");
+    }
+    if state.status == Status::Paused {
+        // It was parked: there is nothing to await.
+        state.paused = Some(PauseReason::User);
+    } else {
+        state.pausing = true;
+    }
+    Ok(())
+}
+
+fn paused(state: &mut State, reason: PauseReason) -> Step {
+    match reason {
+        PauseReason::Waits => expect_status(state, &[Status::Running])?,
+        PauseReason::User if state.status == Status::Paused => return refuse("it is PAUSED"),
+        PauseReason::User => expect_status(state, OPEN)?,
+    }
+    if state.moves() != (reason == PauseReason::Waits) {
+        return refuse("its reason is not why it stands still");
+    }
+    expect_nothing_runs(state)?;
+    state.status = Status::Paused;
+    state.paused = Some(reason);
+    state.pausing = false;
+    state.owner = None;
+    Ok(())
+}
+
+fn resumed(state: &mut State) -> Step {
+    expect_status(state, &[Status::Paused, Status::Resuming, Status::Running])?;
+    let by_itself = state.moves();
+    if by_itself && state.status != Status::Resuming {
+        return refuse("nobody paused it");
+    }
+    if !by_itself {
+        // A person looked: losses are counted anew.
+        state.nodes.iter_mut().for_each(|node| node.abandoned = 0);
+    }
+    state.paused = None;
+    state.pausing = false;
+    state.quarantine = None;
+    state.status = Status::Running;
+    Ok(())
+}
+
+fn quarantined(state: &mut State, reason: &str) -> Step {
+    expect_status(state, OPEN)?;
+    expect_nothing_runs(state)?;
+    if state.quarantine.is_some() {
+        return refuse("it is in quarantine already");
+    }
+    state.status = Status::Paused;
+    state.quarantine = Some(reason.to_owned());
+    state.pausing = false;
+    state.owner = None;
+    Ok(())
+}
+
+fn ending(state: &mut State, cause: &EndCause, at: Timestamp) -> Step {
+    expect_status(state, OPEN)?;
+    state.status = Status::Ending;
+    state.paused = None;
+    state.pausing = false;
+    state.quarantine = None;
+    state.timers.retain(|(_, timer)| *timer != Timer::Deadline);
+    state.timers.insert((at.plus(GRACE), Timer::Grace));
+    state.cause = Some(cause.clone());
+    let seq = state.seq + 1;
+    for node in &mut state.nodes {
+        if node.status == NodeStatus::Pending {
+            node.status = NodeStatus::Cancelled;
+            node.settled_seq = seq;
+            node.settled_at = Some(at);
+            node.cancelled = Some(CancelReason::Ending);
+            state.unsettled -= 1;
+        }
+    }
+    match cause {
+        EndCause::Cancel { origin, .. } => remember(state, origin.message.as_ref()),
+        EndCause::Failure { .. } | EndCause::Deadline => Ok(()),
+    }
+}
+
+fn end(state: &mut State, status: Status, end: End) -> Step {
+    if state.unsettled > 0 {
+        return Err(format!("{} nodes are not settled", state.unsettled));
+    }
+    state.status = status;
+    state.paused = None;
+    state.pausing = false;
+    state.timers.clear();
+    state.end = Some(end);
+    state.owner = None;
+    Ok(())
+}
+
+/// Makes the named nodes PENDING again and counts their conditions anew. The new generation has as
+/// long as the first one had.
+fn reopened(
+    plan: &Plan,
+    state: &mut State,
+    generation: u32,
+    nodes: &[Arc<str>],
+    now: Timestamp,
+) -> Step {
+    expect_status(state, &[Status::Failed, Status::Cancelled, Status::TimedOut])?;
+    if generation != state.generation + 1 {
+        return Err(format!("generation {generation} does not follow the last"));
+    }
+    let mut again = BTreeSet::new();
+    for path in nodes {
+        let at = plan.find(path).ok_or_else(|| format!("no node {path:?}"))?;
+        if state.node(at).status == NodeStatus::Completed || !again.insert(at) {
+            return Err(format!("node {path:?} cannot run again"));
+        }
+    }
+    for at in &again {
+        let conditions = plan.node(*at).needs.len();
+        state.node_mut(*at).reset(conditions);
+        state.unsettled += 1;
+    }
+    for at in &again {
+        for condition in &plan.node(*at).needs {
+            let source = state.node(condition.source);
+            if source.status.is_settled() {
+                let edge = edge_end(plan.node(condition.source), source, condition);
+                count(state.node_mut(*at), edge);
+            }
+        }
+    }
+    if let Some(deadline) = state.created.deadline {
+        let span = deadline.since(state.created_at);
+        state.timers.insert((now.plus(span), Timer::Deadline));
+    }
+    state.generation = generation;
+    state.status = Status::Scheduled;
+    state.cause = None;
+    state.end = None;
+    state.unhandled.clear();
+    Ok(())
+}
+
+fn expect_status(state: &State, allowed: &[Status]) -> Step {
+    if allowed.contains(&state.status) {
+        return Ok(());
+    }
+    Err(format!("the execution is {}", state.status))
+}
+
+fn expect_open_or_ending(state: &State) -> Step {
+    match state.status {
+        Status::Ending => Ok(()),
+        _ => expect_status(state, OPEN),
+    }
+}
+
+/// What a user holds, or a person must look at, does not end by itself; a pause that is not
+/// complete yet may find that everything is done.
+fn expect_not_held(state: &State) -> Step {
+    if state.moves() || state.pausing {
+        return Ok(());
+    }
+    refuse("it is paused")
+}
+
+fn expect_cause(state: &State, fits: impl Fn(&EndCause) -> bool) -> Step {
+    if state.cause.as_ref().is_some_and(fits) {
+        return Ok(());
+    }
+    refuse("its cause fixes another end")
+}
+
+fn expect_nothing_runs(state: &State) -> Step {
+    if state.running > 0 {
+        return refuse("attempts are running");
+    }
+    Ok(())
+}
+
+/// Notes that a message was consumed; the last thing that its event does.
+#[expect(clippy::unnecessary_wraps, reason = "a step that cannot be refused is a step")]
+fn remember(state: &mut State, message: Option<&MessageId>) -> Step {
+    if let Some(message) = message {
+        state.messages.remember(message);
+    }
+    Ok(())
+}

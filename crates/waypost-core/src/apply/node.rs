@@ -1,0 +1,288 @@
+//! The machine of nodes: attempts, waits, and how a node settles.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::edges::{count, edge_end};
+use super::{SILENCE, Step, refuse};
+use crate::event::{Event, FailureEnd, Wait};
+use crate::failure::Failure;
+use crate::id::{NodeIx, Token};
+use crate::json::Json;
+use crate::plan::{FailurePolicy, OnError, Plan};
+use crate::state::{Scheduled, State, Timer};
+use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
+
+pub(super) fn apply(
+    plan: &Plan,
+    state: &mut State,
+    at: NodeIx,
+    event: &Event,
+    now: Timestamp,
+) -> Step {
+    use NodeStatus::{Cancelled, Completed, Pending, Queued, Running, Skipped, Waiting};
+    expect_possible(state, event)?;
+    let from = |state: &State, allowed: &[NodeStatus]| expect_status(plan, state, at, allowed);
+    match event {
+        Event::NodeScheduled { attempt, .. } => {
+            from(state, &[Pending, Waiting])?;
+            expect_turn(state)?;
+            scheduled(plan, state, at, *attempt, now)?;
+        }
+        Event::NodeStarted { attempt, token, .. } => {
+            from(state, &[Queued])?;
+            expect_attempt(plan, state, at, *attempt)?;
+            expect_turn(state)?;
+            started(plan, state, at, *token, now);
+        }
+        Event::NodeCheckpointed { attempt, data, .. } => {
+            from(state, &[Running])?;
+            expect_attempt(plan, state, at, *attempt)?;
+            state.node_mut(at).checkpoint = Some(data.clone());
+        }
+        Event::NodeCompleted { attempt, output, branch, variables, .. } => {
+            from(state, &[Running])?;
+            expect_attempt(plan, state, at, *attempt)?;
+            let node = state.node_mut(at);
+            node.output = output.clone();
+            node.branch = branch.clone();
+            node.failure = None;
+            settle(plan, state, at, Completed, now);
+            set_variables(state, variables);
+        }
+        Event::NodeFailed { attempt, failure, end, .. } => {
+            from(state, failure_sources(*end))?;
+            expect_attempt(plan, state, at, *attempt)?;
+            failed(plan, state, at, (failure, *end), now)?;
+        }
+        Event::NodeWaiting { attempt, wait, .. } => {
+            from(state, &[Running])?;
+            expect_attempt(plan, state, at, *attempt)?;
+            waiting(state, at, wait)?;
+        }
+        Event::NodeResumed { attempt, message, .. } => {
+            from(state, &[Waiting])?;
+            expect_attempt(plan, state, at, *attempt)?;
+            if waits_for_retry(state, at) {
+                return refuse("a retry ends with NodeScheduled");
+            }
+            if let Some(message) = message {
+                state.early.retain(|early| early.message != *message);
+            }
+            move_to(state, at, Running);
+        }
+        Event::NodeSkipped { .. } => {
+            from(state, &[Pending])?;
+            expect_turn(state)?;
+            settle(plan, state, at, Skipped, now);
+        }
+        Event::NodeCancelled { reason, .. } => {
+            from(state, &[Pending, Queued, Running, Waiting])?;
+            state.node_mut(at).cancelled = Some(*reason);
+            settle(plan, state, at, Cancelled, now);
+        }
+        _ => return refuse("it is not about a node"),
+    }
+    Ok(())
+}
+
+/// Nothing happens to nodes while nobody owns the execution, and nothing new once it ends.
+fn expect_possible(state: &State, event: &Event) -> Step {
+    let possible = match event {
+        Event::NodeCheckpointed { .. }
+        | Event::NodeCompleted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeCancelled { .. } => state.is_awake() || state.status == Status::Ending,
+        _ => state.is_awake(),
+    };
+    if possible { Ok(()) } else { Err(format!("the execution is {}", state.status)) }
+}
+
+fn expect_turn(state: &State) -> Step {
+    if state.acts() { Ok(()) } else { refuse("nothing may start") }
+}
+
+fn expect_status(plan: &Plan, state: &State, at: NodeIx, allowed: &[NodeStatus]) -> Step {
+    let status = state.node(at).status;
+    if allowed.contains(&status) {
+        return Ok(());
+    }
+    Err(format!("node {:?} is {status}", plan.node(at).id))
+}
+
+fn expect_attempt(plan: &Plan, state: &State, at: NodeIx, attempt: u32) -> Step {
+    let current = state.node(at).attempt;
+    if attempt == current {
+        return Ok(());
+    }
+    Err(format!("node {:?} is at attempt {current}", plan.node(at).id))
+}
+
+fn waits_for_retry(state: &State, at: NodeIx) -> bool {
+    matches!(state.node(at).wait, Some(Wait::Retry { .. }))
+}
+
+fn scheduled(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Timestamp) -> Step {
+    let node = state.node(at);
+    if node.status == NodeStatus::Waiting && !waits_for_retry(state, at) {
+        return refuse("it does not wait for a retry");
+    }
+    if attempt != node.attempt + 1 {
+        return Err(format!("attempt {attempt} does not follow {}", node.attempt));
+    }
+    move_to(state, at, NodeStatus::Queued);
+    if matches!(state.status, Status::Scheduled | Status::Resuming) {
+        state.status = Status::Running;
+        state.paused = None;
+    }
+    let seq = state.seq + 1;
+    let variables = Arc::clone(&state.variables);
+    let node = state.node_mut(at);
+    node.attempt = attempt;
+    if node.scheduled.is_none() {
+        node.scheduled = Some(Scheduled { at: now, seq, variables });
+        if let Some(span) = plan.node(at).deadline {
+            let due = now.plus(span);
+            node.deadline = Some(due);
+            state.timers.insert((due, Timer::Node(at)));
+        }
+    }
+    Ok(())
+}
+
+fn started(plan: &Plan, state: &mut State, at: NodeIx, token: Option<Token>, now: Timestamp) {
+    move_to(state, at, NodeStatus::Running);
+    // Only a worker can be silent: what the engine evaluates has no token and takes no time.
+    let due = token.and(plan.node(at).timeout).map(|span| now.plus(span).plus(SILENCE));
+    let epoch = state.epoch;
+    let node = state.node_mut(at);
+    node.token = token;
+    node.started_at = Some(now);
+    node.started_epoch = epoch;
+    node.attempt_due = due;
+    if let Some(due) = due {
+        state.timers.insert((due, Timer::Attempt(at)));
+    }
+}
+
+/// Comes after its node has settled and so let go of its own view of the variables: a chain of
+/// nodes that set some then changes them in place instead of copying them all each time.
+fn set_variables(state: &mut State, variables: &BTreeMap<Arc<str>, Json>) {
+    if !variables.is_empty() {
+        let all = Arc::make_mut(&mut state.variables);
+        all.extend(variables.iter().map(|(name, value)| (Arc::clone(name), value.clone())));
+    }
+}
+
+fn waiting(state: &mut State, at: NodeIx, wait: &Wait) -> Step {
+    if matches!(wait, Wait::Retry { .. }) {
+        return refuse("a retry is opened by NodeFailed");
+    }
+    move_to(state, at, NodeStatus::Waiting);
+    if let Some(due) = wait.due() {
+        state.timers.insert((due, Timer::Wait(at)));
+    }
+    state.node_mut(at).wait = Some(wait.clone());
+    Ok(())
+}
+
+/// What a node may fail from: an attempt that waits (for a signal) fails only by time, one that was
+/// never started only for good.
+fn failure_sources(end: FailureEnd) -> &'static [NodeStatus] {
+    use NodeStatus::{Queued, Running, Waiting};
+    match end {
+        FailureEnd::RetryAt(_) => &[Running, Waiting],
+        FailureEnd::Abandoned(_) => &[Running],
+        FailureEnd::Final => &[Queued, Running],
+        FailureEnd::TimedOut => &[Queued, Running, Waiting],
+    }
+}
+
+fn failed(
+    plan: &Plan,
+    state: &mut State,
+    at: NodeIx,
+    (failure, end): (&Failure, FailureEnd),
+    now: Timestamp,
+) -> Step {
+    let due = match end {
+        FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => Some(due),
+        FailureEnd::Final | FailureEnd::TimedOut => None,
+    };
+    if due.is_some() && waits_for_retry(state, at) {
+        return refuse("it waits for its next attempt already");
+    }
+    state.node_mut(at).failure = Some(Box::new(failure.clone()));
+    let Some(due) = due else {
+        failed_for_good(plan, state, at, end, now);
+        return Ok(());
+    };
+    move_to(state, at, NodeStatus::Waiting);
+    let node = state.node_mut(at);
+    match end {
+        FailureEnd::Abandoned(_) => node.abandoned += 1,
+        _ => node.tries += 1,
+    }
+    node.wait = Some(Wait::Retry { due });
+    state.timers.insert((due, Timer::Wait(at)));
+    Ok(())
+}
+
+fn failed_for_good(plan: &Plan, state: &mut State, at: NodeIx, end: FailureEnd, now: Timestamp) {
+    let unhandled = plan.node(at).on_error == OnError::Fail;
+    if unhandled && plan.failure_policy == FailurePolicy::Partial {
+        state.unhandled.push(at);
+    }
+    let status = match end {
+        FailureEnd::TimedOut => NodeStatus::TimedOut,
+        _ => NodeStatus::Failed,
+    };
+    settle(plan, state, at, status, now);
+}
+
+/// Changes a node's status, keeping the counters and dropping what belonged to the old one.
+fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
+    let (old_wait, old_attempt_due) = {
+        let node = state.node_mut(at);
+        node.token = None;
+        (node.wait.take(), node.attempt_due.take())
+    };
+    if let Some(due) = old_wait.and_then(|wait| wait.due()) {
+        state.timers.remove(&(due, Timer::Wait(at)));
+    }
+    if let Some(due) = old_attempt_due {
+        state.timers.remove(&(due, Timer::Attempt(at)));
+    }
+    let from = std::mem::replace(&mut state.node_mut(at).status, to);
+    for (status, step) in [(from, -1), (to, 1)] {
+        match status {
+            NodeStatus::Queued => state.queued = state.queued.saturating_add_signed(step),
+            NodeStatus::Running => state.running = state.running.saturating_add_signed(step),
+            _ => {}
+        }
+    }
+}
+
+/// Settles a node, once, and with it the conditions of those that need it.
+fn settle(plan: &Plan, state: &mut State, at: NodeIx, status: NodeStatus, now: Timestamp) {
+    move_to(state, at, status);
+    state.unsettled -= 1;
+    let seq = state.seq + 1;
+    let node = state.node_mut(at);
+    node.settled_seq = seq;
+    node.settled_at = Some(now);
+    if let Some(scheduled) = &mut node.scheduled {
+        scheduled.variables = Arc::default();
+    }
+    if let Some(due) = node.deadline.take() {
+        state.timers.remove(&(due, Timer::Node(at)));
+    }
+    let source = plan.node(at);
+    for outgoing in &source.successors {
+        let successor = plan.node(outgoing.node);
+        let Some(condition) = successor.needs.get(outgoing.condition as usize) else { continue };
+        let edge = edge_end(source, state.node(at), condition);
+        count(state.node_mut(outgoing.node), edge);
+    }
+}

@@ -1,0 +1,409 @@
+//! Both state machines: every pair of stand and event, legal or refused; and that the tables of the
+//! other modules take every legal arrow through `decide`.
+//!
+//! A stand is a status, split where a reason makes a difference (`HELD`: PAUSED by a user).
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+use waypost_core::apply::apply;
+use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, Origin, PauseReason, Wait};
+use waypost_core::failure::Failure;
+use waypost_core::id::InstanceId;
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_core::state::State;
+use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::Timestamp;
+
+use super::flow::plan;
+use super::run::{Arrow, Arrows, EPOCH, Run, node_stand, node_step, run_step, stand};
+use super::script::check;
+use super::{attempts, delivery, ending, pausing, recovery, repair, rules, waits};
+
+/// The machine of executions. A cell is where the event leads; `-` is refused.
+const EXECUTION: &str = "
+                   REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ END COM FAI CAN TIM
+ RunCreated         -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -
+ RunOwned          SCH SCH SCH RUN PSG RES RSH RSQ RES RSH RSQ END  -   -   -   -
+ RunPauseRequested PSG PSG PSG PSG  -  HLD  -   -  PSG  -   -   -   -   -   -   -
+ RunPaused(waits)   -   -   -  PAU  -   -   -   -   -   -   -   -   -   -   -   -
+ RunPaused(user)    -   -   -   -  HLD  -   -   -   -  HLD QUA  -   -   -   -   -
+ RunResumed         -   -   -   -  RUN  -  RUN RUN RUN RUN RUN  -   -   -   -   -
+ RunQuarantined    QUA QUA QUA QUA QUA QUA QUA  -  QUA QUA  -   -   -   -   -   -
+ RunEnding         END END END END END END END END END END END  -   -   -   -   -
+ RunCompleted       -   -  COM COM COM  -   -   -  COM  -   -   -   -   -   -   -
+ RunFailed          -   -   -  FAI FAI  -   -   -  FAI  -   -  FAI  -   -   -   -
+ RunCancelled       -   -   -   -   -   -   -   -   -   -   -  CAN  -   -   -   -
+ RunTimedOut        -   -   -   -   -   -   -   -   -   -   -  TIM  -   -   -   -
+ RunReopened        -   -   -   -   -   -   -   -   -   -   -   -   -  SCH SCH SCH
+ SignalReceived    REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ  -   -   -   -   -
+ MessageIgnored    REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ END  -   -   -   -
+";
+
+/// The machine of nodes, in an execution that is RUNNING.
+const NODE: &str = "
+                       PEN QUE RUN WAI WRT COM FAI TIM SKI CAN
+ NodeScheduled         QUE  -   -   -  QUE  -   -   -   -   -
+ NodeStarted            -  RUN  -   -   -   -   -   -   -   -
+ NodeCheckpointed       -   -  RUN  -   -   -   -   -   -   -
+ NodeCompleted          -   -  COM  -   -   -   -   -   -   -
+ NodeFailed(retry)      -   -  WRT WRT  -   -   -   -   -   -
+ NodeFailed(abandoned)  -   -  WRT  -   -   -   -   -   -   -
+ NodeFailed(final)      -  FAI FAI  -   -   -   -   -   -   -
+ NodeFailed(timed_out)  -  TIM TIM TIM TIM  -   -   -   -   -
+ NodeWaiting            -   -  WAI  -   -   -   -   -   -   -
+ NodeResumed            -   -   -  RUN  -   -   -   -   -   -
+ NodeSkipped           SKI  -   -   -   -   -   -   -   -   -
+ NodeCancelled         CAN CAN CAN CAN CAN  -   -   -   -   -
+";
+
+/// Where an execution stands when something may happen to a node that is ready for it.
+const NODE_IN_EXECUTION: &str = "
+                       REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ END COM FAI CAN TIM
+ NodeScheduled          -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
+ NodeStarted            -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
+ NodeSkipped            -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
+ NodeWaiting            -   -  yes yes yes  -   -   -  yes yes yes  -   -   -   -   -
+ NodeResumed            -   -  yes yes yes  -   -   -  yes yes yes  -   -   -   -   -
+ NodeCheckpointed       -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
+ NodeCompleted          -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
+ NodeFailed(retry)      -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
+ NodeFailed(abandoned)  -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
+ NodeFailed(final)      -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
+ NodeFailed(timed_out)  -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
+ NodeCancelled          -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
+";
+
+const STANDS: &[(&str, &str)] = &[
+    ("REQ", "REQUESTED"),
+    ("SNG", "SCHEDULING"),
+    ("SCH", "SCHEDULED"),
+    ("RUN", "RUNNING"),
+    ("PSG", "PAUSING"),
+    ("PAU", "PAUSED"),
+    ("HLD", "HELD"),
+    ("QUA", "QUARANTINED"),
+    ("RES", "RESUMING"),
+    ("RSH", "RESUMING(held)"),
+    ("RSQ", "RESUMING(quarantined)"),
+    ("END", "ENDING"),
+    ("COM", "COMPLETED"),
+    ("FAI", "FAILED"),
+    ("CAN", "CANCELLED"),
+    ("TIM", "TIMED_OUT"),
+];
+
+const NODE_STANDS: &[(&str, &str)] = &[
+    ("PEN", "PENDING"),
+    ("QUE", "QUEUED"),
+    ("RUN", "RUNNING"),
+    ("WAI", "WAITING"),
+    ("WRT", "WAITING(retry)"),
+    ("COM", "COMPLETED"),
+    ("FAI", "FAILED"),
+    ("TIM", "TIMED_OUT"),
+    ("SKI", "SKIPPED"),
+    ("CAN", "CANCELLED"),
+];
+
+/// The cells of a table: event, stand, where it leads. Fails if a cell is missing.
+fn cells<'a>(
+    table: &'a str,
+    stands: &'a [(&str, &'static str)],
+) -> Vec<(&'a str, &'static str, Option<&'a str>)> {
+    let name = |code: &str| stands.iter().find(|(short, _)| *short == code).map(|(_, name)| *name);
+    let mut rows = table.lines().filter(|line| !line.trim().is_empty());
+    let head: Vec<&str> = rows.next().expect("a head").split_whitespace().collect();
+    let columns: Vec<&str> = head.iter().map(|code| name(code).expect("a known stand")).collect();
+    assert_eq!(columns.len(), stands.len(), "every stand has a column");
+    rows.flat_map(|row| {
+        let mut words = row.split_whitespace();
+        let event = words.next().expect("an event");
+        let cells: Vec<&str> = words.collect();
+        assert_eq!(cells.len(), columns.len(), "{event} says something of every stand");
+        let cell = |(from, cell): (&&'static str, &&'a str)| {
+            let to = (*cell != "-").then(|| name(cell).unwrap_or(cell));
+            (event, *from, to)
+        };
+        columns.iter().zip(&cells).map(cell).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+fn rows(table: &str) -> BTreeSet<&str> {
+    table.lines().skip(2).filter_map(|row| row.split_whitespace().next()).collect()
+}
+
+/// An execution of one node, at a stand; ready for every event that the stand allows.
+fn execution_at(plan: &Plan, stand: &str) -> State {
+    let mut state = Run::born(plan, "{}", None).state;
+    let node = state.nodes.first_mut().expect("one node");
+    (node.status, node.attempt) = (NodeStatus::Completed, 1);
+    state.unsettled = 0;
+    state.epoch = 1;
+    let (status, reason) = stand.trim_end_matches(')').split_once('(').unwrap_or((stand, ""));
+    state.status = match status {
+        "PAUSING" => Status::Running,
+        "HELD" | "QUARANTINED" => Status::Paused,
+        name => Status::parse(name).expect("a status"),
+    };
+    state.pausing = stand == "PAUSING";
+    if matches!(state.status, Status::Paused | Status::Resuming) {
+        let held = stand == "HELD" || reason == "held";
+        state.paused = Some(if held { PauseReason::User } else { PauseReason::Waits });
+    }
+    if stand == "QUARANTINED" || reason == "quarantined" {
+        state.quarantine = Some("the test says so".into());
+    }
+    state
+}
+
+fn failure() -> Failure {
+    Failure::permanent("broken", "it failed")
+}
+
+fn cancel() -> EndCause {
+    EndCause::Cancel { reason: None, origin: Origin::default() }
+}
+
+fn run_events(state: &State) -> Vec<Event> {
+    let origin = Origin { message: Some("m".into()), actor: None };
+    vec![
+        Event::RunCreated(Box::new(state.created.as_ref().clone())),
+        Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: state.epoch + 1 },
+        Event::RunPauseRequested { now: false, origin: origin.clone() },
+        Event::RunPaused { reason: PauseReason::Waits },
+        Event::RunPaused { reason: PauseReason::User },
+        Event::RunResumed { origin: origin.clone() },
+        Event::RunQuarantined { reason: "the test says so".into() },
+        Event::RunEnding { cause: cancel() },
+        Event::RunCompleted { output: Json::null() },
+        Event::RunFailed { failure: failure(), nodes: vec![], output: None },
+        Event::RunCancelled { reason: None },
+        Event::RunTimedOut {},
+        Event::RunReopened { generation: 2, nodes: vec![], origin: origin.clone() },
+        Event::SignalReceived { name: "go".into(), body: Json::null(), origin },
+        Event::MessageIgnored { message: "m".into(), reason: "none".into() },
+    ]
+}
+
+/// The cause without which an end is not the one that was fixed.
+fn cause_of(event: &Event) -> EndCause {
+    match event {
+        Event::RunFailed { .. } => EndCause::Failure { node: "a".into(), failure: failure() },
+        Event::RunTimedOut {} => EndCause::Deadline,
+        _ => cancel(),
+    }
+}
+
+fn node_events(attempt: u32) -> Vec<Event> {
+    let node = || "a".into();
+    let failed = |end| Event::NodeFailed { node: node(), attempt, failure: failure(), end };
+    let wait = Wait::Signal { name: "go".into(), due: None };
+    vec![
+        Event::NodeScheduled { node: node(), attempt: attempt + 1, cause: vec![] },
+        Event::NodeStarted { node: node(), attempt, worker: None, token: None },
+        Event::NodeCheckpointed { node: node(), attempt, data: Json::null() },
+        Event::NodeCompleted {
+            node: node(),
+            attempt,
+            output: None,
+            branch: None,
+            variables: [].into(),
+        },
+        failed(FailureEnd::RetryAt(EPOCH)),
+        failed(FailureEnd::Abandoned(EPOCH)),
+        failed(FailureEnd::Final),
+        failed(FailureEnd::TimedOut),
+        Event::NodeWaiting { node: node(), attempt, wait },
+        Event::NodeResumed { node: node(), attempt, message: None },
+        Event::NodeSkipped { node: node(), cause: vec![] },
+        Event::NodeCancelled { node: node(), reason: CancelReason::Join },
+    ]
+}
+
+fn node_at(state: &mut State, stand: &str) {
+    let node = state.nodes.first_mut().expect("one node");
+    let status = stand.split('(').next().unwrap_or(stand);
+    let named = |found: &NodeStatus| found.name() == status;
+    node.status = NodeStatus::ALL.into_iter().find(named).expect("a status");
+    node.attempt = 1;
+    node.wait = match stand {
+        "WAITING(retry)" => Some(Wait::Retry { due: EPOCH }),
+        "WAITING" => Some(Wait::Signal { name: "go".into(), due: None }),
+        _ => None,
+    };
+    state.unsettled = u32::from(!node.status.is_settled());
+    state.queued = u32::from(node.status == NodeStatus::Queued);
+    state.running = u32::from(node.status == NodeStatus::Running);
+}
+
+/// Applies an event to a copy: where it leads, or nothing where it is refused. What is refused must
+/// have changed nothing.
+fn step(plan: &Plan, state: &State, event: &Event) -> Option<State> {
+    let mut after = state.clone();
+    let refused = apply(plan, &mut after, event, EPOCH).is_err();
+    if refused {
+        assert_eq!(after, *state, "{event:?} was refused and changed the state");
+        return None;
+    }
+    assert_eq!(after.seq, state.seq + 1);
+    Some(after)
+}
+
+#[test]
+fn every_pair_of_an_execution_is_legal_or_refused() {
+    let plan = plan("a");
+    let mut seen = BTreeSet::new();
+    for (row, from, to) in cells(EXECUTION, STANDS) {
+        let state = execution_at(&plan, from);
+        assert_eq!(stand(&state), from, "the test builds what it says");
+        let event = run_events(&state).into_iter().find(|event| run_step(event) == row);
+        let event = event.unwrap_or_else(|| panic!("{row} is no event"));
+        let state = match from {
+            "ENDING" => State { cause: Some(cause_of(&event)), ..state },
+            _ => state,
+        };
+        let found = step(&plan, &state, &event);
+        assert_eq!(found.as_ref().map(stand), to, "{from}, {row}");
+        seen.insert(row);
+    }
+    let events = run_events(&execution_at(&plan, "RUNNING"));
+    assert_eq!(seen, events.iter().map(run_step).collect(), "every event has a row");
+}
+
+#[test]
+fn every_pair_of_a_node_is_legal_or_refused() {
+    let plan = plan("a");
+    let row_of = |event: &Event| node_step(event).replace(' ', "_");
+    for (row, from, to) in cells(NODE, NODE_STANDS) {
+        let mut state = execution_at(&plan, "RUNNING");
+        node_at(&mut state, from);
+        let event = node_events(1).into_iter().find(|event| row_of(event) == row);
+        let event = event.unwrap_or_else(|| panic!("{row} is no event"));
+        let found = step(&plan, &state, &event);
+        let found = found.as_ref().map(|state| node_stand(&state.nodes[0]));
+        assert_eq!(found, to, "{from}, {row}");
+    }
+    let events: BTreeSet<String> = node_events(1).iter().map(row_of).collect();
+    assert_eq!(rows(NODE), events.iter().map(String::as_str).collect(), "every event has a row");
+    assert_eq!(rows(NODE), rows(NODE_IN_EXECUTION), "in both tables");
+}
+
+#[test]
+fn nodes_move_only_where_their_execution_lets_them() {
+    let plan = plan("a");
+    let row_of = |event: &Event| node_step(event).replace(' ', "_");
+    for (row, stand, allowed) in cells(NODE_IN_EXECUTION, STANDS) {
+        let mut legal = false;
+        for (_, node) in NODE_STANDS {
+            let mut state = execution_at(&plan, stand);
+            node_at(&mut state, node);
+            let event = node_events(1).into_iter().find(|event| row_of(event) == row);
+            legal |= step(&plan, &state, &event.expect("an event")).is_some();
+        }
+        assert_eq!(legal, allowed.is_some(), "{stand}, {row}");
+    }
+}
+
+#[test]
+fn events_that_do_not_fit_are_refused() {
+    let plan = plan("a");
+    let mut running = execution_at(&plan, "RUNNING");
+    node_at(&mut running, "RUNNING");
+    let refused = |state: &State, event: Event| {
+        assert!(step(&plan, state, &event).is_none(), "{event:?}");
+    };
+    let instance = InstanceId(Uuid::nil());
+    // Ownership grows by one; the frame of an owner that was passed over does not fit.
+    refused(&running, Event::RunOwned { instance, epoch: 1 });
+    refused(&running, Event::RunOwned { instance, epoch: 3 });
+    // Nothing ends or is set aside while something runs.
+    refused(&running, Event::RunCompleted { output: Json::null() });
+    refused(&running, Event::RunQuarantined { reason: String::new() });
+    let pausing = State { pausing: true, ..running.clone() };
+    refused(&pausing, Event::RunPaused { reason: PauseReason::User });
+    // Another attempt, another node.
+    let late: Vec<Event> = node_events(2).into_iter().chain(node_events(0)).collect();
+    let about_attempts = |event: &Event| !matches!(event, Event::NodeCancelled { .. });
+    late.into_iter().filter(about_attempts).for_each(|event| refused(&running, event));
+    refused(&running, Event::NodeCancelled { node: "b".into(), reason: CancelReason::Join });
+    // A retry is opened by a failure, not by a wait.
+    let wait = Wait::Retry { due: EPOCH };
+    refused(&running, Event::NodeWaiting { node: "a".into(), attempt: 1, wait });
+    // The cause fixes the end.
+    let ending = State { cause: Some(EndCause::Deadline), ..execution_at(&plan, "ENDING") };
+    refused(&ending, Event::RunCancelled { reason: None });
+    refused(&ending, Event::RunFailed { failure: failure(), nodes: vec![], output: None });
+    // A generation follows the last one, and runs again what did not complete.
+    let failed = execution_at(&plan, "FAILED");
+    let reopened = |generation, nodes: &[&str]| {
+        let nodes = nodes.iter().map(|node| (*node).into()).collect();
+        Event::RunReopened { generation, nodes, origin: Origin::default() }
+    };
+    refused(&failed, reopened(1, &[]));
+    refused(&failed, reopened(3, &[]));
+    refused(&failed, reopened(2, &["nowhere"]));
+    refused(&failed, reopened(2, &["a"]));
+    let mut cancelled = execution_at(&plan, "CANCELLED");
+    node_at(&mut cancelled, "CANCELLED");
+    refused(&cancelled, reopened(2, &["a", "a"]));
+    assert!(step(&plan, &cancelled, &reopened(2, &["a"])).is_some());
+    // A signal without an id could never be known again.
+    let signal =
+        Event::SignalReceived { name: "go".into(), body: Json::null(), origin: Origin::default() };
+    refused(&running, signal);
+}
+
+#[test]
+fn a_log_begins_with_its_creation() {
+    let plan = plan("a");
+    let state = execution_at(&plan, "RUNNING");
+    let begin = |event: &Event| {
+        waypost_core::apply::begin(&plan, state.execution, event, Timestamp(5)).is_ok()
+    };
+    for event in run_events(&state).iter().chain(&node_events(1)) {
+        assert_eq!(begin(event), matches!(event, Event::RunCreated(_)), "{event:?}");
+    }
+}
+
+/// Every arrow of the machines is taken by some case of the tables, through `decide`; and no case
+/// takes one that the machines do not have.
+#[test]
+fn the_tables_take_every_arrow() {
+    let mut taken = Arrows::default();
+    for cases in [
+        rules::CASES,
+        attempts::CASES,
+        waits::CASES,
+        pausing::CASES,
+        ending::CASES,
+        recovery::CASES,
+        repair::CASES,
+        delivery::CASES,
+    ] {
+        let arrows = check(cases);
+        taken.execution.extend(arrows.execution);
+        taken.node.extend(arrows.node);
+    }
+    // Nothing leads to SCHEDULING yet: it comes with concurrency policies.
+    let reachable = |(_, from, _): &(&str, &str, Option<&str>)| *from != "SCHEDULING";
+    compare(&taken.execution, cells(EXECUTION, STANDS).into_iter().filter(reachable));
+    compare(&taken.node, cells(NODE, NODE_STANDS).into_iter());
+}
+
+fn compare<'a>(
+    taken: &BTreeSet<Arrow>,
+    table: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>,
+) {
+    let text = |from: &str, event: &str, to: &str| format!("{from} --{event}-> {to}");
+    let taken: BTreeSet<String> =
+        taken.iter().map(|(from, event, to)| text(from, &event.replace(' ', "_"), to)).collect();
+    let legal: BTreeSet<String> =
+        table.filter_map(|(event, from, to)| Some(text(from, event, to?))).collect();
+    let missing: Vec<_> = legal.difference(&taken).collect();
+    let unknown: Vec<_> = taken.difference(&legal).collect();
+    assert!(missing.is_empty(), "no case takes {missing:#?}");
+    assert!(unknown.is_empty(), "not in the table: {unknown:#?}");
+}

@@ -1,0 +1,282 @@
+//! Plans from text. One statement a node, separated by `;` or line ends:
+//!
+//! ```text
+//!   a                                   a task, without conditions
+//!   b = if(input.n > 1)                 another behaviour, see `behaviour`
+//!   c needs a, b:true, b:false          edges, some on a branch
+//!   d needs a, b join any               any | <n>, and `cancel-rest`
+//!   e retry 3 wait 1s on=timeout        three tries, no jitter, the wait doubles
+//!   f error continue                    fail | continue | <branch>
+//!   g timeout 5s deadline 1m once       once: at most once
+//!   h set total = output.n              a variable, from the node's own output
+//! ```
+//!
+//! `partial` as a statement of its own sets the failure policy.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use waypost_core::expr::{Expression, Template};
+use waypost_core::id::{DefinitionHash, NodeIx};
+use waypost_core::kind::{Behaviour, Case, Delay, DurationTemplate, Family};
+use waypost_core::plan::{
+    Condition, Delivery, FailurePolicy, Join, OnError, Plan, PlanDraft, PlanFault, PlanNode,
+};
+use waypost_core::retry::{Matcher, RetryPolicy};
+use waypost_core::time::Millis;
+
+/// The plan that a text describes.
+pub(crate) fn plan(text: &str) -> Plan {
+    build(text).unwrap_or_else(|fault| panic!("{text}: {fault}"))
+}
+
+/// The plan that a text describes, or what is wrong with its graph.
+pub(crate) fn build(text: &str) -> Result<Plan, PlanFault> {
+    let mut failure_policy = FailurePolicy::FailFast;
+    let mut statements = Vec::new();
+    for statement in split(text, &[';', '\n']) {
+        match statement {
+            "" => {}
+            "partial" => failure_policy = FailurePolicy::Partial,
+            statement => statements.push(Statement::parse(statement)),
+        }
+    }
+    let ids: Vec<&str> = statements.iter().map(|statement| statement.id).collect();
+    let nodes = statements.iter().map(|statement| statement.node(&ids)).collect();
+    Plan::build(draft(nodes, failure_policy))
+}
+
+/// A draft of these nodes.
+pub(crate) fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> PlanDraft {
+    PlanDraft {
+        workflow: "test".into(),
+        hash: DefinitionHash::of(b"test"),
+        nodes,
+        failure_policy,
+        timeout: None,
+        input_schema: None,
+    }
+}
+
+/// A node with nothing special about it.
+pub(crate) fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> PlanNode {
+    PlanNode {
+        id: id.into(),
+        label: None,
+        kind: "test",
+        family: Family::Logic,
+        registry_id: None,
+        behaviour,
+        needs,
+        join: Join::All,
+        retry: None,
+        timeout: None,
+        deadline: None,
+        on_error: OnError::Fail,
+        delivery: Delivery::AtLeastOnce,
+        variables: Vec::new(),
+        successors: Vec::new(),
+        mentions: Vec::new(),
+        only_here: Vec::new(),
+    }
+}
+
+/// A retry policy without jitter, so that tables can name times.
+pub(crate) fn retry(max_attempts: u32, wait: Millis) -> RetryPolicy {
+    RetryPolicy { max_attempts, wait, jitter: 0.0, ..RetryPolicy::default() }
+}
+
+pub(crate) fn task() -> Behaviour {
+    Behaviour::Task { handler: "test", config: template(&Value::Null) }
+}
+
+pub(crate) fn template(value: &Value) -> Template {
+    Template::compile(value).expect("the template of a test compiles")
+}
+
+pub(crate) fn expression(source: &str) -> Expression {
+    Expression::compile(source).expect("the expression of a test compiles")
+}
+
+/// Splits at separators that are outside of brackets and quotes; parts come without the space
+/// around them.
+pub(crate) fn split<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
+    let (mut parts, mut depth, mut quote, mut start) = (Vec::new(), 0, None, 0);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') => depth -= 1,
+            (None, c) if depth == 0 && separators.contains(&c) => {
+                parts.push(text[start..at].trim());
+                start = at + c.len_utf8();
+            }
+            (None, _) => {}
+        }
+    }
+    parts.push(text[start..].trim());
+    parts
+}
+
+/// A word and what stands in the brackets behind it: `delay(5s)`.
+fn call(text: &str) -> (&str, &str) {
+    match text.split_once('(') {
+        Some((word, rest)) => (word.trim(), rest.strip_suffix(')').expect("a closing bracket")),
+        None => (text.trim(), ""),
+    }
+}
+
+struct Statement<'a> {
+    id: &'a str,
+    behaviour: Option<&'a str>,
+    clauses: Vec<(&'a str, String)>,
+}
+
+const CLAUSES: &[&str] = &["needs", "join", "retry", "error", "timeout", "deadline", "once", "set"];
+
+impl<'a> Statement<'a> {
+    fn parse(text: &'a str) -> Self {
+        let words: Vec<&str> =
+            split(text, &[' ']).into_iter().filter(|word| !word.is_empty()).collect();
+        let (id, mut rest) = words.split_first().expect("a statement names its node");
+        let mut behaviour = None;
+        if let ["=", what, more @ ..] = rest {
+            behaviour = Some(*what);
+            rest = more;
+        }
+        let mut clauses: Vec<(&str, String)> = Vec::new();
+        for word in rest {
+            match clauses.last_mut() {
+                _ if CLAUSES.contains(word) => clauses.push((word, String::new())),
+                Some((_, text)) if text.is_empty() => text.push_str(word),
+                Some((_, text)) => *text = format!("{text} {word}"),
+                None => panic!("{text}: {word:?} is not a clause"),
+            }
+        }
+        Self { id, behaviour, clauses }
+    }
+
+    fn node(&self, ids: &[&str]) -> PlanNode {
+        let behaviour = self.behaviour.map_or_else(task, behaviour);
+        let mut node = node(self.id, behaviour, Vec::new());
+        for (clause, text) in &self.clauses {
+            let words: Vec<&str> = text.split(' ').collect();
+            match *clause {
+                "needs" => node.needs = needs(text, ids),
+                "join" => {
+                    let count = match words[0] {
+                        "any" => 1,
+                        number => number.parse().expect("join any or a number"),
+                    };
+                    let cancel_rest = words.get(1) == Some(&"cancel-rest");
+                    node.join = Join::Count { count, cancel_rest };
+                }
+                "retry" => {
+                    let wait = words.get(2).map_or(Millis(1000), |text| millis(text));
+                    let mut policy = retry(words[0].parse().expect("a number of tries"), wait);
+                    let on = words.get(3).and_then(|word| word.strip_prefix("on="));
+                    policy.retry_on = on.and_then(Matcher::parse).into_iter().collect();
+                    node.retry = Some(policy);
+                }
+                "error" => {
+                    node.on_error = match words[0] {
+                        "fail" => OnError::Fail,
+                        "continue" => OnError::Continue,
+                        branch => OnError::Branch(branch.into()),
+                    }
+                }
+                "timeout" => node.timeout = Some(millis(text)),
+                "deadline" => node.deadline = Some(millis(text)),
+                "once" => node.delivery = Delivery::AtMostOnce,
+                "set" => {
+                    let (name, source) = text.split_once('=').expect("set name = expression");
+                    let hole = template(&json!(format!("${{{{ {} }}}}", source.trim())));
+                    node.variables.push((name.trim().into(), hole));
+                }
+                other => unreachable!("{other} is not a clause"),
+            }
+        }
+        node
+    }
+}
+
+fn needs(text: &str, ids: &[&str]) -> Vec<Condition> {
+    let mut needs: Vec<Condition> = Vec::new();
+    for edge in text.split(',').map(str::trim) {
+        let (source, branch) = match edge.split_once(':') {
+            Some((source, branch)) => (source, Some(Arc::<str>::from(branch))),
+            None => (edge, None),
+        };
+        let at = ids.iter().position(|id| *id == source);
+        let at = at.map_or(NodeIx(u32::MAX), |at| NodeIx(u32::try_from(at).expect("a few nodes")));
+        if !needs.iter().any(|condition| condition.source == at) {
+            needs.push(Condition { source: at, unlabelled: false, branches: Vec::new() });
+        }
+        let condition = needs.iter_mut().find(|condition| condition.source == at);
+        let condition = condition.expect("it was put there if it was missing");
+        match branch {
+            Some(branch) => condition.branches.push(branch),
+            None => condition.unlabelled = true,
+        }
+    }
+    needs
+}
+
+pub(crate) fn millis(text: &str) -> Millis {
+    Millis::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+/// `task(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`,
+/// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
+/// `signal(name, where expression, within 5s)`.
+fn behaviour(text: &str) -> Behaviour {
+    let (word, inside) = call(text);
+    let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
+    match word {
+        "task" => Behaviour::Task { handler: "test", config: template(&value()) },
+        "pass" => Behaviour::Pass,
+        "input" => Behaviour::Input,
+        "gather" => Behaviour::Gather,
+        "value" => Behaviour::Value { template: template(&value()), result: false },
+        "output" => Behaviour::Value { template: template(&value()), result: true },
+        "if" => Behaviour::Condition(expression(inside)),
+        "switch" => switch(inside),
+        "delay" => Behaviour::Delay(Delay::For(duration(inside))),
+        "until" => Behaviour::Delay(Delay::Until(template(&value()))),
+        "signal" => signal(inside),
+        other => panic!("{other:?} is not a behaviour"),
+    }
+}
+
+fn duration(text: &str) -> DurationTemplate {
+    match Millis::parse(text) {
+        Ok(span) => DurationTemplate::Fixed(span),
+        Err(_) => DurationTemplate::Computed { template: template(&json!(text)), unit_ms: 1000 },
+    }
+}
+
+fn switch(text: &str) -> Behaviour {
+    let (mut cases, mut default) = (Vec::new(), None);
+    for case in split(text, &[',']) {
+        let (when, branch) = case.split_once("->").expect("a case is `expression -> branch`");
+        match (when.trim(), branch.trim().to_owned()) {
+            ("else", branch) => default = Some(branch),
+            (when, branch) => cases.push(Case { when: expression(when), branch }),
+        }
+    }
+    Behaviour::Switch { cases, default }
+}
+
+fn signal(text: &str) -> Behaviour {
+    let (mut name, mut filter, mut timeout) = (Value::Null, None, None);
+    for part in split(text, &[',']) {
+        match part.split_once(' ') {
+            Some(("where", source)) => filter = Some(expression(source)),
+            Some(("within", span)) => timeout = Some(duration(span)),
+            _ => name = json!(part),
+        }
+    }
+    Behaviour::Signal { name: template(&name), filter, timeout }
+}

@@ -1,0 +1,424 @@
+//! Laws, over random plans and random commands, sensible and not.
+//!
+//! [`Run`] checks of every decision that it is deterministic, that replay and snapshots give the
+//! live state, that frames are read as they were written, that a refusal changes nothing and that
+//! slots are respected. [`Model`] justifies every event from the rules. What is left is here: what
+//! comes twice changes nothing, whatever may run does, and in the end everything ends.
+
+use proptest::prelude::*;
+use waypost_core::command::{Command, Outcome, Report};
+use waypost_core::event::{Origin, Wait};
+use waypost_core::failure::Failure;
+use waypost_core::id::{NodeIx, Token};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::Millis;
+
+use super::flow::{build, millis};
+use super::model::{Model, Turn};
+use super::run::Run;
+
+const BEHAVIOURS: &[&str] = &[
+    "task",
+    "task",
+    "task",
+    "task",
+    "pass",
+    "gather",
+    "if(input.n > 1)",
+    "if(input.n)",
+    "switch(input.n == 0 -> a, input.n == 1 -> b, else -> true)",
+    "switch(input.n == 0 -> a)",
+    "delay(0s)",
+    "delay(5s)",
+    "delay(2h)",
+    "signal(s0)",
+    "signal(s1, where signal.ok)",
+    "signal(s0, within 10s)",
+    "value({\"v\": \"${{ variables.v | default(0) }}\"})",
+];
+const BRANCHES: &[&str] = &["", "", "", ":true", ":false", ":a", ":oops"];
+const JOINS: &[&str] =
+    &["", "", "", " join any", " join 2", " join any cancel-rest", " join 2 cancel-rest"];
+const RETRIES: &[&str] = &["", "", " retry 2 wait 0s", " retry 3 wait 1s on=timeout"];
+const ERRORS: &[&str] = &["", "", " error continue", " error oops"];
+const EXTRAS: &[&str] =
+    &["", "", "", "", " timeout 1s", " deadline 20s", " once", " set v = 1", " set v = output.n"];
+
+/// The text of a plan, in which edges go from earlier letters to later ones and statements stand in
+/// any order.
+fn flows() -> impl Strategy<Value = String> {
+    let word = |words: &'static [&'static str]| prop::sample::select(words);
+    let edges = prop::collection::vec((any::<prop::sample::Index>(), word(BRANCHES)), 0..4);
+    let node = (word(BEHAVIOURS), edges, word(JOINS), word(RETRIES), word(ERRORS), word(EXTRAS));
+    let nodes = prop::collection::vec(node, 1..9)
+        .prop_map(|nodes| nodes.into_iter().enumerate().map(statement).collect::<Vec<_>>());
+    (nodes.prop_shuffle(), prop::bool::weighted(0.3)).prop_map(|(mut statements, partial)| {
+        if partial {
+            statements.push("partial".into());
+        }
+        statements.join("\n")
+    })
+}
+
+type Edges = Vec<(prop::sample::Index, &'static str)>;
+type Words = (&'static str, Edges, &'static str, &'static str, &'static str, &'static str);
+
+fn statement((at, (behaviour, edges, join, retry, error, extra)): (usize, Words)) -> String {
+    let id = |at: usize| char::from(b'a' + u8::try_from(at).expect("a few nodes"));
+    let mut text = format!("{} = {behaviour}", id(at));
+    if at > 0 && !edges.is_empty() {
+        let edges =
+            edges.iter().map(|(source, branch)| format!("{}{branch}", id(source.index(at))));
+        text += &format!(" needs {}{join}", edges.collect::<Vec<_>>().join(", "));
+    }
+    text + retry + error + extra
+}
+
+/// Something that happens. Numbers choose among what is there when it happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Report {
+        which: usize,
+        what: What,
+    },
+    /// A report on any delivery there ever was.
+    Echo {
+        which: usize,
+        what: What,
+    },
+    Forge {
+        which: usize,
+    },
+    Signal {
+        name: usize,
+        ok: bool,
+        message: usize,
+    },
+    Cancel {
+        message: usize,
+    },
+    Pause {
+        now: bool,
+        message: usize,
+    },
+    Resume {
+        message: usize,
+    },
+    Reopen {
+        message: usize,
+    },
+    TakeOver,
+    Own,
+    Recover,
+    Park,
+    Quarantine,
+    Time {
+        span: &'static str,
+        noticed: bool,
+    },
+    Slots(u32),
+    Start {
+        which: usize,
+        attempt: u32,
+    },
+    Evaluate {
+        which: usize,
+        attempt: u32,
+    },
+    /// Evaluations happen at once, or are forgotten until somebody recovers.
+    Evaluates(bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Completed,
+    Failed,
+    FailedForNow,
+    TimedOut,
+    Cancelled,
+    Lost,
+    Mark,
+    NoMark,
+}
+
+impl What {
+    fn outcome(self) -> Outcome {
+        let json = |text| Json::parse(text).expect("JSON");
+        match self {
+            Self::Completed => Outcome::Completed(json("{\"n\": 1}")),
+            Self::Failed => Outcome::Failed(Failure::permanent("broken", "it failed")),
+            Self::FailedForNow => Outcome::Failed(Failure::transient("http", "it failed")),
+            Self::TimedOut => Outcome::Failed(Failure::transient("timeout", "it took too long")),
+            Self::Cancelled => Outcome::Cancelled,
+            Self::Lost => {
+                Outcome::Lost(Failure::transient("panic", "it panicked").with_details(Json::null()))
+            }
+            Self::Mark => Outcome::Checkpoint(json("[1]")),
+            Self::NoMark => Outcome::Checkpoint(Json::null()),
+        }
+    }
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let what = prop::sample::select(vec![
+        What::Completed,
+        What::Completed,
+        What::Completed,
+        What::Failed,
+        What::FailedForNow,
+        What::TimedOut,
+        What::Cancelled,
+        What::Lost,
+        What::Mark,
+        What::NoMark,
+    ]);
+    let which = 0..32usize;
+    let message = 0..12usize;
+    let attempt = 0..4u32;
+    let span = prop::sample::select(vec!["0s", "1ms", "1s", "5s", "10s", "1m", "3h"]);
+    prop_oneof![
+        12 => (which.clone(), what.clone()).prop_map(|(which, what)| Step::Report { which, what }),
+        2 => (which.clone(), what).prop_map(|(which, what)| Step::Echo { which, what }),
+        1 => which.clone().prop_map(|which| Step::Forge { which }),
+        4 => (0..3usize, any::<bool>(), message.clone())
+            .prop_map(|(name, ok, message)| Step::Signal { name, ok, message }),
+        1 => message.clone().prop_map(|message| Step::Cancel { message }),
+        2 => (any::<bool>(), message.clone()).prop_map(|(now, message)| Step::Pause { now, message }),
+        3 => message.clone().prop_map(|message| Step::Resume { message }),
+        2 => message.prop_map(|message| Step::Reopen { message }),
+        3 => Just(Step::TakeOver),
+        1 => Just(Step::Own),
+        1 => Just(Step::Recover),
+        3 => Just(Step::Park),
+        1 => Just(Step::Quarantine),
+        6 => (span, prop::bool::weighted(0.8))
+            .prop_map(|(span, noticed)| Step::Time { span, noticed }),
+        1 => (0..4u32).prop_map(Step::Slots),
+        2 => (which.clone(), attempt.clone())
+            .prop_map(|(which, attempt)| Step::Start { which, attempt }),
+        1 => (which, attempt).prop_map(|(which, attempt)| Step::Evaluate { which, attempt }),
+        1 => any::<bool>().prop_map(Step::Evaluates),
+    ]
+}
+
+/// An execution and what the model makes of its log.
+struct Trial<'a> {
+    run: Run<'a>,
+    model: Model<'a>,
+    read: usize,
+}
+
+impl<'a> Trial<'a> {
+    fn new(plan: &'a Plan, run: Run<'a>) -> Self {
+        let mut trial = Self { run, model: Model::new(plan), read: 0 };
+        trial.check();
+        trial
+    }
+
+    /// The model reads what is new in the log; then whatever may run must be under way.
+    fn check(&mut self) {
+        for (at, event) in self.run.log.iter().skip(self.read) {
+            self.model.read(*at, event);
+        }
+        self.read = self.run.log.len();
+        let state = &self.run.state;
+        if state.acts() && state.status == Status::Running {
+            for at in self.run.plan.positions() {
+                let turn = self.model.turn(at.at());
+                let stuck = matches!(turn, Some(Turn::Run | Turn::Skip | Turn::Fail));
+                assert!(!stuck, "{} is forgotten: {turn:?}", self.run.plan.node(at).id);
+            }
+        }
+        assert_eq!(state.status.is_end(), state.end.is_some());
+    }
+
+    /// Gives a command, and then the same command once more.
+    #[expect(clippy::needless_pass_by_value, reason = "commands are made where they are given")]
+    fn command(&mut self, command: Command) {
+        let known = !matches!(command, Command::TakeOver | Command::Quarantine { .. })
+            && command.origin().is_none_or(|origin| origin.message.is_some());
+        // What is refused is refused; that it changed nothing is checked where it is decided.
+        self.run.command(command.clone()).ok();
+        self.check();
+        if known {
+            let seq = self.run.state.seq;
+            // Without slots: a slot that came free would be a reason of its own to start something.
+            let slots = std::mem::take(&mut self.run.slots);
+            self.run.command(command.clone()).ok();
+            self.run.slots = slots;
+            assert_eq!(self.run.state.seq, seq, "{command:?} came twice and did something twice");
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let nodes = self.run.plan.nodes.len();
+        // One more than there are: nonsense is allowed.
+        let node = |which: usize| NodeIx(u32::try_from(which % (nodes + 1)).expect("few"));
+        match *step {
+            Step::Report { which, what } => {
+                let running = self.run.running();
+                let Some(at) = running.get(which % running.len().max(1)) else { return };
+                self.report(*at, None, what);
+            }
+            Step::Echo { which, what } => {
+                let deliveries = &self.run.deliveries;
+                let Some((at, attempt)) = deliveries.values().nth(which % deliveries.len().max(1))
+                else {
+                    return;
+                };
+                self.report(*at, Some(*attempt), what);
+            }
+            Step::Forge { which } => {
+                let path =
+                    self.run.plan.nodes.get(which).map_or("nowhere".into(), |n| n.id.clone());
+                let attempt =
+                    self.run.plan.find(&path).map_or(1, |at| self.run.state.node(at).attempt);
+                let outcome = What::Completed.outcome();
+                let token = Token(u128::MAX);
+                self.command(Command::Report(Report { node: path, attempt, token, outcome }));
+            }
+            Step::Signal { name, ok, message } => {
+                let body = if ok { "{\"ok\":true}" } else { "{}" };
+                let body = Json::parse(body).expect("JSON");
+                let name = format!("s{name}").into();
+                self.command(Command::Signal { name, body, origin: origin(message) });
+            }
+            Step::Cancel { message } => {
+                self.command(Command::Cancel { reason: None, origin: origin(message) });
+            }
+            Step::Pause { now, message } => {
+                self.command(Command::Pause { now, origin: origin(message) });
+            }
+            Step::Resume { message } => self.command(Command::Resume { origin: origin(message) }),
+            Step::Reopen { message } => self.command(Command::Reopen { origin: origin(message) }),
+            Step::TakeOver => self.take_over(),
+            Step::Own => self.command(Command::TakeOver),
+            Step::Recover => self.command(Command::Recover),
+            Step::Park => self.command(Command::Park),
+            Step::Quarantine => self.command(Command::Quarantine { reason: "a test".into() }),
+            Step::Time { span, noticed } => {
+                self.run.now = self.run.now.plus(millis(span));
+                if noticed {
+                    self.tick();
+                }
+            }
+            Step::Slots(slots) => self.run.slots = slots,
+            Step::Start { which, attempt } => {
+                self.command(Command::Start { node: node(which), attempt });
+            }
+            Step::Evaluate { which, attempt } => {
+                self.command(Command::Evaluate { node: node(which), attempt });
+            }
+            Step::Evaluates(at_once) => self.run.evaluates = at_once,
+        }
+    }
+
+    fn report(&mut self, at: NodeIx, attempt: Option<u32>, what: What) {
+        let id = self.run.plan.node(at).id.clone();
+        self.command(Command::Report(self.run.report(&id, attempt, what.outcome())));
+    }
+
+    fn take_over(&mut self) {
+        self.run.restart();
+        self.command(Command::TakeOver);
+        self.command(Command::Recover);
+    }
+
+    /// Notices the time; what was due must not be due any more, or its owner would spin.
+    fn tick(&mut self) {
+        self.command(Command::Tick);
+        if self.run.state.is_awake() || self.run.state.status == Status::Ending {
+            let due = self.run.state.next_due();
+            assert!(due.is_none_or(|due| due > self.run.now), "a timer that does nothing");
+        }
+    }
+
+    /// Does all that there is to do: resumes, starts, completes, signals, lets time pass.
+    fn bring_to_an_end(&mut self) {
+        (self.run.slots, self.run.evaluates) = (100, true);
+        self.take_over();
+        for _ in 0..100 {
+            if self.run.state.status.is_end() {
+                return;
+            }
+            let owned = self.run.state.is_awake() || self.run.state.status == Status::Ending;
+            if !owned {
+                self.take_over();
+            }
+            if !self.run.state.moves() {
+                self.command(Command::Resume { origin: Origin::default() });
+            }
+            for at in self.run.plan.positions() {
+                let node = self.run.state.node(at);
+                let (attempt, wait) = (node.attempt, node.wait.clone());
+                match (node.status, wait) {
+                    (NodeStatus::Queued, _) => self.command(Command::Start { node: at, attempt }),
+                    (NodeStatus::Running, _) => self.report(at, None, What::Completed),
+                    (_, Some(Wait::Signal { name, .. })) => {
+                        let body = Json::parse("{\"ok\":true}").expect("JSON");
+                        let origin = Origin::default();
+                        self.command(Command::Signal { name, body, origin });
+                    }
+                    _ => {}
+                }
+            }
+            let due = self.run.state.next_due();
+            self.run.now = due.unwrap_or(self.run.now).max(self.run.now);
+            self.tick();
+        }
+        panic!("it never ends: {:#?}", self.run.state);
+    }
+}
+
+/// The first few numbers are messages that come again and again; the others come without an id.
+fn origin(message: usize) -> Origin {
+    let message = (message < 8).then(|| format!("m{message}").into());
+    Origin { message, actor: None }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_is_lawful_and_ends(
+        flow in flows(),
+        n in 0..4u32,
+        deadline in prop::option::weighted(0.2, 1_000..100_000u64),
+        slots in prop::sample::select(vec![0, 1, 100]),
+        steps in prop::collection::vec(steps(), 0..60),
+    ) {
+        let plan = build(&flow).expect("edges go from earlier letters to later ones");
+        let input = format!("{{\"n\":{n}}}");
+        let run = Run::start(&plan, &input, deadline.map(Millis), slots);
+        let mut trial = Trial::new(&plan, run);
+        for step in &steps {
+            trial.step(step);
+        }
+        trial.bring_to_an_end();
+        let ended = trial.run.state.seq;
+        trial.run.now = trial.run.now.plus(millis("1d"));
+        trial.tick();
+        trial.take_over();
+        assert_eq!(trial.run.state.seq, ended, "nothing comes after the end");
+        if trial.run.state.status != Status::Completed {
+            trial.command(Command::Reopen { origin: Origin::default() });
+            trial.bring_to_an_end();
+        }
+    }
+
+    /// A log of which only the first event is known may be told anything too.
+    #[test]
+    fn what_nobody_owns_yet_is_lawful_and_ends(
+        flow in flows(),
+        steps in prop::collection::vec(steps(), 0..20),
+    ) {
+        let plan = build(&flow).expect("edges go from earlier letters to later ones");
+        let mut trial = Trial::new(&plan, Run::born(&plan, "{\"n\":1}", None));
+        for step in &steps {
+            trial.step(step);
+        }
+        trial.bring_to_an_end();
+    }
+}

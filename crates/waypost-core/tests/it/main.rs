@@ -1,0 +1,28 @@
+//! Tests of the core, from outside.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `flow` | plans from a line of text |
+//! | `run` | one execution, driven by hand; checks replay and snapshots at every step |
+//! | `script` | the language of the tables: `command -> what must be so` |
+//! | `rules`, `attempts`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery` | the tables |
+//! | `arrows` | both state machines, every pair, legal and refused |
+//! | `model`, `laws` | the graph's rules written a second time; laws over random plans |
+//! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
+
+mod arrows;
+mod attempts;
+mod delivery;
+mod ending;
+mod flow;
+mod laws;
+mod model;
+mod pausing;
+mod plan;
+mod recovery;
+mod repair;
+mod rules;
+mod run;
+mod scale;
+mod script;
+mod waits;

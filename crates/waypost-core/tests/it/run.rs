@@ -1,0 +1,251 @@
+//! One execution, driven by hand: commands in, effects out, evaluations performed at once.
+//!
+//! Every decision is checked against a shadow that only ever sees the events: it is folded from
+//! what the frames decode to, goes through a snapshot now and then, and must always equal the live
+//! state. The arrows that the fold takes are collected.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use uuid::Uuid;
+use waypost_core::apply::{apply, begin};
+use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
+use waypost_core::decide::{create, decide};
+use waypost_core::event::{Event, FailureEnd, Origin, PauseReason, RunCreated, Wait};
+use waypost_core::frame::{decode, encode};
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx, Token};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_core::state::{NodeState, State};
+use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::{Millis, Timestamp};
+
+/// When every test begins.
+pub(crate) const EPOCH: Timestamp = Timestamp(1_000_000_000_000);
+
+/// A step of a state machine: from, event, to.
+pub(crate) type Arrow = (&'static str, &'static str, &'static str);
+
+/// Arrows of the two machines.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Arrows {
+    pub(crate) execution: BTreeSet<Arrow>,
+    pub(crate) node: BTreeSet<Arrow>,
+}
+
+pub(crate) struct Run<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) state: State,
+    pub(crate) now: Timestamp,
+    pub(crate) slots: u32,
+    /// Perform evaluations at once?
+    pub(crate) evaluates: bool,
+    /// Every event with the time of its command.
+    pub(crate) log: Vec<(Timestamp, Event)>,
+    /// What the last command led to, evaluations included.
+    pub(crate) last: Decision,
+    /// Deliveries: what was handed off under which token.
+    pub(crate) deliveries: BTreeMap<Token, (NodeIx, u32)>,
+    pub(crate) arrows: Arrows,
+    shadow: State,
+    instance: InstanceId,
+    decisions: u128,
+}
+
+impl<'a> Run<'a> {
+    /// An execution whose first frame was decided.
+    pub(crate) fn start(plan: &'a Plan, input: &str, deadline: Option<Millis>, slots: u32) -> Self {
+        let mut run = Self::born(plan, input, deadline);
+        run.slots = slots;
+        let created = run.state.created.as_ref().clone();
+        let (state, decision) = create(plan, ExecutionId(7), created, &run.env());
+        run.log.clear();
+        run.state = state;
+        run.check(decision.clone(), 1);
+        run.last = decision.clone();
+        run.follow_up(decision.effects);
+        run
+    }
+
+    /// An execution of which nothing but the first event is known.
+    pub(crate) fn born(plan: &'a Plan, input: &str, deadline: Option<Millis>) -> Self {
+        let created = RunCreated {
+            key: ExecutionKey("exe_test".into()),
+            workflow: "test".into(),
+            version: 1,
+            definition: plan.hash,
+            input: Json::parse(input).expect("the input of a test is JSON"),
+            labels: BTreeMap::new(),
+            deadline: deadline.map(|span| EPOCH.plus(span)),
+            origin: Origin::default(),
+        };
+        let first = Event::RunCreated(Box::new(created));
+        let state = begin(plan, ExecutionId(7), &first, EPOCH).expect("it is RunCreated");
+        Self {
+            plan,
+            shadow: state.clone(),
+            state,
+            now: EPOCH,
+            slots: 100,
+            evaluates: true,
+            log: vec![(EPOCH, first)],
+            last: Decision::default(),
+            deliveries: BTreeMap::new(),
+            arrows: Arrows::default(),
+            instance: InstanceId(Uuid::from_u128(1)),
+            decisions: 0,
+        }
+    }
+
+    /// Decides a command and what follows from it.
+    pub(crate) fn command(&mut self, command: Command) -> Result<(), Refusal> {
+        self.last = Decision::default();
+        let effects = self.decide(command)?;
+        self.follow_up(effects);
+        Ok(())
+    }
+
+    /// Decides a command, twice: the second time on a copy, to see that it comes out the same.
+    #[expect(clippy::needless_pass_by_value, reason = "as `decide` takes it")]
+    fn decide(&mut self, command: Command) -> Result<Vec<Effect>, Refusal> {
+        self.decisions += 1;
+        let env = self.env();
+        let before = self.state.clone();
+        let mut twin = before.clone();
+        let decided = decide(self.plan, &mut self.state, command.clone(), &env);
+        assert_eq!(decide(self.plan, &mut twin, command.clone(), &env), decided, "deterministic");
+        assert_eq!(twin, self.state, "deterministic");
+        let decision = decided.inspect_err(|_| {
+            assert_eq!(before, self.state, "{command:?} was refused and changed the state");
+        })?;
+        let runs = |effect: &&Effect| matches!(effect, Effect::Run { .. });
+        let runs = decision.effects.iter().filter(runs).count();
+        assert!(runs <= env.slots as usize, "{runs} attempts in {} slots", env.slots);
+        self.check(decision.clone(), 0);
+        let effects = decision.effects.clone();
+        self.last.events.extend(decision.events);
+        self.last.effects.extend(decision.effects);
+        Ok(effects)
+    }
+
+    fn follow_up(&mut self, effects: Vec<Effect>) {
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Evaluate { node, attempt } if self.evaluates => {
+                    let command = Command::Evaluate { node, attempt };
+                    effects.extend(self.decide(command).expect("an evaluation is never refused"));
+                }
+                Effect::Run { node, attempt, token } => {
+                    let known = self.deliveries.insert(token, (node, attempt));
+                    assert_eq!(known, None, "one token, two deliveries");
+                }
+                Effect::Evaluate { .. } | Effect::Offer { .. } | Effect::Cancel { .. } => {}
+            }
+        }
+        for token in self.state.nodes.iter().filter_map(|node| node.token) {
+            assert!(self.deliveries.contains_key(&token), "an attempt that nobody was handed");
+        }
+    }
+
+    fn env(&self) -> Env {
+        let entropy = self.decisions;
+        Env { now: self.now, instance: self.instance, slots: self.slots, entropy }
+    }
+
+    /// Folds a decision into the shadow, the first `skip` events left aside.
+    fn check(&mut self, decision: Decision, skip: usize) {
+        let frame = decode(&encode(&decision.events)).expect("what was encoded can be decoded");
+        assert_eq!(frame, decision.events, "a frame is read as it was written");
+        for event in frame.iter().skip(skip) {
+            let from = self.shadow.clone();
+            apply(self.plan, &mut self.shadow, event, self.now).expect("decided, so legal");
+            self.note_arrow(&from, event);
+        }
+        self.log.extend(decision.events.into_iter().map(|event| (self.now, event)));
+        assert_eq!(self.shadow, self.state, "replay equals the live state");
+        let restored = State::decode(&self.shadow.encode(), self.plan);
+        self.shadow = restored.expect("a snapshot of this build and plan");
+        assert_eq!(self.shadow, self.state, "a snapshot is read as it was written");
+    }
+
+    fn note_arrow(&mut self, from: &State, event: &Event) {
+        match event.node().and_then(|path| self.plan.find(path)) {
+            Some(at) => {
+                let (from, to) = (node_stand(from.node(at)), node_stand(self.shadow.node(at)));
+                self.arrows.node.insert((from, node_step(event), to));
+            }
+            None => {
+                let (from, to) = (stand(from), stand(&self.shadow));
+                self.arrows.execution.insert((from, run_step(event), to));
+            }
+        }
+    }
+
+    pub(crate) fn node(&self, id: &str) -> &NodeState {
+        self.state.node(self.at(id))
+    }
+
+    pub(crate) fn at(&self, id: &str) -> NodeIx {
+        self.plan.find(id).unwrap_or_else(|| panic!("no node {id:?}"))
+    }
+
+    /// The report of whoever was handed this attempt (the last one where none is named).
+    pub(crate) fn report(&self, id: &str, attempt: Option<u32>, outcome: Outcome) -> Report {
+        let at = self.at(id);
+        let fits = |of: &(NodeIx, u32)| of.0 == at && attempt.is_none_or(|attempt| attempt == of.1);
+        let handed = self.deliveries.iter().filter(|(_, of)| fits(of)).max_by_key(|(_, of)| of.1);
+        let (token, (_, attempt)) = handed.unwrap_or_else(|| panic!("{id} was not handed off"));
+        Report { node: id.into(), attempt: *attempt, token: *token, outcome }
+    }
+
+    /// What still runs: deliveries whose attempt is the current one and RUNNING.
+    pub(crate) fn running(&self) -> Vec<NodeIx> {
+        let runs = |at: &NodeIx| self.state.node(*at).token.is_some();
+        self.plan.positions().filter(runs).collect()
+    }
+
+    /// Another process goes on with the execution.
+    pub(crate) fn restart(&mut self) {
+        self.instance = InstanceId(Uuid::from_u128(self.instance.0.as_u128() + 1));
+    }
+}
+
+/// Where an execution stands, with the reasons that make a difference to what may come next.
+pub(crate) fn stand(state: &State) -> &'static str {
+    match state.status {
+        Status::Paused if state.quarantine.is_some() => "QUARANTINED",
+        Status::Paused if state.paused == Some(PauseReason::User) => "HELD",
+        Status::Resuming if state.quarantine.is_some() => "RESUMING(quarantined)",
+        Status::Resuming if state.paused == Some(PauseReason::User) => "RESUMING(held)",
+        _ if state.pausing => "PAUSING",
+        status => status.name(),
+    }
+}
+
+/// Where a node stands; a wait for the next attempt is another thing than a wait of the attempt.
+pub(crate) fn node_stand(node: &NodeState) -> &'static str {
+    match (node.status, &node.wait) {
+        (NodeStatus::Waiting, Some(Wait::Retry { .. })) => "WAITING(retry)",
+        (status, _) => status.name(),
+    }
+}
+
+/// An event of an execution, with the reason of a pause.
+pub(crate) fn run_step(event: &Event) -> &'static str {
+    match event {
+        Event::RunPaused { reason: PauseReason::Waits } => "RunPaused(waits)",
+        Event::RunPaused { reason: PauseReason::User } => "RunPaused(user)",
+        event => event.name(),
+    }
+}
+
+/// An event of a node, with the end of a failure.
+pub(crate) fn node_step(event: &Event) -> &'static str {
+    match event {
+        Event::NodeFailed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed(retry)",
+        Event::NodeFailed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed(abandoned)",
+        Event::NodeFailed { end: FailureEnd::Final, .. } => "NodeFailed(final)",
+        Event::NodeFailed { end: FailureEnd::TimedOut, .. } => "NodeFailed(timed out)",
+        event => event.name(),
+    }
+}

@@ -1,0 +1,315 @@
+//! The language of the tables: given a flow, when a command, then what must be so.
+//!
+//! ```text
+//!   check("a merge after a branch", "c = if(input.n > 1); x needs c:true; y needs c:false; m needs x, y", "
+//!       start {"n": 2}  ->  x RUNNING, y SKIPPED, m PENDING
+//!       complete x 1    ->  m RUNNING, runs m
+//!   ")
+//! ```
+//!
+//! Commands: `start [input] [slots n] [within span]`, `born`, `hold` (evaluate by hand from here on),
+//! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark node[@attempt] …`,
+//! `forge node`, `signal name [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
+//! `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
+//! `quarantine`, `wait span` (time passes and is noticed), `later span` (it passes).
+//!
+//! What must be so: see `Line::expect`. A command that is refused fails its line unless the line
+//! says `refused`.
+
+use serde_json::Value;
+use waypost_core::command::{Command, Effect, Outcome, Refusal, Report};
+use waypost_core::event::{Event, Origin, PauseReason};
+use waypost_core::failure::Failure;
+use waypost_core::id::{NodeIx, Token};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+
+use super::flow::{millis, plan, split};
+use super::run::{Arrows, Run, stand};
+
+/// One case of a table.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) given: &'static str,
+    pub(crate) then: &'static str,
+}
+
+/// A case, in a shape that reads well in a list.
+pub(crate) const fn case(name: &'static str, given: &'static str, then: &'static str) -> Case {
+    Case { name, given, then }
+}
+
+/// Runs a table; every case that fails is named. Returns the arrows that were taken.
+pub(crate) fn check(cases: &[Case]) -> Arrows {
+    let (mut arrows, mut faults) = (Arrows::default(), Vec::new());
+    for case in cases {
+        match run(case) {
+            Ok(taken) => {
+                arrows.execution.extend(taken.execution);
+                arrows.node.extend(taken.node);
+            }
+            Err(fault) => faults.push(format!("{}: {fault}", case.name)),
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    arrows
+}
+
+fn run(case: &Case) -> Result<Arrows, String> {
+    let plan = plan(case.given);
+    let mut run: Option<Run<'_>> = None;
+    for text in case.then.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (command, expected) = text.split_once("->").unwrap_or((text, ""));
+        let words: Vec<&str> =
+            split(command, &[' ']).into_iter().filter(|word| !word.is_empty()).collect();
+        let mut line = Line { run: first_or(&mut run, &plan, &words), refusal: None };
+        line.command(&words);
+        let expectations = split(expected, &[',']);
+        for expectation in expectations.iter().filter(|text| !text.is_empty()) {
+            line.expect(expectation).map_err(|found| {
+                format!("`{text}`: expected {expectation:?}, found {found}; {}", line.summary())
+            })?;
+        }
+        if let Some(refusal) = line.refusal {
+            return Err(format!("`{text}`: refused: {refusal}"));
+        }
+    }
+    Ok(run.map(|run| run.arrows).unwrap_or_default())
+}
+
+fn first_or<'r, 'p>(
+    run: &'r mut Option<Run<'p>>,
+    plan: &'p Plan,
+    words: &[&str],
+) -> &'r mut Run<'p> {
+    run.get_or_insert_with(|| {
+        let after = |word: &str| {
+            let at = words.iter().position(|found| *found == word);
+            at.and_then(|at| words.get(at + 1).copied())
+        };
+        let input = words.get(1).filter(|text| text.starts_with('{')).unwrap_or(&"{}");
+        let deadline = after("within").map(millis);
+        match words[0] {
+            "born" => Run::born(plan, input, deadline),
+            "start" => {
+                let slots = after("slots").map_or(100, |text| text.parse().expect("slots"));
+                Run::start(plan, input, deadline, slots)
+            }
+            other => panic!("a script begins with start or born, not {other}"),
+        }
+    })
+}
+
+/// One line at work.
+struct Line<'r, 'p> {
+    run: &'r mut Run<'p>,
+    refusal: Option<Refusal>,
+}
+
+impl Line<'_, '_> {
+    fn command(&mut self, words: &[&str]) {
+        let node = |text: &str| self.run.at(text.split('@').next().unwrap_or(text));
+        let command = match *words {
+            ["start" | "born", ..] => return,
+            ["hold"] => return self.run.evaluates = false,
+            ["slots", count] => return self.run.slots = count.parse().expect("slots"),
+            ["later", span] => return self.run.now = self.run.now.plus(millis(span)),
+            ["wait", span] => {
+                self.run.now = self.run.now.plus(millis(span));
+                Command::Tick
+            }
+            ["evaluate", id] => Command::Evaluate { node: node(id), attempt: self.attempt_of(id) },
+            ["start-queued", id] => Command::Start { node: node(id), attempt: self.attempt_of(id) },
+            ["own"] => {
+                self.run.restart();
+                Command::TakeOver
+            }
+            ["recover"] => Command::Recover,
+            ["take-over"] => {
+                self.run.restart();
+                self.send(Command::TakeOver);
+                let owned = std::mem::take(&mut self.run.last);
+                self.send(Command::Recover);
+                self.run.last.events.splice(0..0, owned.events);
+                return;
+            }
+            ["park"] => Command::Park,
+            ["quarantine"] => Command::Quarantine { reason: "the test says so".into() },
+            ["signal", name, ref rest @ ..] => {
+                let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
+                let body = Json::parse(body).expect("a body");
+                Command::Signal { name: name.into(), body, origin: origin(words) }
+            }
+            ["cancel", ..] => Command::Cancel { reason: None, origin: origin(words) },
+            ["pause", ..] => Command::Pause { now: false, origin: origin(words) },
+            ["pause-now", ..] => Command::Pause { now: true, origin: origin(words) },
+            ["resume", ..] => Command::Resume { origin: origin(words) },
+            ["reopen", ..] => Command::Reopen { origin: origin(words) },
+            [verb, id, ref rest @ ..] => Command::Report(self.report(verb, id, rest)),
+            _ => panic!("{words:?} is not a command"),
+        };
+        self.send(command);
+    }
+
+    fn send(&mut self, command: Command) {
+        self.refusal = self.run.command(command).err();
+    }
+
+    fn attempt_of(&self, text: &str) -> u32 {
+        match text.split_once('@') {
+            Some((_, attempt)) => attempt.parse().expect("an attempt"),
+            None => self.run.node(text).attempt,
+        }
+    }
+
+    fn report(&self, verb: &str, who: &str, rest: &[&str]) -> Report {
+        let (id, attempt) = match who.split_once('@') {
+            Some((id, attempt)) => (id, Some(attempt.parse().expect("an attempt"))),
+            None => (who, None),
+        };
+        let json = || Json::parse(rest.first().unwrap_or(&"null")).expect("JSON");
+        let outcome = match verb {
+            "complete" => Outcome::Completed(json()),
+            "mark" => Outcome::Checkpoint(json()),
+            "fail" => Outcome::Failed(failure(rest)),
+            "lose" => Outcome::Lost(Failure::transient("panic", "it panicked")),
+            "stopped" => Outcome::Cancelled,
+            "forge" => {
+                let outcome = Outcome::Completed(Json::null());
+                let token = Token(u128::MAX);
+                return Report { token, ..self.run.report(id, attempt, outcome) };
+            }
+            other => panic!("{other:?} is not a command"),
+        };
+        if self.run.plan.find(id).is_none() {
+            return Report { node: id.into(), attempt: 1, token: Token(0), outcome };
+        }
+        self.run.report(id, attempt, outcome)
+    }
+
+    /// Checks one expectation; `Err` says what was found instead.
+    fn expect(&mut self, text: &str) -> Result<(), String> {
+        let run = &*self.run;
+        let words: Vec<&str> =
+            split(text, &[' ']).into_iter().filter(|word| !word.is_empty()).collect();
+        let same = |found: String, expected: &str| {
+            if found == expected { Ok(()) } else { Err(found) }
+        };
+        match *words.as_slice() {
+            // `refused stale`: the refusal says so.
+            ["refused", ref part @ ..] => match self.refusal.take() {
+                Some(refusal) if refusal.to_string().contains(&part.join(" ")) => Ok(()),
+                Some(refusal) => Err(refusal.to_string()),
+                None => Err("it was done".into()),
+            },
+            // `nothing`: neither events nor effects.
+            ["nothing"] => match (&run.last.events[..], &run.last.effects[..]) {
+                ([], []) => Ok(()),
+                (events, effects) => Err(format!("{events:?} {effects:?}")),
+            },
+            // `runs a b`, `offers a`, `stops a`: exactly these effects, in this order.
+            [verb @ ("runs" | "offers" | "stops" | "evaluates"), ref ids @ ..] => {
+                same(self.effects(verb), &ids.join(" "))
+            }
+            // `logs RunEnding NodeCancelled …`: exactly these events.
+            ["logs", ref names @ ..] => {
+                let found: Vec<_> = run.last.events.iter().map(Event::name).collect();
+                same(found.join(" "), &names.join(" "))
+            }
+            // `execution RUNNING`, or one of the finer stands.
+            ["execution", status] => same(stand(&run.state).into(), status),
+            ["paused", "waits"] => {
+                same(format!("{:?}", run.state.paused), &some(PauseReason::Waits))
+            }
+            ["paused", "no"] => same(format!("{:?}", run.state.paused), "None"),
+            // `output {…}`: of the execution.
+            ["output", json] => {
+                let end = run.state.end.as_ref().and_then(|end| end.output.as_ref());
+                same_json(end, json)
+            }
+            // `failure timeout`: of the execution.
+            ["failure", kind] => {
+                let end = run.state.end.as_ref().and_then(|end| end.failure.as_ref());
+                same(end.map_or("none".into(), |failure| failure.kind.to_string()), kind)
+            }
+            ["generation", number] => same(run.state.generation.to_string(), number),
+            ["early", number] => same(run.state.early.len().to_string(), number),
+            ["variables", json] => {
+                let all = serde_json::to_value(&*run.state.variables).expect("JSON");
+                same_json(Some(&Json::from_value(&all)), json)
+            }
+            // `due 5s`: the next thing that time does, from now.
+            ["due", span] => {
+                let due = run.state.next_due().map(|due| due.since(run.now));
+                same(format!("{due:?}"), &format!("{:?}", due_in(span)))
+            }
+            [id, "gives", json] => same_json(run.node(id).output.as_ref(), json),
+            [id, "failed", kind] => {
+                let failure = run.node(id).failure.as_ref();
+                same(failure.map_or("none".into(), |failure| failure.kind.to_string()), kind)
+            }
+            [id, "attempt", number] => same(run.node(id).attempt.to_string(), number),
+            [id, "lost", number] => same(run.node(id).abandoned.to_string(), number),
+            [id, "marked", json] => same_json(run.node(id).checkpoint.as_ref(), json),
+            // `a+b RUNNING`: their status.
+            [ids, status] => ids.split('+').try_for_each(|id| {
+                let found = run.node(id).status.name();
+                if found == status { Ok(()) } else { Err(format!("{id} {found}")) }
+            }),
+            _ => panic!("{text:?} is not an expectation"),
+        }
+    }
+
+    fn effects(&self, verb: &str) -> String {
+        let id = |at: &NodeIx| &*self.run.plan.node(*at).id;
+        let named = |effect: &Effect| match (verb, effect) {
+            ("runs", Effect::Run { node, .. })
+            | ("offers", Effect::Offer { node, .. })
+            | ("evaluates", Effect::Evaluate { node, .. }) => Some(id(node).to_owned()),
+            ("stops", Effect::Cancel { token }) => {
+                let known = self.run.deliveries.get(token);
+                Some(known.map_or("?".into(), |(node, _)| id(node).to_owned()))
+            }
+            _ => None,
+        };
+        self.run.last.effects.iter().filter_map(named).collect::<Vec<_>>().join(" ")
+    }
+
+    fn summary(&self) -> String {
+        let nodes = self.run.plan.nodes.iter().zip(&self.run.state.nodes);
+        let nodes: Vec<_> =
+            nodes.map(|(node, state)| format!("{} {}", node.id, state.status)).collect();
+        format!("execution {}, {}", stand(&self.run.state), nodes.join(", "))
+    }
+}
+
+fn some(reason: PauseReason) -> String {
+    format!("{:?}", Some(reason))
+}
+
+fn due_in(span: &str) -> Option<waypost_core::time::Millis> {
+    (span != "never").then(|| millis(span))
+}
+
+fn same_json(found: Option<&Json>, expected: &str) -> Result<(), String> {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    let found = found.map_or("null", Json::text);
+    if parse(found) == parse(expected) { Ok(()) } else { Err(found.to_owned()) }
+}
+
+/// `fail a`, `fail a timeout`, `fail a http retry`, `fail a http retry after 3s`.
+fn failure(words: &[&str]) -> Failure {
+    let kind = words.first().map_or("broken", |kind| kind);
+    let message = "it failed";
+    let mut failure = match words.get(1) {
+        Some(&"retry") => Failure::transient(kind.to_owned(), message),
+        _ => Failure::permanent(kind.to_owned(), message),
+    };
+    failure.retry_after = words.get(3).map(|span| millis(span));
+    failure
+}
+
+fn origin(words: &[&str]) -> Origin {
+    let message = words.iter().find_map(|word| word.strip_prefix('#'));
+    Origin { message: message.map(Into::into), actor: None }
+}

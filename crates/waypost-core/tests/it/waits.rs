@@ -1,0 +1,191 @@
+//! Waits: delays and signals.
+
+use waypost_core::command::Command;
+use waypost_core::event::Origin;
+use waypost_core::json::Json;
+use waypost_core::limits::EARLY_SIGNALS_MAX;
+use waypost_core::status::Status;
+
+use super::flow::plan;
+use super::run::Run;
+use super::script::{Case, case, check};
+
+#[test]
+fn waits_end_once_and_never_early() {
+    check(CASES);
+}
+
+#[test]
+fn bug_a_flood_of_unwanted_signals_kept_out_the_awaited_one() {
+    let plan = plan("w = signal(go)");
+    let mut run = Run::start(&plan, "{}", None, 1);
+    let signal = |name: &str| Command::Signal {
+        name: name.into(),
+        body: Json::null(),
+        origin: Origin::default(),
+    };
+    for _ in 0..EARLY_SIGNALS_MAX {
+        run.command(signal("spam")).unwrap();
+    }
+    assert!(run.command(signal("spam")).unwrap_err().to_string().contains("1000"));
+    run.command(signal("go")).unwrap();
+    assert_eq!(run.state.status, Status::Completed);
+}
+
+pub(crate) const CASES: &[Case] = &[
+    case(
+        "a delay ends when it is due",
+        "d = delay(10s); a needs d",
+        "
+        start     -> d WAITING, due 10s, execution RUNNING
+        wait 9s   -> nothing
+        wait 1s   -> logs NodeResumed NodeCompleted NodeScheduled NodeStarted, d COMPLETED, runs a
+    ",
+    ),
+    case(
+        "a delay of nothing completes at once",
+        "d = delay(0s); n = delay(${{ 0 - 5 }}); a needs d, n",
+        "
+        start -> d+n COMPLETED, runs a
+    ",
+    ),
+    case(
+        "a computed delay",
+        "d = delay(${{ input.s }})",
+        r#"
+        start {"s":90} -> d WAITING, due 90s
+    "#,
+    ),
+    case(
+        "a delay until a time",
+        "d = until(2001-09-09T01:46:50Z)",
+        "
+        start -> d WAITING, due 10s
+    ",
+    ),
+    case(
+        "a delay until something that is no time",
+        "d = until(tomorrow)",
+        "
+        start -> d FAILED, d failed invalid_config
+    ",
+    ),
+    case(
+        "a signal ends a wait and is its output",
+        "w = signal(go); a needs w",
+        r#"
+        start                -> w WAITING, due never
+        signal stop          -> w WAITING, early 1
+        signal go {"by":"x"} -> w COMPLETED, w gives {"by":"x"}, early 1, runs a
+    "#,
+    ),
+    case(
+        "a signal goes to all waits that match",
+        "v = signal(go); w = signal(go); x = signal(halt)",
+        "
+        start
+        signal go 1 -> v+w COMPLETED, x WAITING, early 0
+    ",
+    ),
+    case(
+        "a filter decides what counts",
+        "w = signal(go, where signal.n > 1)",
+        r#"
+        start
+        signal go {"n":1} -> w WAITING, early 1
+        signal go "odd"   -> w WAITING, early 2
+        signal go {"n":2} -> w COMPLETED, execution COMPLETED
+    "#,
+    ),
+    case(
+        "early signals are taken oldest first, each once",
+        "a; v = signal(go) needs a; w = signal(go) needs v; x = signal(go) needs w",
+        "
+        start
+        signal go 1
+        signal go 2 -> early 2
+        complete a  -> v COMPLETED, v gives 1, w COMPLETED, w gives 2, x WAITING, early 0
+    ",
+    ),
+    case(
+        "an early signal that the filter refuses is kept for others",
+        "a; v = signal(go, where signal == 2) needs a; w = signal(go) needs v",
+        "
+        start
+        signal go 1
+        signal go 2
+        complete a  -> v gives 2, w gives 1
+    ",
+    ),
+    case(
+        "a signal's name may be computed",
+        "w = signal(order-${{ input.id }})",
+        r#"
+        start {"id":7}
+        signal order-7 -> execution COMPLETED
+    "#,
+    ),
+    case(
+        "a signal that does not come in time",
+        "w = signal(go, within 5s) error late; a needs w:late",
+        "
+        start     -> due 5s
+        wait 5s   -> w TIMED_OUT, w failed timeout, runs a
+        signal go -> w TIMED_OUT, early 1
+    ",
+    ),
+    case(
+        "a signal and its timeout in one moment: mail before timers",
+        "w = signal(go, within 5s)",
+        "
+        start
+        later 5s
+        signal go -> w COMPLETED
+    ",
+    ),
+    case(
+        "a signal and its timeout in one recovery: mail before timers",
+        "w = signal(go, within 5s)",
+        "
+        start
+        park      -> execution PAUSED
+        later 5s
+        own
+        signal go -> w COMPLETED, execution COMPLETED
+    ",
+    ),
+    case(
+        "the same message is received once",
+        "v = signal(go); w = signal(go) needs v",
+        "
+        start
+        signal go 1 #m1 -> v COMPLETED, w WAITING
+        signal go 2 #m1 -> refused before
+        signal go 3 #m2 -> w COMPLETED, w gives 3
+    ",
+    ),
+    case(
+        "a wait whose signal leads to a failure",
+        "w = signal(go) set n = output.n",
+        "
+        start
+        signal go 1 -> w FAILED, execution FAILED
+    ",
+    ),
+    case(
+        "one signal, the first taker of which ends the execution",
+        "v = signal(go) set n = output.n; w = signal(go)",
+        "
+        start
+        signal go 1 -> v FAILED, w CANCELLED, execution FAILED
+    ",
+    ),
+    case(
+        "one signal, the first taker of which ends the other's wait",
+        "v = signal(go); w = signal(go); j needs v, w join any cancel-rest",
+        "
+        start
+        signal go 1 -> v COMPLETED, w CANCELLED, j RUNNING
+    ",
+    ),
+];
