@@ -51,9 +51,8 @@ fn links_lead_somewhere() {
 /// The targets of `[text](target)`, code left out.
 fn links(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    for (prose, _) in prose_and_code(text) {
-        let spans = prose.split('`').step_by(2);
-        for span in spans {
+    for line in prose(text) {
+        for span in line.split('`').step_by(2) {
             let targets = span.split("](").skip(1).filter_map(|rest| rest.split(')').next());
             found.extend(targets);
         }
@@ -63,24 +62,24 @@ fn links(text: &str) -> Vec<&str> {
 
 /// The fragments that a page's headings can be reached by.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let headings = prose_and_code(text).into_iter().filter(|(line, _)| line.starts_with('#'));
+    let headings = prose(text).into_iter().filter(|line| line.starts_with('#'));
     let anchor = |heading: &str| -> String {
         let heading = heading.trim_start_matches('#').trim().to_lowercase();
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         kept.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
-    headings.map(|(heading, _)| anchor(heading)).collect()
+    headings.map(anchor).collect()
 }
 
-/// Every line outside of code blocks, with its number.
-fn prose_and_code(text: &str) -> Vec<(&str, usize)> {
+/// Every line outside of code blocks.
+fn prose(text: &str) -> Vec<&str> {
     let mut code = false;
     let mut prose = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
+    for line in text.lines() {
         if line.trim_start().starts_with("```") {
             code = !code;
         } else if !code {
-            prose.push((line, number));
+            prose.push(line);
         }
     }
     prose
@@ -171,8 +170,8 @@ fn commands_in_the_documentation_exist() {
 fn the_reference_names_every_command_and_flag() {
     let reference = page("docs/reference/cli.md");
     let mut faults = Vec::new();
-    for command in subcommands() {
-        if !reference.contains(&format!("## waypost {command}\n")) && command != "help" {
+    for command in subcommands().into_iter().filter(|command| command != "help") {
+        if !reference.contains(&format!("## waypost {command}\n")) {
             faults.push(format!("`waypost {command}` has no section"));
         }
         for flag in flags(&help(&[&command, "--help"])) {
@@ -195,7 +194,10 @@ fn subcommands() -> Vec<String> {
 fn flags(help: &str) -> BTreeSet<String> {
     let words = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
     let words = words.flat_map(|line| line.split([' ', ',', '=', '[']));
-    words.filter(|word| word.starts_with("--") && word.len() > 2).map(ToOwned::to_owned).collect()
+    let flags: BTreeSet<_> =
+        words.filter(|word| word.starts_with("--")).map(str::to_owned).collect();
+    assert!(flags.contains("--data"), "flags are no longer recognised in:\n{help}");
+    flags
 }
 
 fn help(args: &[&str]) -> String {
@@ -249,6 +251,27 @@ fn the_reference_names_every_limit_of_the_core() {
         .filter(|name| !reference.contains(&format!("`{name}`")))
         .map(|name| format!("{name} is not mentioned"))
         .collect();
+    refuse(&faults);
+}
+
+/// `core/decide.rs` in the prose stands for `crates/waypost-core/src/decide.rs`.
+#[test]
+fn files_that_are_named_exist() {
+    let mut faults = Vec::new();
+    for name in ["ARCHITECTURE.md", "docs/reference/limits.md"] {
+        let text = page(name);
+        for file in text.split('`').filter(|code| !code.contains(char::is_whitespace)) {
+            let Some((crate_name, rest)) = file.split_once('/') else { continue };
+            let folder = match crate_name {
+                "waypost" => root().join("crates/waypost"),
+                _ => root().join(format!("crates/waypost-{crate_name}")),
+            };
+            let known = folder.exists() && !rest.contains('…');
+            if known && !folder.join("src").join(rest).exists() && !folder.join(rest).exists() {
+                faults.push(format!("{name}: there is no {file}"));
+            }
+        }
+    }
     refuse(&faults);
 }
 
