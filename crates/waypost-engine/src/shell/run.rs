@@ -121,6 +121,8 @@ impl EngineThread {
                 Output::Collect => work.push(Work::Collect),
                 Output::ReserveNumbers => work.push(Work::ReserveNumbers),
                 Output::Hold { execution, reason } => work.push(Work::Hold { execution, reason }),
+                Output::Reload(execution) => work.push(Work::Reload(execution)),
+                Output::FindEnd(execution) => work.push(Work::FindEnd(execution)),
                 Output::Committed(committed) => {
                     if let Some(observer) = &self.observer {
                         observer(&committed);

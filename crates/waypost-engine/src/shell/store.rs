@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tracing::{error, info, warn};
+use waypost_core::command::Refusal;
 use waypost_core::event::FOLD_VERSION;
 use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::state::{End, State};
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Delivery, Heartbeat, Mail, Store, StoreError,
+    Append, Appended, ClaimRequest, Delivery, Heartbeat, History, Mail, Store, StoreError,
 };
 
 use super::{Damage, Inbox, Plans, fold};
 use crate::config::Config;
-use crate::driver::{Answer, Input, Ticket};
+use crate::driver::{Answer, EndSummary, Input, Loaded, Ticket};
 
 /// Something for the store.
 pub(crate) enum Work {
@@ -23,6 +25,8 @@ pub(crate) enum Work {
     Collect,
     Deliver { mail: Mail, ticket: Ticket },
     Hold { execution: ExecutionId, reason: String },
+    Reload(ExecutionId),
+    FindEnd(ExecutionId),
     ReserveNumbers,
     Stop,
 }
@@ -97,7 +101,7 @@ impl StoreThread {
                 self.engine.push(Input::Collected);
             }
             Work::Deliver { mail, ticket } => {
-                let message = Arc::clone(&mail.message);
+                let (execution, message) = (mail.execution, Arc::clone(&mail.message));
                 let delivered =
                     self.until_done("deliver", || self.store.deliver(std::slice::from_ref(&mail)));
                 let Some(delivered) = delivered else { return };
@@ -105,15 +109,28 @@ impl StoreThread {
                     Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {
                         Answer::Accepted(message)
                     }
-                    Some(Delivery::Ended) => self.ended(mail.execution),
+                    Some(Delivery::Ended) => match self.find_end(execution) {
+                        Some(Answer::Ended(end)) => Answer::Refused(Refusal::Ended(end.status)),
+                        _ => Answer::Unknown,
+                    },
                     Some(Delivery::Unknown) | None => Answer::Unknown,
                 };
-                self.engine.push(Input::Delivered { ticket, answer });
+                self.engine.push(Input::Delivered { execution, ticket, answer });
             }
             Work::Hold { execution, reason } => {
                 error!(%execution, reason, "execution is set aside");
                 if let Err(error) = self.store.hold(execution, &reason) {
                     error!(%execution, %error, "execution cannot be set aside");
+                }
+            }
+            Work::Reload(execution) => {
+                if let Some(loaded) = self.reload(execution) {
+                    self.engine.push(Input::Reloaded(Box::new(loaded)));
+                }
+            }
+            Work::FindEnd(execution) => {
+                if let Some(answer) = self.find_end(execution) {
+                    self.engine.push(Input::EndFound { execution, answer });
                 }
             }
             Work::ReserveNumbers => {
@@ -144,31 +161,53 @@ impl StoreThread {
         };
         let mut loaded = Vec::with_capacity(claims.claimed.len());
         for history in claims.claimed {
-            let execution = history.execution;
-            match fold(history, &self.plans, &*self.store) {
-                Ok(execution) => loaded.push(execution),
-                // Claimed and not driven: claimed again once this instance is gone.
-                Err(Damage::Store(error)) => warn!(%execution, %error, "cannot be loaded"),
-                Err(damage) => {
-                    self.perform(Work::Hold { execution, reason: damage.to_string() });
-                }
-            }
+            loaded.extend(self.load(history));
         }
         let (more, next_due) = (claims.more, claims.next_due);
         self.engine.push(Input::Claimed { loaded, more, next_due });
     }
 
-    /// How an execution ended that a request came too late for.
-    fn ended(&self, execution: ExecutionId) -> Answer {
-        let loaded = self.store.load(execution).map_err(Damage::from);
-        let state = loaded.and_then(|history| match history {
-            Some(history) => fold(history, &self.plans, &*self.store).map(|l| Some(l.state)),
-            None => Ok(None),
-        });
-        match state {
-            Ok(Some(state)) => Answer::Refused(waypost_core::command::Refusal::Ended(state.status)),
-            _ => Answer::Unknown,
+    fn load(&self, history: History) -> Option<Loaded> {
+        let execution = history.execution;
+        match fold(history, &self.plans, &*self.store) {
+            Ok(loaded) => Some(loaded),
+            // Claimed and not driven: claimed again once this instance is gone.
+            Err(Damage::Store(error)) => {
+                warn!(%execution, %error, "cannot be loaded");
+                None
+            }
+            Err(damage) => {
+                self.perform(Work::Hold { execution, reason: damage.to_string() });
+                None
+            }
         }
+    }
+
+    fn reload(&self, execution: ExecutionId) -> Option<Loaded> {
+        let history = self.until_done("load", || self.store.load(execution))??;
+        let owner = history.control.as_ref().and_then(|control| control.owner);
+        if owner == Some(self.instance) { self.load(history) } else { None }
+    }
+
+    /// How an execution ended, or that there is none; `None` while it lives.
+    fn find_end(&self, execution: ExecutionId) -> Option<Answer> {
+        let Some(history) = self.until_done("load", || self.store.load(execution))? else {
+            return Some(Answer::Unknown);
+        };
+        if history.control.is_some() {
+            return None;
+        }
+        let state = match fold(history, &self.plans, &*self.store) {
+            Ok(loaded) => loaded.state,
+            Err(damage) => {
+                warn!(%execution, %damage, "the end of an execution cannot be read");
+                return Some(Answer::Unknown);
+            }
+        };
+        let State { status, end: Some(End { output, failure, .. }), .. } = state else {
+            return None;
+        };
+        Some(Answer::Ended(EndSummary { status, output, failure }))
     }
 
     /// Repeats a call, identically, until the store answers. Nothing is acknowledged meanwhile.
