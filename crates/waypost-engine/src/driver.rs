@@ -31,7 +31,7 @@ use waypost_ports::store::{Appended, Mail, MailBody, Submission};
 pub use io::TaskOrder;
 pub use io::{Answer, Committed, EndSummary, Input, Loaded, Output, Start, Ticket};
 pub(crate) use live::panic_text;
-use live::{Letter, Live};
+use live::{Broken, Decided, Letter, Live};
 
 use crate::config::{Config, Scope};
 
@@ -56,6 +56,8 @@ pub struct Driver {
     claims: claims::Claims,
     numbers: std::ops::Range<i64>,
     draining: bool,
+    /// The time of the step.
+    now: Timestamp,
     seed: u128,
     counter: u128,
 }
@@ -78,6 +80,7 @@ impl Driver {
             adopted: HashSet::new(),
             numbers: 0..0,
             draining: false,
+            now: Timestamp(i64::MIN),
             seed,
             counter: 0,
         }
@@ -85,25 +88,33 @@ impl Driver {
 
     /// Takes in what has come, at this time, and puts out what must be done.
     pub fn step(&mut self, now: Timestamp, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
+        self.now = now;
         for input in inputs.drain(..) {
             self.take(now, input, outputs);
         }
         while let Some(execution) = self.wheel.pop_due(now) {
             self.post(execution, Letter::command(Command::Tick));
         }
-        if !self.draining {
-            self.admit(now, outputs);
+        self.admit(now, outputs);
+        // A promise that comes to nothing leaves its slot to the next in line, now: there may be
+        // no other input for a while.
+        loop {
             self.hand_out_slots();
-        }
-        while let Some(execution) = self.ready.pop_front() {
-            self.decide(now, execution, outputs);
+            if self.ready.is_empty() {
+                break;
+            }
+            while let Some(execution) = self.ready.pop_front() {
+                self.decide(now, execution, outputs);
+            }
         }
         self.ask_store(now, outputs);
     }
 
     /// When `step` must be called even if nothing comes in.
     pub fn next_wake(&self) -> Timestamp {
-        self.claims.next_at().min(self.wheel.next_due().unwrap_or(Timestamp(i64::MAX)))
+        let never = Timestamp(i64::MAX);
+        let ask = if self.draining { never } else { self.claims.next_at() };
+        ask.min(self.wheel.next_due().unwrap_or(never))
     }
 
     /// Executions in memory.
@@ -137,10 +148,18 @@ impl Driver {
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
             Input::Claimed { loaded, more, next_due } => {
                 self.claims.answered(now, loaded.len(), more, next_due, &self.config);
-                loaded.into_iter().for_each(|loaded| self.claimed(loaded));
+                loaded.into_iter().for_each(|loaded| self.claimed(loaded, outputs));
             }
-            Input::Delivered { ticket, answer } => {
-                self.claims.nudge(now);
+            Input::Reloaded(loaded) => self.claimed(*loaded, outputs),
+            Input::Delivered { execution, ticket, answer } => {
+                // Nobody owned it, or it was claimed here in the meantime, without this mail.
+                match self.live.get_mut(&execution) {
+                    Some(live) => {
+                        live.mail_waits = true;
+                        self.claims.look_for_mail(now);
+                    }
+                    None => self.claims.nudge(now),
+                }
                 outputs.push(Output::Answer(ticket, answer));
             }
             Input::Collected => self.claims.collected(now, &self.config),
@@ -150,19 +169,42 @@ impl Driver {
             }
             Input::AwaitEnd { execution, ticket } => {
                 self.waiting_for_end.entry(execution).or_default().push(ticket);
+                if !self.live.contains_key(&execution) {
+                    outputs.push(Output::FindEnd(execution));
+                }
             }
+            Input::EndFound { execution, answer } => {
+                self.adopted.remove(&execution);
+                let tickets = self.waiting_for_end.remove(&execution).unwrap_or_default();
+                outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, answer.clone())));
+            }
+            Input::Forget { execution, ticket } => self.forget(execution, ticket),
             Input::Adopt(execution) => {
                 self.adopted.insert(execution);
                 self.claims.nudge(now);
             }
             Input::Nudge => self.claims.nudge(now),
-            Input::Drain => self.draining = true,
+            Input::Drain => {
+                self.draining = true;
+                let tickets = self.backlog.drain(..).map(|start| start.ticket);
+                outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Draining)));
+            }
         }
     }
 
-    /// Accepts submissions while there is room in memory and there are numbers to give.
+    /// Places in memory that are free and not kept for what is being claimed.
+    fn room(&self) -> usize {
+        self.config.active_max.saturating_sub(self.live.len() + self.claims.places())
+    }
+
+    /// Accepts submissions while there is room in memory and there are numbers to give. Where a
+    /// claim was put off for lack of room, it has its turn first: a flood of submissions must not
+    /// starve what waits in the store.
     fn admit(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
-        while self.live.len() < self.config.active_max && !self.numbers.is_empty() {
+        if self.claims.is_crowded_out() {
+            return;
+        }
+        while self.room() > 0 && !self.numbers.is_empty() {
             let Some(start) = self.backlog.pop_front() else { return };
             let execution = ExecutionId(self.numbers.start);
             self.numbers.start += 1;
@@ -252,8 +294,21 @@ impl Driver {
 
     /// An execution that was claimed: the take-over is a frame of its own kind, decided together
     /// with the mail that was found and with what is due.
-    fn claimed(&mut self, loaded: Loaded) {
+    fn claimed(&mut self, loaded: Loaded, outputs: &mut Vec<Output>) {
+        if self.draining {
+            return; // others claim it as soon as this instance has left
+        }
         let execution = loaded.state.execution;
+        if let Some(live) = self.live.get(&execution) {
+            // It was lost and won back, and nothing here noticed. If nobody appended meanwhile, this
+            // memory of it is as good as ever and its attempts are not lost. Where a frame is in
+            // flight, its answer will tell.
+            if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
+                loaded.mail.into_iter().for_each(|mail| self.mail(mail));
+                return;
+            }
+            self.drop_live(execution, outputs);
+        }
         let mail = loaded.mail;
         let live = Live::loaded(loaded.plan, loaded.state, loaded.parent, loaded.sizes);
         self.live.insert(execution, live);
@@ -264,7 +319,7 @@ impl Driver {
 
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
     fn hand_out_slots(&mut self) {
-        while self.slots_promised < self.slots_free {
+        while !self.draining && self.slots_promised < self.slots_free {
             let Some((execution, node, attempt)) = self.offers.pop_front() else { return };
             if let Some(live) = self.live.get_mut(&execution) {
                 live.promised += 1;
@@ -284,32 +339,19 @@ impl Driver {
         }
         let promised = std::mem::take(&mut live.promised);
         self.slots_promised -= promised;
-        env.slots += promised;
-        let draining = self.draining;
-        match live.decide(&env, ids, draining, &self.config, outputs) {
-            Ok(started) => {
+        if !self.draining {
+            env.slots += promised;
+        }
+        match live.decide(&env, ids, self.draining, &self.config, outputs) {
+            Ok(Decided::Appended { started }) => {
                 self.slots_free = self.slots_free.saturating_sub(started);
-                self.after_decision(execution);
             }
-            Err(reason) => {
-                self.remove(execution);
+            Ok(Decided::Nothing(flight)) => self.follow_up(execution, *flight, outputs),
+            Err(Broken { reason, tickets }) => {
+                self.drop_live(execution, outputs);
                 outputs.push(Output::Hold { execution, reason });
+                outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, Answer::Moved)));
             }
-        }
-    }
-
-    /// An execution that decided nothing may have more in its mailbox; one that waits in memory has
-    /// a timer.
-    fn after_decision(&mut self, execution: ExecutionId) {
-        let Some(live) = self.live.get_mut(&execution) else { return };
-        if live.is_in_flight() {
-            return;
-        }
-        if live.may_decide() && !live.mailbox.is_empty() {
-            live.queued = true;
-            self.ready.push_back(execution);
-        } else {
-            self.wheel.arm(execution, live.state.next_due());
         }
     }
 
@@ -321,25 +363,48 @@ impl Driver {
                 let flight = live.committed(at, flight, outputs);
                 self.follow_up(execution, flight, outputs);
             }
-            Appended::Fenced => self.drop_live(execution, outputs),
-            Appended::Duplicate { execution: existing, same } => {
-                let waiting = self.waiting_for_end.remove(&execution).unwrap_or_default();
-                for ticket in flight.tickets().into_iter().chain(waiting) {
-                    outputs.push(Output::Answer(ticket, Answer::Exists { existing, same }));
+            Appended::Fenced => {
+                self.refused(execution, &flight, &Answer::Moved, outputs);
+                // Where this was a take-over that came too late, its claim still stands: nobody
+                // else will look after the execution.
+                if !flight.is_first() && !self.draining {
+                    outputs.push(Output::Reload(execution));
                 }
-                self.drop_live(execution, outputs);
+            }
+            Appended::Duplicate { execution: existing, same } => {
+                self.refused(execution, &flight, &Answer::Exists { existing, same }, outputs);
             }
             Appended::Poisoned { reason } => {
-                for ticket in flight.tickets() {
-                    outputs.push(Output::Answer(ticket, Answer::Poisoned(reason.clone())));
+                let answer = Answer::Poisoned(reason.clone());
+                self.refused(execution, &flight, &answer, outputs);
+                if !flight.is_first() {
+                    outputs.push(Output::Hold { execution, reason });
                 }
-                self.drop_live(execution, outputs);
-                outputs.push(Output::Hold { execution, reason });
             }
         }
     }
 
-    /// What follows from a commit: effects, the end, or leaving memory.
+    /// A frame that did not go in: nothing that it decided has happened. Its slots are free, and
+    /// whoever asked for it is told; where it was the first, there is no execution to wait for.
+    fn refused(
+        &mut self,
+        execution: ExecutionId,
+        flight: &live::Landed,
+        answer: &Answer,
+        outputs: &mut Vec<Output>,
+    ) {
+        self.slots_free += flight.slots();
+        let mut tickets = flight.tickets();
+        if flight.is_first() {
+            self.adopted.remove(&execution);
+            tickets.extend(self.waiting_for_end.remove(&execution).into_iter().flatten());
+        }
+        outputs.extend(tickets.into_iter().map(|ticket| Output::Answer(ticket, answer.clone())));
+        self.drop_live(execution, outputs);
+    }
+
+    /// What follows from a commit, or from a decision that had nothing to commit: effects, the end,
+    /// or leaving memory.
     fn follow_up(
         &mut self,
         execution: ExecutionId,
@@ -349,16 +414,21 @@ impl Driver {
         outputs.extend(flight.cancelled.into_iter().map(Output::CancelTask));
         self.slots_free += u32::try_from(flight.never_ran.len()).unwrap_or(0);
         if let Some(end) = flight.end {
-            self.remove(execution);
+            let late = self.remove(execution).map(Live::into_tickets);
             self.adopted.remove(&execution);
-            let tickets = self.waiting_for_end.remove(&execution).unwrap_or_default();
-            outputs
-                .extend(tickets.into_iter().map(|t| Output::Answer(t, Answer::Ended(end.clone()))));
+            let tickets = self.waiting_for_end.remove(&execution).into_iter().chain(late).flatten();
+            outputs.extend(tickets.map(|t| Output::Answer(t, Answer::Ended(end.clone()))));
             return;
         }
         if flight.parked {
             if let Some(live) = self.remove(execution) {
                 self.claims.parked(live.state.next_due());
+                if live.mail_waits || !live.mailbox.is_empty() {
+                    // Mail that came while the park was in flight has made it ready.
+                    self.claims.nudge(self.now);
+                }
+                let moved = live.into_tickets().into_iter();
+                outputs.extend(moved.map(|ticket| Output::Answer(ticket, Answer::Moved)));
             }
             return;
         }
@@ -375,7 +445,13 @@ impl Driver {
         }
         let Some(live) = self.live.get_mut(&execution) else { return };
         if live.mailbox.is_empty() {
-            self.wheel.arm(execution, live.state.next_due());
+            match live.state.next_due() {
+                // It came due while the frame was in flight.
+                Some(due) if due <= self.now => {
+                    self.post(execution, Letter::command(Command::Tick))
+                }
+                due => self.wheel.arm(execution, due),
+            }
         } else if !live.queued {
             live.queued = true;
             self.ready.push_back(execution);
@@ -386,8 +462,18 @@ impl Driver {
     fn drop_live(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
         if let Some(live) = self.remove(execution) {
             outputs.extend(live.running_tokens().map(Output::CancelTask));
-            let letters = live.mailbox.into_iter().filter_map(|letter| letter.ticket);
-            outputs.extend(letters.map(|ticket| Output::Answer(ticket, Answer::Moved)));
+            let moved = live.into_tickets().into_iter();
+            outputs.extend(moved.map(|ticket| Output::Answer(ticket, Answer::Moved)));
+        }
+    }
+
+    /// Whoever awaited an end has gone away.
+    fn forget(&mut self, execution: ExecutionId, ticket: Ticket) {
+        if let Some(waiting) = self.waiting_for_end.get_mut(&execution) {
+            waiting.retain(|other| *other != ticket);
+            if waiting.is_empty() {
+                self.waiting_for_end.remove(&execution);
+            }
         }
     }
 
@@ -404,7 +490,6 @@ impl Driver {
     }
 
     fn ask_store(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
-        let room = self.config.active_max.saturating_sub(self.live.len());
         if self.numbers.is_empty() && self.claims.wants_numbers() {
             outputs.push(Output::ReserveNumbers);
         }
@@ -420,6 +505,7 @@ impl Driver {
                 Some(ids)
             }
         };
+        let room = self.room();
         self.claims.ask(now, room, only, !self.live.is_empty(), &self.config, outputs);
     }
 

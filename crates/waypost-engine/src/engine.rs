@@ -7,8 +7,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
+use waypost_core::command::Refusal;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
@@ -16,7 +17,7 @@ use waypost_ports::clock::Clock;
 use waypost_ports::store::{Heartbeat, Idempotency, MailBody, Store, StoreError};
 
 use crate::config::Config;
-use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Start};
+use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Start, Ticket};
 use crate::shell::{EngineThread, Handlers, Inbox, Plans, Questions, StoreThread, Worker};
 
 /// Called on the engine thread with everything that has become durable. Must be quick.
@@ -77,7 +78,26 @@ pub struct Started {
     pub execution: ExecutionId,
     /// Its key; absent where an identical submission was accepted before.
     pub key: Option<ExecutionKey>,
-    end: tokio::sync::oneshot::Receiver<Answer>,
+    end: AwaitedEnd,
+}
+
+/// The end of an execution, to come. Dropping it withdraws the question: an execution may sleep for
+/// a year, and callers who have gone away must not be remembered as long.
+struct AwaitedEnd {
+    execution: Option<ExecutionId>,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Answer>,
+    inbox: Arc<Inbox<Input>>,
+    questions: Arc<Questions>,
+}
+
+impl Drop for AwaitedEnd {
+    fn drop(&mut self) {
+        let open = self.questions.forget(self.ticket);
+        if let (true, Some(execution)) = (open, self.execution) {
+            self.inbox.push(Input::Forget { execution, ticket: self.ticket });
+        }
+    }
 }
 
 /// Why the engine did not do as asked.
@@ -88,11 +108,11 @@ pub enum EngineError {
     #[error("an execution with this key exists already and is not the same submission")]
     Exists(ExecutionId),
     /// The store refuses the data.
-    #[error("the store refuses the submission: {0}")]
+    #[error("the store refuses what was submitted: {0}")]
     Poisoned(String),
     /// The request changed nothing.
     #[error(transparent)]
-    Refused(#[from] waypost_core::command::Refusal),
+    Refused(#[from] Refusal),
     /// There is no such execution.
     #[error("there is no such execution")]
     Unknown,
@@ -110,8 +130,11 @@ pub struct Engine {
     inbox: Arc<Inbox<Input>>,
     questions: Arc<Questions>,
     admission: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
     stop: Arc<Mutex<Option<Instant>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held while the threads are awaited, so that every caller of `stop` waits for the same end: a
+    /// Tokio mutex, because that wait is an await.
+    threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Engine {
@@ -151,6 +174,7 @@ impl Engine {
             stop: Arc::clone(&stop),
         };
         let admission = Arc::new(Semaphore::new(config.backlog_max));
+        let requests = Arc::new(Semaphore::new(config.backlog_max));
         let writer = StoreThread {
             store,
             plans,
@@ -171,7 +195,8 @@ impl Engine {
             spawn("waypost-engine", Box::new(move || engine.run()))?,
             spawn("waypost-store", Box::new(move || writer.run()))?,
         ];
-        Ok(Self { instance, inbox, questions, admission, stop, threads: Mutex::new(threads) })
+        let threads = tokio::sync::Mutex::new(threads);
+        Ok(Self { instance, inbox, questions, admission, requests, stop, threads })
     }
 
     /// This process, to the store.
@@ -181,9 +206,10 @@ impl Engine {
 
     /// Starts an execution. Returns when it is durable; waits in line while too many others do.
     pub async fn start(&self, request: StartRequest) -> Result<Started, EngineError> {
-        let _permit = self.admission.acquire().await.map_err(|_| EngineError::Stopping)?;
-        let (ticket, answer) = self.questions.ask();
-        let (end_ticket, end) = self.questions.ask();
+        let permit = Arc::clone(&self.admission).acquire_owned().await;
+        let permit = permit.map_err(|_| EngineError::Stopping)?;
+        let (ticket, answer) = self.questions.ask(Some(permit));
+        let mut end = self.ask_for_end(None);
         self.inbox.push(Input::Start(Start {
             plan: request.plan,
             version: request.version,
@@ -193,10 +219,11 @@ impl Engine {
             labels: request.labels,
             actor: request.actor,
             ticket,
-            await_end: Some(end_ticket),
+            await_end: Some(end.ticket),
         }));
         match answer.await {
             Ok(Answer::Started { execution, key }) => {
+                end.execution = Some(execution);
                 Ok(Started { execution, key: Some(key), end })
             }
             Ok(Answer::Exists { existing, same: true }) => Ok(self.adopt(existing)),
@@ -214,20 +241,28 @@ impl Engine {
         body: MailBody,
         actor: Option<Arc<str>>,
     ) -> Result<Requested, EngineError> {
-        let (ticket, answer) = self.questions.ask();
-        self.inbox.push(Input::Request { execution, body, actor, ticket });
-        match answer.await {
-            Ok(Answer::Done(status)) => Ok(Requested::Done(status)),
-            Ok(Answer::Accepted(_) | Answer::Moved) => Ok(Requested::Accepted),
-            Ok(Answer::Refused(refusal)) => Err(refusal.into()),
-            Ok(Answer::Ended(end)) => Err(waypost_core::command::Refusal::Ended(end.status).into()),
-            Ok(Answer::Unknown) => Err(EngineError::Unknown),
-            _ => Err(EngineError::Stopping),
+        loop {
+            let permit = Arc::clone(&self.requests).acquire_owned().await;
+            let permit = permit.map_err(|_| EngineError::Stopping)?;
+            let (ticket, answer) = self.questions.ask(Some(permit));
+            let (body, actor) = (body.clone(), actor.clone());
+            self.inbox.push(Input::Request { execution, body, actor, ticket });
+            return match answer.await {
+                Ok(Answer::Done(status)) => Ok(Requested::Done(status)),
+                Ok(Answer::Accepted(_)) => Ok(Requested::Accepted),
+                // It left memory meanwhile, and the request was not done: the inbox takes it now.
+                Ok(Answer::Moved) => continue,
+                Ok(Answer::Refused(refusal)) => Err(refusal.into()),
+                Ok(Answer::Ended(end)) => Err(Refusal::Ended(end.status).into()),
+                Ok(Answer::Unknown) => Err(EngineError::Unknown),
+                Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
+                _ => Err(EngineError::Stopping),
+            };
         }
     }
 
     /// Has this engine drive an execution, under [`Scope::Adopted`](crate::config::Scope), and
-    /// gives its end. An execution that has ended already must not be asked for.
+    /// gives its end.
     pub fn adopt(&self, execution: ExecutionId) -> Started {
         let end = self.await_end(execution);
         self.inbox.push(Input::Adopt(execution));
@@ -239,23 +274,31 @@ impl Engine {
         self.inbox.push(Input::Nudge);
     }
 
-    fn await_end(&self, execution: ExecutionId) -> tokio::sync::oneshot::Receiver<Answer> {
-        let (ticket, end) = self.questions.ask();
-        self.inbox.push(Input::AwaitEnd { execution, ticket });
+    fn await_end(&self, execution: ExecutionId) -> AwaitedEnd {
+        let end = self.ask_for_end(Some(execution));
+        self.inbox.push(Input::AwaitEnd { execution, ticket: end.ticket });
         end
+    }
+
+    fn ask_for_end(&self, execution: Option<ExecutionId>) -> AwaitedEnd {
+        let (ticket, answer) = self.questions.ask(None);
+        let (inbox, questions) = (Arc::clone(&self.inbox), Arc::clone(&self.questions));
+        AwaitedEnd { execution, ticket, answer, inbox, questions }
     }
 
     /// Stops: nothing new starts, attempts that run may end until the deadline, then everything is
     /// handed over. Calling it again with a shorter time stops sooner.
     pub async fn stop(&self, grace: Duration) {
         self.begin_stop(grace);
-        let threads = std::mem::take(&mut *self.threads.lock());
-        let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(join));
+        let mut threads = self.threads.lock().await;
+        let running = std::mem::take(&mut *threads);
+        let joined = tokio::task::spawn_blocking(move || running.into_iter().for_each(join));
         drop(joined.await);
     }
 
     fn begin_stop(&self, grace: Duration) {
         self.admission.close();
+        self.requests.close();
         let deadline = Instant::now() + grace;
         let mut stop = self.stop.lock();
         *stop = Some(stop.map_or(deadline, |old| old.min(deadline)));
@@ -267,7 +310,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.begin_stop(Duration::ZERO);
-        self.threads.lock().drain(..).for_each(join);
+        self.threads.get_mut().drain(..).for_each(join);
     }
 }
 
@@ -288,8 +331,8 @@ pub enum Requested {
 
 impl Started {
     /// Waits for the end. `None` when the engine stopped first; the execution goes on elsewhere.
-    pub async fn ended(self) -> Option<EndSummary> {
-        match self.end.await {
+    pub async fn ended(mut self) -> Option<EndSummary> {
+        match (&mut self.end.answer).await {
             Ok(Answer::Ended(end)) => Some(end),
             _ => None,
         }

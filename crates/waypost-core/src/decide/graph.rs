@@ -136,9 +136,10 @@ impl Decider<'_> {
         }
     }
 
-    /// A slot came free for a node that was offered one.
+    /// A slot came free for a node that was offered one. Where it is gone again, the node is
+    /// offered once more.
     pub(super) fn start_queued(&mut self, at: NodeIx, attempt: u32) {
-        if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() && self.slots > 0 {
+        if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             self.start(at);
         }
     }

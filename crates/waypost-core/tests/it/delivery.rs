@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
         "a; b needs a",
         "
         start slots 0  -> a QUEUED, offers a, runs
-        start-queued a -> nothing
+        start-queued a -> a QUEUED, offers a
         slots 1
         start-queued a -> a RUNNING, runs a
         start-queued a -> nothing

@@ -12,10 +12,14 @@ use crate::config::Config;
 
 #[derive(Default)]
 pub(super) struct Claims {
-    /// When to claim next.
+    /// When to claim next: the earliest of the hints that came since the last question, and at the
+    /// latest a `poll_every` after it.
     claim_at: Timestamp,
-    claiming: bool,
+    /// The places in memory that the answer may take, while a question is out.
+    claiming: Option<usize>,
     claimed_at: Timestamp,
+    /// Was a claim put off because there was no room?
+    crowded_out: bool,
     /// When to look for mail next.
     collect_at: Timestamp,
     collecting: bool,
@@ -25,14 +29,29 @@ pub(super) struct Claims {
 impl Claims {
     pub(super) fn next_at(&self) -> Timestamp {
         let never = Timestamp(i64::MAX);
-        let claim = if self.claiming { never } else { self.claim_at };
+        let waits = self.claiming.is_some() || self.crowded_out;
+        let claim = if waits { never } else { self.claim_at };
         let collect = if self.collecting { never } else { self.collect_at };
         claim.min(collect)
+    }
+
+    /// Places in memory that are kept for what is being claimed.
+    pub(super) fn places(&self) -> usize {
+        self.claiming.unwrap_or(0)
+    }
+
+    pub(super) fn is_crowded_out(&self) -> bool {
+        self.crowded_out
     }
 
     /// Something may be claimable now.
     pub(super) fn nudge(&mut self, now: Timestamp) {
         self.claim_at = self.claim_at.min(now);
+    }
+
+    /// There is mail for an execution in memory.
+    pub(super) fn look_for_mail(&mut self, now: Timestamp) {
+        self.collect_at = self.collect_at.min(now);
     }
 
     /// An execution left memory; it is to be claimed again when it is due.
@@ -50,23 +69,21 @@ impl Claims {
         next_due: Option<Timestamp>,
         config: &Config,
     ) {
-        self.claiming = false;
+        self.claiming = None;
         let soon = now.plus(config.claim_every_min);
-        let poll = now.plus(config.poll_every);
-        let hint = next_due.map_or(poll, |due| due.max(soon).min(poll));
-        // A nudge that came while the question was out stands: it may be about something newer
-        // than the answer.
-        let nudged =
-            if self.claim_at <= now && self.claimed_at < self.claim_at { now } else { poll };
+        let hint = next_due.map_or(Timestamp(i64::MAX), |due| due.max(soon));
+        // Hints that came while the question was out stand: they may be about something newer than
+        // the answer.
         self.claim_at = match (more, claimed) {
             (true, 1..) => now,
-            _ => hint.min(nudged).max(self.claimed_at.plus(config.claim_every_min)),
+            _ => self.claim_at.min(hint).max(self.claimed_at.plus(config.claim_every_min)),
         };
     }
 
     pub(super) fn collected(&mut self, now: Timestamp, config: &Config) {
         self.collecting = false;
-        self.collect_at = now.plus(config.poll_every);
+        // Mail that came while the question was out may not be in the answer.
+        self.collect_at = self.collect_at.min(now.plus(config.poll_every));
     }
 
     pub(super) fn wants_numbers(&mut self) -> bool {
@@ -86,23 +103,27 @@ impl Claims {
         config: &Config,
         outputs: &mut Vec<Output>,
     ) {
+        // Never further away than a poll, unless the clock was set back.
+        let poll = now.plus(config.poll_every);
+        (self.claim_at, self.collect_at) = (self.claim_at.min(poll), self.collect_at.min(poll));
         let nothing_to_claim = only.as_ref().is_some_and(Vec::is_empty);
-        if !self.claiming && now >= self.claim_at {
-            if room == 0 || nothing_to_claim {
-                self.claim_at = now.plus(config.poll_every);
-            } else {
-                self.claiming = true;
+        if self.claiming.is_none() && now >= self.claim_at {
+            self.crowded_out = room == 0 && !nothing_to_claim;
+            if !self.crowded_out {
+                self.claim_at = poll;
+            }
+            if room > 0 && !nothing_to_claim {
+                let limit = room.min(config.claim_batch);
+                self.claiming = Some(limit);
                 self.claimed_at = now;
-                self.claim_at = now.plus(config.poll_every);
-                outputs.push(Output::Claim { limit: room.min(config.claim_batch), only });
+                outputs.push(Output::Claim { limit, only });
             }
         }
         if !self.collecting && now >= self.collect_at {
+            self.collect_at = poll;
             if any_live {
                 self.collecting = true;
                 outputs.push(Output::Collect);
-            } else {
-                self.collect_at = now.plus(config.poll_every);
             }
         }
     }

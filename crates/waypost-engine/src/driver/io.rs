@@ -58,8 +58,12 @@ pub enum Input {
         /// When the next can.
         next_due: Option<Timestamp>,
     },
+    /// What [`Output::Reload`] found.
+    Reloaded(Box<Loaded>),
     /// What became of a request that went through the inbox.
     Delivered {
+        /// To which execution.
+        execution: ExecutionId,
         /// Whose request.
         ticket: Ticket,
         /// What to answer.
@@ -74,6 +78,20 @@ pub enum Input {
         /// Which one.
         execution: ExecutionId,
         /// Whom to tell.
+        ticket: Ticket,
+    },
+    /// What [`Output::FindEnd`] found: the execution has ended, or there is none.
+    EndFound {
+        /// Which one.
+        execution: ExecutionId,
+        /// What to answer.
+        answer: Answer,
+    },
+    /// Whoever awaited this execution's end has gone away.
+    Forget {
+        /// Which one.
+        execution: ExecutionId,
+        /// Who.
         ticket: Ticket,
     },
     /// Drive this execution, too.
@@ -147,6 +165,12 @@ pub enum Output {
         /// None but these.
         only: Option<Vec<ExecutionId>>,
     },
+    /// A frame was refused. Read the execution again and, where this instance owns it by its control
+    /// row, answer with [`Input::Reloaded`]; else not at all.
+    Reload(ExecutionId),
+    /// Somebody awaits the end of an execution that is not in memory: it may have been. Answer with
+    /// [`Input::EndFound`] where it has ended or does not exist, else not at all.
+    FindEnd(ExecutionId),
     /// Look into the inbox; answer with [`Input::Mail`], then [`Input::Collected`].
     Collect,
     /// Set numbers aside; answer with [`Input::Numbers`].
@@ -215,7 +239,8 @@ pub enum Answer {
     Unknown,
     /// The execution has ended.
     Ended(EndSummary),
-    /// Somebody else owns the execution now; ask again.
+    /// The execution left this memory before the request was decided (it was parked, set aside, or
+    /// somebody else owns it now): nothing was done. Ask again.
     Moved,
     /// This engine is about to stop.
     Draining,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
 use waypost_core::event::{Event, FOLD_VERSION, MessageId, Origin, RunCreated};
+use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
 use waypost_core::kind::Behaviour;
@@ -42,6 +43,8 @@ pub(super) struct Live {
     pub(super) queued: bool,
     /// Slots promised to `Start` letters in the mailbox.
     pub(super) promised: u32,
+    /// Is there mail for it in the store that was not read with it?
+    pub(super) mail_waits: bool,
     parent: Option<Parent>,
     in_flight: Option<InFlight>,
     /// Mail that was answered without an event; deleted with the next frame.
@@ -81,6 +84,31 @@ impl Landed {
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         self.0.answers.iter().map(|(ticket, _)| *ticket).collect()
     }
+
+    /// Slots that were taken for attempts which now are not made.
+    pub(super) fn slots(&self) -> u32 {
+        runs_in(&self.0.effects)
+    }
+
+    /// Was it to be the first frame of its execution?
+    pub(super) fn is_first(&self) -> bool {
+        self.0.header.parent.is_none()
+    }
+}
+
+/// What became of a round of decisions.
+pub(super) enum Decided {
+    /// A frame is on its way; it takes so many slots.
+    Appended { started: u32 },
+    /// There is nothing to record, so what follows, follows at once.
+    Nothing(Box<Flight>),
+}
+
+/// A broken invariant: the execution must be set aside.
+pub(super) struct Broken {
+    pub(super) reason: String,
+    /// Whose requests went under.
+    pub(super) tickets: Vec<Ticket>,
 }
 
 /// Who appends, and under which identity.
@@ -114,6 +142,7 @@ impl Live {
             mailbox: VecDeque::new(),
             queued: false,
             promised: 0,
+            mail_waits: false,
             in_flight: None,
             consumed: Vec::new(),
             log_bytes: 0,
@@ -125,12 +154,22 @@ impl Live {
         self.in_flight.is_some()
     }
 
+    /// Does it know this frame, or a later one?
+    pub(super) fn is_as_new_as(&self, frame: &Parent) -> bool {
+        self.parent.is_some_and(|last| last.first_seq >= frame.first_seq)
+    }
+
     pub(super) fn may_decide(&self) -> bool {
         self.in_flight.is_none()
     }
 
     pub(super) fn running_tokens(&self) -> impl Iterator<Item = Token> + '_ {
         self.state.nodes.iter().filter_map(|node| node.token)
+    }
+
+    /// Whose requests still wait in the mailbox.
+    pub(super) fn into_tickets(self) -> Vec<Ticket> {
+        self.mailbox.into_iter().filter_map(|letter| letter.ticket).collect()
     }
 
     /// The first frame, with the names that it claims and whom to tell.
@@ -153,8 +192,7 @@ impl Live {
         self.append(now, ids, decision, answers, side, config)
     }
 
-    /// Decides everything in the mailbox and appends it as one frame; gives the number of slots
-    /// taken. `Err` is a broken invariant: the execution must be set aside.
+    /// Decides everything in the mailbox and appends it as one frame.
     pub(super) fn decide(
         &mut self,
         env: &Env,
@@ -162,14 +200,19 @@ impl Live {
         draining: bool,
         config: &Config,
         outputs: &mut Vec<Output>,
-    ) -> Result<u32, String> {
-        let letters = catch_unwind(AssertUnwindSafe(|| self.decide_letters(env, draining, config)));
-        let batch = letters.map_err(|panic| format!("decide panicked: {}", panic_text(&*panic)))?;
+    ) -> Result<Decided, Broken> {
+        let mut batch = Batch::default();
+        let letters = AssertUnwindSafe(|| self.decide_letters(env, draining, config, &mut batch));
+        if let Err(panic) = catch_unwind(letters) {
+            let reason = format!("decide panicked: {}", panic_text(&*panic));
+            let answered = batch.answers.into_iter().map(|(ticket, _)| ticket);
+            return Err(Broken { reason, tickets: answered.chain(batch.deciding).collect() });
+        }
         let started = runs_in(&batch.decision.effects);
         if batch.decision.events.is_empty() {
             let answers = batch.answers.into_iter();
             outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
-            return Ok(0);
+            return Ok(Decided::Nothing(Box::new(self.follow(batch.decision.effects))));
         }
         let side = Side {
             control: self.control_change(&batch.decision.events),
@@ -178,16 +221,18 @@ impl Live {
         };
         let append = self.append(env.now, ids, batch.decision, batch.answers, side, config);
         outputs.push(append);
-        Ok(started)
+        Ok(Decided::Appended { started })
     }
 
-    fn decide_letters(&mut self, env: &Env, draining: bool, config: &Config) -> Batch {
-        let mut batch = Batch::default();
+    fn decide_letters(&mut self, env: &Env, draining: bool, config: &Config, batch: &mut Batch) {
         let mut slots = env.slots;
         for _ in 0..config.frame_commands_max {
             let Some(letter) = self.mailbox.pop_front() else { break };
+            batch.deciding = letter.ticket;
             if let Some(message) = message_of(&letter.command) {
-                self.consumed.push(Arc::clone(message));
+                if !self.consumed.contains(message) {
+                    self.consumed.push(Arc::clone(message));
+                }
                 // Mail is looked up again until its frame is committed: an echo is no request.
                 if self.state.messages.contains(message) {
                     continue;
@@ -204,10 +249,9 @@ impl Live {
                 }
                 Err(refusal) => self.refused(refusal),
             };
-            batch.answers.extend(letter.ticket.map(|ticket| (ticket, answer)));
+            batch.answers.extend(batch.deciding.take().map(|ticket| (ticket, answer)));
         }
-        self.park_if_idle(env, draining, config, &mut batch);
-        batch
+        self.park_if_idle(env, draining, config, batch);
     }
 
     /// Parks in the same frame where nothing is left to do for a while.
@@ -217,10 +261,20 @@ impl Live {
             && !draining
             && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
             && self.state.is_idle()
-            && self.state.next_due().is_none_or(far);
+            && self.state.next_due().is_none_or(far)
+            && !self.woke_for_nothing(&batch.decision.events);
         if idle && let Ok(decision) = decide(&self.plan, &mut self.state, Command::Park, env) {
             batch.merge(decision);
         }
+    }
+
+    /// The store's time never goes back and may be ahead of ours: an execution that is due there and
+    /// not yet due here awaits its time in memory. Parked, it would be claimed again at once, and
+    /// so on.
+    fn woke_for_nothing(&self, events: &[Event]) -> bool {
+        let woke =
+            |event: &Event| matches!(event, Event::RunOwned { .. } | Event::RunResumed { .. });
+        self.state.next_due().is_some() && !events.is_empty() && events.iter().all(woke)
     }
 
     fn refused(&self, refusal: Refusal) -> Answer {
@@ -286,6 +340,8 @@ impl Live {
                         | Event::RunQuarantined { .. }
                         | Event::RunReopened { .. }
                 )
+                // Somebody released it through the inbox: its row says that it is held.
+                || matches!(event, Event::RunResumed { origin } if origin.message.is_some())
         };
         events.iter().any(transition).then(|| self.control(ControlChange::Owned))
     }
@@ -325,13 +381,18 @@ impl Live {
             events: flight.events,
         }));
         outputs.extend(flight.answers.into_iter().map(|(t, answer)| Output::Answer(t, answer)));
-        let mut next = Flight { parked: flight.parked, ..Flight::default() };
+        Flight { parked: flight.parked, ..self.follow(flight.effects) }
+    }
+
+    /// Effects become orders.
+    fn follow(&self, effects: Vec<Effect>) -> Flight {
+        let mut next = Flight::default();
         let cancels = |effect: &Effect| match effect {
             Effect::Cancel { token } => Some(*token),
             _ => None,
         };
-        next.cancelled = flight.effects.iter().filter_map(cancels).collect();
-        for effect in flight.effects {
+        next.cancelled = effects.iter().filter_map(cancels).collect();
+        for effect in effects {
             match effect {
                 Effect::Evaluate { node, attempt } => next.evaluations.push((node, attempt)),
                 Effect::Offer { node, attempt } => next.offers.push((node, attempt)),
@@ -361,7 +422,12 @@ impl Live {
             unreachable!("only tasks are run in slots");
         };
         let path = Arc::clone(&node.id);
-        let config = render_task(&self.plan, &self.state, at).map_err(|failure| {
+        let rendered = catch_unwind(AssertUnwindSafe(|| render_task(&self.plan, &self.state, at)));
+        let rendered = rendered.unwrap_or_else(|panic| {
+            let message = format!("rendering the config panicked: {}", panic_text(&*panic));
+            Err(Failure::permanent(kind::EXPRESSION, message))
+        });
+        let config = rendered.map_err(|failure| {
             let outcome = Outcome::Failed(failure);
             Box::new(Report { node: Arc::clone(&path), attempt, token, outcome })
         })?;
@@ -385,6 +451,8 @@ impl Live {
 struct Batch {
     decision: Decision,
     answers: Vec<(Ticket, Answer)>,
+    /// Who asked for what is being decided.
+    deciding: Option<Ticket>,
 }
 
 impl Batch {

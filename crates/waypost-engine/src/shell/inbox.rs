@@ -69,3 +69,63 @@ impl<T> Inbox<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Far beyond what the test takes: reaching it means that a wake-up was lost.
+    fn far() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_between_two_threads() {
+        let (ping, pong) = (Arc::new(Inbox::new()), Arc::new(Inbox::new()));
+        let (start, rounds) = (Instant::now(), 20_000u32);
+        let echo = {
+            let (ping, pong) = (Arc::clone(&ping), Arc::clone(&pong));
+            std::thread::spawn(move || {
+                let mut items = Vec::new();
+                for _ in 0..rounds {
+                    ping.take(&mut items, far());
+                    pong.extend(items.drain(..));
+                }
+            })
+        };
+        let mut items = Vec::new();
+        for round in 0..rounds {
+            ping.push(round);
+            pong.take(&mut items, far());
+            assert_eq!(items, [round]);
+            items.clear();
+        }
+        echo.join().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(50));
+    }
+
+    #[test]
+    fn many_senders_and_nothing_is_lost_or_out_of_order() {
+        let inbox = Arc::new(Inbox::new());
+        let senders: Vec<_> = (0..4u32)
+            .map(|sender| {
+                let inbox = Arc::clone(&inbox);
+                std::thread::spawn(move || (0..5_000u32).for_each(|n| inbox.push((sender, n))))
+            })
+            .collect();
+        let (mut items, mut next) = (Vec::new(), [0; 4]);
+        while next != [5_000; 4] {
+            inbox.take(&mut items, far());
+            for (sender, n) in items.drain(..) {
+                let next = &mut next[usize::try_from(sender).unwrap()];
+                assert_eq!(n, *next);
+                *next += 1;
+            }
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        inbox.take(&mut items, Instant::now());
+        assert!(items.is_empty());
+    }
+}

@@ -1,13 +1,15 @@
 //! The engine thread: feeds the driver and carries out what it says.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
+use tracing::error;
 use waypost_core::id::Token;
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::Clock;
@@ -15,8 +17,8 @@ use waypost_ports::store::{Append, Store};
 
 use super::store::append_inline;
 use super::{Inbox, Work, Worker};
-use crate::Observer;
-use crate::driver::{Answer, Driver, Input, Output, Ticket};
+use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
+use crate::{Observer, panic_text};
 
 /// Longest sleep of the engine thread: bounds the effect of a clock that jumps.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
@@ -25,23 +27,69 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(crate) struct Questions {
     next: AtomicU64,
-    open: Mutex<HashMap<Ticket, oneshot::Sender<Answer>>>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    questions: HashMap<Ticket, Question>,
+    /// Is there nobody left who could answer?
+    closed: bool,
+}
+
+struct Question {
+    sender: oneshot::Sender<Answer>,
+    /// The place in line that it takes until it is answered, whether or not the caller stays.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Questions {
-    pub(crate) fn ask(&self) -> (Ticket, oneshot::Receiver<Answer>) {
+    /// A question, with the place in line that it takes. After [`close`](Self::close) it has no
+    /// answer, and the receiver says so at once.
+    pub(crate) fn ask(
+        &self,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> (Ticket, oneshot::Receiver<Answer>) {
         let ticket = Ticket(self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, receiver) = oneshot::channel();
-        self.open.lock().insert(ticket, sender);
+        let mut open = self.open.lock();
+        if !open.closed {
+            open.questions.insert(ticket, Question { sender, _permit: permit });
+        }
         (ticket, receiver)
     }
 
     fn answer(&self, ticket: Ticket, answer: Answer) {
-        let sender = self.open.lock().remove(&ticket);
+        let question = self.open.lock().questions.remove(&ticket);
         // Nobody may be listening any more; the answer is durable all the same.
-        if let Some(sender) = sender {
-            drop(sender.send(answer));
+        if let Some(question) = question {
+            drop(question.sender.send(answer));
         }
+    }
+
+    /// The caller has gone away. Says whether the question was still open.
+    pub(crate) fn forget(&self, ticket: Ticket) -> bool {
+        self.open.lock().questions.remove(&ticket).is_some()
+    }
+
+    /// Tells everybody who waits that there will be no answer.
+    fn close(&self) {
+        let mut open = self.open.lock();
+        open.closed = true;
+        open.questions.clear();
+    }
+}
+
+/// Runs when the engine thread ends, in whatever way: nobody waits for it for ever.
+struct LastWords {
+    questions: Arc<Questions>,
+    work: Arc<Inbox<Work>>,
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        self.work.push(Work::Stop);
+        self.questions.close();
     }
 }
 
@@ -62,6 +110,8 @@ pub(crate) struct EngineThread {
 
 impl EngineThread {
     pub(crate) fn run(mut self) {
+        let _last_words =
+            LastWords { questions: Arc::clone(&self.questions), work: Arc::clone(&self.work) };
         let (mut inputs, mut outputs, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             self.inbox.take(&mut inputs, self.wake_at());
@@ -75,7 +125,6 @@ impl EngineThread {
             }
         }
         self.running.values().for_each(CancellationToken::cancel);
-        self.work.push(Work::Stop);
     }
 
     fn wake_at(&self) -> Instant {
@@ -121,15 +170,21 @@ impl EngineThread {
                 Output::Collect => work.push(Work::Collect),
                 Output::ReserveNumbers => work.push(Work::ReserveNumbers),
                 Output::Hold { execution, reason } => work.push(Work::Hold { execution, reason }),
-                Output::Committed(committed) => {
-                    if let Some(observer) = &self.observer {
-                        observer(&committed);
-                    }
-                }
+                Output::Reload(execution) => work.push(Work::Reload(execution)),
+                Output::FindEnd(execution) => work.push(Work::FindEnd(execution)),
+                Output::Committed(committed) => self.observe(&committed),
             }
         }
         if !work.is_empty() {
             self.work.extend(work);
+        }
+    }
+
+    /// An observer that panics must not take the engine with it.
+    fn observe(&self, committed: &Committed) {
+        let Some(observer) = &self.observer else { return };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(committed))) {
+            error!(execution = %committed.execution, panic = panic_text(&*panic), "an observer panicked");
         }
     }
 

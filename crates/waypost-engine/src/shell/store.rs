@@ -1,20 +1,24 @@
 //! The store thread: all that goes to the store, in order, appends together.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tracing::{error, info, warn};
+use waypost_core::command::Refusal;
 use waypost_core::event::FOLD_VERSION;
 use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::state::{End, State};
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Delivery, Heartbeat, Mail, Store, StoreError,
+    Append, Appended, ClaimRequest, Delivery, Heartbeat, History, Mail, Store, StoreError,
 };
 
 use super::{Damage, Inbox, Plans, fold};
 use crate::config::Config;
-use crate::driver::{Answer, Input, Ticket};
+use crate::driver::{Answer, EndSummary, Input, Loaded, Ticket};
+use crate::panic_text;
 
 /// Something for the store.
 pub(crate) enum Work {
@@ -23,6 +27,8 @@ pub(crate) enum Work {
     Collect,
     Deliver { mail: Mail, ticket: Ticket },
     Hold { execution: ExecutionId, reason: String },
+    Reload(ExecutionId),
+    FindEnd(ExecutionId),
     ReserveNumbers,
     Stop,
 }
@@ -44,8 +50,24 @@ pub(crate) struct StoreThread {
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
 }
 
+/// Runs when the store thread ends, in whatever way. Where that is a panic, the engine cannot go on
+/// and must say so instead of waiting for answers.
+struct LastWords {
+    engine: Arc<Inbox<Input>>,
+    stop: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        *self.stop.lock() = Some(Instant::now());
+        self.engine.push(Input::Drain);
+    }
+}
+
 impl StoreThread {
     pub(crate) fn run(self) {
+        let _last_words =
+            LastWords { engine: Arc::clone(&self.engine), stop: Arc::clone(&self.stop) };
         let mut work = Vec::new();
         let mut heartbeat_at = Instant::now() + self.config.heartbeat_every.to_std();
         loop {
@@ -97,7 +119,7 @@ impl StoreThread {
                 self.engine.push(Input::Collected);
             }
             Work::Deliver { mail, ticket } => {
-                let message = Arc::clone(&mail.message);
+                let (execution, message) = (mail.execution, Arc::clone(&mail.message));
                 let delivered =
                     self.until_done("deliver", || self.store.deliver(std::slice::from_ref(&mail)));
                 let Some(delivered) = delivered else { return };
@@ -105,15 +127,23 @@ impl StoreThread {
                     Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {
                         Answer::Accepted(message)
                     }
-                    Some(Delivery::Ended) => self.ended(mail.execution),
+                    Some(Delivery::Ended) => match self.find_end(execution) {
+                        Some(Answer::Ended(end)) => Answer::Refused(Refusal::Ended(end.status)),
+                        _ => Answer::Unknown,
+                    },
                     Some(Delivery::Unknown) | None => Answer::Unknown,
                 };
-                self.engine.push(Input::Delivered { ticket, answer });
+                self.engine.push(Input::Delivered { execution, ticket, answer });
             }
-            Work::Hold { execution, reason } => {
-                error!(%execution, reason, "execution is set aside");
-                if let Err(error) = self.store.hold(execution, &reason) {
-                    error!(%execution, %error, "execution cannot be set aside");
+            Work::Hold { execution, reason } => self.hold(execution, &reason),
+            Work::Reload(execution) => {
+                if let Some(loaded) = self.reload(execution) {
+                    self.engine.push(Input::Reloaded(Box::new(loaded)));
+                }
+            }
+            Work::FindEnd(execution) => {
+                if let Some(answer) = self.find_end(execution) {
+                    self.engine.push(Input::EndFound { execution, answer });
                 }
             }
             Work::ReserveNumbers => {
@@ -144,31 +174,72 @@ impl StoreThread {
         };
         let mut loaded = Vec::with_capacity(claims.claimed.len());
         for history in claims.claimed {
-            let execution = history.execution;
-            match fold(history, &self.plans, &*self.store) {
-                Ok(execution) => loaded.push(execution),
-                // Claimed and not driven: claimed again once this instance is gone.
-                Err(Damage::Store(error)) => warn!(%execution, %error, "cannot be loaded"),
-                Err(damage) => {
-                    self.perform(Work::Hold { execution, reason: damage.to_string() });
-                }
-            }
+            loaded.extend(self.load(history));
         }
         let (more, next_due) = (claims.more, claims.next_due);
         self.engine.push(Input::Claimed { loaded, more, next_due });
     }
 
-    /// How an execution ended that a request came too late for.
-    fn ended(&self, execution: ExecutionId) -> Answer {
-        let loaded = self.store.load(execution).map_err(Damage::from);
-        let state = loaded.and_then(|history| match history {
-            Some(history) => fold(history, &self.plans, &*self.store).map(|l| Some(l.state)),
-            None => Ok(None),
-        });
-        match state {
-            Ok(Some(state)) => Answer::Refused(waypost_core::command::Refusal::Ended(state.status)),
-            _ => Answer::Unknown,
+    /// Folds what was claimed. What is claimed is owned, and nobody else will look after it: a store
+    /// that does not answer is asked again, and what cannot be driven is set aside.
+    fn load(&self, history: History) -> Option<Loaded> {
+        let execution = history.execution;
+        let mut next = Some(history);
+        loop {
+            match fold_guarded(next?, &self.plans, &*self.store) {
+                Ok(loaded) => return Some(loaded),
+                Err(Damage::Store(error)) => {
+                    warn!(%execution, %error, "cannot be loaded; trying again");
+                    if self.must_stop() {
+                        return None;
+                    }
+                    std::thread::park_timeout(RETRY_MIN);
+                    next = self.until_done("load", || self.store.load(execution))?;
+                }
+                Err(damage) => {
+                    self.hold(execution, &damage.to_string());
+                    return None;
+                }
+            }
         }
+    }
+
+    fn reload(&self, execution: ExecutionId) -> Option<Loaded> {
+        let history = self.until_done("load", || self.store.load(execution))??;
+        let owner = history.control.as_ref().and_then(|control| control.owner);
+        if owner == Some(self.instance) { self.load(history) } else { None }
+    }
+
+    fn hold(&self, execution: ExecutionId, reason: &str) {
+        error!(%execution, reason, "execution is set aside");
+        if self.until_done("hold", || self.store.hold(execution, reason)).is_none() {
+            error!(%execution, "execution was not set aside; its next owner will do so");
+        }
+    }
+
+    /// How an execution ended, or that there is none; `None` while it lives.
+    fn find_end(&self, execution: ExecutionId) -> Option<Answer> {
+        let Some(history) = self.until_done("load", || self.store.load(execution))? else {
+            return Some(Answer::Unknown);
+        };
+        if history.control.is_some() {
+            return None;
+        }
+        let state = match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => loaded.state,
+            Err(damage) => {
+                warn!(%execution, %damage, "the end of an execution cannot be read");
+                return Some(Answer::Unknown);
+            }
+        };
+        let State { status, end: Some(End { output, failure, .. }), .. } = state else {
+            return None;
+        };
+        Some(Answer::Ended(EndSummary { status, output, failure }))
+    }
+
+    fn must_stop(&self) -> bool {
+        self.stop.lock().is_some_and(|stop| Instant::now() >= stop)
     }
 
     /// Repeats a call, identically, until the store answers. Nothing is acknowledged meanwhile.
@@ -193,7 +264,7 @@ impl StoreThread {
                         warn!(what, %error, "the store does not answer; trying again");
                     }
                     failed = true;
-                    if self.stop.lock().is_some_and(|stop| Instant::now() >= stop) {
+                    if self.must_stop() {
                         error!(what, %error, "stopped before the store answered");
                         return None;
                     }
@@ -203,6 +274,14 @@ impl StoreThread {
             }
         }
     }
+}
+
+/// [`fold`], where a log that makes it panic is damaged like any other: one execution must not take
+/// the engine with it.
+fn fold_guarded(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded, Damage> {
+    catch_unwind(AssertUnwindSafe(|| fold(history, plans, store))).unwrap_or_else(|panic| {
+        Err(Damage::Log(format!("reading it panicked: {}", panic_text(&*panic))))
+    })
 }
 
 /// An append made by the engine thread itself, where it is the only one.

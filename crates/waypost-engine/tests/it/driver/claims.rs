@@ -1,0 +1,208 @@
+//! When the store is asked, and for what.
+
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_core::time::Millis;
+use waypost_engine::config::Scope;
+use waypost_engine::driver::{Answer, Input};
+use waypost_ports::store::{Mail, MailBody, Store};
+
+use crate::support::{Rig, StoreWork, World};
+
+fn is_claim(work: &StoreWork) -> bool {
+    matches!(work, StoreWork::Claim { .. })
+}
+
+fn take_claim(rig: &mut Rig<'_>) -> Option<StoreWork> {
+    let at = rig.work.iter().position(is_claim)?;
+    rig.work.remove(at)
+}
+
+/// Executions that wait in the store for anybody.
+fn park_many(world: &World, count: usize) -> Vec<ExecutionId> {
+    let mut rig = Rig::new(world);
+    let ids: Vec<_> = (0..count).map(|_| rig.start("w: wait go; a: task <- w")).collect();
+    rig.settle();
+    let mail = |id: &ExecutionId| Mail {
+        execution: *id,
+        message: format!("go-{id}").into(),
+        actor: None,
+        body: MailBody::Signal { name: "go".into(), body: Json::null() },
+    };
+    world.store.deliver(&ids.iter().map(mail).collect::<Vec<_>>()).unwrap();
+    ids
+}
+
+#[test]
+fn one_claim_is_out_at_a_time() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.step();
+    for _ in 0..5 {
+        rig.inputs.push(Input::Nudge);
+        rig.step();
+    }
+    assert_eq!(rig.work.iter().filter(|work| is_claim(work)).count(), 1);
+}
+
+/// The answer may be older than what the nudge is about, also when both share a millisecond.
+#[test]
+fn a_nudge_while_a_claim_is_out_is_followed_by_another_claim() {
+    for later in [0, 1, 50] {
+        let world = World::new();
+        let mut rig = Rig::new(&world);
+        rig.step();
+        let claim = take_claim(&mut rig).expect("the first claim");
+        rig.perform(claim);
+        world.pass(later);
+        let answer = std::mem::take(&mut rig.inputs);
+        rig.inputs.push(Input::Nudge);
+        rig.step();
+        rig.inputs.extend(answer);
+        rig.step();
+        world.pass(rig.config.claim_every_min.0);
+        rig.step();
+        assert!(take_claim(&mut rig).is_some(), "nudged {later} ms after the claim");
+    }
+}
+
+#[test]
+fn a_hint_that_comes_while_a_claim_is_out_outlives_its_answer() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| {
+        config.park_after = Millis(10);
+        config.poll_every = Millis::from_secs(60);
+    });
+    rig.step();
+    let claim = take_claim(&mut rig).expect("the first claim");
+    rig.perform(claim);
+    let answer = std::mem::take(&mut rig.inputs);
+    let execution = rig.start("d: delay 500; a: task <- d");
+    rig.perform_appends();
+    rig.step();
+    assert_eq!(rig.driver.live(), 0, "parked while the claim was out");
+    rig.inputs.extend(answer);
+    rig.settle();
+    world.pass(500);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+}
+
+#[test]
+fn batches_follow_each_other_while_there_is_more() {
+    let world = World::new();
+    let ids = park_many(&world, 25);
+    let mut rig = Rig::with(&world, |config| config.claim_batch = 10);
+    rig.settle();
+    for id in ids {
+        assert_eq!(world.status(id), Status::Completed);
+    }
+    world.check();
+}
+
+#[test]
+fn no_more_is_claimed_than_there_is_room_for() {
+    let world = World::new();
+    let ids = park_many(&world, 25);
+    let mut rig = Rig::with(&world, |config| config.active_max = 4);
+    rig.step();
+    while !rig.work.is_empty() || !rig.tasks.is_empty() || !rig.inputs.is_empty() {
+        rig.perform_all();
+        rig.finish_all();
+        rig.step();
+        assert!(rig.driver.live() <= 4, "{} live", rig.driver.live());
+    }
+    for id in ids {
+        assert_eq!(world.status(id), Status::Completed, "without waiting for a poll");
+    }
+}
+
+#[test]
+fn submissions_and_claims_together_stay_within_the_room() {
+    let world = World::new();
+    park_many(&world, 20);
+    let mut rig = Rig::with(&world, |config| config.active_max = 5);
+    let plan = world.flow("a: task");
+    let tickets: Vec<_> = (0..20).map(|_| rig.submit(&plan)).collect();
+    for _ in 0..200 {
+        rig.step();
+        assert!(rig.driver.live() <= 5, "{} live", rig.driver.live());
+        rig.perform_all();
+        rig.finish_all();
+    }
+    assert!(
+        tickets.iter().all(|ticket| matches!(rig.answer(*ticket), Some(Answer::Started { .. })))
+    );
+    rig.run_to_end();
+}
+
+/// New submissions take every place that comes free; what waits in the store must get its turn.
+#[test]
+fn a_flood_of_submissions_does_not_starve_what_is_due() {
+    let world = World::new();
+    let ids = park_many(&world, 3);
+    let mut rig = Rig::with(&world, |config| config.active_max = 2);
+    let plan = world.flow("a: task");
+    for _ in 0..40 {
+        while rig.tasks.len() < 2 && rig.inputs.len() < 10 {
+            rig.submit(&plan);
+        }
+        rig.step();
+        rig.perform_all();
+        rig.finish_all();
+    }
+    rig.settle();
+    for id in ids {
+        assert_eq!(world.status(id), Status::Completed);
+    }
+}
+
+#[test]
+fn an_idle_driver_polls_and_sleeps_in_between() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.settle();
+    for _ in 0..10 {
+        let before = world.now();
+        world.clock.set(rig.driver.next_wake());
+        assert_eq!(world.now().since(before), rig.config.poll_every);
+        rig.settle();
+    }
+}
+
+#[test]
+fn a_driver_with_a_scope_claims_only_what_it_adopted() {
+    let world = World::new();
+    let ids = park_many(&world, 3);
+    let mut rig = Rig::with(&world, |config| config.scope = Scope::Adopted);
+    rig.settle();
+    world.pass(5_000);
+    rig.settle();
+    assert!(ids.iter().all(|id| world.status(*id) == Status::Paused));
+    rig.inputs.push(Input::Adopt(ids[1]));
+    rig.settle();
+    let statuses: Vec<_> = ids.iter().map(|id| world.status(*id)).collect();
+    assert_eq!(statuses, [Status::Paused, Status::Completed, Status::Paused]);
+}
+
+#[test]
+fn an_execution_started_under_a_scope_is_claimed_again_after_it_parked() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.scope = Scope::Adopted);
+    let execution = rig.start("d: delay 30000; a: task <- d");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+}
+
+#[test]
+fn numbers_are_reserved_before_submissions_stall() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.numbers_at_once = 3);
+    let plan = world.flow("a: pass");
+    let tickets: Vec<_> = (0..10).map(|_| rig.submit(&plan)).collect();
+    rig.settle();
+    let mut ids: Vec<_> = tickets.iter().map(|ticket| rig.started(*ticket)).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 10);
+}

@@ -1,0 +1,313 @@
+//! One append in flight, decisions gathered while it is, and nothing said or done before it lands.
+
+use std::sync::Arc;
+
+use waypost_core::event::Event;
+use waypost_core::frame::decode;
+use waypost_core::id::ExecutionKey;
+use waypost_core::status::Status;
+use waypost_engine::driver::{Answer, Input};
+use waypost_ports::store::{Appended, Idempotency, MailBody, Store};
+
+use crate::support::{Rig, World};
+
+fn signal(name: &str) -> MailBody {
+    MailBody::Signal { name: name.into(), body: waypost_core::json::Json::null() }
+}
+
+#[test]
+fn a_chain_ends_and_each_task_costs_one_commit() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; b: task <- a; c: task <- b");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    assert_eq!(world.frames(execution), 4);
+    assert_eq!(rig.driver.live(), 0);
+    world.check();
+}
+
+#[test]
+fn what_comes_while_a_frame_syncs_is_decided_together() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; b: task; c: task; j: task <- a, b, c");
+    let [a, b, c] = ["a", "b", "c"].map(|node| rig.take_task(node));
+    rig.finish(&a);
+    rig.step();
+    let first = rig.take_append();
+    rig.finish(&b);
+    rig.step();
+    rig.finish(&c);
+    let ticket = rig.request(execution, signal("early"));
+    rig.step();
+    assert_eq!(rig.appends().count(), 0, "nothing is appended while a frame is in flight");
+    assert!(rig.answer(ticket).is_none());
+
+    let appended = world.append(&first);
+    rig.answer_append(&first, appended);
+    rig.step();
+    let second = rig.take_append();
+    let names: Vec<_> = decode(&second.body).unwrap().iter().map(Event::name).collect();
+    let expected =
+        ["NodeCompleted", "NodeCompleted", "NodeScheduled", "NodeStarted", "SignalReceived"];
+    assert_eq!(names, expected);
+    assert_eq!(second.header.parent, Some(first.header.as_parent()));
+    assert!(rig.running().is_empty() && rig.answer(ticket).is_none(), "not before the commit");
+
+    let appended = world.append(&second);
+    rig.answer_append(&second, appended);
+    rig.step();
+    assert_eq!(rig.running(), ["j"]);
+    assert!(matches!(rig.answer(ticket), Some(Answer::Done(Status::Running))));
+    rig.run_to_end();
+    world.check();
+}
+
+#[test]
+fn neither_replies_nor_effects_precede_the_first_commit() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let ticket = rig.submit(&world.flow("a: task"));
+    rig.step();
+    rig.step();
+    assert!(rig.answer(ticket).is_none() && rig.running().is_empty() && rig.committed.is_empty());
+    rig.perform_appends();
+    rig.step();
+    rig.started(ticket);
+    assert_eq!((rig.running(), rig.committed.len()), (vec!["a"], 1));
+}
+
+#[test]
+fn a_frame_whose_reply_was_lost_is_committed_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; b: task <- a");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step();
+    let append = rig.take_append();
+    world.append(&append);
+    let again = world.append(&append);
+    assert!(matches!(again, Appended::Committed { .. }));
+    rig.answer_append(&append, again);
+    rig.step();
+    assert_eq!(rig.running(), ["b"]);
+    rig.run_to_end();
+    assert_eq!(world.calls(execution, "a"), 1);
+    world.check();
+}
+
+#[test]
+fn a_fenced_frame_has_no_effects_and_its_execution_is_forgotten() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 2);
+    rig.start("a: task; other: task; b: task <- a");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step();
+    let append = rig.take_append();
+    rig.answer_append(&append, Appended::Fenced);
+    rig.step();
+    assert_eq!(rig.running(), ["other"], "b never runs");
+    let other = rig.take_task("other");
+    assert!(rig.cancelled.contains(&other.task.token), "what still runs is told to stop");
+    assert_eq!(rig.driver.live(), 0);
+    rig.finish(&other);
+    rig.step();
+    assert!(rig.driver.is_quiet(), "the slot of b came back");
+}
+
+#[test]
+fn the_slot_of_a_fenced_start_is_not_lost() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    for _ in 0..3 {
+        rig.start("a: task; b: task <- a");
+        rig.settle_store();
+        let a = rig.take_task("a");
+        rig.finish(&a);
+        rig.step();
+        let append = rig.take_append();
+        rig.answer_append(&append, Appended::Fenced);
+        rig.step();
+        rig.work.clear();
+    }
+    rig.start("last: task");
+    assert_eq!(rig.running(), ["last"]);
+}
+
+#[test]
+fn a_request_in_a_fenced_frame_is_answered() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let ticket = rig.request(execution, signal("s"));
+    rig.step();
+    let append = rig.take_append();
+    let waiting = rig.request(execution, MailBody::Pause { now: false });
+    rig.answer_append(&append, Appended::Fenced);
+    rig.step();
+    for ticket in [ticket, waiting] {
+        assert!(matches!(rig.answer(ticket), Some(Answer::Moved)), "{:?}", rig.answer(ticket));
+    }
+}
+
+#[test]
+fn a_second_submission_under_one_key_is_told_of_the_first() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let plan = world.flow("w: wait go; a: task <- w");
+    let key = ExecutionKey("order-17".into());
+    let idempotency = Idempotency { key: "k".into(), digest: [1; 32] };
+    let mut first = rig.submission(&plan);
+    (first.key, first.idempotency) = (Some(key.clone()), Some(idempotency.clone()));
+    let ticket = first.ticket;
+    rig.inputs.push(Input::Start(first));
+    rig.settle_store();
+    let existing = rig.started(ticket);
+
+    for (digest, expected) in [([1; 32], true), ([2; 32], false)] {
+        let mut again = rig.submission(&plan);
+        again.key = Some(key.clone());
+        again.idempotency = Some(Idempotency { digest, ..idempotency.clone() });
+        again.await_end = Some(rig.ticket());
+        let (ticket, end) = (again.ticket, again.await_end.unwrap());
+        rig.inputs.push(Input::Start(again));
+        rig.settle_store();
+        for ticket in [ticket, end] {
+            match rig.answer(ticket) {
+                Some(Answer::Exists { existing: of, same }) => {
+                    assert_eq!((*of, *same), (existing, expected));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(world.executions(), [existing]);
+}
+
+#[test]
+fn the_slot_of_a_duplicate_submission_is_not_lost() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let plan = world.flow("a: task");
+    for round in 0..3 {
+        let mut start = rig.submission(&plan);
+        start.key = Some(ExecutionKey("one".into()));
+        rig.inputs.push(Input::Start(start));
+        rig.settle();
+        assert!(rig.driver.is_quiet(), "round {round}");
+    }
+    let other = rig.start("b: task");
+    assert_eq!(rig.running(), ["b"]);
+    rig.settle();
+    assert_eq!(world.status(other), Status::Completed);
+}
+
+#[test]
+fn a_poisoned_submission_is_refused_with_the_reason() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let mut start = rig.submission(&world.flow("a: task"));
+    start.await_end = Some(rig.ticket());
+    let (ticket, end) = (start.ticket, start.await_end.unwrap());
+    rig.inputs.push(Input::Start(start));
+    rig.step();
+    let append = rig.take_append();
+    rig.answer_append(&append, Appended::Poisoned { reason: "too big".to_owned() });
+    rig.settle_store();
+    for ticket in [ticket, end] {
+        let answer = rig.answer(ticket);
+        assert!(matches!(answer, Some(Answer::Poisoned(why)) if why == "too big"), "{answer:?}");
+    }
+    rig.start("b: task");
+    assert_eq!(rig.running(), ["b"], "its slot came back");
+}
+
+#[test]
+fn an_execution_with_a_poisoned_frame_is_held_and_others_go_on() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 2);
+    let poisoned = rig.start("a: task; b: task <- a");
+    let other = rig.start("c: task; d: task <- c");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    let ticket = rig.request(poisoned, signal("s"));
+    rig.step();
+    let append = rig.take_append();
+    rig.answer_append(&append, Appended::Poisoned { reason: "bad bytes".to_owned() });
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Poisoned(_))));
+    let control = world.control(poisoned).unwrap();
+    assert_eq!((control.owner, control.held.as_deref()), (None, Some("bad bytes")));
+    assert_eq!(world.status(other), Status::Completed);
+    assert!(rig.driver.is_quiet());
+    world.check();
+
+    // A person looked at it: it goes on from its last good frame.
+    rig.request(poisoned, MailBody::Resume);
+    rig.run_to_end();
+    assert_eq!(world.status(poisoned), Status::Completed);
+    assert_eq!(world.calls(poisoned, "a"), 2, "the report that could not be kept was lost");
+}
+
+#[test]
+fn a_burst_beyond_the_limit_of_a_frame_takes_several() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.frame_commands_max = 3);
+    let execution = rig.start("a: task; b: task <- a");
+    let tickets: Vec<_> = (0..8).map(|_| rig.request(execution, signal("s"))).collect();
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.settle();
+    for ticket in tickets {
+        assert!(matches!(rig.answer(ticket), Some(Answer::Done(_) | Answer::Ended(_))));
+    }
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
+    let world = World::new();
+    let execution = {
+        let mut first = Rig::new(&world);
+        let execution = first.start("p: pass; q: wait go <- p; b: pass <- q");
+        // Killed after p's start is durable and before it is evaluated.
+        execution
+    };
+    world.outlive_leases();
+    let mut rig = Rig::with(&world, |config| config.frame_commands_max = 3);
+    for number in 0..7 {
+        let mail = waypost_ports::store::Mail {
+            execution,
+            message: format!("m{number}").into(),
+            actor: None,
+            body: signal("noise"),
+        };
+        world.store.deliver(&[mail]).unwrap();
+    }
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Paused, "{:?}", world.names(execution));
+    rig.request(execution, signal("go"));
+    rig.run_to_end();
+    world.check();
+}
+
+#[test]
+fn committed_events_are_told_in_order_and_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; w: wait s 10 <- a | on_error=continue; b: task <- w");
+    rig.run_to_end();
+    let told: Vec<_> =
+        rig.committed.iter().flat_map(|committed| committed.events.iter().cloned()).collect();
+    assert_eq!(told, world.events(execution));
+    let mut next = 1;
+    for committed in &rig.committed {
+        assert_eq!(committed.first_seq, next);
+        next += u64::try_from(committed.events.len()).unwrap();
+        assert_eq!(Arc::strong_count(&committed.events), 1);
+    }
+}

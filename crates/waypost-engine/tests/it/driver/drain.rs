@@ -1,0 +1,110 @@
+//! Stopping in good order: nothing new starts, what runs may end, the rest is handed over.
+
+use waypost_core::status::Status;
+use waypost_engine::driver::{Answer, Input};
+use waypost_ports::store::MailBody;
+
+use crate::support::{Rig, World};
+
+#[test]
+fn a_draining_driver_finishes_what_runs_and_starts_nothing() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let execution = rig.start("a: task; b: task; c: task <- a; p: pass <- a");
+    assert!(!rig.driver.is_quiet());
+    rig.inputs.push(Input::Drain);
+    rig.step();
+    let late = rig.submit(&world.flow("x: task"));
+    rig.settle();
+    assert!(matches!(rig.answer(late), Some(Answer::Draining)));
+    assert!(rig.driver.is_quiet());
+    let calls = ["a", "b", "c"].map(|node| world.calls(execution, node));
+    assert_eq!(calls, [1, 0, 0]);
+    world.check();
+
+    rig.leave();
+    let mut next = Rig::new(&world);
+    next.settle();
+    assert_eq!(world.status(execution), Status::Completed, "at once, without waiting for a lease");
+    let calls = ["a", "b", "c"].map(|node| world.calls(execution, node));
+    assert_eq!(calls, [1, 1, 1]);
+    world.check();
+}
+
+#[test]
+fn a_draining_driver_does_not_spin() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.start("a: task; d: delay 1000");
+    rig.inputs.push(Input::Drain);
+    // `step` checks for a busy loop.
+    for _ in 0..10 {
+        world.pass(700);
+        rig.step();
+        rig.perform_all();
+    }
+}
+
+#[test]
+fn submissions_that_still_wait_are_told() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.active_max = 1);
+    let plan = world.flow("a: task");
+    let tickets: Vec<_> = (0..3).map(|_| rig.submit(&plan)).collect();
+    rig.step();
+    rig.inputs.push(Input::Drain);
+    rig.settle();
+    rig.started(tickets[0]);
+    for ticket in &tickets[1..] {
+        assert!(matches!(rig.answer(*ticket), Some(Answer::Draining)));
+    }
+    assert_eq!(world.executions().len(), 1);
+}
+
+/// A slot was promised to a queued attempt whose execution is in flight; then comes the drain.
+#[test]
+fn a_promised_slot_is_not_used_by_a_draining_driver() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let execution = rig.start("a: task; b: task");
+    let a = rig.take_task("a");
+    rig.request(
+        execution,
+        MailBody::Signal { name: "s".into(), body: waypost_core::json::Json::null() },
+    );
+    rig.step();
+    rig.finish(&a);
+    rig.step();
+    rig.inputs.push(Input::Drain);
+    rig.settle_store();
+    assert!(rig.running().is_empty(), "{:?}", rig.running());
+    assert!(rig.driver.is_quiet());
+    rig.leave();
+    Rig::new(&world).settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn what_was_claimed_too_late_is_left_to_others() {
+    let world = World::new();
+    let execution = {
+        let mut first = Rig::new(&world);
+        let execution = first.start("a: task");
+        first.leave();
+        execution
+    };
+    let frames = world.frames(execution);
+    let mut rig = Rig::new(&world);
+    rig.step();
+    rig.perform_all();
+    rig.inputs.push(Input::Drain);
+    // The claim's answer comes behind the drain.
+    rig.inputs.reverse();
+    rig.settle();
+    assert_eq!(world.frames(execution), frames, "no take-over by an instance that leaves");
+    rig.leave();
+    Rig::new(&world).settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}

@@ -1,0 +1,222 @@
+//! Leaving memory: only with nothing to do for a while, and no wake-up is lost on the way.
+
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_engine::driver::Answer;
+use waypost_ports::store::{Mail, MailBody, Store};
+
+use crate::support::{Rig, World};
+
+fn go() -> MailBody {
+    MailBody::Signal { name: "go".into(), body: Json::null() }
+}
+
+fn mail(execution: waypost_core::id::ExecutionId, message: &str, body: MailBody) -> Mail {
+    Mail { execution, message: message.into(), actor: None, body }
+}
+
+#[test]
+fn a_short_wait_stays_in_memory_and_a_long_one_does_not() {
+    for (ms, live) in [(1, 1), (2_000, 1), (2_001, 0), (60_000, 0)] {
+        let world = World::new();
+        let mut rig = Rig::new(&world);
+        let execution = rig.start(&format!("d: delay {ms}; a: task <- d"));
+        rig.settle();
+        assert_eq!(rig.driver.live(), live, "delay {ms}");
+        let parked = world.control(execution).unwrap().owner.is_none();
+        assert_eq!(parked, live == 0, "delay {ms}");
+        rig.run_to_end();
+        assert_eq!(world.calls(execution, "a"), 1);
+        world.check();
+    }
+}
+
+#[test]
+fn an_execution_with_a_running_task_does_not_park() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 60000; a: task; w: wait s");
+    rig.settle_store();
+    assert_eq!((rig.driver.live(), rig.running()), (1, vec!["a"]));
+    rig.settle();
+    assert_eq!((rig.driver.live(), world.status(execution)), (0, Status::Paused));
+}
+
+#[test]
+fn a_parked_execution_is_claimed_when_it_is_due_and_not_before() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 10000; a: task <- d");
+    rig.settle();
+    let due = world.control(execution).unwrap().next_due.unwrap();
+    let frames = world.frames(execution);
+    while world.now() < due {
+        assert_eq!(world.frames(execution), frames, "woken early");
+        world.clock.set(rig.driver.next_wake());
+        rig.settle();
+    }
+    assert_eq!(world.now(), due, "the driver wakes at the due time itself");
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// The request finds the execution in memory, its mailbox full of nothing, and the frame that parks
+/// it on its way to the store.
+#[test]
+fn a_request_that_meets_a_park_in_flight_is_not_lost() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let plan = world.flow("w: wait go; a: task <- w");
+    let ticket = rig.submit(&plan);
+    rig.step();
+    rig.perform_appends();
+    rig.step();
+    let execution = rig.started(ticket);
+    assert_eq!(rig.appends().count(), 1, "the frame that waits and parks");
+    let ticket = rig.request(execution, go());
+    rig.step();
+    rig.settle_store();
+    match rig.answer(ticket) {
+        Some(Answer::Done(_) | Answer::Accepted(_)) => {}
+        Some(Answer::Moved) => {
+            rig.request(execution, go());
+        }
+        other => panic!("the caller hears {other:?}"),
+    }
+    rig.run_to_end();
+    assert_eq!(world.calls(execution, "a"), 1);
+    world.check();
+}
+
+#[test]
+fn mail_before_the_park_commits_makes_the_parked_execution_ready() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let ticket = rig.submit(&world.flow("w: wait go; a: task <- w"));
+    rig.step();
+    rig.perform_appends();
+    rig.step();
+    let execution = rig.started(ticket);
+    // Decided, not committed: the sender still sees an owner and wakes nobody.
+    world.store.deliver(&[mail(execution, "m", go())]).unwrap();
+    rig.perform_appends();
+    rig.step();
+    assert!(world.control(execution).unwrap().ready);
+    rig.run_to_end();
+    assert_eq!(world.calls(execution, "a"), 1);
+    world.check();
+}
+
+#[test]
+fn mail_after_the_park_committed_wakes_it() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("w: wait go; a: task <- w");
+    rig.settle();
+    assert_eq!(rig.driver.live(), 0);
+    world.store.deliver(&[mail(execution, "m", go())]).unwrap();
+    rig.run_to_end();
+    assert_eq!(world.calls(execution, "a"), 1);
+    world.check();
+}
+
+/// Mail was read into the mailbox of an execution whose park is in flight: the letter goes with the
+/// execution, the mail stays in the store and makes it ready.
+#[test]
+fn mail_in_the_mailbox_of_an_execution_that_parks_is_found_again_at_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let ticket = rig.submit(&world.flow("w: wait go; a: task <- w"));
+    rig.step();
+    rig.perform_appends();
+    rig.step();
+    let execution = rig.started(ticket);
+    let letter = mail(execution, "m", go());
+    world.store.deliver(std::slice::from_ref(&letter)).unwrap();
+    rig.inputs.push(waypost_engine::driver::Input::Mail(vec![letter]));
+    let before = world.now();
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed, "without waiting for a poll");
+    assert_eq!(world.now(), before);
+    world.check();
+}
+
+#[test]
+fn mail_that_is_seen_twice_is_consumed_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; w: wait go <- a; b: wait go <- w; c: wait go <- b");
+    let letter = mail(execution, "m", go());
+    world.store.deliver(std::slice::from_ref(&letter)).unwrap();
+    for _ in 0..3 {
+        rig.inputs.push(waypost_engine::driver::Input::Mail(vec![letter.clone()]));
+        rig.step();
+    }
+    rig.settle();
+    let received = world.names(execution).iter().filter(|name| **name == "SignalReceived").count();
+    assert_eq!(received, 1);
+    assert!(world.store.collect(rig.instance, 10).unwrap().is_empty());
+    world.check();
+}
+
+#[test]
+fn a_parked_execution_goes_on_in_another_instance() {
+    let world = World::new();
+    let execution = {
+        let mut first = Rig::new(&world);
+        let execution = first.start("a: task; d: delay 30000 <- a; b: task <- d");
+        first.settle();
+        execution
+    };
+    let mut second = Rig::new(&world);
+    second.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    assert_eq!((world.calls(execution, "a"), world.calls(execution, "b")), (1, 1));
+    world.check();
+}
+
+#[test]
+fn an_execution_that_waits_for_ever_costs_nothing() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("w: wait never");
+    rig.settle();
+    let frames = world.frames(execution);
+    for _ in 0..100 {
+        world.clock.set(rig.driver.next_wake());
+        rig.renew();
+        rig.settle();
+    }
+    assert_eq!((world.frames(execution), rig.driver.live()), (frames, 0));
+}
+
+/// The mail is in the store before the park is, and is looked for after it: by then nobody owns the
+/// execution, and nothing is found.
+#[test]
+fn mail_that_is_delivered_between_decision_and_park_wakes_it_at_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 3000; w: wait go <- d; a: task <- w");
+    rig.settle();
+    world.pass(3_000);
+    // The request finds it parked; the claim that is under way brings it back, and it parks again.
+    rig.step();
+    let claim = std::mem::take(&mut rig.work);
+    let ticket = rig.request(execution, go());
+    rig.step();
+    let mut deliver = std::mem::take(&mut rig.work);
+    claim.into_iter().for_each(|work| rig.perform(work));
+    while !rig.appends().any(|append| append.side.control.is_some()) {
+        rig.step();
+        rig.perform_appends_but_parks();
+    }
+    let before = world.now();
+    while let Some(work) = deliver.pop_front() {
+        rig.perform(work);
+    }
+    rig.step();
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Accepted(_))));
+    assert_eq!((world.status(execution), world.now()), (Status::Completed, before));
+    world.check();
+}

@@ -1,0 +1,228 @@
+//! Requests to executions that are live, parked, ending, ended or unknown: each is answered, once,
+//! and never with a guess.
+
+use waypost_core::command::Refusal;
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_engine::driver::{Answer, Input};
+use waypost_ports::store::{MailBody, Store};
+
+use crate::support::{Rig, World};
+
+const CANCEL: MailBody = MailBody::Cancel { reason: None };
+
+#[test]
+fn a_live_execution_answers_when_the_request_is_durable() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let ticket = rig.request(execution, CANCEL);
+    rig.step();
+    assert!(rig.answer(ticket).is_none());
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Done(Status::Ending))));
+    assert_eq!(world.status(execution), Status::Cancelled);
+    world.check();
+}
+
+#[test]
+fn a_parked_execution_gets_mail() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("w: wait go");
+    rig.settle();
+    let ticket = rig.request(execution, CANCEL);
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Accepted(_))));
+    assert_eq!(world.status(execution), Status::Cancelled, "claimed at once, not at the next poll");
+    world.check();
+}
+
+#[test]
+fn an_ended_and_an_unknown_execution_refuse() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: pass");
+    rig.settle();
+    let ended = rig.request(execution, CANCEL);
+    let unknown = rig.request(ExecutionId(4711), CANCEL);
+    rig.settle();
+    let refusal = rig.answer(ended);
+    let expected = Refusal::Ended(Status::Completed);
+    assert!(matches!(refusal, Some(Answer::Refused(why)) if *why == expected), "{refusal:?}");
+    assert!(matches!(rig.answer(unknown), Some(Answer::Unknown)));
+}
+
+/// The cancellation arrives while the frame that ends the execution is on its way to the store.
+#[test]
+fn a_request_that_meets_the_end_in_flight_is_told_of_the_end() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step();
+    let ticket = rig.request(execution, CANCEL);
+    rig.step();
+    rig.settle();
+    match rig.answer(ticket) {
+        Some(Answer::Ended(end)) => assert_eq!(end.status, Status::Completed),
+        other => panic!("the caller hears {other:?}"),
+    }
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn a_refused_request_writes_nothing() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let frames = world.frames(execution);
+    let ticket = rig.request(execution, MailBody::Resume);
+    rig.step();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Refused(Refusal::NotPaused))));
+    assert_eq!((world.frames(execution), rig.appends().count()), (frames, 0));
+}
+
+#[test]
+fn whoever_awaits_an_end_hears_of_it_also_after_a_long_sleep() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 60000; o: out 7 <- d");
+    let first = rig.await_end(execution);
+    rig.settle();
+    assert_eq!(rig.driver.live(), 0);
+    let second = rig.await_end(execution);
+    rig.run_to_end();
+    for ticket in [first, second] {
+        match rig.answer(ticket) {
+            Some(Answer::Ended(end)) => {
+                assert_eq!(end.output, Some(Json::parse("7").unwrap()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn whoever_awaits_an_end_that_has_been_hears_of_it() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("o: out 7");
+    rig.settle();
+    let ticket = rig.await_end(execution);
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Ended(_))), "{:?}", rig.answer(ticket));
+}
+
+#[test]
+fn a_user_pause_holds_and_a_resumption_releases() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; b: task <- a");
+    let a = rig.take_task("a");
+    let ticket = rig.request(execution, MailBody::Pause { now: false });
+    rig.settle_store();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Done(Status::Running))));
+    rig.finish(&a);
+    rig.settle();
+    assert_eq!((world.status(execution), world.calls(execution, "b")), (Status::Paused, 0));
+    let control = world.control(execution).unwrap();
+    assert_eq!((control.owner, control.held.as_deref()), (None, Some("paused by a user")));
+
+    // A signal is kept and does not wake it; a resumption does.
+    rig.request(execution, MailBody::Signal { name: "s".into(), body: Json::null() });
+    rig.settle();
+    assert_eq!(rig.driver.live(), 0);
+    rig.request(execution, MailBody::Resume);
+    rig.settle_store();
+    let control = world.control(execution).unwrap();
+    assert_eq!(control.held, None, "it is no longer held");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// The sender repeats a message that was consumed long ago; its execution has nothing to append
+/// for hours.
+#[test]
+fn a_message_that_keeps_coming_back_is_deleted_with_the_next_frame() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let mail = waypost_ports::store::Mail {
+        execution,
+        message: "m".into(),
+        actor: None,
+        body: MailBody::Signal { name: "s".into(), body: Json::null() },
+    };
+    world.store.deliver(std::slice::from_ref(&mail)).unwrap();
+    rig.inputs.push(Input::Mail(vec![mail.clone()]));
+    rig.settle_store();
+    world.store.deliver(std::slice::from_ref(&mail)).unwrap();
+    for _ in 0..50 {
+        rig.inputs.push(Input::Mail(vec![mail.clone()]));
+        rig.step();
+    }
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step();
+    assert_eq!(rig.take_append().side.consumed.len(), 1);
+}
+
+/// The request found the execution parked; before its mail was delivered, a claim that knew nothing
+/// of it brought the execution back.
+#[test]
+fn mail_to_an_execution_that_was_claimed_meanwhile_is_read_at_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let parked = rig.start("d: delay 3000; w: wait go 1500 <- d; a: task <- w");
+    rig.settle();
+    world.pass(3_000);
+    rig.step();
+    let work = std::mem::take(&mut rig.work);
+    let ticket = rig.request(parked, MailBody::Signal { name: "go".into(), body: Json::null() });
+    rig.step();
+    work.into_iter().for_each(|work| rig.perform(work));
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Accepted(_))));
+    assert_eq!(world.status(parked), Status::Completed, "without waiting for a poll");
+    world.check();
+}
+
+/// A broken invariant of the core concerns one execution.
+#[test]
+fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let broken = rig.start("w: wait go");
+    rig.settle();
+    let request = waypost_ports::store::ClaimRequest {
+        instance: rig.instance,
+        fold: waypost_core::event::FOLD_VERSION,
+        limit: 1,
+        only: Some(vec![broken]),
+    };
+    let mail = waypost_ports::store::Mail {
+        execution: broken,
+        message: "m".into(),
+        actor: None,
+        body: MailBody::Signal { name: "s".into(), body: Json::null() },
+    };
+    world.store.deliver(&[mail]).unwrap();
+    let history = world.store.claim(&request).unwrap().claimed.remove(0);
+    let mut loaded = waypost_engine::fold(history, &world.plans, &world.store).unwrap();
+    // A plan that is not the execution's: the state has no entry for its second node.
+    loaded.plan = world.flow("w: wait go; x: pass");
+    rig.inputs.push(Input::Claimed { loaded: vec![loaded], more: false, next_due: None });
+    let ticket = rig.request(broken, CANCEL);
+    let other = rig.start("a: task");
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Moved)), "{:?}", rig.answer(ticket));
+    let held = world.control(broken).unwrap().held.unwrap();
+    assert!(held.contains("decide panicked"), "{held}");
+    assert_eq!(world.status(other), Status::Completed);
+    assert!(rig.driver.is_quiet());
+}

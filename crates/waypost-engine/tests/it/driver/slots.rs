@@ -1,0 +1,124 @@
+//! Slots: never more tasks than there are, never an attempt that is forgotten.
+
+use waypost_core::command::Outcome;
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_ports::store::{Appended, MailBody};
+
+use crate::support::{Rig, World};
+
+#[test]
+fn a_wide_fan_runs_through_few_slots() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 2);
+    let fan: Vec<String> = (0..12).map(|at| format!("n{at}: task")).collect();
+    let execution = rig.start(&fan.join(";"));
+    assert_eq!(rig.running().len(), 2);
+    rig.run_to_end();
+    for at in 0..12 {
+        assert_eq!(world.calls(execution, &format!("n{at}")), 1);
+    }
+    assert!(rig.driver.is_quiet());
+    world.check();
+}
+
+/// A free slot is promised to `b`; before `b`'s start is decided, `a`'s completion (in the same
+/// mailbox, ahead of it) takes the slot for `c`.
+#[test]
+fn an_offer_whose_slot_was_taken_in_the_same_mailbox_is_not_lost() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let execution = rig.start("a: task; b: task; c: task <- a");
+    assert_eq!(rig.running(), ["a"]);
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    assert_eq!((world.calls(execution, "b"), world.calls(execution, "c")), (1, 1));
+    assert!(rig.driver.is_quiet());
+    world.check();
+}
+
+#[test]
+fn a_slot_promised_to_an_execution_that_is_dropped_comes_back() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    rig.start("a: task; b: task");
+    let other = rig.start("c: task");
+    let a = rig.take_task("a");
+    // A frame of the first execution is in flight when the slot is promised to its node b.
+    let first = a.execution;
+    rig.request(first, MailBody::Signal { name: "s".into(), body: Json::null() });
+    rig.step();
+    let append = rig.take_append();
+    rig.finish(&a);
+    rig.step();
+    rig.answer_append(&append, Appended::Fenced);
+    rig.step();
+    rig.settle_store();
+    assert_eq!(rig.running(), ["c"]);
+    rig.settle();
+    assert_eq!(world.status(other), Status::Completed);
+}
+
+/// Offers that no longer mean anything each take a promise; those behind them must not wait for
+/// the next input.
+#[test]
+fn stale_offers_do_not_hold_up_the_ones_behind_them() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let fan: Vec<String> = (0..5).map(|at| format!("n{at}: task")).collect();
+    let cancelled = rig.start(&fan.join(";"));
+    rig.start("last: task");
+    rig.settle_store();
+    let first = rig.take_task("n0");
+    rig.request(cancelled, MailBody::Cancel { reason: None });
+    rig.settle_store();
+    // Its slot is free, its execution has not ended: its last report is not committed yet.
+    rig.report(&first, Outcome::Cancelled);
+    rig.step();
+    rig.perform_appends();
+    rig.step();
+    rig.perform_appends();
+    rig.step();
+    assert_eq!(rig.running(), ["last"]);
+}
+
+#[test]
+fn an_attempt_whose_config_cannot_be_rendered_takes_no_slot() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let broken = rig.start("a: task | config=input.missing");
+    rig.settle();
+    assert_eq!((world.status(broken), world.calls(broken, "a")), (Status::Failed, 0));
+    rig.start("b: task");
+    assert_eq!(rig.running(), ["b"]);
+    world.check();
+}
+
+#[test]
+fn an_attempt_cancelled_in_the_frame_that_starts_it_never_runs() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let execution = rig.start("a: task; b: task <- a");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.settle();
+    assert_eq!((world.status(execution), world.calls(execution, "b")), (Status::Cancelled, 0));
+    assert!(rig.driver.is_quiet());
+    world.check();
+}
+
+#[test]
+fn an_execution_that_pauses_gives_its_slots_back_and_resumes_its_queue() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    let execution = rig.start("a: task; b: task; c: task");
+    rig.request(execution, MailBody::Pause { now: true });
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Paused);
+    assert!(rig.driver.is_quiet() && rig.driver.live() == 0);
+    rig.request(execution, MailBody::Resume);
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}

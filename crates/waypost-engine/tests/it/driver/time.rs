@@ -1,0 +1,159 @@
+//! Time: nothing fires early, nothing fires twice, and nobody spins.
+
+use waypost_core::event::Event;
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::store::MailBody;
+
+use crate::support::world::START;
+use crate::support::{Rig, World};
+
+#[test]
+fn a_live_delay_fires_at_its_time_and_not_before() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 700; a: pass <- d");
+    rig.settle();
+    assert_eq!(rig.driver.next_wake(), Timestamp(START.0 + 700));
+    world.pass(699);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Running);
+    world.pass(1);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn a_retry_waits_its_time_in_memory() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("flaky: task | retry=3");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    assert_eq!(world.calls(execution, "flaky"), 3);
+    let waited = world.now().since(START).0;
+    assert!((2_400..=3_800).contains(&waited), "1 s and 2 s, give or take a fifth: {waited}");
+    world.check();
+}
+
+#[test]
+fn a_user_pause_with_timers_due_does_not_spin() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 500; e: delay 900; a: task; b: pass <- d, e, a");
+    let a = rig.take_task("a");
+    rig.request(execution, MailBody::Pause { now: false });
+    rig.settle_store();
+    // Both delays are over, the pause awaits the running attempt: `step` checks for a busy loop.
+    for _ in 0..5 {
+        world.pass(400);
+        rig.settle_store();
+    }
+    rig.finish(&a);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Paused);
+    for _ in 0..5 {
+        world.clock.set(rig.driver.next_wake());
+        rig.settle();
+    }
+    assert_eq!(rig.driver.live(), 0);
+    rig.request(execution, MailBody::Resume);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed, "overdue waits end at once");
+    world.check();
+}
+
+#[test]
+fn a_deadline_strikes_also_where_a_user_holds_the_execution() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("@60000; w: wait never");
+    rig.settle();
+    rig.request(execution, MailBody::Pause { now: false });
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Paused);
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::TimedOut);
+    assert_eq!(world.now(), Timestamp(START.0 + 60_000));
+    world.check();
+}
+
+#[test]
+fn a_silent_attempt_is_given_up_and_its_worker_told_to_stop() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task | timeout=1000");
+    rig.settle_store();
+    let a = rig.take_task("a");
+    for _ in 0..20 {
+        world.clock.set(rig.driver.next_wake());
+        rig.settle_store();
+    }
+    assert!(rig.cancelled.contains(&a.task.token));
+    assert_eq!(world.status(execution), Status::Failed);
+    rig.finish(&a);
+    rig.settle();
+    assert!(rig.driver.is_quiet());
+    world.check();
+}
+
+#[test]
+fn a_cancelled_attempt_that_says_nothing_is_awaited_for_the_grace_time_only() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let a = rig.take_task("a");
+    rig.request(execution, MailBody::Cancel { reason: Some("enough".into()) });
+    for _ in 0..40 {
+        rig.settle_store();
+        world.clock.set(rig.driver.next_wake());
+    }
+    assert_eq!(world.status(execution), Status::Cancelled);
+    rig.finish(&a);
+    rig.settle();
+    assert!(rig.driver.is_quiet());
+    world.check();
+}
+
+/// The clock is set back an hour while an execution sleeps: due by the store's time, which never
+/// goes back, and an hour early by ours. It must neither fire nor be claimed and parked over and
+/// over until the hour has passed.
+#[test]
+fn a_clock_that_is_set_back_causes_neither_a_storm_nor_an_early_end() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 10000; a: task <- d");
+    rig.settle();
+    let due = world.control(execution).unwrap().next_due.unwrap();
+    world.clock.set(due);
+    rig.renew();
+    world.clock.set(Timestamp(due.0 - 3_600_000));
+    rig.settle();
+    let frames = world.frames(execution);
+    for _ in 0..50 {
+        world.clock.set(rig.driver.next_wake().min(Timestamp(due.0 - 1)));
+        rig.renew();
+        rig.settle();
+    }
+    assert!(world.frames(execution) <= frames + 1, "{:?}", world.names(execution));
+    assert_eq!(world.calls(execution, "a"), 0, "the delay is not over by our time");
+    world.clock.set(due);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    let resumed = |event: &&Event| matches!(event, Event::NodeResumed { .. });
+    assert_eq!(world.events(execution).iter().filter(resumed).count(), 1);
+    world.check();
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_stop_the_polls() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.start("a: task; w: wait s <- a");
+    rig.settle_store();
+    world.clock.set(Timestamp(START.0 - 3_600_000));
+    rig.step();
+    let wake = rig.driver.next_wake();
+    assert!(wake <= world.now().plus(rig.config.poll_every), "{wake}");
+}

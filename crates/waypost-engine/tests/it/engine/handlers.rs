@@ -1,0 +1,90 @@
+//! What handlers may do to the engine: nothing.
+
+use waypost_core::event::Event;
+use waypost_core::limits::ABANDONED_MAX;
+use waypost_core::status::Status;
+use waypost_ports::store::MailBody;
+
+use crate::support::lab::Lab;
+
+const CANCEL: MailBody = MailBody::Cancel { reason: None };
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_takes_too_long_is_stopped() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "a: task | handler=hold timeout=1000").await;
+    let held = lab.held().await;
+    let execution = started.execution;
+    let end = started.ended().await.unwrap();
+    assert_eq!(end.status, Status::Failed);
+    assert_eq!(end.failure.unwrap().kind, "timeout");
+    assert!(held.cancel.is_cancelled());
+    assert!(matches!(
+        lab.find(execution, "NodeFailed"),
+        Some(Event::NodeFailed { attempt: 1, .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_cancellation_reaches_the_handler_that_runs() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
+    let held = lab.held().await;
+    engine.request(started.execution, CANCEL, None).await.unwrap();
+    held.cancel.cancelled().await;
+    assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_its_cancellation_is_dropped() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "a: task | handler=stubborn").await;
+    let held = lab.held().await;
+    engine.request(started.execution, CANCEL, None).await.unwrap();
+    assert!(held.task.attempt == 1);
+    assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
+    // Its slot is free again.
+    let engine_with_one = lab.engine_with(|parts| parts.config.slots = 1);
+    for _ in 0..2 {
+        let started = lab.start(&engine_with_one, "a: task | handler=stubborn").await;
+        lab.held().await;
+        engine_with_one.request(started.execution, CANCEL, None).await.unwrap();
+        started.ended().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_tried_again_and_then_set_aside() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "a: task | handler=panic").await;
+    let execution = started.execution;
+    let quarantined = lab.event(execution, "RunQuarantined");
+    tokio::pin!(quarantined);
+    // The attempts are seconds apart, and the clock stands still.
+    while futures_util::poll!(&mut quarantined).is_pending() {
+        lab.pass(&engine, 20_000);
+        lab.start(&engine, "b: task").await.ended().await.unwrap();
+    }
+    let lost = lab.count("NodeFailed");
+    assert_eq!(lost, usize::try_from(ABANDONED_MAX).unwrap());
+    let held = lab.control(execution).unwrap().held.unwrap();
+    assert!(held.contains("a handler's bug"), "{held}");
+
+    // A person gives it up.
+    engine.request(execution, CANCEL, None).await.unwrap();
+    assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn an_unknown_handler_fails_its_node_and_says_so() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "a: task | handler=absent").await;
+    let failure = started.ended().await.unwrap().failure.unwrap();
+    assert_eq!(failure.kind, "no_handler");
+    assert!(failure.message.contains("absent"), "{}", failure.message);
+}

@@ -1,0 +1,152 @@
+//! Stopping: what runs may end, everything else is handed over, and nobody waits for ever.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use waypost_core::status::Status;
+use waypost_engine::EngineError;
+use waypost_ports::store::{MailBody, StoreError};
+
+use crate::support::lab::Lab;
+use crate::support::store::{Call, Fault};
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_stop_awaits_what_runs_and_another_engine_does_the_rest() {
+    let lab = Lab::new();
+    let first = lab.engine();
+    let started = lab.start(&first, "a: task | handler=hold; b: task <- a").await;
+    let execution = started.execution;
+    let held = lab.held().await;
+    let stop = first.stop(LONG);
+    tokio::pin!(stop);
+    assert!(futures_util::poll!(&mut stop).is_pending());
+    let late = first.start(lab.request("x: task")).await.err().unwrap();
+    assert!(matches!(late, EngineError::Stopping));
+    held.complete();
+    stop.await;
+    assert!(started.ended().await.is_none(), "it goes on elsewhere");
+
+    let second = lab.engine();
+    let end = second.adopt(execution).ended().await.unwrap();
+    assert_eq!(end.status, Status::Completed);
+    assert_eq!(lab.count("NodeCompleted"), 2, "a was not made again");
+}
+
+#[tokio::test]
+async fn a_stop_without_grace_hands_over_what_runs() {
+    let lab = Lab::new();
+    let first = lab.engine();
+    let started = lab.start(&first, "a: task | handler=hold; b: task <- a").await;
+    let lost = lab.held().await;
+    first.stop(Duration::ZERO).await;
+    lost.cancel.cancelled().await;
+    let second = lab.engine();
+    let again = lab.held().await;
+    assert_eq!((lost.task.attempt, again.task.attempt), (1, 2));
+    assert_eq!(lost.task.idempotency_key, again.task.idempotency_key);
+    assert_ne!(lost.task.token, again.task.token);
+    again.complete();
+    assert_eq!(second.adopt(started.execution).ended().await.unwrap().status, Status::Completed);
+}
+
+#[tokio::test]
+async fn an_engine_that_is_dropped_loses_nothing() {
+    let lab = Lab::new();
+    let first = lab.engine();
+    let started = lab.start(&first, "d: delay 1000; a: task <- d").await;
+    drop(first);
+    let second = lab.engine();
+    let ended = second.adopt(started.execution).ended();
+    tokio::pin!(ended);
+    let end = loop {
+        // Another one goes through: by then the second engine has looked at the time.
+        lab.pass(&second, 1_000);
+        lab.start(&second, "b: task").await.ended().await.unwrap();
+        if let Poll::Ready(end) = futures_util::poll!(&mut ended) {
+            break end;
+        }
+    };
+    assert_eq!(end.unwrap().status, Status::Completed);
+}
+
+#[tokio::test]
+async fn a_stop_while_the_store_fails_returns() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
+    let execution = started.execution;
+    let held = lab.held().await;
+    let down = Fault::Fails(StoreError::Unavailable("down".to_owned()));
+    let calls = [Call::Append, Call::Heartbeat, Call::Claim, Call::Read, Call::Deliver];
+    lab.store.break_calls(&calls, &down);
+    let failed = lab.store.failures(2);
+    held.complete();
+    failed.await;
+    engine.stop(Duration::from_millis(50)).await;
+    assert!(started.ended().await.is_none());
+
+    // Its goodbye was not heard: the next engine has to wait for the lease to end.
+    lab.store.heal();
+    lab.clock.advance(waypost_ports::store::LEASE);
+    let second = lab.engine();
+    let ended = second.adopt(execution);
+    lab.held().await.complete();
+    assert_eq!(ended.ended().await.unwrap().status, Status::Completed);
+}
+
+#[tokio::test]
+async fn a_second_stop_shortens_the_first_and_both_await_the_end() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    lab.start(&engine, "a: task | handler=hold").await;
+    let held = lab.held().await;
+    let patient = engine.stop(LONG);
+    tokio::pin!(patient);
+    assert!(futures_util::poll!(&mut patient).is_pending());
+    tokio::join!(patient, engine.stop(Duration::ZERO));
+    held.cancel.cancelled().await;
+    let second = lab.engine();
+    assert_eq!(lab.held().await.task.attempt, 2, "handed over at once");
+    drop(second);
+}
+
+/// Submissions in line, requests and awaited ends: whoever still waits when the engine is gone is
+/// told so.
+#[tokio::test]
+async fn nobody_waits_for_an_engine_that_stopped() {
+    let lab = Lab::new();
+    let engine = lab.engine_with(|parts| parts.config.active_max = 1);
+    let first = lab.start(&engine, "a: task | handler=hold").await;
+    let _held = lab.held().await;
+    let in_line = engine.start(lab.request("b: task"));
+    tokio::pin!(in_line);
+    assert!(futures_util::poll!(&mut in_line).is_pending());
+    engine.stop(Duration::ZERO).await;
+    assert!(matches!(in_line.await.err(), Some(EngineError::Stopping)));
+    assert!(first.ended().await.is_none());
+    let request = engine.request(waypost_core::id::ExecutionId(1), MailBody::Resume, None).await;
+    assert!(matches!(request, Err(EngineError::Stopping)));
+    assert!(engine.adopt(waypost_core::id::ExecutionId(1)).ended().await.is_none());
+}
+
+/// A store that panics is a bug of the store; its callers must hear of it and not hang.
+#[tokio::test]
+async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
+    for call in [Call::Append, Call::Deliver] {
+        let lab = Lab::new();
+        let engine = lab.engine();
+        let waiting = lab.start(&engine, "w: wait go").await;
+        lab.event(waiting.execution, "RunPaused").await;
+        lab.store.break_calls(&[call], &Fault::Panics);
+        let refused = match call {
+            Call::Append => engine.start(lab.request("a: task")).await.err(),
+            _ => engine.request(waiting.execution, MailBody::Resume, None).await.err(),
+        };
+        assert!(matches!(refused, Some(EngineError::Stopping)), "{refused:?}");
+        assert!(waiting.ended().await.is_none());
+        engine.stop(LONG).await;
+    }
+}

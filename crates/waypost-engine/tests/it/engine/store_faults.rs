@@ -1,0 +1,144 @@
+//! A store that fails, forgets to answer, or gives back something else than it was given.
+
+use std::sync::Arc;
+
+use waypost_core::status::Status;
+use waypost_engine::Plans;
+use waypost_ports::store::{MailBody, StoreError};
+
+use crate::support::flows;
+use crate::support::lab::Lab;
+use crate::support::store::{Call, Fault};
+
+fn full() -> Fault {
+    Fault::Fails(StoreError::Full("no space is left".to_owned()))
+}
+
+#[tokio::test]
+async fn a_full_store_acknowledges_nothing_and_everything_goes_on_afterwards() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let running = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
+    let held = lab.held().await;
+    lab.store.break_calls(&[Call::Append, Call::Heartbeat], &full());
+    held.complete();
+    let start = engine.start(lab.request("c: task"));
+    let request = engine.request(running.execution, MailBody::Pause { now: false }, None);
+    tokio::pin!(start, request);
+    assert!(futures_util::poll!(&mut start).is_pending());
+    assert!(futures_util::poll!(&mut request).is_pending());
+    lab.store.failures(4).await;
+    assert!(futures_util::poll!(&mut start).is_pending());
+    assert!(futures_util::poll!(&mut request).is_pending());
+    assert_eq!(lab.count("RunCreated"), 1);
+
+    lab.store.heal();
+    assert_eq!(start.await.unwrap().ended().await.unwrap().status, Status::Completed);
+    request.await.unwrap();
+    lab.event(running.execution, "RunPaused").await;
+    engine.request(running.execution, MailBody::Resume, None).await.unwrap();
+    assert_eq!(running.ended().await.unwrap().status, Status::Completed);
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_is_lost_counts_once() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    lab.store.break_calls(&[Call::Append], &Fault::LosesReply);
+    let start = engine.start(lab.request("a: task; b: task <- a"));
+    tokio::pin!(start);
+    assert!(futures_util::poll!(&mut start).is_pending());
+    lab.store.failures(3).await;
+    lab.store.heal();
+    assert_eq!(start.await.unwrap().ended().await.unwrap().status, Status::Completed);
+    assert_eq!((lab.count("RunCreated"), lab.count("NodeCompleted")), (1, 2));
+}
+
+#[tokio::test]
+async fn a_damaged_log_is_held_and_others_go_on() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let damaged = lab.start(&engine, "w: wait go").await;
+    let sound = lab.start(&engine, "w: wait go").await;
+    for started in [&damaged, &sound] {
+        lab.event(started.execution, "RunPaused").await;
+    }
+    lab.store.damage(damaged.execution);
+    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    for started in [&damaged, &sound] {
+        engine.request(started.execution, go.clone(), None).await.unwrap();
+    }
+    assert_eq!(sound.ended().await.unwrap().status, Status::Completed);
+    let held = lab.control(damaged.execution).unwrap().held.unwrap();
+    assert!(held.contains("checksum"), "{held}");
+}
+
+/// An execution that makes the fold panic must be set aside like any damaged one.
+#[tokio::test]
+async fn a_log_that_makes_its_reader_panic_is_held_and_others_go_on() {
+    let lab = Lab::new();
+    let poison = "w: wait go; poison: pass <- w";
+    let first = lab.engine();
+    let poisoned = lab.start(&first, poison).await;
+    let sound = lab.start(&first, "w: wait go").await;
+    for started in [&poisoned, &sound] {
+        lab.event(started.execution, "RunPaused").await;
+    }
+    first.stop(std::time::Duration::ZERO).await;
+    let second = lab.engine_with(|parts| {
+        parts.plans = Arc::new(Plans::new(Box::new(move |text| {
+            assert!(text != poison, "a compiler's bug");
+            flows::compile(text)
+        })));
+    });
+    let ended = second.adopt(sound.execution);
+    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    for started in [&poisoned, &sound] {
+        second.request(started.execution, go.clone(), None).await.unwrap();
+    }
+    assert_eq!(ended.ended().await.unwrap().status, Status::Completed);
+    let held = lab.control(poisoned.execution).unwrap().held.unwrap();
+    assert!(held.contains("a compiler's bug"), "{held}");
+}
+
+/// What is claimed is owned: if it cannot be loaded just now, it must be loaded later, or nobody
+/// ever would.
+#[tokio::test]
+async fn an_execution_that_could_not_be_loaded_at_once_is_loaded_later() {
+    let lab = Lab::new();
+    let first = lab.engine();
+    let started = lab.start(&first, "w: wait go").await;
+    lab.event(started.execution, "RunPaused").await;
+    first.stop(std::time::Duration::ZERO).await;
+
+    // A new engine does not know the plan yet and has to ask the store for it.
+    let down = Fault::Fails(StoreError::Unavailable("down".to_owned()));
+    lab.store.break_calls(&[Call::Definition], &down);
+    let second = lab.engine();
+    let ended = second.adopt(started.execution);
+    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    let failures = lab.store.failures(2);
+    second.request(started.execution, go, None).await.unwrap();
+    failures.await;
+    lab.store.heal();
+    assert_eq!(ended.ended().await.unwrap().status, Status::Completed);
+}
+
+#[tokio::test]
+async fn an_execution_that_could_not_be_held_at_once_is_held_later() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let damaged = lab.start(&engine, "w: wait go").await;
+    lab.event(damaged.execution, "RunPaused").await;
+    lab.store.damage(damaged.execution);
+    lab.store.break_calls(&[Call::Hold], &full());
+    let failures = lab.store.failures(2);
+    let cancel = MailBody::Cancel { reason: None };
+    engine.request(damaged.execution, cancel, None).await.unwrap();
+    failures.await;
+    lab.store.heal();
+    // Behind the hold, in order.
+    let unknown = engine.adopt(waypost_core::id::ExecutionId(4711)).ended().await;
+    assert!(unknown.is_none());
+    assert!(lab.control(damaged.execution).unwrap().held.is_some());
+}

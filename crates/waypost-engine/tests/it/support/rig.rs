@@ -1,0 +1,401 @@
+//! A driver in the hands of a test. Outputs wait until the test performs them, so that the test
+//! chooses the order of everything; `settle` performs all there is.
+//!
+//! Each step checks what must hold at any time: one append in flight per execution, no more tasks
+//! than slots, and no wish to be woken in the past (which would be a busy loop).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use waypost_core::command::{Outcome, Report};
+use waypost_core::event::FOLD_VERSION;
+use waypost_core::id::{ExecutionId, InstanceId, Token};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_core::state::State;
+use waypost_core::time::Timestamp;
+use waypost_engine::config::Config;
+use waypost_engine::driver::{
+    Answer, Committed, Driver, EndSummary, Input, Output, Start, TaskOrder, Ticket,
+};
+use waypost_engine::fold;
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Delivery, Heartbeat, Mail, MailBody, Store,
+};
+
+use super::World;
+
+/// Something for the store, not done yet.
+pub(crate) enum StoreWork {
+    Append(Append),
+    Claim { limit: usize, only: Option<Vec<ExecutionId>> },
+    Collect,
+    Deliver { mail: Mail, ticket: Ticket },
+    Hold { execution: ExecutionId, reason: String },
+    Reload(ExecutionId),
+    FindEnd(ExecutionId),
+    Numbers,
+}
+
+pub(crate) struct Rig<'w> {
+    pub(crate) world: &'w World,
+    pub(crate) driver: Driver,
+    pub(crate) config: Config,
+    pub(crate) instance: InstanceId,
+    /// What the next step takes in.
+    pub(crate) inputs: Vec<Input>,
+    /// What waits for the store, in order.
+    pub(crate) work: VecDeque<StoreWork>,
+    /// Tasks that were handed out and have not reported.
+    pub(crate) tasks: Vec<TaskOrder>,
+    pub(crate) cancelled: Vec<Token>,
+    pub(crate) answers: HashMap<Ticket, Answer>,
+    pub(crate) committed: Vec<Committed>,
+    tickets: u64,
+}
+
+impl<'w> Rig<'w> {
+    pub(crate) fn new(world: &'w World) -> Self {
+        Self::with(world, |_| {})
+    }
+
+    /// A new instance over the world's store.
+    pub(crate) fn with(world: &'w World, adjust: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config { slots: 4, numbers_at_once: 100, ..Config::default() };
+        adjust(&mut config);
+        let instance = world.new_instance();
+        let driver = Driver::new(config.clone(), instance, instance.0.as_u128());
+        let mut rig = Self {
+            world,
+            driver,
+            config,
+            instance,
+            inputs: Vec::new(),
+            work: VecDeque::new(),
+            tasks: Vec::new(),
+            cancelled: Vec::new(),
+            answers: HashMap::new(),
+            committed: Vec::new(),
+            tickets: 0,
+        };
+        rig.reserve_numbers();
+        rig
+    }
+
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    /// A submission, as it goes in.
+    pub(crate) fn submission(&mut self, plan: &Arc<Plan>) -> Start {
+        Start {
+            plan: Arc::clone(plan),
+            version: 1,
+            input: Json::parse(r#"{"yes":true}"#).unwrap(),
+            key: None,
+            idempotency: None,
+            labels: BTreeMap::new(),
+            actor: None,
+            ticket: self.ticket(),
+            await_end: None,
+        }
+    }
+
+    pub(crate) fn submit(&mut self, plan: &Arc<Plan>) -> Ticket {
+        let start = self.submission(plan);
+        let ticket = start.ticket;
+        self.inputs.push(Input::Start(start));
+        ticket
+    }
+
+    /// Submits, commits the first frame and gives the execution's number.
+    pub(crate) fn start(&mut self, flow: &str) -> ExecutionId {
+        let plan = self.world.flow(flow);
+        let ticket = self.submit(&plan);
+        self.step();
+        self.perform_appends();
+        self.step();
+        self.started(ticket)
+    }
+
+    pub(crate) fn started(&self, ticket: Ticket) -> ExecutionId {
+        match self.answers.get(&ticket) {
+            Some(Answer::Started { execution, .. }) => *execution,
+            other => panic!("not started: {other:?}"),
+        }
+    }
+
+    pub(crate) fn request(&mut self, execution: ExecutionId, body: MailBody) -> Ticket {
+        let ticket = self.ticket();
+        self.inputs.push(Input::Request { execution, body, actor: None, ticket });
+        ticket
+    }
+
+    pub(crate) fn await_end(&mut self, execution: ExecutionId) -> Ticket {
+        let ticket = self.ticket();
+        self.inputs.push(Input::AwaitEnd { execution, ticket });
+        ticket
+    }
+
+    pub(crate) fn answer(&self, ticket: Ticket) -> Option<&Answer> {
+        self.answers.get(&ticket)
+    }
+
+    /// One step of the driver at the world's time.
+    pub(crate) fn step(&mut self) {
+        let mut outputs = Vec::new();
+        self.driver.step(self.world.now(), &mut self.inputs, &mut outputs);
+        for output in outputs {
+            self.sort(output);
+        }
+        self.check_step();
+    }
+
+    fn sort(&mut self, output: Output) {
+        match output {
+            Output::Append(append) => self.work.push_back(StoreWork::Append(append)),
+            Output::Run(order) => self.tasks.push(order),
+            Output::CancelTask(token) => self.cancelled.push(token),
+            Output::Answer(ticket, answer) => {
+                let before = self.answers.insert(ticket, answer);
+                assert!(before.is_none(), "{ticket:?} was answered twice");
+            }
+            Output::Deliver { mail, ticket } => {
+                self.work.push_back(StoreWork::Deliver { mail, ticket });
+            }
+            Output::Claim { limit, only } => self.work.push_back(StoreWork::Claim { limit, only }),
+            Output::Reload(execution) => self.work.push_back(StoreWork::Reload(execution)),
+            Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
+            Output::Collect => self.work.push_back(StoreWork::Collect),
+            Output::ReserveNumbers => self.work.push_back(StoreWork::Numbers),
+            Output::Hold { execution, reason } => {
+                self.work.push_back(StoreWork::Hold { execution, reason });
+            }
+            Output::Committed(committed) => self.committed.push(committed),
+        }
+    }
+
+    fn check_step(&self) {
+        let mut in_flight: Vec<_> = self.appends().map(|append| append.header.execution).collect();
+        let all = in_flight.len();
+        in_flight.sort_unstable();
+        in_flight.dedup();
+        assert_eq!(in_flight.len(), all, "two appends of one execution are in flight");
+        let slots = usize::try_from(self.config.slots).unwrap();
+        assert!(self.tasks.len() <= slots, "{} tasks in {slots} slots", self.tasks.len());
+        let (now, wake) = (self.world.now(), self.driver.next_wake());
+        assert!(wake > now, "a busy loop: it is {now} and the driver wants to wake at {wake}");
+    }
+
+    pub(crate) fn appends(&self) -> impl Iterator<Item = &Append> {
+        self.work.iter().filter_map(|work| match work {
+            StoreWork::Append(append) => Some(append),
+            _ => None,
+        })
+    }
+
+    /// Does one piece of work for the store; its answer is an input of the next step.
+    pub(crate) fn perform(&mut self, work: StoreWork) {
+        let store = &self.world.store;
+        match work {
+            StoreWork::Append(append) => {
+                let execution = append.header.execution;
+                let appended = self.world.append(&append);
+                self.inputs.push(Input::Appended(vec![(execution, appended)]));
+            }
+            StoreWork::Claim { limit, only } => self.claim(limit, only),
+            StoreWork::Collect => {
+                let mail = store.collect(self.instance, self.config.claim_batch).unwrap();
+                self.inputs.push(Input::Mail(mail));
+                self.inputs.push(Input::Collected);
+            }
+            StoreWork::Deliver { mail, ticket } => {
+                let message = Arc::clone(&mail.message);
+                let execution = mail.execution;
+                let answer = match store.deliver(&[mail]).unwrap().remove(0) {
+                    Delivery::Accepted { .. } | Delivery::Duplicate => Answer::Accepted(message),
+                    Delivery::Ended => Answer::Refused(waypost_core::command::Refusal::Ended(
+                        self.world.status(execution),
+                    )),
+                    Delivery::Unknown => Answer::Unknown,
+                };
+                self.inputs.push(Input::Delivered { execution, ticket, answer });
+            }
+            StoreWork::Hold { execution, reason } => store.hold(execution, &reason).unwrap(),
+            StoreWork::Reload(execution) => {
+                let history = store.load(execution).unwrap().unwrap();
+                if history.control.as_ref().is_some_and(|row| row.owner == Some(self.instance)) {
+                    let loaded = fold(history, &self.world.plans, store).unwrap();
+                    self.inputs.push(Input::Reloaded(Box::new(loaded)));
+                }
+            }
+            StoreWork::FindEnd(execution) => self.find_end(execution),
+            StoreWork::Numbers => self.reserve_numbers(),
+        }
+    }
+
+    fn find_end(&mut self, execution: ExecutionId) {
+        let answer = match self.world.store.load(execution).unwrap() {
+            None => Answer::Unknown,
+            Some(_) => match self.world.state(execution) {
+                State { status, end: Some(end), .. } => {
+                    Answer::Ended(EndSummary { status, output: end.output, failure: end.failure })
+                }
+                _ => return,
+            },
+        };
+        self.inputs.push(Input::EndFound { execution, answer });
+    }
+
+    fn claim(&mut self, limit: usize, only: Option<Vec<ExecutionId>>) {
+        let World { store, plans, .. } = self.world;
+        let request = ClaimRequest { instance: self.instance, fold: FOLD_VERSION, limit, only };
+        let claims = store.claim(&request).unwrap();
+        let loaded = claims
+            .claimed
+            .into_iter()
+            .map(|history| fold(history, plans, store).unwrap())
+            .collect();
+        let (more, next_due) = (claims.more, claims.next_due);
+        self.inputs.push(Input::Claimed { loaded, more, next_due });
+    }
+
+    fn reserve_numbers(&mut self) {
+        let renewal = self.heartbeat(self.config.numbers_at_once);
+        self.inputs.push(Input::Numbers(renewal));
+    }
+
+    /// Renews this instance's lease.
+    pub(crate) fn renew(&self) {
+        self.heartbeat(0);
+    }
+
+    fn heartbeat(&self, numbers: u32) -> std::ops::Range<i64> {
+        let heartbeat =
+            Heartbeat { instance: self.instance, numbers, fold: FOLD_VERSION, leaving: false };
+        self.world.store.heartbeat(&heartbeat).unwrap().numbers
+    }
+
+    /// Says goodbye, as a process that stops in good order does.
+    pub(crate) fn leave(&self) {
+        let heartbeat =
+            Heartbeat { instance: self.instance, numbers: 0, fold: FOLD_VERSION, leaving: true };
+        self.world.store.heartbeat(&heartbeat).unwrap();
+    }
+
+    /// Performs the appends that wait and leaves everything else.
+    pub(crate) fn perform_appends(&mut self) {
+        for work in std::mem::take(&mut self.work) {
+            match work {
+                StoreWork::Append(_) => self.perform(work),
+                other => self.work.push_back(other),
+            }
+        }
+    }
+
+    /// The same, and leaves those that change a control row, too.
+    pub(crate) fn perform_appends_but_parks(&mut self) {
+        for work in std::mem::take(&mut self.work) {
+            match &work {
+                StoreWork::Append(append) if append.side.control.is_none() => self.perform(work),
+                _ => self.work.push_back(work),
+            }
+        }
+    }
+
+    /// Performs everything that waits for the store.
+    pub(crate) fn perform_all(&mut self) {
+        while let Some(work) = self.work.pop_front() {
+            self.perform(work);
+        }
+    }
+
+    /// Takes the only append that waits out of the queue.
+    pub(crate) fn take_append(&mut self) -> Append {
+        let at = self.work.iter().position(|work| matches!(work, StoreWork::Append(_)));
+        match self.work.remove(at.expect("an append waits")) {
+            Some(StoreWork::Append(append)) => append,
+            _ => unreachable!("it was found there"),
+        }
+    }
+
+    /// Answers an append without performing it.
+    pub(crate) fn answer_append(&mut self, append: &Append, appended: Appended) {
+        self.inputs.push(Input::Appended(vec![(append.header.execution, appended)]));
+    }
+
+    /// Runs a task's handler and reports.
+    pub(crate) fn finish(&mut self, order: &TaskOrder) {
+        let outcome = match self.cancelled.contains(&order.task.token) {
+            true => Outcome::Cancelled,
+            false => self.world.call(order, self.instance),
+        };
+        self.report(order, outcome);
+    }
+
+    pub(crate) fn report(&mut self, order: &TaskOrder, outcome: Outcome) {
+        let task = &order.task;
+        let report = Report {
+            node: Arc::clone(&task.path),
+            attempt: task.attempt,
+            token: task.token,
+            outcome,
+        };
+        let execution = order.execution;
+        self.tasks.retain(|other| other.task.token != task.token);
+        self.inputs.push(Input::Report { execution, report, token_free: true });
+    }
+
+    /// Takes the task of a node.
+    pub(crate) fn take_task(&mut self, node: &str) -> TaskOrder {
+        let at = self.tasks.iter().position(|order| &*order.task.path == node);
+        self.tasks.remove(at.unwrap_or_else(|| panic!("{node} does not run")))
+    }
+
+    pub(crate) fn running(&self) -> Vec<&str> {
+        self.tasks.iter().map(|order| &*order.task.path).collect()
+    }
+
+    /// Runs every task that waits.
+    pub(crate) fn finish_all(&mut self) {
+        for order in std::mem::take(&mut self.tasks) {
+            self.finish(&order);
+        }
+    }
+
+    /// Does everything there is to do without time passing.
+    pub(crate) fn settle(&mut self) {
+        self.step();
+        while !self.work.is_empty() || !self.tasks.is_empty() || !self.inputs.is_empty() {
+            self.perform_all();
+            self.finish_all();
+            self.step();
+        }
+    }
+
+    /// The same, but tasks are left to the test.
+    pub(crate) fn settle_store(&mut self) {
+        self.step();
+        while !self.work.is_empty() || !self.inputs.is_empty() {
+            self.perform_all();
+            self.step();
+        }
+    }
+
+    /// Lets time pass until everything has ended, renewing the lease meanwhile.
+    pub(crate) fn run_to_end(&mut self) {
+        for _ in 0..2_000 {
+            self.settle();
+            let Some(open) = self.world.first_open() else { return };
+            let wake = self.driver.next_wake();
+            assert_ne!(wake, Timestamp(i64::MAX), "nothing will ever wake {open}");
+            self.world.clock.set(wake);
+            self.renew();
+        }
+        let world = self.world;
+        if let Some(open) = world.first_open() {
+            panic!("{open} does not end: {:?} {:?}", world.names(open), world.control(open));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A store that fails, damages and panics when a test says so.
+
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_ports::memory::MemoryStore;
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
+    History, Mail, NewDefinition, Renewal, Store, StoreError,
+};
+
+/// Which calls a fault concerns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    Heartbeat,
+    Append,
+    Claim,
+    Read,
+    Deliver,
+    Hold,
+    Definition,
+}
+
+/// What happens to them.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    Fails(StoreError),
+    /// It is done, and the caller does not hear of it.
+    LosesReply,
+    Panics,
+}
+
+pub(crate) struct TestStore {
+    pub(crate) inner: MemoryStore,
+    faults: Mutex<Vec<(Call, Fault)>>,
+    damaged: Mutex<BTreeSet<ExecutionId>>,
+    /// Calls that failed so far.
+    failed: watch::Sender<u64>,
+}
+
+impl TestStore {
+    pub(crate) fn new(inner: MemoryStore) -> Self {
+        Self {
+            inner,
+            faults: Mutex::default(),
+            damaged: Mutex::default(),
+            failed: watch::Sender::new(0),
+        }
+    }
+
+    pub(crate) fn break_calls(&self, calls: &[Call], fault: &Fault) {
+        self.faults.lock().extend(calls.iter().map(|call| (*call, fault.clone())));
+    }
+
+    pub(crate) fn heal(&self) {
+        self.faults.lock().clear();
+    }
+
+    /// From now on the last frame of this execution cannot be read.
+    pub(crate) fn damage(&self, execution: ExecutionId) {
+        self.damaged.lock().insert(execution);
+    }
+
+    /// Waits until so many more calls have failed.
+    pub(crate) async fn failures(&self, count: u64) {
+        let mut failed = self.failed.subscribe();
+        let enough = *failed.borrow_and_update() + count;
+        failed.wait_for(|failed| *failed >= enough).await.unwrap();
+    }
+
+    fn call<T>(
+        &self,
+        call: Call,
+        act: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let fault = self.faults.lock().iter().find(|(of, _)| *of == call).map(|(_, f)| f.clone());
+        let error = match fault {
+            None => return act(),
+            Some(Fault::Panics) => panic!("the store panics"),
+            Some(Fault::Fails(error)) => error,
+            Some(Fault::LosesReply) => {
+                act()?;
+                StoreError::Unavailable("the connection broke".to_owned())
+            }
+        };
+        self.failed.send_modify(|failed| *failed += 1);
+        Err(error)
+    }
+
+    fn read(&self, mut history: History) -> History {
+        if self.damaged.lock().contains(&history.execution)
+            && let Some(last) = history.frames.last_mut()
+        {
+            last.body = Err("the checksum is wrong".to_owned());
+        }
+        history
+    }
+}
+
+impl Store for TestStore {
+    fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
+        self.call(Call::Heartbeat, || self.inner.heartbeat(heartbeat))
+    }
+
+    fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+        self.call(Call::Append, || self.inner.append(batch))
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
+        let claims = self.call(Call::Claim, || self.inner.claim(request))?;
+        let claimed = claims.claimed.into_iter().map(|history| self.read(history)).collect();
+        Ok(Claims { claimed, ..claims })
+    }
+
+    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        let history = self.call(Call::Read, || self.inner.load(execution))?;
+        Ok(history.map(|history| self.read(history)))
+    }
+
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        let history = self.call(Call::Read, || self.inner.load_all(execution))?;
+        Ok(history.map(|history| self.read(history)))
+    }
+
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+        self.call(Call::Deliver, || self.inner.deliver(mail))
+    }
+
+    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.call(Call::Read, || self.inner.collect(owner, limit))
+    }
+
+    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError> {
+        self.call(Call::Hold, || self.inner.hold(execution, reason))
+    }
+
+    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+        self.inner.define(definition)
+    }
+
+    fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
+        self.call(Call::Definition, || self.inner.definition(which))
+    }
+}
