@@ -77,13 +77,18 @@ nodes:
 #[test]
 fn calls_into_the_private_network_are_refused() {
     let program = Program::new();
-    for url in ["http://127.0.0.1:1/", "http://169.254.169.254/latest", "http://[::ffff:10.0.0.1]/"] {
+    for url in ["http://127.0.0.1:1/", "http://169.254.169.254/latest", "http://[::ffff:10.0.0.1]/"]
+    {
         let flow = format!(
             "name: c\nnodes:\n  - {{ id: a, type: api-call, config: {{ url: '{url}' }} }}\n"
         );
         let ran = run_with(&program, &flow, "null");
         assert_eq!(ran.code, 1, "{url}");
-        assert!(ran.out.contains("egress_denied") && ran.out.contains("--allow-egress"), "{}", ran.out);
+        assert!(
+            ran.out.contains("egress_denied") && ran.out.contains("--allow-egress"),
+            "{}",
+            ran.out
+        );
     }
 }
 

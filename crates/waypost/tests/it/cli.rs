@@ -117,10 +117,15 @@ fn requests_reach_an_engine_in_another_process() {
     let second = program.run(&["run", &flow, "--input", &input]);
     assert_eq!(second.code, 1);
     let pid = running.pid().to_string();
-    assert!(second.err.contains("in use by process") && second.err.contains(&pid), "{}", second.err);
+    assert!(
+        second.err.contains("in use by process") && second.err.contains(&pid),
+        "{}",
+        second.err
+    );
     let no = program.run(&["signal", &id, "approved", "--body", r#"{"ok":false}"#]);
     assert_eq!(no.code, 0, "{}", no.err);
-    let yes = ["signal", &id, "approved", "--body", r#"{"ok":true,"by":"Bob"}"#, "--message-id", "m1"];
+    let yes =
+        ["signal", &id, "approved", "--body", r#"{"ok":true,"by":"Bob"}"#, "--message-id", "m1"];
     assert_eq!(program.run(&yes).code, 0);
     let (code, out) = running.wait();
     assert_eq!(code, 0, "{out}");
@@ -222,6 +227,9 @@ fn the_small_commands_work() {
     let data = config.as_array().unwrap().iter().find(|s| s["name"] == "data").unwrap().clone();
     assert_eq!(data["source"], "environment");
     assert!(program.run(&["completions", "bash"]).out.contains("waypost"));
-    assert_eq!(program.json(&["schema"])["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(
+        program.json(&["schema"])["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
     assert!(program.run(&["--help"]).out.contains("Usage"));
 }
