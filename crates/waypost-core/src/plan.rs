@@ -46,7 +46,7 @@ pub struct PlanNode {
     pub kind: &'static str,
     /// The kind's family.
     pub family: Family,
-    /// The seeds' `registryId`, carried along.
+    /// The long form's `registryId`, carried along.
     pub registry_id: Option<Arc<str>>,
     /// What it does.
     pub behaviour: Behaviour,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_of_other_engines_are_aliases() {
+    fn names_of_other_engines_are_aliases() {
         let policy = policy(&["IOException", "TimeoutException"], &["IllegalArgumentException"]);
         assert!(policy.covers(&Failure::permanent(kind::TIMEOUT, "")));
         assert!(policy.covers(&Failure::permanent(kind::CONNECTION, "")));

@@ -1,7 +1,7 @@
 //! The definition language: from the tree to typed parts, with every field checked on its own.
 //!
 //! What concerns several nodes at once (edges, cycles, references) is checked afterwards, in
-//! [`crate::check`]. The seeds' long spellings are resolved here; nothing behind this module knows
+//! [`crate::check`]. The long form's spellings are resolved here; nothing behind this module knows
 //! that they exist.
 
 mod config;

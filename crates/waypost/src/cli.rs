@@ -129,6 +129,24 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// What was asked for cannot be: a file that is not there, a name that means nothing. Exit code 2.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Reads a definition file that the user named.
+pub(crate) fn read_definition(path: &std::path::Path) -> Result<Vec<u8>> {
+    let wrong = |error| Usage(format!("cannot read {}: {error}", path.display()));
+    Ok(std::fs::read(path).map_err(wrong)?)
+}
+
 /// Parses the command line and does what it says.
 pub fn main() -> ExitCode {
     restore_sigpipe();
@@ -150,7 +168,8 @@ pub fn main() -> ExitCode {
 #[expect(clippy::print_stderr, reason = "errors of the program go to standard error")]
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {error:#}");
-    Exit::Failed.into()
+    let wrong = error.downcast_ref::<Usage>().is_some();
+    if wrong { Exit::Wrong.into() } else { Exit::Failed.into() }
 }
 
 /// `waypost list | head` ends quietly instead of with a panic about a closed pipe.

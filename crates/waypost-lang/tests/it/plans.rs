@@ -94,14 +94,14 @@ fn every_field_reaches_the_plan() {
 }
 
 #[test]
-fn the_seeds_long_form_is_the_short_form() {
-    let long = r#"{"name": "seed", "nodes": [{
+fn the_long_form_is_the_short_form() {
+    let long = r#"{"name": "long", "nodes": [{
         "nodeId": "api-call-node-123", "type": "action", "subType": "call_external_service",
         "config": {"url": "https://api.example.com/users", "method": "POST", "retry": {
             "enabled": true, "maxAttempts": 3, "waitDuration": 1000, "exponentialBackoff": true,
             "multiplier": 2.0, "retryOn": ["IOException", "TimeoutException", "5xx"],
             "ignoreExceptions": ["IllegalArgumentException"]}}}]}"#;
-    let short = "name: seed\nnodes:\n  - id: api-call-node-123\n    type: api-call\n    config: \
+    let short = "name: long\nnodes:\n  - id: api-call-node-123\n    type: api-call\n    config: \
                  { method: POST, url: https://api.example.com/users }\n    retry: { retryOn: \
                  [connection, timeout, 5xx], ignoreExceptions: [invalid_config] }\n";
     let [long, short] = [long, short].map(|source| parse(source.as_bytes(), &catalog()).unwrap());

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,29 +10,46 @@ use anyhow::{Context, Result};
 /// Probes taken; the median is reported.
 const PROBES: usize = 200;
 
-/// The median time of appending `bytes` to a file in `folder` and syncing it.
-pub(super) fn append_and_sync(folder: &Path, bytes: usize) -> Result<Duration> {
-    let path = folder.join("disk-probe");
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    let block = vec![0x5a; bytes.max(1)];
-    let mut times = Vec::with_capacity(PROBES);
-    for _ in 0..PROBES {
-        let start = Instant::now();
-        file.write_all(&block)?;
-        sync(&file)?;
-        times.push(start.elapsed());
-    }
-    std::fs::remove_file(&path)?;
-    times.sort_unstable();
-    times.get(PROBES / 2).copied().context("no probe was taken")
+/// A file that is only there to be appended to and synced. Removed when dropped.
+pub(super) struct Probe {
+    path: PathBuf,
+    file: File,
 }
 
-fn sync(file: &File) -> Result<()> {
-    Ok(file.sync_data()?)
+impl Probe {
+    pub(super) fn open(folder: &Path) -> Result<Self> {
+        let path = folder.join("disk-probe");
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path, file })
+    }
+
+    /// The time of appending so many bytes and syncing them.
+    pub(super) fn append_and_sync(&mut self, bytes: usize) -> Result<Duration> {
+        let block = vec![0x5a; bytes.max(1)];
+        let start = Instant::now();
+        self.file.write_all(&block)?;
+        self.file.sync_data()?;
+        Ok(start.elapsed())
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // A file that is left behind is removed with its folder.
+        std::fs::remove_file(&self.path).unwrap_or_default();
+    }
+}
+
+/// The median time of appending `bytes` to a file in `folder` and syncing it.
+pub(super) fn append_and_sync(folder: &Path, bytes: usize) -> Result<Duration> {
+    let mut probe = Probe::open(folder)?;
+    let mut times = Vec::with_capacity(PROBES);
+    for _ in 0..PROBES {
+        times.push(probe.append_and_sync(bytes)?);
+    }
+    times.sort_unstable();
+    times.get(PROBES / 2).copied().context("no probe was taken")
 }
 
 /// Bytes of all files in a folder.

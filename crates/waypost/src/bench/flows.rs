@@ -55,13 +55,15 @@ pub(super) fn timer() -> String {
         .to_owned()
 }
 
-/// A noop, a wait for a signal, a noop.
+/// A noop, then whatever comes first of a signal and an hour, then a noop. The hour is there so
+/// that an engine told to keep what is due within a day keeps it in memory.
 pub(super) fn held() -> String {
     concat!(
         "name: bench-held\nnodes:\n",
         "  - { id: before, type: noop }\n",
         "  - { id: hold, type: wait-for-events, needs: [before], config: { name: go } }\n",
-        "  - { id: after, type: noop, needs: [hold] }\n",
+        "  - { id: hour, type: delay, needs: [before], config: { duration: 1h } }\n",
+        "  - { id: after, type: noop, needs: [hold, hour], join: { count: any, cancelRest: true } }\n",
     )
     .to_owned()
 }

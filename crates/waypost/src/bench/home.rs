@@ -1,6 +1,6 @@
 //! A fresh data folder with a running engine, and what goes through it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -68,6 +68,10 @@ impl Home {
 
     pub(super) fn engine(&self) -> Arc<Engine> {
         Arc::clone(&self.engine)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(super) fn store(&self) -> &SqliteStore {

@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 use waypost_core::event::Event;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::Observer;
+use waypost_engine::{Engine, Observer};
 
-use super::Common;
 use super::home::Home;
 use super::report::{Latency, Report};
+use super::{Common, disk};
 use crate::output::Format;
 
 /// Nodes at each end of a long chain that are compared with each other.
@@ -44,13 +44,14 @@ pub(super) async fn run(
     let home = Home::open(common, observer, |_| {})?;
     let flow = home.define(flow)?;
     let start = Instant::now();
-    let mut latencies = drive(&home, &flow, inputs, executions, common.concurrency).await?;
-    let committed = start.elapsed();
+    let (mut latencies, probed) = drive(&home, &flow, inputs, executions, common).await?;
+    let committed = start.elapsed() - probed.spent;
     home.wait_projected()?;
-    let projected = start.elapsed();
+    let projected = start.elapsed() - probed.spent;
     let counts = home.counts();
     let total = executions * nodes;
-    let (folder, disk) = home.close(&counts).await?;
+    let (folder, disk_afterwards) = home.close(&counts).await?;
+    let disk = probed.median().unwrap_or(disk_afterwards);
     Report {
         scenario,
         executions,
@@ -68,14 +69,34 @@ pub(super) async fn run(
     .print(format)
 }
 
+/// What the disk took between executions, and the time spent on asking it.
+#[derive(Default)]
+pub(super) struct Probed {
+    times: Vec<Duration>,
+    spent: Duration,
+}
+
+impl Probed {
+    fn median(mut self) -> Option<Duration> {
+        self.times.sort_unstable();
+        self.times.get(self.times.len() / 2).copied()
+    }
+}
+
 /// Starts all executions, `concurrency` at a time, and gives the time each took.
-pub(super) async fn drive(
+///
+/// A single client asks the disk between its executions: on a shared disk the same operation may
+/// take twice the time a second later, and only neighbours can be compared.
+async fn drive(
     home: &Home,
     flow: &super::home::Flow,
     inputs: &Inputs,
     executions: u64,
-    concurrency: usize,
-) -> Result<Vec<Duration>> {
+    common: &Common,
+) -> Result<(Vec<Duration>, Probed)> {
+    if common.concurrency == 1 {
+        return drive_alone(home, flow, &inputs(0), executions).await;
+    }
     let next = Arc::new(AtomicU64::new(0));
     let inputs: Vec<Json> = match executions {
         // One input for all is the common case and costs no memory.
@@ -83,27 +104,50 @@ pub(super) async fn drive(
         _ => vec![inputs(0)],
     };
     let mut clients = JoinSet::new();
-    for _ in 0..concurrency.clamp(1, usize::try_from(executions.max(1))?) {
+    for _ in 0..common.concurrency.clamp(1, usize::try_from(executions.max(1))?) {
         let (engine, flow, next) = (home.engine(), flow.clone(), Arc::clone(&next));
         let input = inputs.first().cloned().unwrap_or_else(Json::null);
         clients.spawn(async move {
             let mut times = Vec::new();
             while next.fetch_add(1, Ordering::Relaxed) < executions {
-                let start = Instant::now();
-                let started = engine.start(flow.request(input.clone())).await?;
-                match started.ended().await {
-                    Some(end) if end.status == Status::Completed => times.push(start.elapsed()),
-                    other => bail!("an execution did not complete: {other:?}"),
-                }
+                times.push(one(&engine, &flow, &input).await?);
             }
-            Ok(times)
+            Ok::<_, anyhow::Error>(times)
         });
     }
     let mut times = Vec::new();
     while let Some(client) = clients.join_next().await {
         times.extend(client??);
     }
-    Ok(times)
+    Ok((times, Probed::default()))
+}
+
+async fn drive_alone(
+    home: &Home,
+    flow: &super::home::Flow,
+    input: &Json,
+    executions: u64,
+) -> Result<(Vec<Duration>, Probed)> {
+    let engine = home.engine();
+    let (mut times, mut probed) = (Vec::new(), Probed::default());
+    let mut probe = disk::Probe::open(home.folder())?;
+    for _ in 0..executions {
+        times.push(one(&engine, flow, input).await?);
+        let begin = Instant::now();
+        probed.times.push(probe.append_and_sync(home.counts().bytes_per_commit())?);
+        probed.spent += begin.elapsed();
+    }
+    Ok((times, probed))
+}
+
+/// One execution, from its start to its durable end.
+async fn one(engine: &Engine, flow: &super::home::Flow, input: &Json) -> Result<Duration> {
+    let start = Instant::now();
+    let started = engine.start(flow.request(input.clone())).await?;
+    match started.ended().await {
+        Some(end) if end.status == Status::Completed => Ok(start.elapsed()),
+        other => bail!("an execution did not complete: {other:?}"),
+    }
 }
 
 /// When the first and the last thousand nodes of a long chain were completed.

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tokio::sync::Notify;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, Wait};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
@@ -77,7 +77,9 @@ pub async fn child(executions: u64, folder: PathBuf) -> Result<()> {
     let observer: Observer = {
         let waiting = Arc::clone(&waiting);
         Arc::new(move |committed| {
-            let waits = |event: &Event| matches!(event, Event::NodeWaiting { .. });
+            let waits = |event: &Event| {
+                matches!(event, Event::NodeWaiting { wait: Wait::Signal { .. }, .. })
+            };
             let (count, all) = &*waiting;
             let new =
                 u64::try_from(committed.events.iter().filter(|e| waits(e)).count()).unwrap_or(0);
@@ -110,7 +112,7 @@ pub async fn child(executions: u64, folder: PathBuf) -> Result<()> {
 
 /// Nothing leaves memory, so that everything is owned when the process dies.
 fn stay_in_memory(config: &mut Config, executions: u64) {
-    config.park_after = Millis(u64::MAX / 4);
+    config.park_after = Millis::from_secs(24 * 3600);
     config.active_max = usize::try_from(executions).unwrap_or(usize::MAX).saturating_add(1_000);
 }
 

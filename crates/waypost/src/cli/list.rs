@@ -1,6 +1,6 @@
 //! `waypost list`.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::json;
 use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
@@ -8,7 +8,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::clock::{Clock, SystemClock};
 use waypost_ports::query::{ExecutionRow, ListRequest, Query};
 
-use super::{Context, Exit};
+use super::{Context, Exit, Usage};
 use crate::output::{Format, print_columns, print_json, print_line};
 use crate::wiring;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
             Some(status) => Some(status),
             None => {
                 let known = Status::ALL.map(Status::name).join(", ");
-                bail!("there is no status {name:?}; there are: {known}");
+                return Err(Usage(format!("no status {name:?}; there are: {known}")).into());
             }
         },
     };

@@ -19,7 +19,7 @@ use waypost_engine::{Engine, EngineError, Observer, StartRequest, Started};
 use waypost_ports::store::{Idempotency, Store};
 use waypost_sqlite::SqliteStore;
 
-use super::{Context, Exit, find};
+use super::{Context, Exit, find, read_definition};
 use crate::output::{Format, print_json, print_line};
 use crate::progress::Progress;
 use crate::wiring;
@@ -48,8 +48,7 @@ pub(crate) struct Args {
 
 #[expect(clippy::print_stderr, reason = "faults go to standard error")]
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let source = std::fs::read(&args.file)
-        .with_context(|| format!("cannot read {}", args.file.display()))?;
+    let source = read_definition(&args.file)?;
     let name = args.file.display().to_string();
     let compiled = match wiring::compile(&source) {
         Ok(compiled) => compiled,

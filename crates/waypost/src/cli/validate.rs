@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::json;
 
-use super::{Context, Exit};
+use super::{Context, Exit, read_definition};
 use crate::output::{Format, print_json, print_line};
 use crate::wiring;
 
@@ -20,8 +20,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let mut exit = Exit::Done;
     let mut reports = Vec::new();
     for path in &args.files {
-        let source =
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let source = read_definition(path)?;
         let name = path.display().to_string();
         let (report, text) = match wiring::compile(&source) {
             Ok(compiled) => {

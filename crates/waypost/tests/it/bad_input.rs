@@ -128,7 +128,7 @@ fn damage(data: &std::path::Path, key: &str) {
     let log = rusqlite::Connection::open(data.join("log.db")).unwrap();
     let changed = log
         .execute(
-            "UPDATE frames SET body = replace(body, 'NodeWaiting', 'NodeWaitinG')
+            "UPDATE frames SET body = CAST(replace(body, 'NodeWaiting', 'NodeWaitinG') AS BLOB)
              WHERE execution = ?1 AND body LIKE '%NodeWaiting%'",
             [execution.0],
         )

@@ -71,7 +71,7 @@ fn exit_codes_tell_failed_from_wrong() {
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("FAILED"), "{}", ran.out);
     assert_eq!(program.run(&["run"]).code, 2);
-    assert_eq!(program.run(&["run", "/nowhere.yaml"]).code, 1);
+    assert_eq!(program.run(&["run", "/nowhere.yaml"]).code, 2);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What must be true of any log, checked from the log alone (FAILURES section 2).
+//! What must be true of any log, checked from the log alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
