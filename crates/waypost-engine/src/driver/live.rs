@@ -270,11 +270,12 @@ impl Live {
 
     /// The store's time never goes back and may be ahead of ours: an execution that is due there and
     /// not yet due here awaits its time in memory. Parked, it would be claimed again at once, and
-    /// so on.
+    /// so on. Only what was parked can have been woken so: an orphan, whose owner died while it
+    /// waited in memory, is taken over without being resumed, and parks.
     fn woke_for_nothing(&self, events: &[Event]) -> bool {
-        let woke =
-            |event: &Event| matches!(event, Event::RunOwned { .. } | Event::RunResumed { .. });
-        self.state.next_due().is_some() && !events.is_empty() && events.iter().all(woke)
+        let resumed = |event: &Event| matches!(event, Event::RunResumed { .. });
+        let woke = |event: &Event| resumed(event) || matches!(event, Event::RunOwned { .. });
+        self.state.next_due().is_some() && events.iter().any(resumed) && events.iter().all(woke)
     }
 
     fn refused(&self, refusal: Refusal) -> Answer {
