@@ -1,6 +1,7 @@
 //! Two instances and one execution: the log decides who owns it.
 
 use waypost_core::status::Status;
+use waypost_core::time::Millis;
 use waypost_ports::store::Appended;
 
 use crate::support::{Rig, World};
@@ -198,5 +199,25 @@ fn an_attempt_that_was_lost_often_enough_is_set_aside() {
     rig.request(execution, waypost_ports::store::MailBody::Resume);
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// Executions that waited in the memory of an owner that died stayed in the memory of the next one;
+/// where they filled it, the rest of them were never taken over.
+#[test]
+fn bug_orphans_that_wait_crowded_out_the_others() {
+    let world = World::new();
+    let mut first = Rig::with(&world, |config| config.park_after = Millis::from_secs(86_400));
+    let orphans: Vec<_> = (0..6).map(|_| first.start("a: delay 3600000")).collect();
+    first.settle_store();
+    assert_eq!(first.driver.live(), 6);
+
+    world.outlive_leases();
+    let mut second = Rig::with(&world, |config| config.active_max = 2);
+    second.settle_store();
+    assert_eq!(second.driver.live(), 0);
+    for execution in orphans {
+        assert_eq!(world.status(execution), Status::Paused);
+    }
     world.check();
 }
