@@ -35,12 +35,12 @@ lint: setup ## Check formatting and lints
 	cargo clippy --workspace --all-targets -- -D warnings
 
 test: lint ## Check formatting and lints, run all tests
+	cargo test --doc --workspace
 	@if cargo nextest --version >/dev/null 2>&1; then \
 		set -x; cargo nextest run --workspace; \
 	else \
 		set -x; cargo test --workspace --lib --bins --tests; \
 	fi
-	cargo test --doc --workspace
 
 bench: build ## Measure the engine on this machine, with full durability
 	$(WAYPOST) bench chain
