@@ -61,11 +61,11 @@ impl Scope {
                     ("status".to_owned(), Value::from(node.status)),
                     ("failure".to_owned(), lazy(&node.failure)),
                 ];
-                let fields = Names { what: "field", entries: fields.into_iter().collect() };
+                let fields = Names { entries: fields.into_iter().collect() };
                 (id, Value::from_object(fields))
             })
             .collect();
-        self.names.insert("nodes", Value::from_object(Names { what: "node", entries }));
+        self.names.insert("nodes", Value::from_object(Names { entries }));
     }
 
     /// Adds plain text fields under one name.
@@ -74,20 +74,18 @@ impl Scope {
             .iter()
             .map(|(key, text)| ((*key).to_owned(), Value::from(text.clone())))
             .collect();
-        self.names.insert(name, Value::from_object(Names { what: "field", entries }));
+        self.names.insert(name, Value::from_object(Names { entries }));
     }
 
     pub(super) fn value(&self) -> Value {
         let entries = self.names.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-        Value::from_object(Names { what: "name", entries })
+        Value::from_object(Names { entries })
     }
 }
 
 /// A map whose values may be lazy payloads.
 #[derive(Debug)]
 struct Names {
-    #[expect(dead_code, reason = "read through Debug in traces of failed evaluations")]
-    what: &'static str,
     entries: BTreeMap<String, Value>,
 }
 
