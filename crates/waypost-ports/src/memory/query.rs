@@ -8,7 +8,7 @@ use waypost_core::id::{ExecutionId, ExecutionKey};
 use waypost_core::projection::{Changes, Stamp, WaitChange};
 use waypost_core::time::Timestamp;
 
-use super::{Data, MemoryStore};
+use super::{MemoryStore, Tables};
 use crate::query::{
     EventRow, EventsRequest, ExecutionPage, ExecutionRow, ListRequest, ProjectionLag, Query,
     read_events,
@@ -65,7 +65,7 @@ impl Query for MemoryStore {
     }
 }
 
-impl Data {
+impl Tables {
     fn rows(&self) -> BTreeMap<ExecutionId, ExecutionRow> {
         let mut changes: BTreeMap<ExecutionId, Changes> = BTreeMap::new();
         for ((execution, _), stored) in &self.frames {

@@ -1,0 +1,436 @@
+//! The rows of the store in memory, and the statements that its operations are made of.
+//!
+//! A statement is what a database does at one moment: it sees everything that was committed before
+//! and nothing of what comes later. An operation of a store is several of them, and between two of
+//! them others may come in. That is where stores go wrong, so the seams are public:
+//!
+//! ```text
+//!   append    find_parents ─▶ insert ─▶ outcome, wake_parked     (the first two are one statement,
+//!   deliver   put ─▶ wake                                         whose reads may be older than its
+//!   claim     claim (begins with the sweep)                       writes)
+//! ```
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use waypost_core::event::MessageId;
+use waypost_core::frame::FrameHeader;
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::time::Timestamp;
+
+use crate::store::{
+    Append, Appended, ClaimRequest, Claims, Control, ControlChange, Definition, DefinitionRef,
+    Delivery, Heartbeat, History, LEASE, Mail, NewDefinition, Renewal, Snapshot, StoredFrame,
+    Submission, Urgency,
+};
+
+/// See the module.
+#[derive(Clone, Default)]
+pub struct Tables {
+    /// The latest time ever given out.
+    latest: Timestamp,
+    /// The last number set aside for an execution.
+    last_number: i64,
+    /// Until when each instance is alive.
+    pub(super) leases: BTreeMap<InstanceId, Timestamp>,
+    pub(super) frames: BTreeMap<(ExecutionId, u64), StoredFrame>,
+    pub(super) control: BTreeMap<ExecutionId, ControlRow>,
+    /// In the order of arrival.
+    pub(super) inbox: Vec<Mail>,
+    pub(super) keys: BTreeMap<ExecutionKey, ExecutionId>,
+    idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
+    pub(super) snapshots: BTreeMap<ExecutionId, KeptSnapshot>,
+    definitions: Vec<Definition>,
+}
+
+#[derive(Clone)]
+pub(super) struct ControlRow {
+    pub(super) control: Control,
+    /// The least urgent mail that makes it ready.
+    pub(super) wakes_from: Urgency,
+    /// Mail that was there when it was set aside, and does not count.
+    deaf_to: Vec<MessageId>,
+    /// The lowest fold that can read its frames.
+    requires: u16,
+}
+
+impl ControlRow {
+    /// Does this mail make it ready?
+    pub(super) fn listens_to(&self, mail: &Mail) -> bool {
+        mail.body.urgency() >= self.wakes_from && !self.deaf_to.contains(&mail.message)
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct KeptSnapshot {
+    /// The frame that it came with.
+    first_seq: u64,
+    snapshot: Snapshot,
+}
+
+/// Appending: the log and its side rows.
+impl Tables {
+    /// The store's time: the clock's, but never before a time that was given out already.
+    pub fn tell_time(&mut self, clock: Timestamp) -> Timestamp {
+        self.latest = self.latest.max(clock);
+        self.latest
+    }
+
+    /// The reading half of the append statement: for each frame, is its parent the last frame of
+    /// its execution? A frame may also follow one that stands before it in the batch.
+    pub fn find_parents(&self, batch: &[Append]) -> Vec<bool> {
+        let found = |(at, append): (usize, &Append)| {
+            let header = &append.header;
+            let earlier = batch.get(..at).unwrap_or_default().iter().rev();
+            let before =
+                earlier.map(|append| &append.header).find(|h| h.execution == header.execution);
+            match before {
+                Some(before) => follows(header, before),
+                None => match self.frames_from(header.execution, 0).last() {
+                    Some(last) => follows(header, &last.header),
+                    None => header.parent.is_none() && header.first_seq == 1,
+                },
+            }
+        };
+        batch.iter().enumerate().map(found).collect()
+    }
+
+    /// The writing half: inserts the frames whose parent was found, where no other frame has their
+    /// place and nobody has their names, with their side rows. Says when each was committed.
+    pub fn insert(
+        &mut self,
+        batch: &[Append],
+        parents: &[bool],
+        now: Timestamp,
+    ) -> Vec<Option<Timestamp>> {
+        let mut refused = Vec::new();
+        let mut inserted = Vec::with_capacity(batch.len());
+        for (append, parent) in batch.iter().zip(parents) {
+            let header = &append.header;
+            let place = (header.execution, header.first_seq);
+            let free = *parent
+                && header.first_seq <= header.last_seq
+                && !refused.contains(&header.execution)
+                && !self.frames.contains_key(&place)
+                && self.taken(append).is_none();
+            if !free {
+                refused.push(header.execution);
+                inserted.push(None);
+                continue;
+            }
+            let frame = StoredFrame { header: *header, at: now, body: Ok(append.body.clone()) };
+            self.frames.insert(place, frame);
+            self.write_side(append);
+            inserted.push(Some(now));
+        }
+        inserted
+    }
+
+    /// What became of a frame. One that was not inserted is looked up, in a statement of its own:
+    /// the insert's may not see what it waited for.
+    pub fn outcome(&self, append: &Append, inserted: Option<Timestamp>) -> Appended {
+        if let Some(at) = inserted {
+            return Appended::Committed { at };
+        }
+        let header = &append.header;
+        if header.last_seq < header.first_seq {
+            return Appended::Poisoned { reason: "the frame ends before it begins".to_owned() };
+        }
+        match self.frames.get(&(header.execution, header.first_seq)) {
+            Some(stored) if stored.header.append_id == header.append_id => {
+                Appended::Committed { at: stored.at }
+            }
+            _ => self.taken(append).unwrap_or(Appended::Fenced),
+        }
+    }
+
+    /// After the commit that parked them: executions whose mail came in before it are made ready.
+    /// Mail that comes after it finds them parked ([`wake`](Self::wake)). Whoever is second sees
+    /// the other.
+    pub fn wake_parked(&mut self, batch: &[Append], inserted: &[Option<Timestamp>]) {
+        for (append, at) in batch.iter().zip(inserted) {
+            let parks = matches!(
+                append.side.control,
+                Some(ControlChange::Parked { .. } | ControlChange::Held { .. })
+            );
+            if parks && at.is_some() {
+                self.make_ready(append.header.execution);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, execution: ExecutionId) {
+        let Some(row) = self.control.get_mut(&execution) else { return };
+        let may_wake = |mail: &Mail| mail.execution == execution && row.listens_to(mail);
+        if row.control.owner.is_none() && self.inbox.iter().any(may_wake) {
+            row.control.ready = true;
+        }
+    }
+
+    /// The answer to a first frame whose names another execution has.
+    fn taken(&self, append: &Append) -> Option<Appended> {
+        let submission = first_submission(append)?;
+        if let Some(idempotency) = &submission.idempotency
+            && let Some((execution, digest)) = self.idempotency.get(&idempotency.key)
+        {
+            let same = *digest == idempotency.digest;
+            return Some(Appended::Duplicate { execution: *execution, same });
+        }
+        let execution = *self.keys.get(&submission.key)?;
+        Some(Appended::Duplicate { execution, same: false })
+    }
+
+    fn write_side(&mut self, append: &Append) {
+        let (header, side) = (&append.header, &append.side);
+        let execution = header.execution;
+        if let Some(submission) = first_submission(append) {
+            self.keys.insert(submission.key.clone(), execution);
+            if let Some(idempotency) = &submission.idempotency {
+                let entry = (execution, idempotency.digest);
+                self.idempotency.insert(Arc::clone(&idempotency.key), entry);
+            }
+        }
+        self.inbox
+            .retain(|mail| mail.execution != execution || !side.consumed.contains(&mail.message));
+        if let Some(row) = self.control.get_mut(&execution) {
+            row.requires = row.requires.max(header.requires);
+        }
+        if let Some(change) = &side.control {
+            self.change_control(header, change);
+        }
+        if let Some(body) = &side.snapshot {
+            let snapshot = Snapshot { seq: header.last_seq, body: body.clone() };
+            let kept = KeptSnapshot { first_seq: header.first_seq, snapshot };
+            self.snapshots.insert(execution, kept);
+        }
+    }
+
+    fn change_control(&mut self, header: &FrameHeader, change: &ControlChange) {
+        let execution = header.execution;
+        let (owner, next_due, held, wakes_from) = match change {
+            ControlChange::Owned => (Some(header.instance), None, None, Urgency::Ordinary),
+            ControlChange::Parked { next_due } => (None, *next_due, None, Urgency::Ordinary),
+            ControlChange::Held { reason, next_due } => {
+                (None, *next_due, Some(reason.clone()), Urgency::Cancel)
+            }
+            ControlChange::Ended => {
+                self.control.remove(&execution);
+                self.inbox.retain(|mail| mail.execution != execution);
+                self.snapshots.remove(&execution);
+                return;
+            }
+        };
+        let control = Control { owner, epoch: header.epoch, next_due, ready: false, held };
+        match self.control.entry(execution) {
+            Entry::Vacant(slot) => {
+                slot.insert(ControlRow {
+                    control,
+                    wakes_from,
+                    deaf_to: Vec::new(),
+                    requires: header.requires,
+                });
+            }
+            Entry::Occupied(slot) => {
+                let row = slot.into_mut();
+                let epoch = control.epoch.max(row.control.epoch);
+                row.control = Control { epoch, ..control };
+                row.wakes_from = wakes_from;
+                row.deaf_to.clear();
+            }
+        }
+    }
+}
+
+/// Ownership and mail.
+impl Tables {
+    /// Renews or ends a lease.
+    pub fn renew(&mut self, heartbeat: &Heartbeat, now: Timestamp) -> Renewal {
+        if heartbeat.leaving {
+            self.leases.remove(&heartbeat.instance);
+        } else {
+            self.leases.insert(heartbeat.instance, now.plus(LEASE));
+        }
+        let first = self.last_number + 1;
+        self.last_number += i64::from(heartbeat.numbers);
+        Renewal { now, numbers: first..self.last_number + 1 }
+    }
+
+    /// Is an instance alive at this time?
+    pub fn is_alive(&self, instance: InstanceId, now: Timestamp) -> bool {
+        self.leases.get(&instance).is_some_and(|end| *end > now)
+    }
+
+    /// Takes ownership of what can be claimed. Looks first for mail that nobody was woken for,
+    /// because somebody died between putting it there and waking the addressee.
+    pub fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claims {
+        let addressees: Vec<_> = self.inbox.iter().map(|mail| mail.execution).collect();
+        addressees.into_iter().for_each(|execution| self.make_ready(execution));
+        let eligible = |execution: &ExecutionId, row: &ControlRow| {
+            row.requires <= request.fold
+                && request.only.as_ref().is_none_or(|only| only.contains(execution))
+        };
+        let mut claimable = Vec::new();
+        let mut next_due = None::<Timestamp>;
+        for (execution, row) in self.control.iter().filter(|(id, row)| eligible(id, row)) {
+            let control = &row.control;
+            let orphaned = control
+                .owner
+                .is_some_and(|owner| owner != request.instance && !self.is_alive(owner, now));
+            if orphaned || (control.owner.is_none() && control.ready) {
+                claimable.push((None, *execution));
+            } else if control.owner.is_none()
+                && let Some(due) = control.next_due
+            {
+                if due <= now {
+                    claimable.push((Some(due), *execution));
+                } else {
+                    next_due = Some(next_due.map_or(due, |earliest| earliest.min(due)));
+                }
+            }
+        }
+        claimable.sort_unstable();
+        let more = claimable.len() > request.limit;
+        claimable.truncate(request.limit);
+        for (_, execution) in &claimable {
+            if let Some(row) = self.control.get_mut(execution) {
+                row.control.owner = Some(request.instance);
+                row.control.epoch += 1;
+                row.control.ready = false;
+            }
+        }
+        let claimed = claimable.iter().filter_map(|(_, execution)| self.load(*execution)).collect();
+        Claims { claimed, more, next_due }
+    }
+
+    /// Sets an execution aside.
+    pub fn hold(&mut self, execution: ExecutionId, reason: &str) {
+        if let Some(row) = self.control.get_mut(&execution) {
+            let there = self.inbox.iter().filter(|mail| mail.execution == execution);
+            row.deaf_to = there.map(|mail| Arc::clone(&mail.message)).collect();
+            row.wakes_from = Urgency::Resume;
+            row.control.owner = None;
+            row.control.ready = false;
+            row.control.next_due = None;
+            row.control.held = Some(reason.to_owned());
+        }
+    }
+
+    /// The first half of a delivery: the mail is durable where it was accepted.
+    pub fn put(&mut self, mail: &Mail) -> Delivery {
+        let Some(row) = self.control.get(&mail.execution) else {
+            return match self.frames_from(mail.execution, 0).next() {
+                Some(_) => Delivery::Ended,
+                None => Delivery::Unknown,
+            };
+        };
+        let same =
+            |known: &Mail| known.execution == mail.execution && known.message == mail.message;
+        if self.inbox.iter().any(same) {
+            return Delivery::Duplicate;
+        }
+        self.inbox.push(mail.clone());
+        Delivery::Accepted { owner: row.control.owner }
+    }
+
+    /// The second half: an addressee that nobody owns is made ready. One that ended in the
+    /// meantime did so without this mail, which goes.
+    pub fn wake(&mut self, mail: &Mail) -> Delivery {
+        let Some(row) = self.control.get_mut(&mail.execution) else {
+            self.inbox.retain(|other| other.execution != mail.execution);
+            return Delivery::Ended;
+        };
+        if row.control.owner.is_none() && row.listens_to(mail) {
+            row.control.ready = true;
+        }
+        Delivery::Accepted { owner: row.control.owner }
+    }
+
+    /// The mail of all executions that an instance owns.
+    pub fn collect(&self, owner: InstanceId, limit: usize) -> Vec<Mail> {
+        let owned = |mail: &&Mail| {
+            self.control.get(&mail.execution).is_some_and(|row| row.control.owner == Some(owner))
+        };
+        self.inbox.iter().filter(owned).take(limit).cloned().collect()
+    }
+}
+
+/// Reading, and definitions.
+impl Tables {
+    /// An execution from its newest snapshot on.
+    pub fn load(&self, execution: ExecutionId) -> Option<History> {
+        let kept = self.snapshots.get(&execution);
+        let from = kept.map_or(0, |kept| kept.first_seq);
+        self.history(execution, from, kept.map(|kept| kept.snapshot.clone()))
+    }
+
+    /// An execution from its first frame on.
+    pub fn load_all(&self, execution: ExecutionId) -> Option<History> {
+        self.history(execution, 0, None)
+    }
+
+    fn history(
+        &self,
+        execution: ExecutionId,
+        from: u64,
+        snapshot: Option<Snapshot>,
+    ) -> Option<History> {
+        let frames: Vec<_> = self.frames_from(execution, from).cloned().collect();
+        if frames.is_empty() {
+            return None;
+        }
+        Some(History {
+            execution,
+            control: self.control.get(&execution).map(|row| row.control.clone()),
+            snapshot,
+            frames,
+            mail: self.inbox.iter().filter(|mail| mail.execution == execution).cloned().collect(),
+        })
+    }
+
+    /// Frames of an execution from a seq on, in order.
+    pub fn frames_from(
+        &self,
+        execution: ExecutionId,
+        first_seq: u64,
+    ) -> impl DoubleEndedIterator<Item = &StoredFrame> {
+        self.frames.range((execution, first_seq)..=(execution, u64::MAX)).map(|(_, frame)| frame)
+    }
+
+    /// Keeps a definition.
+    pub fn define(&mut self, new: &NewDefinition) -> Definition {
+        if let Some(known) = self.definitions.iter().find(|known| known.hash == new.hash) {
+            return known.clone();
+        }
+        let versions = self.definitions.iter().filter(|known| known.name == new.name);
+        let definition = Definition {
+            name: Arc::clone(&new.name),
+            version: versions.map(|known| known.version).max().unwrap_or(0) + 1,
+            hash: new.hash,
+            canonical: Arc::clone(&new.canonical),
+        };
+        self.definitions.push(definition.clone());
+        definition
+    }
+
+    /// Finds a definition.
+    pub fn definition(&self, which: &DefinitionRef) -> Option<Definition> {
+        let matches = |known: &&Definition| match which {
+            DefinitionRef::Hash(hash) => known.hash == *hash,
+            DefinitionRef::Latest(name) => known.name == *name,
+            DefinitionRef::Version(name, version) => {
+                known.name == *name && known.version == *version
+            }
+        };
+        self.definitions.iter().filter(matches).max_by_key(|known| known.version).cloned()
+    }
+}
+
+/// Does a frame build on this one?
+fn follows(header: &FrameHeader, before: &FrameHeader) -> bool {
+    header.parent == Some(before.as_parent()) && before.last_seq + 1 == header.first_seq
+}
+
+fn first_submission(append: &Append) -> Option<&Submission> {
+    append.side.submission.as_ref().filter(|_| append.header.parent.is_none())
+}
