@@ -32,6 +32,12 @@ pub struct Config {
     pub batch_frames_max: usize,
     /// Which executions to claim.
     pub scope: Scope,
+    /// The fold that this engine reads and writes. Others than this build's own are for tests of
+    /// upgrades.
+    pub fold: u16,
+    /// How much faster than the store's clock this machine's may run, in parts per million. The
+    /// default is the fastest that a clock is slewed when it is being set right.
+    pub drift_ppm: u32,
 }
 
 /// Which executions an engine claims.
@@ -60,6 +66,8 @@ impl Default for Config {
             frame_commands_max: 1_000,
             batch_frames_max: 1_024,
             scope: Scope::All,
+            fold: waypost_core::event::FOLD_VERSION,
+            drift_ppm: 500,
         }
     }
 }

@@ -16,15 +16,16 @@
 mod claims;
 mod io;
 mod live;
+mod slots;
 mod wheel;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::command::{Command, Env, Report};
+use waypost_core::command::{Command, Env, Outcome, Report};
 use waypost_core::event::{Origin, RunCreated};
-use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, NodeIx};
+use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, Token};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Appended, Mail, MailBody, Submission};
 
@@ -45,11 +46,7 @@ pub struct Driver {
     /// Executions with something in their mailbox and nothing in flight, in order of arrival.
     ready: VecDeque<ExecutionId>,
     wheel: wheel::Wheel,
-    /// Queued attempts that wait for a slot.
-    offers: VecDeque<(ExecutionId, NodeIx, u32)>,
-    slots_free: u32,
-    /// Slots promised to attempts whose start is not decided yet.
-    slots_promised: u32,
+    slots: slots::Slots,
     /// Who wants to hear of an execution's end; outlives its stay in memory.
     waiting_for_end: HashMap<ExecutionId, Vec<Ticket>>,
     adopted: HashSet<ExecutionId>,
@@ -66,8 +63,7 @@ impl Driver {
     /// A driver with nothing to do. `seed` is where its ids come from.
     pub fn new(config: Config, instance: InstanceId, seed: u128) -> Self {
         Self {
-            slots_free: config.slots,
-            slots_promised: 0,
+            slots: slots::Slots::new(config.slots),
             claims: claims::Claims::default(),
             config,
             instance,
@@ -75,7 +71,6 @@ impl Driver {
             backlog: VecDeque::new(),
             ready: VecDeque::new(),
             wheel: wheel::Wheel::default(),
-            offers: VecDeque::new(),
             waiting_for_end: HashMap::new(),
             adopted: HashSet::new(),
             numbers: 0..0,
@@ -99,7 +94,7 @@ impl Driver {
         // A promise that comes to nothing leaves its slot to the next in line, now: there may be
         // no other input for a while.
         loop {
-            self.hand_out_slots();
+            self.hand_out_slots(now);
             if self.ready.is_empty() {
                 break;
             }
@@ -124,7 +119,7 @@ impl Driver {
 
     /// Is nothing running here and nothing on its way to the store?
     pub fn is_quiet(&self) -> bool {
-        self.slots_free == self.config.slots && self.live.values().all(|live| !live.is_in_flight())
+        self.slots.are_idle() && self.live.values().all(|live| !live.is_in_flight())
     }
 
     fn take(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
@@ -139,7 +134,7 @@ impl Driver {
                 }
             }
             Input::Report { execution, report, token_free } => {
-                self.slots_free += u32::from(token_free);
+                self.slots.give_back(u32::from(token_free));
                 self.report(execution, report);
             }
             Input::Request { execution, body, actor, ticket } => {
@@ -184,6 +179,7 @@ impl Driver {
                 self.claims.nudge(now);
             }
             Input::Nudge => self.claims.nudge(now),
+            Input::Renewed { until } => self.renewed(until, outputs),
             Input::Drain => {
                 self.draining = true;
                 let tickets = self.backlog.drain(..).map(|start| start.ticket);
@@ -239,7 +235,7 @@ impl Driver {
         }
         let env = self.env(now);
         let (mut live, decision) = Live::create(start.plan, execution, created, &env);
-        self.take_slots(&decision.effects);
+        self.slots.take(live::runs_in(&decision.effects));
         let ids = (self.instance, AppendId(self.new_uuid()));
         outputs.push(live.append_first(
             now,
@@ -318,13 +314,42 @@ impl Driver {
     }
 
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
-    fn hand_out_slots(&mut self) {
-        while !self.draining && self.slots_promised < self.slots_free {
-            let Some((execution, node, attempt)) = self.offers.pop_front() else { return };
+    fn hand_out_slots(&mut self, now: Timestamp) {
+        while !self.draining
+            && let Some((execution, node, attempt)) = self.slots.next_offer(now)
+        {
             if let Some(live) = self.live.get_mut(&execution) {
                 live.promised += 1;
-                self.slots_promised += 1;
+                self.slots.promise();
                 self.post(execution, Letter::command(Command::Start { node, attempt }));
+            }
+        }
+    }
+
+    /// The lease is confirmed: what was kept back may begin, where it is still to be made.
+    fn renewed(&mut self, until: Timestamp, outputs: &mut Vec<Output>) {
+        for order in self.slots.renewed(until) {
+            self.run(order, outputs);
+        }
+    }
+
+    /// Has an attempt made, as soon as that is safe.
+    fn run(&mut self, order: TaskOrder, outputs: &mut Vec<Output>) {
+        if self.slots.are_safe(self.now) {
+            outputs.push(Output::Run(order));
+        } else {
+            self.slots.keep_back(order);
+        }
+    }
+
+    /// Has an attempt stopped. One that was kept back has not begun and never will.
+    fn stop_task(&mut self, token: Token, outputs: &mut Vec<Output>) {
+        match self.slots.take_kept(token) {
+            None => outputs.push(Output::CancelTask(token)),
+            Some(TaskOrder { execution, task }) => {
+                self.slots.give_back(1);
+                let (node, attempt, outcome) = (task.path, task.attempt, Outcome::Cancelled);
+                self.report(execution, Report { node, attempt, token, outcome });
             }
         }
     }
@@ -338,13 +363,13 @@ impl Driver {
             return;
         }
         let promised = std::mem::take(&mut live.promised);
-        self.slots_promised -= promised;
+        self.slots.withdraw_promises(promised);
         if !self.draining {
-            env.slots += promised;
+            env.slots = self.slots.available(now);
         }
         match live.decide(&env, ids, self.draining, &self.config, outputs) {
             Ok(Decided::Appended { started }) => {
-                self.slots_free = self.slots_free.saturating_sub(started);
+                self.slots.take(started);
             }
             Ok(Decided::Nothing(flight)) => self.follow_up(execution, *flight, outputs),
             Err(Broken { reason, tickets }) => {
@@ -393,7 +418,7 @@ impl Driver {
         answer: &Answer,
         outputs: &mut Vec<Output>,
     ) {
-        self.slots_free += flight.slots();
+        self.slots.give_back(flight.slots());
         let mut tickets = flight.tickets();
         if flight.is_first() {
             self.adopted.remove(&execution);
@@ -411,8 +436,8 @@ impl Driver {
         flight: live::Flight,
         outputs: &mut Vec<Output>,
     ) {
-        outputs.extend(flight.cancelled.into_iter().map(Output::CancelTask));
-        self.slots_free += u32::try_from(flight.never_ran.len()).unwrap_or(0);
+        flight.cancelled.into_iter().for_each(|token| self.stop_task(token, outputs));
+        self.slots.give_back(u32::try_from(flight.never_ran.len()).unwrap_or(0));
         if let Some(end) = flight.end {
             let late = self.remove(execution).map(Live::into_tickets);
             self.adopted.remove(&execution);
@@ -432,9 +457,10 @@ impl Driver {
             }
             return;
         }
-        outputs.extend(flight.runs.into_iter().map(Output::Run));
-        self.offers
-            .extend(flight.offers.into_iter().map(|(node, attempt)| (execution, node, attempt)));
+        flight.runs.into_iter().for_each(|order| self.run(order, outputs));
+        for (node, attempt) in flight.offers {
+            self.slots.offer(execution, node, attempt);
+        }
         if !self.draining {
             for (node, attempt) in flight.evaluations {
                 self.post(execution, Letter::command(Command::Evaluate { node, attempt }));
@@ -461,7 +487,9 @@ impl Driver {
     /// Forgets an execution that somebody else owns now. Its tasks are told to stop.
     fn drop_live(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
         if let Some(live) = self.remove(execution) {
-            outputs.extend(live.running_tokens().map(Output::CancelTask));
+            for token in live.running_tokens().collect::<Vec<_>>() {
+                self.stop_task(token, outputs);
+            }
             let moved = live.into_tickets().into_iter();
             outputs.extend(moved.map(|ticket| Output::Answer(ticket, Answer::Moved)));
         }
@@ -481,17 +509,16 @@ impl Driver {
     fn remove(&mut self, execution: ExecutionId) -> Option<Live> {
         self.wheel.arm(execution, None);
         let live = self.live.remove(&execution)?;
-        self.slots_promised -= live.promised;
+        self.slots.withdraw_promises(live.promised);
         Some(live)
-    }
-
-    fn take_slots(&mut self, effects: &[waypost_core::command::Effect]) {
-        self.slots_free = self.slots_free.saturating_sub(live::runs_in(effects));
     }
 
     fn ask_store(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
         if self.numbers.is_empty() && self.claims.wants_numbers() {
             outputs.push(Output::ReserveNumbers);
+        }
+        if self.slots.wants_renewal(now) {
+            outputs.push(Output::Renew);
         }
         if self.draining {
             return;
@@ -511,7 +538,7 @@ impl Driver {
 
     fn env(&mut self, now: Timestamp) -> Env {
         let entropy = self.next_random();
-        let slots = if self.draining { 0 } else { self.slots_free - self.slots_promised };
+        let slots = if self.draining { 0 } else { self.slots.available(now) };
         Env { now, instance: self.instance, slots, entropy }
     }
 

@@ -14,11 +14,13 @@ use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_ports::clock::Clock;
-use waypost_ports::store::{Heartbeat, Idempotency, MailBody, Store, StoreError};
+use waypost_ports::store::{Idempotency, LEASE, MailBody, Store, StoreError};
 
 use crate::config::Config;
 use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Start, Ticket};
-use crate::shell::{EngineThread, Handlers, Inbox, Plans, Questions, StoreThread, Worker};
+use crate::shell::{
+    Clerk, EngineThread, Handlers, Inbox, Plans, Questions, StoreThread, StoreTime, Worker,
+};
 
 /// Called on the engine thread with everything that has become durable. Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
@@ -143,22 +145,23 @@ impl Engine {
     pub fn open(parts: Parts) -> Result<Self, EngineError> {
         let Parts { store, plans, handlers, clock, observer, config } = parts;
         let instance = InstanceId(Uuid::now_v7());
-        let heartbeat = Heartbeat {
-            instance,
-            numbers: config.numbers_at_once,
-            fold: waypost_core::event::FOLD_VERSION,
-            leaving: false,
-        };
-        let renewal = store.heartbeat(&heartbeat)?;
+        let clerk = Clerk { store: Arc::clone(&store), plans, config: config.clone(), instance };
+        let mut time = StoreTime::new(config.drift_ppm);
+        let sent = clock.steady();
+        let renewal = clerk.heartbeat(config.numbers_at_once, false)?;
+        time.observe(sent, renewal.now, &*clock);
+        let time = Arc::new(Mutex::new(time));
         let (inbox, work) = (Arc::new(Inbox::new()), Arc::new(Inbox::new()));
         let outstanding = Arc::new(AtomicUsize::new(0));
         let questions = Arc::new(Questions::default());
         let stop = Arc::new(Mutex::new(None));
+        inbox.push(Input::Renewed { until: renewal.now.plus(LEASE) });
         inbox.push(Input::Numbers(renewal.numbers));
         let engine = EngineThread {
             driver: Driver::new(config.clone(), instance, Uuid::new_v4().as_u128()),
-            clock,
-            store: Arc::clone(&store),
+            clock: Arc::clone(&clock),
+            time: Arc::clone(&time),
+            store,
             inbox: Arc::clone(&inbox),
             work: Arc::clone(&work),
             outstanding: Arc::clone(&outstanding),
@@ -176,10 +179,9 @@ impl Engine {
         let admission = Arc::new(Semaphore::new(config.backlog_max));
         let requests = Arc::new(Semaphore::new(config.backlog_max));
         let writer = StoreThread {
-            store,
-            plans,
-            config,
-            instance,
+            clerk,
+            clock,
+            time,
             work,
             outstanding,
             engine: Arc::clone(&inbox),

@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
 //! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects |
-//! | `driver/wheel`, `driver/claims` | timers of live executions; when to ask the store |
+//! | `driver/wheel`, `driver/claims`, `driver/slots` | timers of live executions; when to ask the store; what may run |
 //! | `shell` | threads that carry: engine, store, worker |
+//! | `shell/clerk` | what is done at the store, one try at a time |
+//! | `shell/time` | what time it is for the store |
 //! | `shell/load` | from a stored history to a state |
 //! | `engine` | the library's door |
 //! | `config` | intervals and limits |
@@ -19,6 +21,6 @@ mod engine;
 mod shell;
 
 pub use engine::{Engine, EngineError, Observer, Parts, Requested, StartRequest, Started};
-pub use shell::{Damage, Handlers, PlanSource, Plans, fold};
+pub use shell::{Clerk, Damage, Handlers, Performed, PlanSource, Plans, StoreTime, Work, fold};
 
 pub(crate) use driver::panic_text;

@@ -8,15 +8,19 @@
 //!                 └──────── reports, commit answers, claims ◀────────────────────────────────┘
 //! ```
 
+mod clerk;
 mod inbox;
 mod load;
 mod run;
 mod store;
+mod time;
 mod worker;
 
+pub use clerk::{Clerk, Performed, Work};
 pub(crate) use inbox::Inbox;
 pub use load::{Damage, PlanSource, Plans, fold};
 pub(crate) use run::{EngineThread, Questions};
-pub(crate) use store::{StoreThread, Work};
+pub(crate) use store::StoreThread;
+pub use time::StoreTime;
 pub use worker::Handlers;
 pub(crate) use worker::Worker;

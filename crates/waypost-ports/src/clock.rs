@@ -1,6 +1,8 @@
 //! Time, as the engine asks for it.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Instant;
 
 use waypost_core::time::{Millis, Timestamp};
 
@@ -8,6 +10,9 @@ use waypost_core::time::{Millis, Timestamp};
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970. May jump; the engine never fires a timer because of it.
     fn now(&self) -> Timestamp;
+
+    /// Time since some moment in the past, which never jumps or goes back.
+    fn steady(&self) -> Millis;
 }
 
 /// The machine's clock.
@@ -20,21 +25,32 @@ impl Clock for SystemClock {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
     }
+
+    fn steady(&self) -> Millis {
+        static START: OnceLock<Instant> = OnceLock::new();
+        let elapsed = START.get_or_init(Instant::now).elapsed();
+        Millis(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+    }
 }
 
 /// A clock that stands still until it is told otherwise, for tests.
 #[derive(Debug, Default)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    now: AtomicI64,
+    steady: AtomicU64,
+}
 
 impl ManualClock {
     /// A clock that shows this time.
     pub fn at(now: Timestamp) -> Self {
-        Self(AtomicI64::new(now.0))
+        Self { now: AtomicI64::new(now.0), steady: AtomicU64::new(0) }
     }
 
     /// Moves it, also back.
     pub fn set(&self, now: Timestamp) {
-        self.0.store(now.0, Ordering::SeqCst);
+        let before = self.now.swap(now.0, Ordering::SeqCst);
+        let passed = u64::try_from(now.0.saturating_sub(before)).unwrap_or(0);
+        self.steady.fetch_add(passed, Ordering::SeqCst);
     }
 
     /// Moves it forward.
@@ -45,6 +61,10 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(self.now.load(Ordering::SeqCst))
+    }
+
+    fn steady(&self) -> Millis {
+        Millis(self.steady.load(Ordering::SeqCst))
     }
 }

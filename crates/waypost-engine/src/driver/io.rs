@@ -98,6 +98,11 @@ pub enum Input {
     Adopt(ExecutionId),
     /// Something may be claimable.
     Nudge,
+    /// The instance's lease was renewed.
+    Renewed {
+        /// When it ends, by the store's time.
+        until: Timestamp,
+    },
     /// Start nothing new; what runs may end.
     Drain,
 }
@@ -175,6 +180,8 @@ pub enum Output {
     Collect,
     /// Set numbers aside; answer with [`Input::Numbers`].
     ReserveNumbers,
+    /// Renew the instance's lease ahead of time; answer with [`Input::Renewed`].
+    Renew,
     /// Set an execution aside in the store alone.
     Hold {
         /// Which one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
-use waypost_core::event::{Event, FOLD_VERSION, MessageId, Origin, RunCreated};
+use waypost_core::event::{Event, MessageId, Origin, RunCreated};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
@@ -309,7 +309,7 @@ impl Live {
             instance,
             epoch: self.state.epoch,
             decided_at: now,
-            requires: FOLD_VERSION,
+            requires: config.fold,
         };
         self.log_bytes += body.len();
         let due = self.log_bytes > self.snapshot_bytes.max(config.snapshot_bytes_min);

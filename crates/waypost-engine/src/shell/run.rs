@@ -15,8 +15,8 @@ use waypost_core::time::Timestamp;
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{Append, Store};
 
-use super::store::append_inline;
-use super::{Inbox, Work, Worker};
+use super::store::{Order, append_inline};
+use super::{Inbox, StoreTime, Work, Worker};
 use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
 use crate::{Observer, panic_text};
 
@@ -83,12 +83,12 @@ impl Questions {
 /// Runs when the engine thread ends, in whatever way: nobody waits for it for ever.
 struct LastWords {
     questions: Arc<Questions>,
-    work: Arc<Inbox<Work>>,
+    work: Arc<Inbox<Order>>,
 }
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        self.work.push(Work::Stop);
+        self.work.push(Order::Stop);
         self.questions.close();
     }
 }
@@ -96,9 +96,10 @@ impl Drop for LastWords {
 pub(crate) struct EngineThread {
     pub(crate) driver: Driver,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) time: Arc<Mutex<StoreTime>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) inbox: Arc<Inbox<Input>>,
-    pub(crate) work: Arc<Inbox<Work>>,
+    pub(crate) work: Arc<Inbox<Order>>,
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) worker: Worker,
@@ -116,8 +117,7 @@ impl EngineThread {
         loop {
             self.inbox.take(&mut inputs, self.wake_at());
             self.forget_finished(&inputs);
-            let now = self.clock.now();
-            self.driver.step(now, &mut inputs, &mut outputs);
+            self.driver.step(self.now(), &mut inputs, &mut outputs);
             self.carry(&mut outputs, &mut appends);
             self.commit(&mut inputs, &mut outputs, &mut appends);
             if self.is_over() {
@@ -127,9 +127,13 @@ impl EngineThread {
         self.running.values().for_each(CancellationToken::cancel);
     }
 
+    fn now(&self) -> Timestamp {
+        self.time.lock().now(&*self.clock)
+    }
+
     fn wake_at(&self) -> Instant {
         let Timestamp(wake) = self.driver.next_wake();
-        let wait = wake.saturating_sub(self.clock.now().0).max(0);
+        let wait = wake.saturating_sub(self.now().0).max(0);
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0)).min(SLEEP_MAX);
         let wake = Instant::now() + wait;
         self.stop.lock().map_or(wake, |stop| wake.min(stop))
@@ -153,26 +157,21 @@ impl EngineThread {
     fn carry(&mut self, outputs: &mut Vec<Output>, appends: &mut Vec<Append>) {
         let mut work = Vec::new();
         for output in outputs.drain(..) {
-            match output {
-                Output::Append(append) => appends.push(append),
-                Output::Run(order) => {
+            match Work::of(output) {
+                Ok(Work::Append(append)) => appends.push(append),
+                Ok(other) => work.push(Order::Perform(other)),
+                Err(Output::Run(order)) => {
                     let token = order.task.token;
                     self.running.insert(token, self.worker.start(order));
                 }
-                Output::CancelTask(token) => {
+                Err(Output::CancelTask(token)) => {
                     if let Some(cancel) = self.running.get(&token) {
                         cancel.cancel();
                     }
                 }
-                Output::Answer(ticket, answer) => self.questions.answer(ticket, answer),
-                Output::Deliver { mail, ticket } => work.push(Work::Deliver { mail, ticket }),
-                Output::Claim { limit, only } => work.push(Work::Claim { limit, only }),
-                Output::Collect => work.push(Work::Collect),
-                Output::ReserveNumbers => work.push(Work::ReserveNumbers),
-                Output::Hold { execution, reason } => work.push(Work::Hold { execution, reason }),
-                Output::Reload(execution) => work.push(Work::Reload(execution)),
-                Output::FindEnd(execution) => work.push(Work::FindEnd(execution)),
-                Output::Committed(committed) => self.observe(&committed),
+                Err(Output::Answer(ticket, answer)) => self.questions.answer(ticket, answer),
+                Err(Output::Committed(committed)) => self.observe(&committed),
+                Err(other) => unreachable!("{other:?} is for the store"),
             }
         }
         if !work.is_empty() {
@@ -203,12 +202,13 @@ impl EngineThread {
         {
             inputs.push(Input::Appended(vec![(append.header.execution, appended)]));
             appends.clear();
-            self.driver.step(self.clock.now(), inputs, outputs);
+            self.driver.step(self.now(), inputs, outputs);
             self.carry(outputs, appends);
         }
         if !appends.is_empty() {
             self.outstanding.fetch_add(appends.len(), Ordering::AcqRel);
-            self.work.extend(appends.drain(..).map(Work::Append));
+            let orders = appends.drain(..).map(|append| Order::Perform(Work::Append(append)));
+            self.work.extend(orders);
         }
     }
 }

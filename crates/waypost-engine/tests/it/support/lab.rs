@@ -162,7 +162,7 @@ impl Lab {
             handlers: self.handlers.clone(),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             observer: Some(observer),
-            config: Config { slots: 4, ..Config::default() },
+            config: Config { slots: 4, drift_ppm: 0, ..Config::default() },
         };
         adjust(&mut parts);
         Engine::open(parts).unwrap()

@@ -169,6 +169,7 @@ impl<'w> Rig<'w> {
             Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
             Output::Collect => self.work.push_back(StoreWork::Collect),
             Output::ReserveNumbers => self.work.push_back(StoreWork::Numbers),
+            Output::Renew => self.renew(),
             Output::Hold { execution, reason } => {
                 self.work.push_back(StoreWork::Hold { execution, reason });
             }

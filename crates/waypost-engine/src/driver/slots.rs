@@ -1,0 +1,111 @@
+//! Slots: how many attempts may run here at once, who waits for one, and whether any may begin.
+//!
+//! Nothing begins once two thirds of the lease have passed without a confirmed renewal. Others may
+//! take the executions over when it ends, and an attempt that began shortly before would be made
+//! twice. What was recorded as started and may not begin is kept back: a renewal lets it go, losing
+//! the execution lets it drop.
+
+use std::collections::VecDeque;
+
+use waypost_core::id::{ExecutionId, NodeIx, Token};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::store::LEASE;
+
+use super::io::TaskOrder;
+
+/// The last part of a lease, in which nothing begins.
+const CAUTION: Millis = Millis(LEASE.0 / 3);
+
+pub(super) struct Slots {
+    total: u32,
+    free: u32,
+    /// Promised to attempts whose start is not decided yet.
+    promised: u32,
+    /// Queued attempts that wait for a slot.
+    offers: VecDeque<(ExecutionId, NodeIx, u32)>,
+    /// Until when attempts may begin; for ever, as long as nobody speaks of leases.
+    safe_until: Timestamp,
+    /// Was a renewal asked for?
+    renewing: bool,
+    kept_back: Vec<TaskOrder>,
+}
+
+impl Slots {
+    pub(super) fn new(total: u32) -> Self {
+        Self {
+            total,
+            free: total,
+            promised: 0,
+            offers: VecDeque::new(),
+            safe_until: Timestamp(i64::MAX),
+            renewing: false,
+            kept_back: Vec::new(),
+        }
+    }
+
+    /// Is every slot free?
+    pub(super) fn are_idle(&self) -> bool {
+        self.free == self.total
+    }
+
+    /// May attempts begin?
+    pub(super) fn are_safe(&self, now: Timestamp) -> bool {
+        now < self.safe_until
+    }
+
+    /// Slots that a decision may take.
+    pub(super) fn available(&self, now: Timestamp) -> u32 {
+        if self.are_safe(now) { self.free.saturating_sub(self.promised) } else { 0 }
+    }
+
+    pub(super) fn take(&mut self, count: u32) {
+        self.free = self.free.saturating_sub(count);
+    }
+
+    pub(super) fn give_back(&mut self, count: u32) {
+        self.free += count;
+    }
+
+    pub(super) fn withdraw_promises(&mut self, count: u32) {
+        self.promised -= count;
+    }
+
+    pub(super) fn offer(&mut self, execution: ExecutionId, node: NodeIx, attempt: u32) {
+        self.offers.push_back((execution, node, attempt));
+    }
+
+    /// The next attempt that a slot is free for. Its slot is promised once [`promise`](Self::promise)
+    /// is called.
+    pub(super) fn next_offer(&mut self, now: Timestamp) -> Option<(ExecutionId, NodeIx, u32)> {
+        if self.available(now) > 0 { self.offers.pop_front() } else { None }
+    }
+
+    pub(super) fn promise(&mut self) {
+        self.promised += 1;
+    }
+
+    /// Keeps an attempt back that may not begin now.
+    pub(super) fn keep_back(&mut self, order: TaskOrder) {
+        self.kept_back.push(order);
+    }
+
+    /// The lease is good until then; gives what was kept back.
+    pub(super) fn renewed(&mut self, until: Timestamp) -> Vec<TaskOrder> {
+        let caution = i64::try_from(CAUTION.0).unwrap_or(i64::MAX);
+        self.safe_until = Timestamp(until.0.saturating_sub(caution));
+        self.renewing = false;
+        std::mem::take(&mut self.kept_back)
+    }
+
+    /// Is something about to wait for the next heartbeat? A machine that slept should not.
+    pub(super) fn wants_renewal(&mut self, now: Timestamp) -> bool {
+        let waits = !self.kept_back.is_empty() || !self.offers.is_empty();
+        waits && !self.are_safe(now) && !std::mem::replace(&mut self.renewing, true)
+    }
+
+    /// Takes back an attempt that was kept back.
+    pub(super) fn take_kept(&mut self, token: Token) -> Option<TaskOrder> {
+        let at = self.kept_back.iter().position(|order| order.task.token == token)?;
+        Some(self.kept_back.swap_remove(at))
+    }
+}

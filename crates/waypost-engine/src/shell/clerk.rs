@@ -1,0 +1,275 @@
+//! The clerk: what is done at the store on the driver's behalf, one try at a time.
+//!
+//! It turns an order into calls of the store and their answers into inputs. It keeps no queue and
+//! knows no patience: what the store did not do comes back as an order to repeat, and whoever asked
+//! decides when. The store thread waits and repeats; the simulator lets virtual time pass, kills
+//! the process in between, or both.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tracing::{error, warn};
+use waypost_core::command::Refusal;
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::state::{End, State};
+use waypost_ports::store::{
+    Append, ClaimRequest, Delivery, Heartbeat, History, LEASE, Mail, Renewal, Store, StoreError,
+};
+
+use super::{Damage, Plans, fold};
+use crate::config::Config;
+use crate::driver::{Answer, EndSummary, Input, Loaded, Output, Ticket};
+use crate::panic_text;
+
+/// Something to be done at the store. What each is answered with stands at [`Output`].
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// See [`Output::Append`].
+    Append(Append),
+    /// See [`Output::Claim`].
+    Claim {
+        /// At most so many.
+        limit: usize,
+        /// None but these.
+        only: Option<Vec<ExecutionId>>,
+    },
+    /// See [`Output::Collect`].
+    Collect,
+    /// See [`Output::Deliver`].
+    Deliver {
+        /// The mail.
+        mail: Mail,
+        /// Whose request it is.
+        ticket: Ticket,
+    },
+    /// See [`Output::Hold`].
+    Hold {
+        /// Which one.
+        execution: ExecutionId,
+        /// Why.
+        reason: String,
+    },
+    /// See [`Output::Reload`].
+    Reload(ExecutionId),
+    /// See [`Output::FindEnd`].
+    FindEnd(ExecutionId),
+    /// See [`Output::ReserveNumbers`].
+    ReserveNumbers,
+    /// See [`Output::Renew`]. Better done by whoever sends the heartbeats, who learns the time.
+    Renew,
+}
+
+impl Work {
+    /// The part of an output that is for the store; everything else comes back.
+    pub fn of(output: Output) -> Result<Self, Output> {
+        Ok(match output {
+            Output::Append(append) => Self::Append(append),
+            Output::Claim { limit, only } => Self::Claim { limit, only },
+            Output::Collect => Self::Collect,
+            Output::Deliver { mail, ticket } => Self::Deliver { mail, ticket },
+            Output::Hold { execution, reason } => Self::Hold { execution, reason },
+            Output::Reload(execution) => Self::Reload(execution),
+            Output::FindEnd(execution) => Self::FindEnd(execution),
+            Output::ReserveNumbers => Self::ReserveNumbers,
+            Output::Renew => Self::Renew,
+            other => return Err(other),
+        })
+    }
+}
+
+/// What came of one try.
+#[derive(Debug, Default)]
+pub struct Performed {
+    /// For the driver.
+    pub inputs: Vec<Input>,
+    /// What the store did not do, and must be asked again.
+    pub again: Vec<(Work, StoreError)>,
+}
+
+impl Performed {
+    fn with(inputs: Vec<Input>) -> Self {
+        Self { inputs, again: Vec::new() }
+    }
+
+    fn not(work: Work, error: StoreError) -> Self {
+        Self { inputs: Vec::new(), again: vec![(work, error)] }
+    }
+}
+
+/// See the module.
+pub struct Clerk {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// What definitions compile to.
+    pub plans: Arc<Plans>,
+    /// Intervals and limits.
+    pub config: Config,
+    /// In whose name.
+    pub instance: InstanceId,
+}
+
+impl Clerk {
+    /// Appends frames together, and answers for all of them.
+    pub fn append(&self, batch: &[Append]) -> Result<Input, StoreError> {
+        let answers = self.store.append(batch)?;
+        let ids = batch.iter().map(|append| append.header.execution);
+        Ok(Input::Appended(ids.zip(answers).collect()))
+    }
+
+    /// Announces or renews this instance's life.
+    pub fn heartbeat(&self, numbers: u32, leaving: bool) -> Result<Renewal, StoreError> {
+        let (instance, fold) = (self.instance, self.config.fold);
+        self.store.heartbeat(&Heartbeat { instance, numbers, fold, leaving })
+    }
+
+    /// Tries one piece of work.
+    pub fn perform(&self, work: Work) -> Performed {
+        match work {
+            Work::Append(append) => match self.append(std::slice::from_ref(&append)) {
+                Ok(input) => Performed::with(vec![input]),
+                Err(error) => Performed::not(Work::Append(append), error),
+            },
+            Work::Claim { limit, only } => self.claim(limit, only),
+            Work::Collect => self.collect(),
+            Work::Deliver { mail, ticket } => {
+                match self.store.deliver(std::slice::from_ref(&mail)) {
+                    Ok(delivered) => self.delivered(mail, ticket, delivered.into_iter().next()),
+                    Err(error) => Performed::not(Work::Deliver { mail, ticket }, error),
+                }
+            }
+            Work::Hold { execution, reason } => self.hold(execution, reason),
+            Work::Reload(execution) => self.reload(execution),
+            Work::FindEnd(execution) => match self.find_end(execution) {
+                Ok(Some(answer)) => Performed::with(vec![Input::EndFound { execution, answer }]),
+                Ok(None) => Performed::default(),
+                Err(error) => Performed::not(Work::FindEnd(execution), error),
+            },
+            Work::ReserveNumbers => match self.heartbeat(self.config.numbers_at_once, false) {
+                Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),
+                Err(error) => Performed::not(Work::ReserveNumbers, error),
+            },
+            Work::Renew => match self.heartbeat(0, false) {
+                Ok(Renewal { now, .. }) => {
+                    Performed::with(vec![Input::Renewed { until: now.plus(LEASE) }])
+                }
+                Err(error) => Performed::not(Work::Renew, error),
+            },
+        }
+    }
+
+    /// Claims, and folds what was claimed. What cannot be claimed now is not asked for again here:
+    /// the driver asks by itself, and knows by then what it has room for.
+    fn claim(&self, limit: usize, only: Option<Vec<ExecutionId>>) -> Performed {
+        let (instance, fold) = (self.instance, self.config.fold);
+        let claims = self.store.claim(&ClaimRequest { instance, fold, limit, only });
+        let claims = claims.unwrap_or_else(|error| {
+            warn!(%error, "executions cannot be claimed");
+            waypost_ports::store::Claims::default()
+        });
+        let mut loaded = Vec::with_capacity(claims.claimed.len());
+        let mut again = Vec::new();
+        for history in claims.claimed {
+            let performed = self.load(history);
+            again.extend(performed.again);
+            for input in performed.inputs {
+                match input {
+                    Input::Reloaded(one) => loaded.push(*one),
+                    other => unreachable!("a load gives what was loaded, not {other:?}"),
+                }
+            }
+        }
+        let (more, next_due) = (claims.more, claims.next_due);
+        Performed { inputs: vec![Input::Claimed { loaded, more, next_due }], again }
+    }
+
+    fn collect(&self) -> Performed {
+        let mut inputs = Vec::new();
+        match self.store.collect(self.instance, self.config.claim_batch) {
+            Ok(mail) if mail.is_empty() => {}
+            Ok(mail) => inputs.push(Input::Mail(mail)),
+            Err(error) => warn!(%error, "the inbox cannot be read"),
+        }
+        inputs.push(Input::Collected);
+        Performed::with(inputs)
+    }
+
+    /// What a delivery is answered with.
+    pub fn delivered(&self, mail: Mail, ticket: Ticket, delivery: Option<Delivery>) -> Performed {
+        let execution = mail.execution;
+        let answer = match delivery {
+            Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {
+                Answer::Accepted(Arc::clone(&mail.message))
+            }
+            Some(Delivery::Ended) => match self.find_end(execution) {
+                Ok(Some(Answer::Ended(end))) => Answer::Refused(Refusal::Ended(end.status)),
+                Ok(_) => Answer::Unknown,
+                Err(error) => return Performed::not(Work::Deliver { mail, ticket }, error),
+            },
+            Some(Delivery::Unknown) | None => Answer::Unknown,
+        };
+        Performed::with(vec![Input::Delivered { execution, ticket, answer }])
+    }
+
+    /// Folds what is owned here. Nobody else will look after it: where the store does not answer it
+    /// is read again, and what cannot be driven is set aside.
+    fn load(&self, history: History) -> Performed {
+        let execution = history.execution;
+        match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => Performed::with(vec![Input::Reloaded(Box::new(loaded))]),
+            Err(Damage::Store(error)) => Performed::not(Work::Reload(execution), error),
+            Err(damage) => self.hold(execution, damage.to_string()),
+        }
+    }
+
+    fn reload(&self, execution: ExecutionId) -> Performed {
+        match self.store.load(execution) {
+            Err(error) => Performed::not(Work::Reload(execution), error),
+            Ok(None) => Performed::default(),
+            Ok(Some(history)) => {
+                let owner = history.control.as_ref().and_then(|control| control.owner);
+                match owner == Some(self.instance) {
+                    true => self.load(history),
+                    false => Performed::default(),
+                }
+            }
+        }
+    }
+
+    fn hold(&self, execution: ExecutionId, reason: String) -> Performed {
+        error!(%execution, reason, "execution is set aside");
+        match self.store.hold(execution, &reason) {
+            Ok(()) => Performed::default(),
+            Err(error) => Performed::not(Work::Hold { execution, reason }, error),
+        }
+    }
+
+    /// How an execution ended, or that there is none; `None` while it lives.
+    fn find_end(&self, execution: ExecutionId) -> Result<Option<Answer>, StoreError> {
+        let Some(history) = self.store.load(execution)? else {
+            return Ok(Some(Answer::Unknown));
+        };
+        if history.control.is_some() {
+            return Ok(None);
+        }
+        let state = match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => loaded.state,
+            Err(Damage::Store(error)) => return Err(error),
+            Err(damage) => {
+                warn!(%execution, %damage, "the end of an execution cannot be read");
+                return Ok(Some(Answer::Unknown));
+            }
+        };
+        let State { status, end: Some(End { output, failure, .. }), .. } = state else {
+            return Ok(None);
+        };
+        Ok(Some(Answer::Ended(EndSummary { status, output, failure })))
+    }
+}
+
+/// [`fold`], where a log that makes it panic is damaged like any other: one execution must not take
+/// the engine with it.
+fn fold_guarded(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded, Damage> {
+    catch_unwind(AssertUnwindSafe(|| fold(history, plans, store))).unwrap_or_else(|panic| {
+        Err(Damage::Log(format!("reading it panicked: {}", panic_text(&*panic))))
+    })
+}
