@@ -3,6 +3,7 @@
 //! It exists to be obviously right, so that the other stores can be compared with it. Nothing is
 //! cached and nothing is indexed twice; lists fold the whole log.
 
+mod audit;
 mod query;
 
 use std::collections::BTreeMap;

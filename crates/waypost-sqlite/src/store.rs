@@ -110,6 +110,21 @@ impl SqliteStore {
         self.projections.skipped()
     }
 
+    /// The time by this store's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Refuses what only the process that runs the engine may do.
+    pub(crate) fn expect_engine(&self, what: &str) -> Result<(), StoreError> {
+        match self.engine {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Refused(format!(
+                "only the process that runs the engine can {what}"
+            ))),
+        }
+    }
+
     pub(crate) fn projections(&self) -> &Projections {
         &self.projections
     }
@@ -223,11 +238,7 @@ impl Store for SqliteStore {
     }
 
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
-        if self.engine.is_none() {
-            return Err(StoreError::Refused(
-                "only the process that runs the engine can claim executions".to_owned(),
-            ));
-        }
+        self.expect_engine("claim executions")?;
         let taken = self.write(|write| claim::take(write, request))?;
         claim::read(&self.readers, &taken)
     }

@@ -90,7 +90,7 @@ impl<'a> Draft<'a> {
     }
 
     fn complete(&mut self, node: &str) {
-        let outcome = Outcome::Completed(Json::parse("1").unwrap());
+        let outcome = Outcome::Completed(Json::parse("1").expect("as the case says"));
         self.command(Command::Report(self.run.report(node, None, outcome)));
     }
 
@@ -146,8 +146,9 @@ fn taken_over(draft: &mut Draft<'_>) {
 }
 
 fn event(frames: &mut [Frame], seq: u64) -> &mut Event {
-    let frame = frames.iter_mut().find(|frame| frame.header.last_seq >= seq).unwrap();
-    let at = usize::try_from(seq - frame.header.first_seq).unwrap();
+    let frame =
+        frames.iter_mut().find(|frame| frame.header.last_seq >= seq).expect("as the case says");
+    let at = usize::try_from(seq - frame.header.first_seq).expect("as the case says");
     &mut frame.events[at]
 }
 
@@ -166,8 +167,9 @@ fn insert(frames: &mut [Frame], at: usize, events: Vec<Event>) {
 }
 
 fn remove(frames: &mut [Frame], seq: u64) {
-    let at = frames.iter().position(|frame| frame.header.last_seq >= seq).unwrap();
-    let place = usize::try_from(seq - frames[at].header.first_seq).unwrap();
+    let at =
+        frames.iter().position(|frame| frame.header.last_seq >= seq).expect("as the case says");
+    let place = usize::try_from(seq - frames[at].header.first_seq).expect("as the case says");
     frames[at].events.remove(place);
     frames[at].header.last_seq -= 1;
     let mut parent = frames[at].header.as_parent();
@@ -388,7 +390,7 @@ const CASES: &[Case] = &[
             draft.fail("a");
         },
         damage: |frames| {
-            let last = frames.last_mut().unwrap();
+            let last = frames.last_mut().expect("as the case says");
             let due = FailureEnd::RetryAt(last.at.plus(Millis(1)));
             let Event::NodeFailed { end, .. } = &mut last.events[0] else { panic!("a failed") };
             *end = due;
@@ -487,7 +489,10 @@ const CASES: &[Case] = &[
             // The condition has failed on the missing field: make it a choice, then the wrong one.
             frames.truncate(1);
             let frame = &mut frames[0];
-            let (at, _) = (0..).zip(&frame.events).find(|(_, e)| e.name() == "NodeFailed").unwrap();
+            let (at, _) = (0..)
+                .zip(&frame.events)
+                .find(|(_, e)| e.name() == "NodeFailed")
+                .expect("as the case says");
             frame.events.truncate(at);
             frame.events.push(Event::NodeCompleted {
                 node: "c".into(),
@@ -659,7 +664,7 @@ const CASES: &[Case] = &[
         damage: |frames| {
             let Event::NodeCompleted { output, .. } = event(frames, 5) else { panic!("completed") };
             let large = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX));
-            *output = Some(Json::parse(&large).unwrap());
+            *output = Some(Json::parse(&large).expect("as the case says"));
         },
         finds: &[("I18", 5)],
     },
@@ -670,7 +675,7 @@ const CASES: &[Case] = &[
             (0..EARLY_SIGNALS_MAX).for_each(|n| draft.signal(&format!("m{n}")));
         },
         damage: |frames| {
-            let mut more = frames.last().unwrap().events[0].clone();
+            let mut more = frames.last().expect("as the case says").events[0].clone();
             let Event::SignalReceived { origin, .. } = &mut more else { panic!("a signal") };
             origin.message = Some("more".into());
             let last = frames.len() - 1;
@@ -767,7 +772,8 @@ fn a_snapshot_is_compared_with_the_fold() {
     let good = draft.run.state.encode();
     draft.logbook.check.snapshot(7, &good);
     assert_eq!(draft.logbook.check.violations(), []);
-    let text = String::from_utf8(good).unwrap().replace("\"output\":1", "\"output\":2");
+    let text =
+        String::from_utf8(good).expect("as the case says").replace("\"output\":1", "\"output\":2");
     draft.logbook.check.snapshot(7, text.as_bytes());
     let found = draft.logbook.check.take_violations();
     assert_eq!((found[0].invariant, found[0].seq), (Invariant::SnapshotFolds, 7));
