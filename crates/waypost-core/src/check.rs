@@ -3,7 +3,7 @@
 //! ```text
 //!   frame ─▶ LogCheck ── chain.rs   headers: gapless, linked, fenced, in time
 //!                     ├─ run.rs     the execution: created once, ends once, pauses, messages
-//!                     ├─ nodes.rs   attempts and waits of nodes
+//!                     ├─ nodes.rs   the nodes; attempts.rs: the attempts and waits of one
 //!                     ├─ graph.rs   every start and every skip is justified by the edges
 //!                     └─ apply      and the log folds: the only rule that asks the engine's own code
 //! ```
@@ -14,6 +14,7 @@
 //! commit. `waypost check` and its comparison of the log with the rows beside it are built on top
 //! of this in `waypost-engine`.
 
+mod attempts;
 mod chain;
 mod graph;
 mod invariant;
@@ -58,8 +59,8 @@ struct Place {
 /// Checks the log of one execution, one frame at a time.
 ///
 /// One damage gives one finding, as far as possible: every rule about the execution is reported
-/// once, every node once; what comes after a gap or an unreadable frame is only checked for what
-/// headers say; and the fold ends with the first event that it refuses.
+/// once, every node once; what comes after a gap, a repeated or an unreadable frame is only checked
+/// for what headers say; and the fold ends with the first event that it refuses.
 #[derive(Debug)]
 pub struct LogCheck {
     execution: ExecutionId,
@@ -68,7 +69,7 @@ pub struct LogCheck {
     run: RunCheck,
     nodes: Nodes,
     state: Option<State>,
-    /// Something is missing: what events mean can no longer be told.
+    /// Something is missing or repeated: what events mean can no longer be told.
     blind: bool,
     violations: Vec<Violation>,
     counts: Counts,
@@ -86,14 +87,23 @@ pub struct Counts {
 }
 
 impl LogCheck {
-    /// A checker of an empty log. Without a plan, for the reason given, the graph's rules and the
-    /// fold are left out, which is a finding of its own.
-    pub fn new(execution: ExecutionId, plan: Result<Arc<Plan>, String>) -> Self {
-        let (plan, missing) = match plan {
-            Ok(plan) => (Some(plan), None),
-            Err(reason) => (None, Some(reason)),
-        };
-        let mut check = Self {
+    /// A checker of an empty log.
+    pub fn new(execution: ExecutionId, plan: Arc<Plan>) -> Self {
+        Self::with(execution, Some(plan))
+    }
+
+    /// A checker that leaves out the graph's rules and the fold, because there is no plan. Why that
+    /// is so is a finding of its own; none is given where the log does not even name a definition.
+    pub fn without_plan(execution: ExecutionId, why: Option<String>) -> Self {
+        let mut check = Self::with(execution, None);
+        if let Some(why) = why {
+            check.report(Invariant::DefinitionPinned, 1, why);
+        }
+        check
+    }
+
+    fn with(execution: ExecutionId, plan: Option<Arc<Plan>>) -> Self {
+        Self {
             execution,
             chain: Chain::default(),
             run: RunCheck::default(),
@@ -103,11 +113,7 @@ impl LogCheck {
             blind: false,
             violations: Vec::new(),
             counts: Counts::default(),
-        };
-        if let Some(reason) = missing {
-            check.report(Invariant::DefinitionPinned, 1, reason);
         }
-        check
     }
 
     /// Takes in the next frame: its header, the store's time, and its events or why they cannot be
@@ -116,7 +122,8 @@ impl LogCheck {
         self.counts.frames += 1;
         let seq = header.first_seq;
         let faults = self.chain.frame(self.execution, header, at);
-        self.blind |= faults.iter().any(|(invariant, _)| *invariant == Invariant::Linked);
+        let tears = |invariant| matches!(invariant, Invariant::Linked | Invariant::AppendsOnce);
+        self.blind |= faults.iter().any(|(invariant, _)| tears(*invariant));
         for (invariant, what) in faults {
             self.report(invariant, seq, what);
         }

@@ -185,7 +185,8 @@ pub enum StrayKind {
 pub struct Repair {
     /// Of which execution.
     pub execution: ExecutionId,
-    /// The last frame of its log when it was examined; none where there was no log.
+    /// The last frame of its log when it was examined; none where there was no log, and then it does
+    /// not matter what row there is.
     pub last: Option<Parent>,
     /// Its control row when it was examined.
     pub seen: Option<Control>,

@@ -148,7 +148,7 @@ fn mend(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
     let execution = repair.execution;
     let last: Option<Parent> = history::parent_of(&write.tx, execution, i64::MAX)?;
     let seen = history::load_control(&write.tx, execution)?;
-    if last != repair.last || seen != repair.seen {
+    if last != repair.last || (last.is_some() && seen != repair.seen) {
         return Ok(false);
     }
     let run = |sql| write.tx.prepare_cached(sql)?.execute([execution.0]);

@@ -4,7 +4,8 @@
 //! so that nothing can be counted wrongly.
 
 use super::Invariant;
-use super::nodes::{End, Nodes, Phase};
+use super::attempts::{End, Phase};
+use super::nodes::Nodes;
 use crate::id::NodeIx;
 use crate::plan::{Condition, Join, OnError, Plan, PlanNode};
 

@@ -70,7 +70,7 @@ impl Audit for MemoryStore {
             let last = data.frames_from(repair.execution, 0).last();
             let control = data.control.get(&repair.execution).map(|row| &row.control);
             let same = last.map(|frame| frame.header.as_parent()) == repair.last
-                && control == repair.seen.as_ref();
+                && (last.is_none() || control == repair.seen.as_ref());
             if same {
                 data.mend(repair.execution, &repair.remedy);
             }
