@@ -5,5 +5,6 @@ WITH RECURSIVE next (execution) AS (
     UNION ALL
     SELECT (SELECT min(execution) FROM frames WHERE execution > next.execution)
     FROM next WHERE next.execution IS NOT NULL
+    LIMIT ?2
 )
-SELECT execution FROM next WHERE execution IS NOT NULL LIMIT ?2
+SELECT execution FROM next WHERE execution IS NOT NULL

@@ -125,7 +125,7 @@ impl Walk<'_> {
             let found = one::check(examined, shown, self.plans, self.store)?;
             report.add(match found.findings.iter().any(is_about_rows) {
                 false => found,
-                true => confirm(self.store, self.plans, execution, found)?,
+                true => confirm(self.store, self.plans, execution, &found)?,
             });
         }
         let done = executions.iter().position(|execution| Some(*execution) == last);
@@ -142,7 +142,7 @@ fn confirm(
     store: &dyn Audit,
     plans: &Plans,
     execution: ExecutionId,
-    first: Report,
+    first: &Report,
 ) -> Result<Report, StoreError> {
     let mut again = read_one(store, plans, execution)?;
     let stays = |finding: &Finding| {

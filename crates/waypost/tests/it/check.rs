@@ -1,9 +1,17 @@
 //! `waypost check`: a store that the real program has made, damaged by hand.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use waypost::wiring;
+use waypost_core::json::Json;
+use waypost_core::time::Millis;
+use waypost_engine::StartRequest;
+use waypost_engine::check::{Options, check};
+use waypost_engine::config::Config;
 
 use crate::program::Program;
 
@@ -282,6 +290,34 @@ const CASES: &[Case] = &[
         heals: true,
     },
     Case {
+        name: "a control row behind its log",
+        damage: |store| store.log("UPDATE control SET epoch = 0 WHERE execution = @nap"),
+        finds: &[("nap", "R1", 9)],
+        heals: true,
+    },
+    Case {
+        name: "mail for what has ended",
+        damage: |store| {
+            store.log(
+                "INSERT INTO inbox (execution, message, urgency, body)
+                 VALUES (@chain, 'm', 0, '\"resume\"')",
+            );
+        },
+        finds: &[("chain", "R1", 12)],
+        heals: true,
+    },
+    Case {
+        name: "projections of nobody",
+        damage: |store| {
+            store.projections(
+                "UPDATE execution_rows SET execution = 999 WHERE execution = @chain;
+                 UPDATE node_rows SET execution = 999 WHERE execution = @chain",
+            );
+        },
+        finds: &[("chain", "G7", 12), ("nobody", "R2", 0)],
+        heals: true,
+    },
+    Case {
         name: "rows of nobody",
         damage: |store| {
             store.log(
@@ -413,6 +449,37 @@ fn findings_are_told_in_a_line_each() {
 }
 
 #[test]
+fn what_was_healed_goes_on() {
+    let store = Store::new();
+    store.log("DELETE FROM control WHERE execution = @ask");
+    assert_eq!(store.program.run(&["check", "--repair"]).code, 0);
+    assert_eq!(store.program.run(&["signal", &store.ask, "approved"]).code, 0);
+    let resumed = store.program.run(&["resume", &store.ask]);
+    assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
+    assert_eq!(store.found(), []);
+}
+
+/// Nobody parked it, so that only an owner, or being ready, keeps it alive.
+#[test]
+fn an_execution_that_nobody_drives_is_found_and_healed() {
+    let program = Program::new();
+    let definition = NAP.replace("1h", "1500ms");
+    let flow = program.file("nap.yaml", definition).display().to_string();
+    let running = program.start(&["run", &flow], "WAITING");
+    let execution = running.execution();
+    running.kill();
+    assert_eq!(program.run(&["check"]).code, 0, "what a crash leaves is not damage");
+    let connection = Connection::open(program.data().join("log.db")).unwrap();
+    connection.execute("UPDATE control SET owner = NULL, ready = 0", ()).unwrap();
+    drop(connection);
+    assert_eq!(found(&program.json(&["check"])), [(execution.clone(), "G8".to_owned(), 8)]);
+    assert_eq!(program.run(&["check", "--repair"]).code, 0);
+    let resumed = program.run(&["resume", &execution]);
+    assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
+    assert_eq!(program.run(&["check"]).code, 0);
+}
+
+#[test]
 fn a_store_in_use_is_checked_and_not_repaired() {
     let program = Program::new();
     let flow = program.file("nap.yaml", NAP).display().to_string();
@@ -425,4 +492,64 @@ fn a_store_in_use_is_checked_and_not_repaired() {
     running.kill();
     let ran = program.run(&["check"]);
     assert_eq!(ran.code, 0, "what a crash leaves is not damage: {}{}", ran.out, ran.err);
+}
+
+/// Parks, is claimed, waits for retries, joins.
+const BUSY: &str = "name: busy
+nodes:
+  - { id: a, type: noop }
+  - { id: nap, type: delay, needs: [a], config: { duration: 20ms } }
+  - { id: no, type: shell, needs: [a], config: { args: ['false'] }, onError: continue,
+      retry: { maxAttempts: 2, waitDuration: 5 } }
+  - { id: all, type: join, needs: [nap, no] }
+";
+
+#[test]
+fn a_busy_store_gives_no_false_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(wiring::open_engine_store(folder.path()).unwrap());
+    let compiled = wiring::compile(BUSY.as_bytes()).unwrap();
+    let version = wiring::define(&*store, &compiled).unwrap().version;
+    let plan = Arc::new(compiled.plan);
+    let done = AtomicBool::new(false);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    std::thread::scope(|scope| {
+        let checker = scope.spawn(|| {
+            let guest = wiring::open_store(folder.path()).unwrap();
+            let plans = wiring::plans();
+            let mut rounds = 0;
+            while !done.load(Ordering::SeqCst) || rounds == 0 {
+                let report = check(&guest, &plans, &Options::default(), &|_| {}).unwrap();
+                assert!(report.findings.is_empty(), "round {rounds}: {:#?}", report.findings);
+                rounds += 1;
+            }
+        });
+        runtime.block_on(async {
+            let nodes = waypost_nodes::Settings {
+                shell_enabled: true,
+                ..waypost_nodes::Settings::default()
+            };
+            let config =
+                Config { park_after: Millis(0), snapshot_bytes_min: 256, ..Config::default() };
+            let shared = Arc::clone(&store) as Arc<dyn waypost_ports::store::Store>;
+            let engine = Arc::new(wiring::open_engine(shared, &nodes, config, None).unwrap());
+            let mut clients = tokio::task::JoinSet::new();
+            for _ in 0..8 {
+                let (engine, plan) = (Arc::clone(&engine), Arc::clone(&plan));
+                clients.spawn(async move {
+                    for _ in 0..15 {
+                        let request = StartRequest::new(Arc::clone(&plan), version, Json::null());
+                        engine.start(request).await.unwrap().ended().await;
+                    }
+                });
+            }
+            clients.join_all().await;
+            engine.stop(std::time::Duration::from_secs(5)).await;
+        });
+        done.store(true, Ordering::SeqCst);
+        checker.join().unwrap();
+    });
+    store.wait_projected().unwrap();
+    let report = check(&*store, &wiring::plans(), &Options::default(), &|_| {}).unwrap();
+    assert_eq!((report.tally.executions, report.findings.len()), (120, 0));
 }
