@@ -1,0 +1,1 @@
+//! The model: what must come of a program.

@@ -1,0 +1,3 @@
+//! Programs and the model, against the language and the core.
+
+mod programs;
