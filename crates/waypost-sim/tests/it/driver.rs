@@ -13,7 +13,7 @@ use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx, Token};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_sim::model::{Calls, End, Ran, SentSignal, World};
 use waypost_sim::program::{Program, Script};
 use waypost_sim::random::Random;
@@ -29,6 +29,10 @@ pub(crate) struct Trouble {
     pub(crate) cancels: bool,
     pub(crate) pauses: bool,
     pub(crate) losses: bool,
+    /// Replies that do not arrive.
+    pub(crate) silence: bool,
+    /// Time that passes unnoticed.
+    pub(crate) lateness: bool,
 }
 
 /// Something that can be done now.
@@ -135,6 +139,10 @@ impl Driver<'_> {
         let timers = self.state.next_due();
         let Some(next) = reports.into_iter().chain(timers).min() else { return false };
         self.now = self.now.max(next);
+        if self.trouble.lateness && self.random.percent(30) {
+            self.world.late = true;
+            self.now = self.now.plus(Millis(self.random.below(100_000)));
+        }
         let now = self.now;
         let due: Vec<_> = self.later.extract_if(.., |(due, _)| *due <= now).collect();
         self.todo.extend(due.into_iter().map(|(_, todo)| todo));
@@ -157,7 +165,7 @@ impl Driver<'_> {
     }
 
     fn make_trouble(&mut self) {
-        let Trouble { cancels, pauses, losses } = self.trouble;
+        let Trouble { cancels, pauses, losses, .. } = self.trouble;
         let origin = Origin::default;
         if cancels && self.random.percent(3) {
             self.world.cancel_requested = true;
@@ -225,8 +233,14 @@ impl Driver<'_> {
         seen.calls += 1;
         let reply = script.reply(seen.calls, &key);
         seen.effects += u32::from(reply.as_ref().is_some_and(|reply| reply.effect));
+        let silent = self.trouble.silence && self.random.percent(15);
+        self.world.replies_lost |= silent;
         let outcome = match reply {
             _ if loses => return self.todo.push(lost()),
+            Some(_) if silent => {
+                let kind = *self.random.pick(&[kind::CONNECTION, kind::TIMEOUT]);
+                Outcome::Failed(Failure::transient(kind, "the reply was lost"))
+            }
             None => {
                 let due = self.now.plus(self.plan.node(node).timeout.unwrap());
                 let failure = Failure::transient(kind::TIMEOUT, "no answer");

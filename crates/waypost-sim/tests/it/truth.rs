@@ -30,7 +30,6 @@ fn check(
         );
         *ends.entry(format!("{:?}", ran.end)).or_insert(0) += 1;
     }
-    println!("{ends:?}");
     assert!(ends.contains_key(&format!("{:?}", End::Waiting)));
     assert!(ends.len() >= 4, "{ends:?}");
 }
@@ -46,6 +45,8 @@ fn what_the_core_does_in_trouble_is_allowed() {
         cancels: random.percent(40),
         pauses: random.percent(50),
         losses: random.percent(50),
+        silence: random.percent(30),
+        lateness: random.percent(40),
     });
 }
 

@@ -20,12 +20,15 @@ impl Judge<'_> {
         self.expect(ran.tries <= node.tries_max(), || {
             format!("{id}: {} tries of {}", ran.tries, node.tries_max())
         });
-        let settled = ran.status == NodeStatus::Completed || has_failed(&ran);
-        if !settled {
+        let begins = ran.scheduled.is_some() && !is_unmet(&ran);
+        let begun = ran.starts + ran.tries + ran.abandoned;
+        self.expect(begins || begun == 0, || format!("{id}: begun without its turn"));
+        let ended = ran.status == NodeStatus::Completed || has_failed(&ran);
+        if !ended {
             return;
         }
         if is_unmet(&ran) {
-            let failed = ran.status == NodeStatus::Failed && ran.starts == 0;
+            let failed = ran.status == NodeStatus::Failed;
             self.expect(failed, || format!("{id}: a join that cannot be met only fails"));
             return;
         }
