@@ -35,7 +35,7 @@ fn every_program_is_a_valid_definition() {
 
 #[test]
 fn every_smaller_program_is_valid_and_smaller() {
-    for (seed, program) in generated(&Appetite::simulated()).take(150) {
+    for (seed, program) in generated(&Appetite::simulated()).take(80) {
         for candidate in program.shrink_candidates() {
             expect_valid(&format!("seed {seed}, shrunk"), &candidate);
             assert!(candidate.weight() < program.weight(), "{program}\n{candidate}");

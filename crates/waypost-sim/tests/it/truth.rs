@@ -36,12 +36,12 @@ fn check(
 
 #[test]
 fn what_the_core_does_undisturbed_is_as_foretold() {
-    check(0..4_000, &Appetite::simulated(), |_| Trouble::default());
+    check(0..3_000, &Appetite::simulated(), |_| Trouble::default());
 }
 
 #[test]
 fn what_the_core_does_in_trouble_is_allowed() {
-    check(0..4_000, &Appetite::simulated(), |random| Trouble {
+    check(0..3_000, &Appetite::simulated(), |random| Trouble {
         cancels: random.percent(40),
         pauses: random.percent(50),
         losses: random.percent(50),
