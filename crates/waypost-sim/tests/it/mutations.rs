@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use waypost_core::event::CancelReason;
 use waypost_core::status::{NodeStatus, Status};
-use waypost_sim::model::{Calls, Cause, End, NodeRan, Ran, judge};
-use waypost_sim::program::{Appetite, FailurePolicy, Join, Kind, Program};
+use waypost_sim::model::{Calls, Cause, End, NodeRan, Ran, SentSignal, judge};
+use waypost_sim::program::{
+    Appetite, FailurePolicy, Join, Kind, Need, Node, OnError, Program, Signal,
+};
 use waypost_sim::random::Random;
 
 use super::driver::{SINK, Trouble, run};
@@ -311,4 +313,67 @@ fn every_mutation_is_noticed() {
     let rare: Vec<_> = MUTATIONS.iter().filter(|(name, _)| !tried.contains_key(name)).collect();
     assert!(rare.is_empty(), "never tried: {:?}", rare.iter().map(|(name, _)| name));
     assert!(missed.is_empty(), "{} missed\n{}", missed.len(), missed.join("\n"));
+}
+
+/// Two waits for one signal, one after the other, to which so many signals were sent; and where the
+/// second of them stands.
+fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
+    let wait = |id: &str, needs: Vec<Need>| Node {
+        id: id.into(),
+        kind: Kind::Wait { signal: Signal::Go, timeout_ms: None },
+        needs,
+        join: Join::All,
+        retry: None,
+        timeout_ms: None,
+        deadline_ms: None,
+        on_error: OnError::Fail,
+        at_most_once: false,
+    };
+    let nodes = vec![wait("a", vec![]), wait("b", vec![Need { source: 0, branch: None }])];
+    let program = Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None };
+    let done = second.status == NodeStatus::Completed;
+    let first = NodeRan { scheduled: Some(3), settled: Some(8), ..waited(0) };
+    let mut ran = Ran {
+        end: if done { End::Ended(Status::Completed) } else { End::Waiting },
+        output: done.then_some(serde_json::Value::Null),
+        ends: u32::from(done),
+        generation: 1,
+        nodes: BTreeMap::from([("a".into(), first), ("b".into(), second.clone())]),
+        ..Ran::default()
+    };
+    ran.world.signals = (0..sent)
+        .map(|serial| SentSignal { name: "go".into(), body: Signal::Go.body(serial, true) })
+        .collect();
+    judge(&program, &json!({ "n": 1 }), &ran)
+}
+
+/// A wait that was ended by the signal of this serial number.
+fn waited(serial: u64) -> NodeRan {
+    NodeRan {
+        status: NodeStatus::Completed,
+        output: Some(Signal::Go.body(serial, true)),
+        scheduled: Some(9),
+        settled: Some(14),
+        settlements: 1,
+        starts: 1,
+        tries: 1,
+        ..NodeRan::default()
+    }
+}
+
+#[test]
+fn a_signal_is_consumed_once_and_not_overlooked() {
+    let waits = NodeRan {
+        status: NodeStatus::Waiting,
+        output: None,
+        settled: None,
+        settlements: 0,
+        tries: 0,
+        ..waited(0)
+    };
+    let none: &[String] = &[];
+    assert_eq!(two_waits(2, &waited(1)), none);
+    assert_eq!(two_waits(1, &waits), none);
+    assert_eq!(two_waits(1, &waited(0)), ["b: took a signal that was consumed"]);
+    assert_eq!(two_waits(2, &waits), ["b: waits for a signal that came"]);
 }

@@ -65,3 +65,8 @@ fn forecasts_are_sharp_where_nothing_races() {
     }
     assert!(exact * 100 > all * 60, "{exact} of {all}");
 }
+
+#[test]
+fn what_real_processes_will_run_is_as_foretold() {
+    check(0..1_000, &Appetite::real(), |_| Trouble::default());
+}
