@@ -14,12 +14,15 @@
 //! | `state`, `apply` | the fold of the facts |
 //! | `command`, `decide` | what is asked, and what happens |
 //! | `why` | what an execution waits for, in words |
+//! | `check` | the invariants that every log must satisfy |
+//! | `planted` | bugs for the simulator to find, in builds of their own |
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
 //!
 //! Nothing here may read a clock, use a hash map's order, log, or know of a store.
 
 pub mod apply;
+pub mod check;
 pub mod command;
 pub mod decide;
 pub mod event;
@@ -31,6 +34,7 @@ pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod plan;
+pub mod planted;
 pub mod projection;
 pub mod retry;
 pub mod state;

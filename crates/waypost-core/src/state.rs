@@ -14,6 +14,7 @@ use crate::id::{ExecutionId, InstanceId, NodeIx, Token};
 use crate::json::Json;
 use crate::limits::MESSAGES_REMEMBERED_MAX;
 use crate::plan::Plan;
+use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -189,7 +190,7 @@ pub struct Messages(VecDeque<MessageId>);
 impl Messages {
     /// Was this message consumed?
     pub fn contains(&self, message: &str) -> bool {
-        self.0.iter().any(|seen| &**seen == message)
+        self.0.iter().any(|seen| &**seen == message) && !is_planted(Bug::MessageTwice)
     }
 
     pub(crate) fn remember(&mut self, message: &MessageId) {
@@ -284,7 +285,7 @@ impl State {
 
     /// Is there nothing that keeps it: no pause by a user, no quarantine, no end?
     pub fn moves(&self) -> bool {
-        !self.pausing
+        (!self.pausing || is_planted(Bug::PauseIgnored))
             && self.quarantine.is_none()
             && self.paused != Some(PauseReason::User)
             && !matches!(self.status, Status::Ending)

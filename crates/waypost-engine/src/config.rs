@@ -18,6 +18,9 @@ pub struct Config {
     pub claim_batch: usize,
     /// How often claimable executions and mail are looked for when nothing points to any.
     pub poll_every: Millis,
+    /// How often the executions that this instance owns in the store are compared with those in
+    /// its memory.
+    pub roll_call_every: Millis,
     /// Shortest time between two claims, so that a thousand dues a second share commits.
     pub claim_every_min: Millis,
     /// How often the instance renews its lease.
@@ -59,6 +62,7 @@ impl Default for Config {
             park_after: Millis::from_secs(2),
             claim_batch: 500,
             poll_every: Millis::from_secs(1),
+            roll_call_every: Millis::from_secs(30),
             claim_every_min: Millis(4),
             heartbeat_every: Millis::from_secs(5),
             numbers_at_once: 10_000,

@@ -26,6 +26,7 @@ use uuid::Uuid;
 use waypost_core::command::{Command, Env, Outcome, Report};
 use waypost_core::event::{Origin, RunCreated};
 use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, Token};
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Appended, Mail, MailBody, Submission};
 
@@ -141,8 +142,11 @@ impl Driver {
                 self.request(execution, body, actor, ticket, outputs);
             }
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
-            Input::Claimed { loaded, more, next_due } => {
+            Input::Claimed { loaded, more, next_due, answered } => {
                 self.claims.answered(now, loaded.len(), more, next_due, &self.config);
+                if !answered && !is_planted(Bug::ClaimForgotten) {
+                    self.claims.unanswered();
+                }
                 loaded.into_iter().for_each(|loaded| self.claimed(loaded, outputs));
             }
             Input::Reloaded(loaded) => self.claimed(*loaded, outputs),
@@ -200,11 +204,15 @@ impl Driver {
         if self.claims.is_crowded_out() {
             return;
         }
-        while self.room() > 0 && !self.numbers.is_empty() {
-            let Some(start) = self.backlog.pop_front() else { return };
+        while self.room() > 0 && !self.numbers.is_empty() && !self.backlog.is_empty() {
             let execution = ExecutionId(self.numbers.start);
             self.numbers.start += 1;
-            self.start(now, execution, start, outputs);
+            // A store that lost its latest commits may hand out numbers a second time.
+            if !self.live.contains_key(&execution)
+                && let Some(start) = self.backlog.pop_front()
+            {
+                self.start(now, execution, start, outputs);
+            }
         }
     }
 
@@ -295,10 +303,11 @@ impl Driver {
             return; // others claim it as soon as this instance has left
         }
         let execution = loaded.state.execution;
-        if let Some(live) = self.live.get(&execution) {
+        if let Some(live) = self.live.get_mut(&execution) {
             // It was lost and won back, and nothing here noticed. If nobody appended meanwhile, this
             // memory of it is as good as ever and its attempts are not lost. Where a frame is in
-            // flight, its answer will tell.
+            // flight, its answer will tell: it may be the one that parked it.
+            live.claimed_again |= live.is_in_flight();
             if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
                 loaded.mail.into_iter().for_each(|mail| self.mail(mail));
                 return;
@@ -329,7 +338,16 @@ impl Driver {
     /// The lease is confirmed: what was kept back may begin, where it is still to be made.
     fn renewed(&mut self, until: Timestamp, outputs: &mut Vec<Output>) {
         for order in self.slots.renewed(until) {
-            self.run(order, outputs);
+            // It may have been given up by a frame that is still on its way.
+            let token = order.task.token;
+            let live = self.live.get(&order.execution);
+            if live.is_some_and(|live| live.running_tokens().any(|running| running == token))
+                || is_planted(Bug::KeptBackRunsAnyway)
+            {
+                self.run(order, outputs);
+            } else {
+                self.slots.give_back(1);
+            }
         }
     }
 
@@ -392,7 +410,8 @@ impl Driver {
                 self.refused(execution, &flight, &Answer::Moved, outputs);
                 // Where this was a take-over that came too late, its claim still stands: nobody
                 // else will look after the execution.
-                if !flight.is_first() && !self.draining {
+                let forgets = is_planted(Bug::LostReplyIsFailure);
+                if !flight.is_first() && !self.draining && !forgets {
                     outputs.push(Output::Reload(execution));
                 }
             }
@@ -447,6 +466,9 @@ impl Driver {
         }
         if flight.parked {
             if let Some(live) = self.remove(execution) {
+                if live.claimed_again && !self.draining {
+                    outputs.push(Output::Reload(execution));
+                }
                 self.claims.parked(live.state.next_due());
                 if live.mail_waits || !live.mailbox.is_empty() {
                     // Mail that came while the park was in flight has made it ready.
@@ -476,7 +498,10 @@ impl Driver {
                 Some(due) if due <= self.now => {
                     self.post(execution, Letter::command(Command::Tick))
                 }
-                due => self.wheel.arm(execution, due),
+                due => {
+                    let due = due.filter(|_| !is_planted(Bug::TimerNeverArmed));
+                    self.wheel.arm(execution, due);
+                }
             }
         } else if !live.queued {
             live.queued = true;
@@ -533,7 +558,7 @@ impl Driver {
             }
         };
         let room = self.room();
-        self.claims.ask(now, room, only, !self.live.is_empty(), &self.config, outputs);
+        self.claims.ask(now, room, only, &self.live, &self.config, outputs);
     }
 
     fn env(&mut self, now: Timestamp) -> Env {

@@ -145,7 +145,7 @@ impl Engine {
     pub fn open(parts: Parts) -> Result<Self, EngineError> {
         let Parts { store, plans, handlers, clock, observer, config } = parts;
         let instance = InstanceId(Uuid::now_v7());
-        let clerk = Clerk { store: Arc::clone(&store), plans, config: config.clone(), instance };
+        let clerk = Clerk::new(Arc::clone(&store), plans, config.clone(), instance);
         let mut time = StoreTime::new(config.drift_ppm);
         let sent = clock.steady();
         let renewal = clerk.heartbeat(config.numbers_at_once, false)?;

@@ -10,11 +10,13 @@
 //! | `shell/time` | what time it is for the store |
 //! | `shell/load` | from a stored history to a state |
 //! | `engine` | the library's door |
+//! | `check` | are the invariants kept? what is not, and what of that can be healed |
 //! | `config` | intervals and limits |
 //!
 //! What happens to an execution is decided in `waypost-core`; where it is stored is behind
 //! `waypost-ports`. Nothing here names a backend, a node kind or a file format.
 
+pub mod check;
 pub mod config;
 pub mod driver;
 mod engine;

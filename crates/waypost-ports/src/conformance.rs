@@ -14,9 +14,12 @@
 //! | `ownership` | control rows, claims, leases, holding |
 //! | `mail` | the inbox and waking up |
 //! | `reading` | loads, snapshots, lists, events |
+//! | `audit` | what a checker reads, and what it may put right |
 //!
 //! [`conformance_tests!`]: crate::conformance_tests
 
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod audit;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod chain;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
@@ -31,14 +34,13 @@ pub mod rig;
 
 use std::sync::Arc;
 
+use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::query::Query;
-use crate::store::Store;
 
 /// What a backend's test binary brings: some data, empty at first.
 pub trait Backend {
     /// The store under test.
-    type Store: Store + Query;
+    type Store: Audit;
 
     /// Opens the data. Called again after the store was dropped, for the same data.
     fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;
@@ -99,6 +101,8 @@ macro_rules! conformance_tests {
                 a_held_execution_waits_for_its_deadline,
                 holding_by_hand_stops_everything_but_resume,
                 holding_again_does_not_spin,
+                only_the_owner_sets_aside,
+                a_roll_call_finds_what_its_owner_forgot,
                 ownership_survives_reopening_as_claimable,
             ];
             mail: [
@@ -126,6 +130,18 @@ macro_rules! conformance_tests {
                 lists_show_where_executions_stand,
                 events_are_filtered,
                 a_rebuild_changes_nothing,
+            ];
+            audit: [
+                executions_come_in_chunks,
+                chunks_can_be_limited_to_what_moved,
+                everything_of_an_execution_is_examined,
+                owners_are_told_apart,
+                what_is_shown_is_what_was_appended,
+                a_missing_control_row_is_made_again,
+                a_control_row_is_put_right,
+                what_has_moved_is_not_put_right,
+                a_bad_snapshot_is_dropped,
+                nothing_is_stray_in_a_healthy_store,
             ];
         }
     };

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `store` | the log and the rows beside it: what the engine needs |
 //! | `query` | lists and logs: what people need |
+//! | `audit` | everything of every execution: what a checker needs |
 //! | `handler` | the code of action kinds |
 //! | `clock` | time |
 //! | `memory` | a store without a disk, for tests |
@@ -11,6 +12,7 @@
 //!
 //! Nothing here decides what becomes of an execution, and no backend is named.
 
+pub mod audit;
 pub mod clock;
 pub mod conformance;
 pub mod handler;

@@ -5,7 +5,10 @@
 //! statements that work on them; [`MemoryStore`] makes each operation of a store out of those, one
 //! operation at a time. The simulator runs the same statements with others in between.
 
+mod audit;
+mod claiming;
 mod query;
+mod reading;
 mod tables;
 
 use std::sync::Arc;
@@ -20,6 +23,7 @@ use crate::store::{
     History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
+pub use claiming::Claimable;
 pub use tables::Tables;
 
 /// A store in memory. Clones share their data, as connections to one database do.
@@ -55,13 +59,7 @@ impl Store for MemoryStore {
     }
 
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
-        self.with(|tables, now| {
-            let parents = tables.find_parents(batch);
-            let inserted = tables.insert(batch, &parents, now);
-            tables.wake_parked(batch, &inserted);
-            let frames = batch.iter().zip(inserted);
-            Ok(frames.map(|(append, at)| tables.outcome(append, at)).collect())
-        })
+        self.with(|tables, now| Ok(tables.append(batch, now)))
     }
 
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
@@ -77,22 +75,21 @@ impl Store for MemoryStore {
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
-        self.with(|tables, _| {
-            let deliver = |mail: &Mail| match tables.put(mail) {
-                Delivery::Accepted { .. } => tables.wake(mail),
-                other => other,
-            };
-            Ok(mail.iter().map(deliver).collect())
-        })
+        self.with(|tables, _| Ok(mail.iter().map(|mail| tables.deliver(mail)).collect()))
     }
 
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
         self.with(|tables, _| Ok(tables.collect(owner, limit)))
     }
 
-    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError> {
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError> {
         self.with(|tables, _| {
-            tables.hold(execution, reason);
+            tables.hold(execution, owner, reason);
             Ok(())
         })
     }

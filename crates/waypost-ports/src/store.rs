@@ -34,7 +34,8 @@ pub trait Store: Send + Sync {
 
     /// Takes ownership of executions that nobody alive owns and that are ready, due or orphaned:
     /// first those that are ready or whose owner is dead, by number, then those that are due, by
-    /// time. What the claimer owns already is never claimed again.
+    /// time. What the claimer owns already is not claimed again, except by a roll call
+    /// ([`ClaimRequest::held`]).
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
 
     /// Everything that is known of one execution: its newest snapshot and what came after it.
@@ -50,11 +51,19 @@ pub trait Store: Send + Sync {
     /// The mail of all executions that this instance owns.
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError>;
 
-    /// Sets an execution aside, visibly, where its log cannot be extended: nobody owns it and
-    /// nobody claims it until it is released by mail of kind [`MailBody::Resume`] that comes from
+    /// Sets an execution of this owner aside, visibly, where its log cannot be extended: nobody owns
+    /// it and nobody claims it until it is released by mail of kind [`MailBody::Resume`] that comes from
     /// now on. Mail that is already there stays and does not count, or a claimer that has to hold
     /// an execution once more would be handed it at once, for ever.
-    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError>;
+    ///
+    /// Changes nothing where somebody else owns it: a repeat whose first reply was lost must not
+    /// take it away from whoever has claimed it since.
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError>;
 
     /// Keeps a definition; the same content again is the same version.
     fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError>;
@@ -206,6 +215,10 @@ pub struct ClaimRequest {
     pub limit: usize,
     /// None but these; for a process that is to drive one execution and leave the others.
     pub only: Option<Vec<ExecutionId>>,
+    /// A roll call: what the claimer has in its memory, sorted. Whatever else it owns is handed out, too: it
+    /// never heard of it (the reply to a claim was lost) or thinks that it is done with it (the
+    /// store lost its latest commits), and nobody else will look after it as long as it lives.
+    pub held: Option<Vec<ExecutionId>>,
 }
 
 /// What was claimed.

@@ -179,7 +179,7 @@ fn claim(folder: &Path) {
     store.wait_projected().unwrap();
     let (started, before) = (Instant::now(), workload::cpu());
     let mut claimed = 0;
-    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 500, only: None };
+    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 500, only: None, held: None };
     loop {
         let claims = store.claim(&request).unwrap();
         claimed += claims.claimed.len() as u64;

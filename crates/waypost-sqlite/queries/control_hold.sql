@@ -1,3 +1,3 @@
--- hold: sets an execution aside until it is resumed. Served by the key of control.
+-- hold: sets an execution of this owner aside until it is resumed. Served by the key of control.
 UPDATE control SET owner = NULL, ready = 0, next_due = NULL, held = ?2, wakes_from = ?3
-WHERE execution = ?1
+WHERE execution = ?1 AND owner = ?4

@@ -4,7 +4,7 @@
 //! so that a claim of hundreds of executions does not hold up appends.
 
 use rusqlite::{OptionalExtension, params};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{ClaimRequest, Claims, StoreError, Urgency};
 
@@ -27,9 +27,19 @@ pub(crate) fn take(write: &Write<'_>, request: &ClaimRequest) -> rusqlite::Resul
     // One more than asked for, in order to tell whether there are more.
     let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut executions = Vec::new();
+    if let Some(held) = &request.held {
+        let held = json_array(held);
+        let mut forgotten = write.tx.prepare_cached(queries::CLAIM_FORGOTTEN)?;
+        let rows = forgotten.query_map(params![instance, wanted, only, held], |row| row.get(0))?;
+        for execution in rows {
+            executions.push(ExecutionId(execution?));
+        }
+    }
+    let forgotten = executions.len();
     {
+        let left = wanted - i64::try_from(executions.len()).unwrap_or(wanted);
         let mut ready = write.tx.prepare_cached(queries::CLAIM_READY)?;
-        let rows = ready.query_map(params![request.fold, wanted, only], |row| row.get(0))?;
+        let rows = ready.query_map(params![request.fold, left, only], |row| row.get(0))?;
         for execution in rows {
             executions.push(ExecutionId(execution?));
         }
@@ -44,7 +54,7 @@ pub(crate) fn take(write: &Write<'_>, request: &ClaimRequest) -> rusqlite::Resul
     let more = executions.len() > request.limit;
     executions.truncate(request.limit);
     let mut take = write.tx.prepare_cached(queries::CLAIM_TAKE)?;
-    for execution in &executions {
+    for execution in executions.iter().skip(forgotten) {
         take.execute([execution.0, instance])?;
     }
     let mut next_due = write.tx.prepare_cached(queries::CLAIM_NEXT_DUE)?;
@@ -63,14 +73,16 @@ pub(crate) fn read(readers: &Readers, taken: &Taken) -> Result<Claims, StoreErro
     Ok(Claims { claimed, more: taken.more, next_due: taken.next_due })
 }
 
-/// Sets an execution aside.
+/// Sets an execution of this owner aside.
 pub(crate) fn hold(
     write: &Write<'_>,
     execution: ExecutionId,
+    owner: InstanceId,
     reason: &str,
 ) -> rusqlite::Result<()> {
+    let owner = write.instance(owner)?;
     let mut hold = write.tx.prepare_cached(queries::CONTROL_HOLD)?;
-    hold.execute(params![execution.0, reason, Urgency::Resume as u8])?;
+    hold.execute(params![execution.0, reason, Urgency::Resume as u8, owner])?;
     Ok(())
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn each_frame(
     Ok(())
 }
 
-fn parent_of(
+pub(crate) fn parent_of(
     connection: &Connection,
     execution: ExecutionId,
     first_seq: i64,
@@ -133,15 +133,27 @@ fn load_snapshot(
 ) -> rusqlite::Result<Option<(Snapshot, i64)>> {
     let mut select = connection.prepare_cached(queries::SNAPSHOT_LOAD)?;
     let snapshot = select.query_row([execution.0], |row| {
-        let body: Vec<u8> = row.get(3)?;
-        let intact = is_intact(&body, row.get(2)?);
-        let snapshot = Snapshot { seq: from_stored(row.get(1)?), body };
+        let snapshot = read_snapshot(row)?;
+        let intact = is_intact(&snapshot.body, row.get(2)?);
         Ok(intact.then_some((snapshot, row.get(0)?)))
     });
     Ok(snapshot.optional()?.flatten())
 }
 
-fn load_control(
+/// The newest snapshot as it is stored, damaged or not.
+pub(crate) fn stored_snapshot(
+    connection: &Connection,
+    execution: ExecutionId,
+) -> rusqlite::Result<Option<Snapshot>> {
+    let mut select = connection.prepare_cached(queries::SNAPSHOT_LOAD)?;
+    select.query_row([execution.0], read_snapshot).optional()
+}
+
+fn read_snapshot(row: &Row<'_>) -> rusqlite::Result<Snapshot> {
+    Ok(Snapshot { seq: from_stored(row.get(1)?), body: row.get(3)? })
+}
+
+pub(crate) fn load_control(
     connection: &Connection,
     execution: ExecutionId,
 ) -> rusqlite::Result<Option<Control>> {

@@ -21,6 +21,7 @@
 //! | `history` | reading executions back |
 //! | `definitions` | versions of workflows |
 //! | `query` | lists and logs for people |
+//! | `audit` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
 //! | `connection` | pragmas, readers, errors made plain |
 //! | `migrate` | layouts of the log's file |
@@ -30,6 +31,7 @@
 //! Nothing here decides what becomes of an execution.
 
 mod append;
+mod audit;
 mod claim;
 mod connection;
 mod definitions;

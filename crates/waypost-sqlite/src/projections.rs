@@ -10,27 +10,33 @@
 //! | `projector` | from frames to changes |
 //! | `rows` | from changes to rows |
 //! | `thread` | when to do it |
-//! | `list` | reading rows |
+//! | `list`, `shown` | reading rows: pages of them, all of one execution |
 
 mod file;
 mod list;
 mod projector;
 mod queries;
 mod rows;
+mod shown;
 mod thread;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use waypost_core::id::ExecutionId;
+use waypost_ports::audit::ShownRows;
 use waypost_ports::query::{ExecutionPage, ListRequest, ProjectionLag};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Readers, from_stored, normalise};
 use crate::lock::FolderLock;
 use crate::options::Families;
-use crate::queries::FRAMES_HEAD;
+use crate::queries::{FRAME_LATEST, FRAMES_HEAD};
 use projector::Projector;
 use thread::ProjectorThread;
+
+/// Executions looked for in the log at a time.
+const STRAYS_AT_ONCE: i64 = 1_000;
 
 /// The projections of a folder.
 pub(crate) struct Projections {
@@ -135,6 +141,48 @@ impl Projections {
             }
         };
         result.map_err(normalise)
+    }
+
+    /// The rows of some executions, and the last frame that all rows show.
+    pub(crate) fn shown(
+        &self,
+        executions: &[ExecutionId],
+    ) -> Result<(Vec<Option<ShownRows>>, i64), StoreError> {
+        if !self.folder.join(file::NAME).exists() {
+            return Ok((vec![None; executions.len()], 0));
+        }
+        self.rows.read(|connection| {
+            let rows = executions.iter().map(|execution| shown::rows(connection, *execution));
+            Ok((rows.collect::<Result<_, _>>()?, file::cursor(connection)?))
+        })
+    }
+
+    /// Executions that have rows and no log. First the rows, then the log, which is never behind.
+    pub(crate) fn without_log(&self, log: &Readers) -> Result<Vec<ExecutionId>, StoreError> {
+        let mut strays = Vec::new();
+        let mut after = i64::MIN;
+        while self.folder.join(file::NAME).exists() {
+            let chunk =
+                self.rows.read(|connection| shown::after(connection, after, STRAYS_AT_ONCE))?;
+            let Some(last) = chunk.last() else { break };
+            after = last.0;
+            log.read(|connection| {
+                let mut latest = connection.prepare_cached(FRAME_LATEST)?;
+                for execution in chunk {
+                    if !latest.exists([execution.0])? {
+                        strays.push(execution);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(strays)
+    }
+
+    /// Derives the rows of some executions again.
+    pub(crate) fn reproject(&self, executions: &[ExecutionId]) -> Result<(), StoreError> {
+        let Some(thread) = &self.thread else { return Ok(()) };
+        executions.iter().try_for_each(|execution| thread.reproject(*execution)).map_err(normalise)
     }
 
     /// Does what the thread would do, unless there is one in another process.

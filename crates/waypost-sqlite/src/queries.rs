@@ -9,6 +9,7 @@ macro_rules! queries {
 
 queries! {
     CLAIM_DUE = "claim_due";
+    CLAIM_FORGOTTEN = "claim_forgotten";
     CLAIM_NEXT_DUE = "claim_next_due";
     CLAIM_READY = "claim_ready";
     CLAIM_TAKE = "claim_take";
@@ -17,21 +18,27 @@ queries! {
     CONTROL_LOAD = "control_load";
     CONTROL_OWNED = "control_owned";
     CONTROL_PARKED = "control_parked";
+    CONTROL_READY_AGAIN = "control_ready_again";
     CONTROL_RELEASE = "control_release";
     CONTROL_RELEASE_ALL = "control_release_all";
     CONTROL_REQUIRES = "control_requires";
+    CONTROL_STANDING = "control_standing";
     CONTROL_WAKE = "control_wake";
     DEFINITION_BY_HASH = "definition_by_hash";
     DEFINITION_BY_VERSION = "definition_by_version";
     DEFINITION_INSERT = "definition_insert";
     EXECUTION_NEWEST = "execution_newest";
+    EXECUTIONS_AFTER = "executions_after";
     FRAME_BEFORE = "frame_before";
+    FRAME_DUE = "frame_due";
     FRAME_FIND = "frame_find";
     FRAME_INSERT = "frame_insert";
+    FRAME_LATEST = "frame_latest";
     FRAME_PARENT = "frame_parent";
     FRAMES_HEAD = "frames_head";
     FRAMES_HOLDING = "frames_holding";
     FRAMES_LOAD = "frames_load";
+    FRAMES_SHOWN = "frames_shown";
     FRAMES_TAIL = "frames_tail";
     INSTANCE_ADD = "instance_add";
     INSTANCE_END = "instance_end";
@@ -49,6 +56,9 @@ queries! {
     SNAPSHOT_LOAD = "snapshot_load";
     SNAPSHOT_SAVE = "snapshot_save";
     STORE_ID = "store_id";
+    STRAY_CONTROL = "stray_control";
+    STRAY_MAIL = "stray_mail";
+    STRAY_SNAPSHOT = "stray_snapshot";
     SUBMISSION_BY_IDEMPOTENCY = "submission_by_idempotency";
     SUBMISSION_BY_KEY = "submission_by_key";
     SUBMISSION_DELETE = "submission_delete";

@@ -110,6 +110,21 @@ impl SqliteStore {
         self.projections.skipped()
     }
 
+    /// The time by this store's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Refuses what only the process that runs the engine may do.
+    pub(crate) fn expect_engine(&self, what: &str) -> Result<(), StoreError> {
+        match self.engine {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Refused(format!(
+                "only the process that runs the engine can {what}"
+            ))),
+        }
+    }
+
     pub(crate) fn projections(&self) -> &Projections {
         &self.projections
     }
@@ -223,11 +238,7 @@ impl Store for SqliteStore {
     }
 
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
-        if self.engine.is_none() {
-            return Err(StoreError::Refused(
-                "only the process that runs the engine can claim executions".to_owned(),
-            ));
-        }
+        self.expect_engine("claim executions")?;
         let taken = self.write(|write| claim::take(write, request))?;
         claim::read(&self.readers, &taken)
     }
@@ -248,8 +259,13 @@ impl Store for SqliteStore {
         self.readers.read(|connection| mail::collect(connection, owner, limit))
     }
 
-    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError> {
-        self.write(|write| claim::hold(write, execution, reason))
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        self.write(|write| claim::hold(write, execution, owner, reason))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {

@@ -1,6 +1,7 @@
 //! The command line: one file per command in `cli/`, all of them thin. What they know of an
 //! execution comes from the store and the core; what they print goes through `output`.
 
+mod check;
 mod config;
 mod events;
 mod find;
@@ -73,6 +74,8 @@ enum Command {
     Signal(requests::SignalArgs),
     /// Say what an execution waits for, since when, until when, and what would move it
     Why(find::Named),
+    /// Check that the logs, and the rows beside them, keep every invariant
+    Check(check::Args),
     /// Measure the engine on this machine
     Bench {
         #[command(subcommand)]
@@ -199,6 +202,7 @@ fn execute(cli: Cli, color: bool) -> Result<Exit> {
         Command::Show(args) => show::run(&args, &context),
         Command::Events(args) => events::run(&args, &context),
         Command::Why(args) => why::run(&args, &context),
+        Command::Check(args) => check::run(&args, &context),
         Command::Projections { action } => projections::run(&action, &context),
         Command::Config => config::run(&context),
         Command::Migrate(args) => migrate::run(&args, &context),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::plan::{Condition, OnError, Plan, PlanNode};
+use crate::planted::{Bug, is_planted};
 use crate::state::{NodeState, State};
 use crate::status::NodeStatus;
 
@@ -20,7 +21,7 @@ pub(super) fn count(node: &mut NodeState, edge: EdgeEnd) {
     // node that was not reset because it had completed through another source.
     node.open = node.open.saturating_sub(1);
     match edge {
-        EdgeEnd::Taken => node.taken += 1,
+        EdgeEnd::Taken => node.taken += 1 + u32::from(is_planted(Bug::JoinCountedTwice)),
         EdgeEnd::Dead => node.dead += 1,
         EdgeEnd::Neutral => {}
     }
@@ -43,7 +44,11 @@ pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Conditi
             unreachable!("edges end when their source settles")
         }
     };
-    if taken { EdgeEnd::Taken } else { EdgeEnd::Dead }
+    match taken {
+        true => EdgeEnd::Taken,
+        false if is_planted(Bug::BranchNeutral) => EdgeEnd::Neutral,
+        false => EdgeEnd::Dead,
+    }
 }
 
 /// Was this condition met by its source? Asked when a node's input is put together.

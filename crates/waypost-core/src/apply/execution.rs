@@ -8,6 +8,7 @@ use super::{GRACE, Step, refuse};
 use crate::event::{CancelReason, EndCause, Event, MessageId, PauseReason};
 use crate::id::InstanceId;
 use crate::plan::Plan;
+use crate::planted::{Bug, is_planted};
 use crate::state::{EarlySignal, End, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
@@ -100,6 +101,10 @@ fn owned(state: &mut State, instance: InstanceId, epoch: u32) -> Step {
     match state.status {
         Status::Requested | Status::Scheduling => state.status = Status::Scheduled,
         Status::Paused => state.status = Status::Resuming,
+        Status::Ending if is_planted(Bug::CancelForgotten) => {
+            state.status = Status::Running;
+            state.cause = None;
+        }
         _ => {}
     }
     Ok(())

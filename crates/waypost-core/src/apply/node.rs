@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::id::{NodeIx, Token};
 use crate::json::Json;
 use crate::plan::{FailurePolicy, OnError, Plan};
+use crate::planted::{Bug, is_planted};
 use crate::state::{Scheduled, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
@@ -221,7 +222,7 @@ fn failed(
     move_to(state, at, NodeStatus::Waiting);
     let node = state.node_mut(at);
     match end {
-        FailureEnd::Abandoned(_) => node.abandoned += 1,
+        FailureEnd::Abandoned(_) if !is_planted(Bug::AbandonedCounts) => node.abandoned += 1,
         _ => node.tries += 1,
     }
     node.wait = Some(Wait::Retry { due });

@@ -14,6 +14,7 @@ use crate::json::Json;
 use crate::kind::{Behaviour, Delay, DurationTemplate};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::plan::Plan;
+use crate::planted::{Bug, is_planted};
 use crate::state::{State, Variables};
 use crate::status::{NodeStatus, Status};
 use crate::time::{BadDuration, Millis, Timestamp};
@@ -223,7 +224,11 @@ pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Json, Failu
 
 /// What outside systems deduplicate a node's calls by: the same in every attempt.
 pub fn idempotency_key(plan: &Plan, state: &State, at: NodeIx) -> String {
-    format!("{}/{}/{}", state.created.key, plan.node(at).id, state.generation)
+    let key = format!("{}/{}/{}", state.created.key, plan.node(at).id, state.generation);
+    match is_planted(Bug::AttemptInKey) {
+        true => format!("{key}/{}", state.node(at).attempt),
+        false => key,
+    }
 }
 
 fn delay_due(delay: &Delay, scope: &Scope, now: Timestamp) -> Result<Timestamp, Failure> {

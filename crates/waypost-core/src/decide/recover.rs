@@ -5,6 +5,8 @@ use super::Decider;
 use crate::command::{Effect, Refusal};
 use crate::event::{Event, Origin, PauseReason};
 use crate::failure::{Failure, kind};
+use crate::kind::Behaviour;
+use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
@@ -56,6 +58,12 @@ impl Decider<'_> {
                     self.effect(Effect::Evaluate { node: at, attempt });
                 }
                 NodeStatus::Queued if self.state.acts() => self.start(at),
+                NodeStatus::Completed if is_planted(Bug::RecoveryRunsCompleted) => {
+                    if matches!(self.plan_node(at).behaviour, Behaviour::Task { .. }) {
+                        let token = self.token(at, attempt);
+                        self.effect(Effect::Run { node: at, attempt, token });
+                    }
+                }
                 _ => {}
             }
         }

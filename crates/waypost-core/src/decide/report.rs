@@ -7,6 +7,7 @@ use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::limits::ABANDONED_MAX;
 use crate::plan::Delivery;
+use crate::planted::{Bug, is_planted};
 use crate::retry::RetryPolicy;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
@@ -22,7 +23,7 @@ impl Decider<'_> {
             let (status, attempt) = (node.status, node.attempt);
             return Err(Refusal::Stale { node: self.path(at), status, attempt });
         }
-        if node.token != Some(token) {
+        if node.token != Some(token) && !is_planted(Bug::ForeignToken) {
             return Err(Refusal::ForeignToken { node: self.path(at), attempt });
         }
         match outcome {
@@ -64,7 +65,7 @@ impl Decider<'_> {
     fn retry_due(&self, at: NodeIx, failure: &Failure) -> Option<Timestamp> {
         let node = self.node(at);
         let policy = self.plan_node(at).retry.as_ref()?;
-        let tries = node.tries + 1;
+        let tries = if is_planted(Bug::RetryForgets) { 1 } else { node.tries + 1 };
         let again = self.state.status != Status::Ending
             && tries < policy.max_attempts
             && policy.covers(failure);

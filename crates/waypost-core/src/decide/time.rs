@@ -6,8 +6,10 @@ use crate::event::{CancelReason, EndCause, Event, FailureEnd, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::plan::Delivery;
+use crate::planted::{Bug, is_planted};
 use crate::state::Timer;
 use crate::status::NodeStatus;
+use crate::time::Millis;
 
 impl Decider<'_> {
     /// Does everything that is due. Each step's events remove its timer (or, for the grace time,
@@ -29,10 +31,11 @@ impl Decider<'_> {
             Timer::Wait(_) | Timer::Node(_) => self.state.acts(),
             Timer::Deadline | Timer::Grace | Timer::Attempt(_) => self.state.heeds(*timer),
         };
+        let early = if is_planted(Bug::TooEarly) { Millis(100) } else { Millis(0) };
         self.state
             .timers
             .iter()
-            .take_while(|(due, _)| *due <= self.env.now)
+            .take_while(|(due, _)| *due <= self.env.now.plus(early))
             .map(|(_, timer)| *timer)
             .find(heeded)
     }

@@ -2,8 +2,11 @@
 //!
 //! [`Run`] checks of every decision that it is deterministic, that replay and snapshots give the
 //! live state, that frames are read as they were written, that a refusal changes nothing and that
-//! slots are respected. [`Model`] justifies every event from the rules. What is left is here: what
+//! slots are respected. [`Model`] justifies every event from the rules, and the checker that ships
+//! with the product finds nothing wrong. What is left is here: what
 //! comes twice changes nothing, whatever may run does, and in the end everything ends.
+
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use waypost_core::command::{Command, Outcome, Report};
@@ -15,6 +18,7 @@ use waypost_core::plan::Plan;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 
+use super::check::Logbook;
 use super::flow::{build, millis};
 use super::model::{Model, Turn};
 use super::run::Run;
@@ -207,12 +211,14 @@ fn steps() -> impl Strategy<Value = Step> {
 struct Trial<'a> {
     run: Run<'a>,
     model: Model<'a>,
+    logbook: Logbook,
     read: usize,
 }
 
 impl<'a> Trial<'a> {
-    fn new(plan: &'a Plan, run: Run<'a>) -> Self {
-        let mut trial = Self { run, model: Model::new(plan), read: 0 };
+    fn new(plan: &'a Arc<Plan>, run: Run<'a>) -> Self {
+        let logbook = Logbook::new(Arc::clone(plan));
+        let mut trial = Self { run, model: Model::new(plan), logbook, read: 0 };
         trial.check();
         trial
     }
@@ -222,6 +228,9 @@ impl<'a> Trial<'a> {
         for (at, event) in self.run.log.iter().skip(self.read) {
             self.model.read(*at, event);
         }
+        self.logbook.read(&self.run.log[self.read..]);
+        assert_eq!(self.logbook.check.violations(), [], "the checker finds nothing");
+        assert_eq!(self.logbook.check.state(), Some(&self.run.state), "and folds the same state");
         self.read = self.run.log.len();
         let state = &self.run.state;
         if state.acts() && state.status == Status::Running {
@@ -389,7 +398,7 @@ proptest! {
         slots in prop::sample::select(vec![0, 1, 100]),
         steps in prop::collection::vec(steps(), 0..60),
     ) {
-        let plan = build(&flow).expect("edges go from earlier letters to later ones");
+        let plan = Arc::new(build(&flow).expect("edges go from earlier letters to later ones"));
         let input = format!("{{\"n\":{n}}}");
         let run = Run::start(&plan, &input, deadline.map(Millis), slots);
         let mut trial = Trial::new(&plan, run);
@@ -414,7 +423,7 @@ proptest! {
         flow in flows(),
         steps in prop::collection::vec(steps(), 0..20),
     ) {
-        let plan = build(&flow).expect("edges go from earlier letters to later ones");
+        let plan = Arc::new(build(&flow).expect("edges go from earlier letters to later ones"));
         let mut trial = Trial::new(&plan, Run::born(&plan, "{\"n\":1}", None));
         for step in &steps {
             trial.step(step);

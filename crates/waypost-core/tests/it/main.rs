@@ -8,10 +8,12 @@
 //! | `rules`, `attempts`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
 //! | `model`, `laws` | the graph's rules written a second time; laws over random plans |
+//! | `check` | the checker: a good log, one damage, one finding |
 //! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
 
 mod arrows;
 mod attempts;
+mod check;
 mod delivery;
 mod ending;
 mod flow;

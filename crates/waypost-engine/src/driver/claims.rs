@@ -4,10 +4,14 @@
 //! due time that the store told us, a parked execution, a nudge) and every `poll_every` in case a
 //! hint was lost.
 
+use std::collections::HashMap;
+
 use waypost_core::id::ExecutionId;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
 use super::io::Output;
+use super::live::Live;
 use crate::config::Config;
 
 #[derive(Default)]
@@ -20,6 +24,8 @@ pub(super) struct Claims {
     claimed_at: Timestamp,
     /// Was a claim put off because there was no room?
     crowded_out: bool,
+    /// When the next claim is to be a roll call.
+    roll_call_at: Timestamp,
     /// When to look for mail next.
     collect_at: Timestamp,
     collecting: bool,
@@ -86,6 +92,11 @@ impl Claims {
         self.collect_at = self.collect_at.min(now.plus(config.poll_every));
     }
 
+    /// A claim was left without an answer: what it took, if anything, must be found.
+    pub(super) fn unanswered(&mut self) {
+        self.roll_call_at = Timestamp(i64::MIN);
+    }
+
     pub(super) fn wants_numbers(&mut self) -> bool {
         !std::mem::replace(&mut self.reserving, true)
     }
@@ -99,13 +110,14 @@ impl Claims {
         now: Timestamp,
         room: usize,
         only: Option<Vec<ExecutionId>>,
-        any_live: bool,
+        live: &HashMap<ExecutionId, Live>,
         config: &Config,
         outputs: &mut Vec<Output>,
     ) {
         // Never further away than a poll, unless the clock was set back.
         let poll = now.plus(config.poll_every);
         (self.claim_at, self.collect_at) = (self.claim_at.min(poll), self.collect_at.min(poll));
+        self.roll_call_at = self.roll_call_at.min(now.plus(config.roll_call_every));
         let nothing_to_claim = only.as_ref().is_some_and(Vec::is_empty);
         if self.claiming.is_none() && now >= self.claim_at {
             self.crowded_out = room == 0 && !nothing_to_claim;
@@ -116,12 +128,20 @@ impl Claims {
                 let limit = room.min(config.claim_batch);
                 self.claiming = Some(limit);
                 self.claimed_at = now;
-                outputs.push(Output::Claim { limit, only });
+                let never = is_planted(Bug::ClaimForgotten) || is_planted(Bug::LostReplyIsFailure);
+                let roll_call = now >= self.roll_call_at && !never;
+                let held = roll_call.then(|| {
+                    self.roll_call_at = now.plus(config.roll_call_every);
+                    let mut held: Vec<_> = live.keys().copied().collect();
+                    held.sort_unstable();
+                    held
+                });
+                outputs.push(Output::Claim { limit, only, held });
             }
         }
         if !self.collecting && now >= self.collect_at {
             self.collect_at = poll;
-            if any_live {
+            if !live.is_empty() {
                 self.collecting = true;
                 outputs.push(Output::Collect);
             }

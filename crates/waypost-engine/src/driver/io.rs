@@ -57,6 +57,8 @@ pub enum Input {
         more: bool,
         /// When the next can.
         next_due: Option<Timestamp>,
+        /// Did the store answer? If not, it may have done it all the same.
+        answered: bool,
     },
     /// What [`Output::Reload`] found.
     Reloaded(Box<Loaded>),
@@ -169,6 +171,8 @@ pub enum Output {
         limit: usize,
         /// None but these.
         only: Option<Vec<ExecutionId>>,
+        /// For a roll call: what is in memory.
+        held: Option<Vec<ExecutionId>>,
     },
     /// A frame was refused. Read the execution again and, where this instance owns it by its control
     /// row, answer with [`Input::Reloaded`]; else not at all.
@@ -194,7 +198,7 @@ pub enum Output {
 }
 
 /// A task, with the execution that its report goes to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TaskOrder {
     /// Whose.
     pub execution: ExecutionId,

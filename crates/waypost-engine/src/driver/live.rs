@@ -12,6 +12,7 @@ use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
 use waypost_core::kind::Behaviour;
 use waypost_core::plan::Plan;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -43,6 +44,8 @@ pub(super) struct Live {
     pub(super) queued: bool,
     /// Slots promised to `Start` letters in the mailbox.
     pub(super) promised: u32,
+    /// Was it claimed, by this instance, while a frame was in flight?
+    pub(super) claimed_again: bool,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
     parent: Option<Parent>,
@@ -142,6 +145,7 @@ impl Live {
             mailbox: VecDeque::new(),
             queued: false,
             promised: 0,
+            claimed_again: false,
             mail_waits: false,
             in_flight: None,
             consumed: Vec::new(),
@@ -214,6 +218,15 @@ impl Live {
             outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
             return Ok(Decided::Nothing(Box::new(self.follow(batch.decision.effects))));
         }
+        if is_planted(Bug::ActBeforeCommit) {
+            let is_run = |effect: &mut Effect| matches!(effect, Effect::Run { .. });
+            let runs = batch.decision.effects.extract_if(.., is_run).collect();
+            outputs.extend(self.follow(runs).runs.into_iter().map(Output::Run));
+        }
+        if is_planted(Bug::AnswerBeforeCommit) {
+            let answers = batch.answers.drain(..);
+            outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
+        }
         let side = Side {
             control: self.control_change(&batch.decision.events),
             consumed: std::mem::take(&mut self.consumed),
@@ -234,7 +247,7 @@ impl Live {
                     self.consumed.push(Arc::clone(message));
                 }
                 // Mail is looked up again until its frame is committed: an echo is no request.
-                if self.state.messages.contains(message) {
+                if self.state.messages.contains(message) || is_planted(Bug::MailConsumedUnread) {
                     continue;
                 }
             }
@@ -348,7 +361,7 @@ impl Live {
     }
 
     fn control(&self, otherwise: ControlChange) -> ControlChange {
-        let next_due = self.state.next_due();
+        let next_due = self.state.next_due().filter(|_| !is_planted(Bug::TimerOutsideCommit));
         match self.state.status {
             status if status.is_end() => ControlChange::Ended,
             Status::Paused if self.state.moves() => ControlChange::Parked { next_due },

@@ -13,7 +13,8 @@ use waypost_core::command::Refusal;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::state::{End, State};
 use waypost_ports::store::{
-    Append, ClaimRequest, Delivery, Heartbeat, History, LEASE, Mail, Renewal, Store, StoreError,
+    Append, ClaimRequest, Claims, Delivery, Heartbeat, History, LEASE, Mail, Renewal, Store,
+    StoreError,
 };
 
 use super::{Damage, Plans, fold};
@@ -32,6 +33,8 @@ pub enum Work {
         limit: usize,
         /// None but these.
         only: Option<Vec<ExecutionId>>,
+        /// For a roll call: what is in memory.
+        held: Option<Vec<ExecutionId>>,
     },
     /// See [`Output::Collect`].
     Collect,
@@ -61,10 +64,11 @@ pub enum Work {
 
 impl Work {
     /// The part of an output that is for the store; everything else comes back.
+    #[expect(clippy::result_large_err, reason = "what comes back is no error; a box would cost")]
     pub fn of(output: Output) -> Result<Self, Output> {
         Ok(match output {
             Output::Append(append) => Self::Append(append),
-            Output::Claim { limit, only } => Self::Claim { limit, only },
+            Output::Claim { limit, only, held } => Self::Claim { limit, only, held },
             Output::Collect => Self::Collect,
             Output::Deliver { mail, ticket } => Self::Deliver { mail, ticket },
             Output::Hold { execution, reason } => Self::Hold { execution, reason },
@@ -109,6 +113,16 @@ pub struct Clerk {
 }
 
 impl Clerk {
+    /// A clerk who works for an instance.
+    pub fn new(
+        store: Arc<dyn Store>,
+        plans: Arc<Plans>,
+        config: Config,
+        instance: InstanceId,
+    ) -> Self {
+        Self { store, plans, config, instance }
+    }
+
     /// Appends frames together, and answers for all of them.
     pub fn append(&self, batch: &[Append]) -> Result<Input, StoreError> {
         let answers = self.store.append(batch)?;
@@ -129,11 +143,11 @@ impl Clerk {
                 Ok(input) => Performed::with(vec![input]),
                 Err(error) => Performed::not(Work::Append(append), error),
             },
-            Work::Claim { limit, only } => self.claim(limit, only),
+            Work::Claim { limit, only, held } => self.claim(limit, only, held),
             Work::Collect => self.collect(),
             Work::Deliver { mail, ticket } => {
                 match self.store.deliver(std::slice::from_ref(&mail)) {
-                    Ok(delivered) => self.delivered(mail, ticket, delivered.into_iter().next()),
+                    Ok(delivered) => self.delivered(mail, ticket, delivered.first()),
                     Err(error) => Performed::not(Work::Deliver { mail, ticket }, error),
                 }
             }
@@ -159,12 +173,18 @@ impl Clerk {
 
     /// Claims, and folds what was claimed. What cannot be claimed now is not asked for again here:
     /// the driver asks by itself, and knows by then what it has room for.
-    fn claim(&self, limit: usize, only: Option<Vec<ExecutionId>>) -> Performed {
+    fn claim(
+        &self,
+        limit: usize,
+        only: Option<Vec<ExecutionId>>,
+        held: Option<Vec<ExecutionId>>,
+    ) -> Performed {
         let (instance, fold) = (self.instance, self.config.fold);
-        let claims = self.store.claim(&ClaimRequest { instance, fold, limit, only });
+        let claims = self.store.claim(&ClaimRequest { instance, fold, limit, only, held });
+        let answered = claims.is_ok();
         let claims = claims.unwrap_or_else(|error| {
             warn!(%error, "executions cannot be claimed");
-            waypost_ports::store::Claims::default()
+            Claims::default()
         });
         let mut loaded = Vec::with_capacity(claims.claimed.len());
         let mut again = Vec::new();
@@ -179,7 +199,7 @@ impl Clerk {
             }
         }
         let (more, next_due) = (claims.more, claims.next_due);
-        Performed { inputs: vec![Input::Claimed { loaded, more, next_due }], again }
+        Performed { inputs: vec![Input::Claimed { loaded, more, next_due, answered }], again }
     }
 
     fn collect(&self) -> Performed {
@@ -194,7 +214,7 @@ impl Clerk {
     }
 
     /// What a delivery is answered with.
-    pub fn delivered(&self, mail: Mail, ticket: Ticket, delivery: Option<Delivery>) -> Performed {
+    pub fn delivered(&self, mail: Mail, ticket: Ticket, delivery: Option<&Delivery>) -> Performed {
         let execution = mail.execution;
         let answer = match delivery {
             Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {
@@ -237,7 +257,7 @@ impl Clerk {
 
     fn hold(&self, execution: ExecutionId, reason: String) -> Performed {
         error!(%execution, reason, "execution is set aside");
-        match self.store.hold(execution, &reason) {
+        match self.store.hold(execution, self.instance, &reason) {
             Ok(()) => Performed::default(),
             Err(error) => Performed::not(Work::Hold { execution, reason }, error),
         }

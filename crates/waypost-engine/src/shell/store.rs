@@ -13,6 +13,7 @@ use super::{Clerk, Inbox, StoreTime, Work};
 use crate::driver::Input;
 
 /// Something for the store thread.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are appends")]
 pub(crate) enum Order {
     Perform(Work),
     Stop,

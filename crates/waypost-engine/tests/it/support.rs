@@ -5,11 +5,9 @@
 //! | `flows` | a toy definition language, compiled to plans |
 //! | `world` | store, clock and the record of handler calls that drivers share |
 //! | `rig` | one driver whose outputs are performed when a test says so |
-//! | `audit` | the invariants that every log must satisfy |
 //! | `lab` | an engine with its threads, and handlers that do as a test says |
 //! | `store` | a store that fails, damages and panics on demand |
 
-pub(crate) mod audit;
 pub(crate) mod flows;
 pub(crate) mod lab;
 pub(crate) mod rig;

@@ -74,7 +74,7 @@ pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
     rig.send(second_ready, "m1", signal());
     rig.send(first_ready, "m1", signal());
     rig.advance(100);
-    let request = ClaimRequest { instance, fold: FOLD, limit: 3, only: None };
+    let request = ClaimRequest { instance, fold: FOLD, limit: 3, only: None, held: None };
     let claims = rig.claim_as(&request);
     assert_eq!(executions(&claims), [first_ready, second_ready, early]);
     assert!(claims.more);
@@ -89,7 +89,8 @@ pub fn claims_can_be_limited_to_some<B: Backend>(backend: &B) {
     let instance = rig.instance(1);
     let hands: Vec<_> = (0..4).map(|_| rig.park(instance, due(0)).execution).collect();
     let parked = rig.park(instance, due(50)).execution;
-    let only = |only| ClaimRequest { instance, fold: FOLD, limit: 10, only: Some(only) };
+    let only =
+        |only| ClaimRequest { instance, fold: FOLD, limit: 10, only: Some(only), held: None };
     let claims = rig.claim_as(&only(vec![hands[2], hands[1], parked]));
     assert_eq!(executions(&claims), [hands[1], hands[2]]);
     assert_eq!((claims.more, claims.next_due), (false, due(50)));
@@ -107,7 +108,7 @@ pub fn claims_leave_what_they_cannot_read<B: Backend>(backend: &B) {
     rig.commit(hand.next(1).control(ControlChange::Parked { next_due: due(0) }));
     let claims = rig.claim(old);
     assert_eq!((claims.claimed.len(), claims.more), (0, false));
-    let request = ClaimRequest { instance: new, fold: FOLD + 1, limit: 10, only: None };
+    let request = ClaimRequest { instance: new, fold: FOLD + 1, limit: 10, only: None, held: None };
     assert_eq!(executions(&rig.claim_as(&request)), [hand.execution]);
 }
 
@@ -226,7 +227,7 @@ pub fn holding_by_hand_stops_everything_but_resume<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.start(instance);
-    rig.store().hold(hand.execution, "frame 3 is damaged").expect("it is held");
+    rig.store().hold(hand.execution, instance, "frame 3 is damaged").expect("it is held");
     let control = rig.control(hand.execution);
     assert_eq!(control.held.as_deref(), Some("frame 3 is damaged"));
     assert_eq!((control.owner, control.ready), (None, false));
@@ -241,14 +242,47 @@ pub fn holding_again_does_not_spin<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.park(instance, due(0));
-    rig.store().hold(hand.execution, "damaged").expect("it is held");
+    assert_eq!(rig.claimed(instance), [hand.execution]);
+    rig.store().hold(hand.execution, instance, "damaged").expect("it is held");
     assert_eq!(rig.claimed(instance), [], "being due does not count");
     rig.send(hand.execution, "m1", MailBody::Resume);
     assert_eq!(rig.claimed(instance), [hand.execution]);
-    rig.store().hold(hand.execution, "still damaged").expect("it is held");
+    rig.store().hold(hand.execution, instance, "still damaged").expect("it is held");
     assert_eq!(rig.claimed(instance), []);
     rig.send(hand.execution, "m2", MailBody::Resume);
     assert_eq!(rig.claimed(instance), [hand.execution]);
+}
+
+/// A repeat of a hold whose reply was lost comes after somebody has released and claimed it.
+pub fn only_the_owner_sets_aside<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let hand = rig.start(one);
+    rig.store().hold(hand.execution, one, "damaged").expect("it is held");
+    rig.send(hand.execution, "m1", MailBody::Resume);
+    assert_eq!(rig.claimed(two), [hand.execution]);
+    rig.store().hold(hand.execution, one, "damaged").expect("it does nothing");
+    assert_eq!(rig.control(hand.execution).owner, Some(two));
+}
+
+/// A claim whose reply is lost would leave its executions to an owner that never hears of them.
+pub fn a_roll_call_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let driven = rig.start(instance);
+    let (parked, taken) = (rig.park(instance, due(0)), rig.park(instance, due(0)));
+    let lost = rig.claim(instance);
+    assert_eq!(executions(&lost), [parked.execution, taken.execution]);
+    assert_eq!(rig.claimed(instance), []);
+    rig.commit(Hand::of(&lost.claimed[1]).next(1).control(ControlChange::Owned));
+    let held = Some(vec![driven.execution, taken.execution]);
+    let again = ClaimRequest { instance, fold: FOLD, limit: 10, only: None, held };
+    let claims = rig.claim_as(&again);
+    assert_eq!(executions(&claims), [parked.execution], "the others are in memory");
+    assert_eq!(Hand::of(&claims.claimed[0]).epoch, Hand::of(&lost.claimed[0]).epoch);
+    let all = Some(vec![driven.execution, taken.execution, parked.execution]);
+    assert_eq!(executions(&rig.claim_as(&ClaimRequest { held: all, ..again })), []);
+    assert_eq!(rig.control(driven.execution).owner, Some(instance));
 }
 
 /// A process that stopped without a word is followed by another.

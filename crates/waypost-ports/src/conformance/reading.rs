@@ -19,7 +19,7 @@ pub fn nothing_is_known_of_an_unknown_execution<B: Backend>(backend: &B) {
     assert!(rig.store().load(ExecutionId(77)).expect("the load is answered").is_none());
     assert_eq!(rig.store().find(Some("nobody")).expect("it is answered"), None);
     assert_eq!(rig.store().find(None).expect("it is answered"), None);
-    rig.store().hold(ExecutionId(77), "nothing to hold").expect("it does nothing");
+    rig.store().hold(ExecutionId(77), rig.instance(1), "nothing to hold").expect("it does nothing");
 }
 
 pub fn everything_survives_reopening<B: Backend>(backend: &B) {

@@ -127,7 +127,7 @@ impl<'a, B: Backend> Rig<'a, B> {
 
     /// Claims whatever `instance` can get.
     pub fn claim(&self, instance: InstanceId) -> Claims {
-        self.claim_as(&ClaimRequest { instance, fold: FOLD, limit: 100, only: None })
+        self.claim_as(&ClaimRequest { instance, fold: FOLD, limit: 100, only: None, held: None })
     }
 
     /// Claims as asked.

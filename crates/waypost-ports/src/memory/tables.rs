@@ -7,7 +7,7 @@
 //! ```text
 //!   append    find_parents ─▶ insert ─▶ outcome, wake_parked     (the first two are one statement,
 //!   deliver   put ─▶ wake                                         whose reads may be older than its
-//!   claim     claim (begins with the sweep)                       writes)
+//!   claim     sweep ─▶ list_claimable ─▶ take                     writes)
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
 use crate::store::{
-    Append, Appended, ClaimRequest, Claims, Control, ControlChange, Definition, DefinitionRef,
-    Delivery, Heartbeat, History, LEASE, Mail, NewDefinition, Renewal, Snapshot, StoredFrame,
-    Submission, Urgency,
+    Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, LEASE, Mail,
+    Renewal, Snapshot, StoredFrame, Submission, Urgency,
 };
 
 /// See the module.
@@ -41,7 +41,7 @@ pub struct Tables {
     pub(super) keys: BTreeMap<ExecutionKey, ExecutionId>,
     idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
     pub(super) snapshots: BTreeMap<ExecutionId, KeptSnapshot>,
-    definitions: Vec<Definition>,
+    pub(super) definitions: Vec<Definition>,
 }
 
 #[derive(Clone)]
@@ -50,9 +50,9 @@ pub(super) struct ControlRow {
     /// The least urgent mail that makes it ready.
     pub(super) wakes_from: Urgency,
     /// Mail that was there when it was set aside, and does not count.
-    deaf_to: Vec<MessageId>,
+    pub(super) deaf_to: Vec<MessageId>,
     /// The lowest fold that can read its frames.
-    requires: u16,
+    pub(super) requires: u16,
 }
 
 impl ControlRow {
@@ -65,8 +65,8 @@ impl ControlRow {
 #[derive(Clone)]
 pub(super) struct KeptSnapshot {
     /// The frame that it came with.
-    first_seq: u64,
-    snapshot: Snapshot,
+    pub(super) first_seq: u64,
+    pub(super) snapshot: Snapshot,
 }
 
 /// Appending: the log and its side rows.
@@ -77,10 +77,21 @@ impl Tables {
         self.latest
     }
 
+    /// A whole append, with nothing in between.
+    pub fn append(&mut self, batch: &[Append], now: Timestamp) -> Vec<Appended> {
+        let parents = self.find_parents(batch);
+        let inserted = self.insert(batch, &parents, now);
+        self.wake_parked(batch, &inserted);
+        batch.iter().zip(inserted).map(|(append, at)| self.outcome(append, at)).collect()
+    }
+
     /// The reading half of the append statement: for each frame, is its parent the last frame of
     /// its execution? A frame may also follow one that stands before it in the batch.
     pub fn find_parents(&self, batch: &[Append]) -> Vec<bool> {
         let found = |(at, append): (usize, &Append)| {
+            if is_planted(Bug::FenceWithoutParent) {
+                return true;
+            }
             let header = &append.header;
             let earlier = batch.get(..at).unwrap_or_default().iter().rev();
             let before =
@@ -138,7 +149,10 @@ impl Tables {
             return Appended::Poisoned { reason: "the frame ends before it begins".to_owned() };
         }
         match self.frames.get(&(header.execution, header.first_seq)) {
-            Some(stored) if stored.header.append_id == header.append_id => {
+            Some(stored)
+                if stored.header.append_id == header.append_id
+                    && !is_planted(Bug::LostReplyIsFailure) =>
+            {
                 Appended::Committed { at: stored.at }
             }
             _ => self.taken(append).unwrap_or(Appended::Fenced),
@@ -160,7 +174,7 @@ impl Tables {
         }
     }
 
-    fn make_ready(&mut self, execution: ExecutionId) {
+    pub(super) fn make_ready(&mut self, execution: ExecutionId) {
         let Some(row) = self.control.get_mut(&execution) else { return };
         let may_wake = |mail: &Mail| mail.execution == execution && row.listens_to(mail);
         if row.control.owner.is_none() && self.inbox.iter().any(may_wake) {
@@ -261,51 +275,11 @@ impl Tables {
         self.leases.get(&instance).is_some_and(|end| *end > now)
     }
 
-    /// Takes ownership of what can be claimed. Looks first for mail that nobody was woken for,
-    /// because somebody died between putting it there and waking the addressee.
-    pub fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claims {
-        let addressees: Vec<_> = self.inbox.iter().map(|mail| mail.execution).collect();
-        addressees.into_iter().for_each(|execution| self.make_ready(execution));
-        let eligible = |execution: &ExecutionId, row: &ControlRow| {
-            row.requires <= request.fold
-                && request.only.as_ref().is_none_or(|only| only.contains(execution))
-        };
-        let mut claimable = Vec::new();
-        let mut next_due = None::<Timestamp>;
-        for (execution, row) in self.control.iter().filter(|(id, row)| eligible(id, row)) {
-            let control = &row.control;
-            let orphaned = control
-                .owner
-                .is_some_and(|owner| owner != request.instance && !self.is_alive(owner, now));
-            if orphaned || (control.owner.is_none() && control.ready) {
-                claimable.push((None, *execution));
-            } else if control.owner.is_none()
-                && let Some(due) = control.next_due
-            {
-                if due <= now {
-                    claimable.push((Some(due), *execution));
-                } else {
-                    next_due = Some(next_due.map_or(due, |earliest| earliest.min(due)));
-                }
-            }
-        }
-        claimable.sort_unstable();
-        let more = claimable.len() > request.limit;
-        claimable.truncate(request.limit);
-        for (_, execution) in &claimable {
-            if let Some(row) = self.control.get_mut(execution) {
-                row.control.owner = Some(request.instance);
-                row.control.epoch += 1;
-                row.control.ready = false;
-            }
-        }
-        let claimed = claimable.iter().filter_map(|(_, execution)| self.load(*execution)).collect();
-        Claims { claimed, more, next_due }
-    }
-
-    /// Sets an execution aside.
-    pub fn hold(&mut self, execution: ExecutionId, reason: &str) {
-        if let Some(row) = self.control.get_mut(&execution) {
+    /// Sets an execution of this owner aside.
+    pub fn hold(&mut self, execution: ExecutionId, owner: InstanceId, reason: &str) {
+        if let Some(row) = self.control.get_mut(&execution)
+            && (row.control.owner == Some(owner) || is_planted(Bug::HoldByIdAlone))
+        {
             let there = self.inbox.iter().filter(|mail| mail.execution == execution);
             row.deaf_to = there.map(|mail| Arc::clone(&mail.message)).collect();
             row.wakes_from = Urgency::Resume;
@@ -313,6 +287,14 @@ impl Tables {
             row.control.ready = false;
             row.control.next_due = None;
             row.control.held = Some(reason.to_owned());
+        }
+    }
+
+    /// A whole delivery, with nothing in between.
+    pub fn deliver(&mut self, mail: &Mail) -> Delivery {
+        match self.put(mail) {
+            Delivery::Accepted { .. } => self.wake(mail),
+            other => other,
         }
     }
 
@@ -352,77 +334,6 @@ impl Tables {
             self.control.get(&mail.execution).is_some_and(|row| row.control.owner == Some(owner))
         };
         self.inbox.iter().filter(owned).take(limit).cloned().collect()
-    }
-}
-
-/// Reading, and definitions.
-impl Tables {
-    /// An execution from its newest snapshot on.
-    pub fn load(&self, execution: ExecutionId) -> Option<History> {
-        let kept = self.snapshots.get(&execution);
-        let from = kept.map_or(0, |kept| kept.first_seq);
-        self.history(execution, from, kept.map(|kept| kept.snapshot.clone()))
-    }
-
-    /// An execution from its first frame on.
-    pub fn load_all(&self, execution: ExecutionId) -> Option<History> {
-        self.history(execution, 0, None)
-    }
-
-    fn history(
-        &self,
-        execution: ExecutionId,
-        from: u64,
-        snapshot: Option<Snapshot>,
-    ) -> Option<History> {
-        let frames: Vec<_> = self.frames_from(execution, from).cloned().collect();
-        if frames.is_empty() {
-            return None;
-        }
-        Some(History {
-            execution,
-            control: self.control.get(&execution).map(|row| row.control.clone()),
-            snapshot,
-            frames,
-            mail: self.inbox.iter().filter(|mail| mail.execution == execution).cloned().collect(),
-        })
-    }
-
-    /// Frames of an execution from a seq on, in order.
-    pub fn frames_from(
-        &self,
-        execution: ExecutionId,
-        first_seq: u64,
-    ) -> impl DoubleEndedIterator<Item = &StoredFrame> {
-        self.frames.range((execution, first_seq)..=(execution, u64::MAX)).map(|(_, frame)| frame)
-    }
-
-    /// Keeps a definition.
-    pub fn define(&mut self, new: &NewDefinition) -> Definition {
-        if let Some(known) = self.definitions.iter().find(|known| known.hash == new.hash) {
-            return known.clone();
-        }
-        let versions = self.definitions.iter().filter(|known| known.name == new.name);
-        let definition = Definition {
-            name: Arc::clone(&new.name),
-            version: versions.map(|known| known.version).max().unwrap_or(0) + 1,
-            hash: new.hash,
-            canonical: Arc::clone(&new.canonical),
-        };
-        self.definitions.push(definition.clone());
-        definition
-    }
-
-    /// Finds a definition.
-    pub fn definition(&self, which: &DefinitionRef) -> Option<Definition> {
-        let matches = |known: &&Definition| match which {
-            DefinitionRef::Hash(hash) => known.hash == *hash,
-            DefinitionRef::Latest(name) => known.name == *name,
-            DefinitionRef::Version(name, version) => {
-                known.name == *name && known.version == *version
-            }
-        };
-        self.definitions.iter().filter(matches).max_by_key(|known| known.version).cloned()
     }
 }
 

@@ -6,7 +6,9 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
+use waypost_core::event::Event;
 use waypost_core::frame;
+use waypost_core::id::ExecutionId;
 use waypost_core::projection::{Changes, ExecutionView, Stamp};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::StoreError;
@@ -16,7 +18,7 @@ use super::{file, list, queries};
 use crate::connection::{Readers, checkpoint, from_stored, is_intact, normalise};
 use crate::lock::FolderLock;
 use crate::options::Families;
-use crate::queries::{FRAMES_HEAD, FRAMES_TAIL, STORE_ID};
+use crate::queries::{FRAMES_HEAD, FRAMES_SHOWN, FRAMES_TAIL, STORE_ID};
 
 /// Frames in one transaction. Enough for a chain's frames to coalesce, and few enough to keep the
 /// changes of a batch in the processor's cache and a reader of the log short.
@@ -123,6 +125,38 @@ impl Projector {
         self.catch_up(head, progress)
     }
 
+    /// Forgets one execution and shows it again, up to the frame that all rows have reached.
+    pub(super) fn reproject(&mut self, execution: ExecutionId) -> rusqlite::Result<()> {
+        let ExecutionId(execution) = execution;
+        let mut changes = Changes::default();
+        {
+            let mut select = self.log.prepare_cached(FRAMES_SHOWN)?;
+            let mut frames = select.query([execution, self.cursor])?;
+            while let Some(row) = frames.next()? {
+                let (first_seq, at) = (from_stored(row.get(0)?), Timestamp(row.get(1)?));
+                let events = decode(row.get_ref(3)?.as_blob()?, row.get(2)?);
+                for (seq, event) in (first_seq..).zip(events.into_iter().flatten()) {
+                    changes.apply(Stamp { seq, at }, event);
+                }
+            }
+        }
+        let written = self.write_anew(execution, changes);
+        if written.is_err() {
+            self.names.forget();
+        }
+        written
+    }
+
+    fn write_anew(&mut self, execution: i64, changes: Changes) -> rusqlite::Result<()> {
+        let tx = self.rows.transaction()?;
+        for sql in [queries::EXECUTION_FORGET, queries::NODES_FORGET, queries::WAITS_FORGET] {
+            tx.prepare_cached(sql)?.execute([execution])?;
+        }
+        let batch = BTreeMap::from([(execution, Touched { changes, known: false })]);
+        Rows { tx: &tx, log: &self.log, names: &mut self.names }.write(batch)?;
+        tx.commit()
+    }
+
     /// Empties the WAL at a clean end.
     pub(super) fn close(&self) {
         if let Err(error) = checkpoint(&self.rows) {
@@ -140,12 +174,7 @@ impl Projector {
             let execution: i64 = row.get(1)?;
             let first_seq = from_stored(row.get(2)?);
             let at = Timestamp(row.get(3)?);
-            let body = row.get_ref(5)?.as_blob()?;
-            let events = match is_intact(body, row.get(4)?) {
-                true => frame::decode(body),
-                false => Err(frame::BadFrame("its checksum does not match".to_owned())),
-            };
-            let events = match events {
+            let events = match decode(row.get_ref(5)?.as_blob()?, row.get(4)?) {
                 Ok(events) => events,
                 Err(error) => {
                     self.skipped += 1;
@@ -172,6 +201,14 @@ impl Projector {
     }
 }
 
+/// The events of a frame, if its bytes are those that were written.
+fn decode(body: &[u8], checksum: i64) -> Result<Vec<Event>, frame::BadFrame> {
+    match is_intact(body, checksum) {
+        true => frame::decode(body),
+        false => Err(frame::BadFrame("its checksum does not match".to_owned())),
+    }
+}
+
 /// The row to go on from.
 fn touch(rows: &Connection, execution: i64, first_seq: u64) -> rusqlite::Result<Touched> {
     let view = match first_seq {
@@ -184,7 +221,10 @@ fn touch(rows: &Connection, execution: i64, first_seq: u64) -> rusqlite::Result<
     })
 }
 
-fn load_view(rows: &Connection, execution: i64) -> rusqlite::Result<Option<ExecutionView>> {
+pub(super) fn load_view(
+    rows: &Connection,
+    execution: i64,
+) -> rusqlite::Result<Option<ExecutionView>> {
     let mut select = rows.prepare_cached(queries::EXECUTION_VIEW)?;
     let view = select.query_row([execution], |row| {
         let text = |column| -> rusqlite::Result<_> {

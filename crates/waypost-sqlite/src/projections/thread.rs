@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use waypost_core::id::ExecutionId;
 use waypost_ports::store::StoreError;
 
 use super::projector::{FRAMES_MAX, Projector};
@@ -110,6 +111,11 @@ impl ProjectorThread {
         let result = projector.rebuild(head, progress);
         self.shared.settle(&projector);
         result
+    }
+
+    /// Derives the rows of one execution again, on the caller's thread.
+    pub(super) fn reproject(&self, execution: ExecutionId) -> rusqlite::Result<()> {
+        self.shared.projector.lock().reproject(execution)
     }
 
     pub(super) fn stop(&mut self) {

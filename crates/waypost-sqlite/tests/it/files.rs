@@ -87,7 +87,7 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
     assert!(frames.len() >= acknowledged + rest);
     assert!(frames.iter().all(|frame| frame.body.is_ok()));
     workload::numbers(&store, 0);
-    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None };
+    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None, held: None };
     assert_eq!(store.claim(&request).unwrap().claimed.len(), 1, "its owner is known to be dead");
 }
 

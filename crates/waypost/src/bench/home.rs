@@ -192,8 +192,13 @@ impl Store for Counting {
         self.inner.collect(owner, limit)
     }
 
-    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError> {
-        self.inner.hold(execution, reason)
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        self.inner.hold(execution, owner, reason)
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {

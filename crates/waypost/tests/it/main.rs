@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+mod check;
 mod cli;
 mod docs;
 mod examples;
-mod invariants;
 mod kill;
 mod program;
 mod sink;

@@ -58,7 +58,8 @@ impl Program {
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["-o", "json"]].concat());
         assert!(ran.code <= 1, "{args:?} exited {}: {}{}", ran.code, ran.out, ran.err);
-        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}", ran.out))
+        serde_json::from_str(&ran.out)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", ran.out, ran.err))
     }
 
     /// Starts `waypost run` and reads until a line contains `mark`.

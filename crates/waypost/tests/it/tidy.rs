@@ -32,6 +32,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("waypost-nodes", &["waypost-core", "waypost-ports"]),
     ("waypost-engine", &["waypost-core", "waypost-ports"]),
     (
+        "waypost-sim",
+        &["waypost-core", "waypost-engine", "waypost-lang", "waypost-nodes", "waypost-ports"],
+    ),
+    (
         "waypost",
         &[
             "waypost-core",

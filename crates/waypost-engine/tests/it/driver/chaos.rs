@@ -128,7 +128,12 @@ impl<'w> Chaos<'w> {
             }
             StoreWork::Claim { .. } if fails => {
                 let loaded = Vec::new();
-                rig.inputs.push(Input::Claimed { loaded, more: false, next_due: None });
+                rig.inputs.push(Input::Claimed {
+                    loaded,
+                    more: false,
+                    next_due: None,
+                    answered: false,
+                });
             }
             StoreWork::Collect if fails => rig.inputs.push(Input::Collected),
             work => rig.perform(work),

@@ -204,6 +204,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
         fold: waypost_core::event::FOLD_VERSION,
         limit: 1,
         only: Some(vec![broken]),
+        held: None,
     };
     let mail = waypost_ports::store::Mail {
         execution: broken,
@@ -216,7 +217,12 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
     let mut loaded = waypost_engine::fold(history, &world.plans, &world.store).unwrap();
     // A plan that is not the execution's: the state has no entry for its second node.
     loaded.plan = world.flow("w: wait go; x: pass");
-    rig.inputs.push(Input::Claimed { loaded: vec![loaded], more: false, next_due: None });
+    rig.inputs.push(Input::Claimed {
+        loaded: vec![loaded],
+        more: false,
+        next_due: None,
+        answered: true,
+    });
     let ticket = rig.request(broken, CANCEL);
     let other = rig.start("a: task");
     rig.settle();

@@ -28,7 +28,7 @@ use super::World;
 /// Something for the store, not done yet.
 pub(crate) enum StoreWork {
     Append(Append),
-    Claim { limit: usize, only: Option<Vec<ExecutionId>> },
+    Claim { limit: usize, only: Option<Vec<ExecutionId>>, held: Option<Vec<ExecutionId>> },
     Collect,
     Deliver { mail: Mail, ticket: Ticket },
     Hold { execution: ExecutionId, reason: String },
@@ -164,7 +164,9 @@ impl<'w> Rig<'w> {
             Output::Deliver { mail, ticket } => {
                 self.work.push_back(StoreWork::Deliver { mail, ticket });
             }
-            Output::Claim { limit, only } => self.work.push_back(StoreWork::Claim { limit, only }),
+            Output::Claim { limit, only, held } => {
+                self.work.push_back(StoreWork::Claim { limit, only, held })
+            }
             Output::Reload(execution) => self.work.push_back(StoreWork::Reload(execution)),
             Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
             Output::Collect => self.work.push_back(StoreWork::Collect),
@@ -205,7 +207,7 @@ impl<'w> Rig<'w> {
                 let appended = self.world.append(&append);
                 self.inputs.push(Input::Appended(vec![(execution, appended)]));
             }
-            StoreWork::Claim { limit, only } => self.claim(limit, only),
+            StoreWork::Claim { limit, only, held } => self.claim(limit, only, held),
             StoreWork::Collect => {
                 let mail = store.collect(self.instance, self.config.claim_batch).unwrap();
                 self.inputs.push(Input::Mail(mail));
@@ -223,7 +225,9 @@ impl<'w> Rig<'w> {
                 };
                 self.inputs.push(Input::Delivered { execution, ticket, answer });
             }
-            StoreWork::Hold { execution, reason } => store.hold(execution, &reason).unwrap(),
+            StoreWork::Hold { execution, reason } => {
+                store.hold(execution, self.instance, &reason).unwrap()
+            }
             StoreWork::Reload(execution) => {
                 let history = store.load(execution).unwrap().unwrap();
                 if history.control.as_ref().is_some_and(|row| row.owner == Some(self.instance)) {
@@ -249,9 +253,15 @@ impl<'w> Rig<'w> {
         self.inputs.push(Input::EndFound { execution, answer });
     }
 
-    fn claim(&mut self, limit: usize, only: Option<Vec<ExecutionId>>) {
+    fn claim(
+        &mut self,
+        limit: usize,
+        only: Option<Vec<ExecutionId>>,
+        held: Option<Vec<ExecutionId>>,
+    ) {
         let World { store, plans, .. } = self.world;
-        let request = ClaimRequest { instance: self.instance, fold: FOLD_VERSION, limit, only };
+        let request =
+            ClaimRequest { instance: self.instance, fold: FOLD_VERSION, limit, only, held };
         let claims = store.claim(&request).unwrap();
         let loaded = claims
             .claimed
@@ -259,7 +269,7 @@ impl<'w> Rig<'w> {
             .map(|history| fold(history, plans, store).unwrap())
             .collect();
         let (more, next_due) = (claims.more, claims.next_due);
-        self.inputs.push(Input::Claimed { loaded, more, next_due });
+        self.inputs.push(Input::Claimed { loaded, more, next_due, answered: true });
     }
 
     fn reserve_numbers(&mut self) {

@@ -132,8 +132,13 @@ impl Store for TestStore {
         self.call(Call::Read, || self.inner.collect(owner, limit))
     }
 
-    fn hold(&self, execution: ExecutionId, reason: &str) -> Result<(), StoreError> {
-        self.call(Call::Hold, || self.inner.hold(execution, reason))
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        self.call(Call::Hold, || self.inner.hold(execution, owner, reason))
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {

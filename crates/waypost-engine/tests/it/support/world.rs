@@ -15,13 +15,14 @@ use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
+use waypost_engine::check::{Options, check};
 use waypost_engine::driver::TaskOrder;
 use waypost_engine::{Plans, fold};
 use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{Append, Appended, Control, LEASE, NewDefinition, Store};
 
-use super::{audit, flows};
+use super::flows;
 
 /// A moment in 2026: tests that print times stay readable.
 pub(crate) const START: Timestamp = Timestamp(1_780_000_000_000);
@@ -168,10 +169,12 @@ impl World {
         self.executions().into_iter().find(|id| self.control(*id).is_some())
     }
 
-    /// Audits every log.
+    /// Checks the invariants of every log and of what stands beside it.
     pub(crate) fn check(&self) {
-        for execution in self.executions() {
-            audit::check(self, execution);
-        }
+        let report = check(&self.store, &self.plans, &Options::default(), &|_| {}).unwrap();
+        let lines: Vec<String> =
+            report.findings.iter().map(|finding| finding.violation.to_string()).collect();
+        assert!(lines.is_empty(), "{lines:#?}");
+        assert!(report.tally.executions >= self.executions.borrow().len() as u64);
     }
 }

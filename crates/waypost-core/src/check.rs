@@ -1,0 +1,296 @@
+//! The checker: reads a log frame by frame and says which invariants it breaks.
+//!
+//! ```text
+//!   frame ─▶ LogCheck ── chain.rs   headers: gapless, linked, fenced, in time
+//!                     ├─ run.rs     the execution: created once, ends once, pauses, messages
+//!                     ├─ nodes.rs   the nodes; attempts.rs: the attempts and waits of one
+//!                     ├─ graph.rs   every start and every skip is justified by the edges
+//!                     └─ apply      and the log folds: the only rule that asks the engine's own code
+//! ```
+//!
+//! All rules but the last are a second reading of the design, on purpose: a checker that asked
+//! `decide` would repeat its mistakes. It never panics, whatever a log holds, and costs a frame no
+//! more than its events and the edges that they touch, so that a simulator can run it after every
+//! commit. `waypost check` and its comparison of the log with the rows beside it are built on top
+//! of this in `waypost-engine`.
+
+mod attempts;
+mod chain;
+mod graph;
+mod invariant;
+mod nodes;
+mod run;
+
+use std::sync::Arc;
+
+use crate::apply::{apply, begin};
+use crate::event::{Event, FOLD_VERSION};
+use crate::frame::FrameHeader;
+use crate::id::{DefinitionHash, ExecutionId, NodeIx};
+use crate::plan::Plan;
+use crate::state::State;
+use crate::time::Timestamp;
+
+use chain::Chain;
+pub use invariant::{Invariant, Violation};
+use nodes::Nodes;
+use run::RunCheck;
+
+/// A rule that is broken, and how.
+type Fault = (Invariant, String);
+
+/// What a rule says.
+type Verdict = Result<(), Fault>;
+
+fn broken<T>(invariant: Invariant, what: impl Into<String>) -> Result<T, Fault> {
+    Err((invariant, what.into()))
+}
+
+/// Where an event stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    seq: u64,
+    /// The store's time of its frame.
+    at: Timestamp,
+    /// The time of the commands that its frame answers.
+    decided_at: Timestamp,
+}
+
+/// Checks the log of one execution, one frame at a time.
+///
+/// One damage gives one finding, as far as possible: every rule about the execution is reported
+/// once, every node once; what comes after a gap, a repeated or an unreadable frame is only checked
+/// for what headers say; and the fold ends with the first event that it refuses.
+#[derive(Debug)]
+pub struct LogCheck {
+    execution: ExecutionId,
+    plan: Option<Arc<Plan>>,
+    chain: Chain,
+    run: RunCheck,
+    nodes: Nodes,
+    state: Option<State>,
+    /// Something is missing or repeated: what events mean can no longer be told.
+    blind: bool,
+    violations: Vec<Violation>,
+    counts: Counts,
+    /// The newest fold that can be read.
+    fold: u16,
+}
+
+/// How much was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Frames.
+    pub frames: u64,
+    /// Events.
+    pub events: u64,
+    /// Nodes that have settled.
+    pub nodes: u64,
+}
+
+impl LogCheck {
+    /// A checker of an empty log.
+    pub fn new(execution: ExecutionId, plan: Arc<Plan>) -> Self {
+        Self::with(execution, Some(plan))
+    }
+
+    /// A checker that leaves out the graph's rules and the fold, because there is no plan. Why that
+    /// is so is a finding of its own; none is given where the log does not even name a definition.
+    pub fn without_plan(execution: ExecutionId, why: Option<String>) -> Self {
+        let mut check = Self::with(execution, None);
+        if let Some(why) = why {
+            check.report(Invariant::DefinitionPinned, 1, why);
+        }
+        check
+    }
+
+    fn with(execution: ExecutionId, plan: Option<Arc<Plan>>) -> Self {
+        Self {
+            execution,
+            chain: Chain::default(),
+            run: RunCheck::default(),
+            nodes: Nodes::new(plan.clone()),
+            plan,
+            state: None,
+            blind: false,
+            violations: Vec::new(),
+            counts: Counts::default(),
+            fold: FOLD_VERSION,
+        }
+    }
+
+    /// The same, for logs that may need this fold.
+    #[must_use]
+    pub fn reading(self, fold: u16) -> Self {
+        Self { fold, ..self }
+    }
+
+    /// Takes in the next frame: its header, the store's time, and its events or why they cannot be
+    /// read.
+    pub fn frame(&mut self, header: &FrameHeader, at: Timestamp, events: Result<&[Event], &str>) {
+        self.counts.frames += 1;
+        let seq = header.first_seq;
+        let faults = self.chain.frame(self.execution, header, at);
+        let tears = |invariant| matches!(invariant, Invariant::Linked | Invariant::AppendsOnce);
+        self.blind |= faults.iter().any(|(invariant, _)| tears(*invariant));
+        for (invariant, what) in faults {
+            self.report(invariant, seq, what);
+        }
+        let Some(events) = self.readable(header, events) else {
+            self.blind = true;
+            self.state = None;
+            return;
+        };
+        self.counts.events += events.len() as u64;
+        if self.blind {
+            self.state = None;
+            return;
+        }
+        for (seq, event) in (seq..).zip(events) {
+            self.event(header, Place { seq, at, decided_at: header.decided_at }, event);
+        }
+        if let Err((invariant, what)) = self.chain.close(header) {
+            self.report(invariant, header.last_seq, what);
+        }
+        if let Err((invariant, what)) = self.run.close() {
+            self.report(invariant, header.last_seq, what);
+        }
+    }
+
+    /// Compares a stored snapshot with the fold. To be called when the frame that ends at its seq
+    /// has been taken in.
+    pub fn snapshot(&mut self, seq: u64, body: &[u8]) {
+        let (Some(state), Some(plan)) = (&self.state, &self.plan) else { return };
+        if seq != state.seq {
+            let what = format!("the snapshot ends at seq {seq}, where no frame ends");
+            self.report(Invariant::SnapshotFolds, seq, what);
+        } else if State::decode(body, plan).as_ref() != Some(state) {
+            let what = "the snapshot is not the state that the log gives";
+            self.report(Invariant::SnapshotFolds, seq, what.to_owned());
+        }
+    }
+
+    /// The state after the frames so far; none once the log made no sense.
+    pub fn state(&self) -> Option<&State> {
+        self.state.as_ref()
+    }
+
+    /// The plan that the log was checked with.
+    pub fn plan(&self) -> Option<&Arc<Plan>> {
+        self.plan.as_ref()
+    }
+
+    /// What is wrong so far, in order.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// Takes out what is wrong so far. What was reported stays reported: it does not come again.
+    pub fn take_violations(&mut self) -> Vec<Violation> {
+        std::mem::take(&mut self.violations)
+    }
+
+    /// How much was looked at.
+    pub fn counts(&self) -> Counts {
+        Counts { nodes: self.nodes.settled(), ..self.counts }
+    }
+
+    /// The events of a frame, unless they cannot be read or are not those that its header names.
+    fn readable<'a>(
+        &mut self,
+        header: &FrameHeader,
+        events: Result<&'a [Event], &str>,
+    ) -> Option<&'a [Event]> {
+        let seq = header.first_seq;
+        if header.requires > self.fold {
+            let (needed, known) = (header.requires, self.fold);
+            let what = format!("the frame needs fold {needed}, this program knows {known}");
+            self.report(Invariant::VersionsGrow, seq, what);
+            return None;
+        }
+        let events = match events {
+            Ok(events) => events,
+            Err(reason) => {
+                self.report(Invariant::Folds, seq, reason.to_owned());
+                return None;
+            }
+        };
+        let named = header.last_seq.checked_sub(seq).and_then(|span| span.checked_add(1));
+        if named != Some(events.len() as u64) {
+            let what = format!(
+                "the frame holds {} events, its header says {seq} to {}",
+                events.len(),
+                header.last_seq
+            );
+            self.report(Invariant::Linked, seq, what);
+            return None;
+        }
+        Some(events)
+    }
+
+    fn event(&mut self, header: &FrameHeader, place: Place, event: &Event) {
+        let before = self.violations.len();
+        if let Err((invariant, what)) = self.chain.event(header, event) {
+            self.report(invariant, place.seq, what);
+        }
+        let (of_run, of_node) =
+            (self.run.judge(place, event, &self.nodes), self.nodes.judge(place, event, &self.run));
+        self.nodes.advance(place, event, &self.run);
+        self.run.advance(event);
+        match (of_run, of_node) {
+            // Where the execution's own rules are broken, what the node's rules say adds nothing.
+            (Err((invariant, what)), _) => self.report(invariant, place.seq, what),
+            (Ok(()), Err((invariant, what))) => self.report_node(place, event, invariant, &what),
+            (Ok(()), Ok(())) => {}
+        }
+        if let Event::RunCreated(created) = event {
+            self.check_definition(place, created.definition);
+        }
+        self.fold(place, event, self.violations.len() > before);
+    }
+
+    fn check_definition(&mut self, place: Place, pinned: DefinitionHash) {
+        if self.plan.as_ref().is_some_and(|plan| plan.hash != pinned) {
+            let what = "the definition is not the one that the execution was created with";
+            self.report(Invariant::DefinitionPinned, place.seq, what.to_owned());
+        }
+    }
+
+    /// Folds an event. Where another rule has named what is wrong with it, a refusal says no more.
+    fn fold(&mut self, place: Place, event: &Event, known: bool) {
+        let Some(plan) = &self.plan else { return };
+        let folded = match (&mut self.state, place.seq) {
+            (Some(state), _) => apply(plan, state, event, place.decided_at),
+            (None, 1) => begin(plan, self.execution, event, place.decided_at)
+                .map(|state| self.state = Some(state)),
+            (None, _) => return,
+        };
+        if let Err(illegal) = folded {
+            self.state = None;
+            if !known {
+                self.report(Invariant::Folds, place.seq, illegal.to_string());
+            }
+        }
+    }
+
+    fn report(&mut self, invariant: Invariant, seq: u64, what: String) {
+        if self.run.is_news(invariant) {
+            let execution = self.execution;
+            self.violations.push(Violation { execution, invariant, seq, what });
+        }
+    }
+
+    fn report_node(&mut self, place: Place, event: &Event, invariant: Invariant, what: &str) {
+        if self.nodes.is_news(event) {
+            let node = event.node().map(|node| format!(" of node {node:?}")).unwrap_or_default();
+            let what = format!("{}{node}: {what}", event.name());
+            let execution = self.execution;
+            self.violations.push(Violation { execution, invariant, seq: place.seq, what });
+        }
+    }
+}
+
+/// A node's place in the tables of this module.
+fn position(at: usize) -> NodeIx {
+    NodeIx(u32::try_from(at).unwrap_or(u32::MAX))
+}

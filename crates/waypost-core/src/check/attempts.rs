@@ -1,0 +1,230 @@
+//! One node: its attempts and waits, and what may happen to it after what.
+
+use std::sync::Arc;
+
+use super::run::RunCheck;
+use super::{Invariant, Place, Verdict, broken};
+use crate::event::{Event, FailureEnd, MessageId, Wait};
+use crate::failure::{Failure, kind};
+use crate::time::Timestamp;
+
+/// Where a node stands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) phase: Phase,
+    /// The event that settled it; 0 before.
+    pub(super) settled_seq: u64,
+    pub(super) attempt: u32,
+    pub(super) tries: u32,
+    pub(super) abandoned: u32,
+    /// When all its attempts must have ended.
+    pub(super) deadline: Option<Timestamp>,
+    /// Its join cannot be met: it was scheduled only to fail.
+    pub(super) doomed: bool,
+    /// It was reported.
+    pub(super) known: bool,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) enum Phase {
+    #[default]
+    Pending,
+    Queued,
+    Running,
+    Waiting {
+        wait: Wait,
+        /// It was due when it began, by the clock of whoever decided so.
+        at_once: bool,
+    },
+    Settled(End),
+}
+
+/// What a node came to, as far as edges care.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Completed { branch: Option<Arc<str>> },
+    Failed,
+    Skipped,
+    Cancelled,
+}
+
+impl Seen {
+    pub(super) fn advance(&mut self, place: Place, event: &Event) {
+        let waiting = |wait: Wait| {
+            let at_once = wait.due().is_some_and(|due| due <= place.decided_at);
+            Phase::Waiting { wait, at_once }
+        };
+        let next = match event {
+            Event::NodeScheduled { attempt, .. } => {
+                self.attempt = *attempt;
+                Phase::Queued
+            }
+            Event::NodeStarted { .. } | Event::NodeCheckpointed { .. } => Phase::Running,
+            Event::NodeResumed { .. } => Phase::Running,
+            Event::NodeWaiting { wait, .. } => waiting(wait.clone()),
+            Event::NodeCompleted { branch, .. } => {
+                Phase::Settled(End::Completed { branch: branch.clone() })
+            }
+            Event::NodeFailed { end: FailureEnd::RetryAt(due), .. } => {
+                self.tries = self.tries.saturating_add(1);
+                waiting(Wait::Retry { due: *due })
+            }
+            Event::NodeFailed { end: FailureEnd::Abandoned(due), .. } => {
+                self.abandoned = self.abandoned.saturating_add(1);
+                waiting(Wait::Retry { due: *due })
+            }
+            Event::NodeFailed { .. } => Phase::Settled(End::Failed),
+            Event::NodeSkipped { .. } => Phase::Settled(End::Skipped),
+            Event::NodeCancelled { .. } => Phase::Settled(End::Cancelled),
+            _ => return,
+        };
+        if matches!(next, Phase::Settled(_)) && self.settled_seq == 0 {
+            self.settled_seq = place.seq;
+        }
+        self.phase = next;
+    }
+
+    pub(super) fn may_be_scheduled(&self, place: Place, attempt: u32) -> Verdict {
+        match &self.phase {
+            Phase::Pending => {}
+            Phase::Waiting { wait: Wait::Retry { due }, at_once } => {
+                not_early(place, *due, *at_once)?;
+            }
+            Phase::Settled(_) => return broken(Invariant::SettlesOnce, "it has settled"),
+            Phase::Queued | Phase::Running | Phase::Waiting { .. } => {
+                let what = format!("attempt {} has not ended", self.attempt);
+                return broken(Invariant::AttemptsInOrder, what);
+            }
+        }
+        if self.attempt.checked_add(1) == Some(attempt) {
+            return Ok(());
+        }
+        let what = format!("attempt {attempt} follows {}", self.attempt);
+        broken(Invariant::AttemptsInOrder, what)
+    }
+
+    pub(super) fn may_start(&self, attempt: u32) -> Verdict {
+        match self.phase {
+            Phase::Queued if self.doomed => {
+                broken(Invariant::JoinsInTime, "its join cannot be met: it can only fail")
+            }
+            Phase::Queued => self.is_at(attempt),
+            Phase::Settled(_) => broken(Invariant::SettlesOnce, "it has settled"),
+            Phase::Pending | Phase::Running | Phase::Waiting { .. } => {
+                broken(Invariant::AttemptsOnce, "an attempt starts once, when it was scheduled")
+            }
+        }
+    }
+
+    pub(super) fn is_running(&self, attempt: u32) -> Verdict {
+        match self.phase {
+            Phase::Running => self.is_at(attempt),
+            Phase::Settled(_) => broken(Invariant::AttemptsOnce, "the attempt has ended"),
+            Phase::Pending | Phase::Queued | Phase::Waiting { .. } => {
+                broken(Invariant::AttemptsOnce, "the attempt does not run")
+            }
+        }
+    }
+
+    fn is_at(&self, attempt: u32) -> Verdict {
+        if attempt == self.attempt {
+            return Ok(());
+        }
+        let what = format!("attempt {attempt} is not the current one, {}", self.attempt);
+        broken(Invariant::AttemptsOnce, what)
+    }
+
+    pub(super) fn is_pending(&self) -> Verdict {
+        match self.phase {
+            Phase::Pending => Ok(()),
+            Phase::Settled(_) => broken(Invariant::SettlesOnce, "it has settled"),
+            Phase::Queued | Phase::Running | Phase::Waiting { .. } => {
+                broken(Invariant::Justified, "it is under way")
+            }
+        }
+    }
+
+    pub(super) fn is_open(&self) -> Verdict {
+        match self.phase {
+            Phase::Settled(_) => broken(Invariant::SettlesOnce, "it has settled"),
+            _ => Ok(()),
+        }
+    }
+
+    /// An attempt that waits fails only by time, one that was never started only for good.
+    pub(super) fn may_fail(
+        &self,
+        place: Place,
+        attempt: u32,
+        failure: &Failure,
+        end: FailureEnd,
+    ) -> Verdict {
+        match (&self.phase, end) {
+            (Phase::Running, _) | (Phase::Queued, FailureEnd::TimedOut) => {}
+            (Phase::Queued, FailureEnd::Final) if self.doomed => {}
+            (Phase::Waiting { wait, at_once }, FailureEnd::TimedOut) => {
+                let due = match wait {
+                    Wait::Signal { due, .. } => *due,
+                    Wait::Delay { .. } | Wait::Retry { .. } => None,
+                };
+                let due = [due, self.deadline].into_iter().flatten().min();
+                if let Some(due) = due {
+                    not_early(place, due, *at_once)?;
+                }
+            }
+            (
+                Phase::Waiting { wait: Wait::Signal { due, .. }, at_once },
+                FailureEnd::RetryAt(_),
+            ) => match due {
+                Some(due) if failure.kind == kind::TIMEOUT => {
+                    not_early(place, *due, *at_once)?;
+                }
+                _ => return broken(Invariant::WaitsEndInTime, "its wait was not over"),
+            },
+            (Phase::Waiting { .. }, _) => {
+                return broken(Invariant::AttemptsOnce, "the attempt has ended or waits");
+            }
+            (Phase::Settled(_), _) => {
+                return broken(Invariant::AttemptsOnce, "the attempt has ended");
+            }
+            (Phase::Pending | Phase::Queued, _) => {
+                return broken(Invariant::AttemptsOnce, "the attempt was not started");
+            }
+        }
+        self.is_at(attempt)
+    }
+
+    /// A wait ends by its message, or when it is due and not before.
+    pub(super) fn may_resume(
+        &self,
+        place: Place,
+        attempt: u32,
+        message: Option<&MessageId>,
+        run: &RunCheck,
+    ) -> Verdict {
+        match (&self.phase, message) {
+            (Phase::Waiting { wait: Wait::Delay { due }, at_once }, None) => {
+                not_early(place, *due, *at_once)?;
+            }
+            (Phase::Waiting { wait: Wait::Signal { name, .. }, .. }, Some(message)) => {
+                if !run.has_signal(message, name) {
+                    let what = format!("signal {name:?} never came with message {message:?}");
+                    return broken(Invariant::WaitsEndInTime, what);
+                }
+            }
+            (Phase::Waiting { .. }, _) => {
+                return broken(Invariant::WaitsEndInTime, "that is not what it waited for");
+            }
+            _ => return broken(Invariant::WaitsEndInTime, "it has no wait that is open"),
+        }
+        self.is_at(attempt)
+    }
+}
+
+/// By the store's time, which all instances share. A wait that was due when it began is no wait.
+fn not_early(place: Place, due: Timestamp, at_once: bool) -> Verdict {
+    if at_once || place.at >= due {
+        return Ok(());
+    }
+    broken(Invariant::WaitsEndInTime, format!("at {}, before {due}", place.at))
+}

@@ -1,0 +1,179 @@
+//! The invariants by name: what must be true of every store, and what it means in a sentence.
+
+use std::fmt;
+
+use crate::id::ExecutionId;
+
+/// Something that must always be true.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Invariant {
+    /// I1.
+    Linked,
+    /// I2.
+    CreatedFirst,
+    /// I3.
+    Fenced,
+    /// I4.
+    EndsOnce,
+    /// I5.
+    AttemptsOnce,
+    /// I6.
+    AttemptsInOrder,
+    /// I7.
+    SettlesOnce,
+    /// I8.
+    JoinsInTime,
+    /// I9.
+    Justified,
+    /// I10.
+    WaitsEndInTime,
+    /// I11.
+    MessagesOnce,
+    /// I12.
+    PausesHold,
+    /// I13.
+    CauseDecides,
+    /// I14, of the log.
+    Folds,
+    /// I14, of a stored snapshot.
+    SnapshotFolds,
+    /// I15.
+    DefinitionPinned,
+    /// I17.
+    AppendsOnce,
+    /// I18.
+    Limits,
+    /// T1.
+    TimeGoesOn,
+    /// V1.
+    VersionsGrow,
+    /// G7.
+    ProjectionsFold,
+    /// G8.
+    ReasonToWake,
+    /// G11.
+    MailWakes,
+    /// R1.
+    ControlAgrees,
+    /// R2.
+    NothingStray,
+}
+
+impl Invariant {
+    /// Every invariant, for tables and tests.
+    pub const ALL: [Self; 25] = [
+        Self::Linked,
+        Self::CreatedFirst,
+        Self::Fenced,
+        Self::EndsOnce,
+        Self::AttemptsOnce,
+        Self::AttemptsInOrder,
+        Self::SettlesOnce,
+        Self::JoinsInTime,
+        Self::Justified,
+        Self::WaitsEndInTime,
+        Self::MessagesOnce,
+        Self::PausesHold,
+        Self::CauseDecides,
+        Self::Folds,
+        Self::SnapshotFolds,
+        Self::DefinitionPinned,
+        Self::AppendsOnce,
+        Self::Limits,
+        Self::TimeGoesOn,
+        Self::VersionsGrow,
+        Self::ProjectionsFold,
+        Self::ReasonToWake,
+        Self::MailWakes,
+        Self::ControlAgrees,
+        Self::NothingStray,
+    ];
+
+    /// Its short name. I and G are safety of one log and of everything around it, T is about time,
+    /// V about versions, R about rows.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Linked => "I1",
+            Self::CreatedFirst => "I2",
+            Self::Fenced => "I3",
+            Self::EndsOnce => "I4",
+            Self::AttemptsOnce => "I5",
+            Self::AttemptsInOrder => "I6",
+            Self::SettlesOnce => "I7",
+            Self::JoinsInTime => "I8",
+            Self::Justified => "I9",
+            Self::WaitsEndInTime => "I10",
+            Self::MessagesOnce => "I11",
+            Self::PausesHold => "I12",
+            Self::CauseDecides => "I13",
+            Self::Folds | Self::SnapshotFolds => "I14",
+            Self::DefinitionPinned => "I15",
+            Self::AppendsOnce => "I17",
+            Self::Limits => "I18",
+            Self::TimeGoesOn => "T1",
+            Self::VersionsGrow => "V1",
+            Self::ProjectionsFold => "G7",
+            Self::ReasonToWake => "G8",
+            Self::MailWakes => "G11",
+            Self::ControlAgrees => "R1",
+            Self::NothingStray => "R2",
+        }
+    }
+
+    /// What it means, in a sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Linked => "a log has no gap, and each frame follows the one before it",
+            Self::CreatedFirst => "an execution is created once, by its first event",
+            Self::Fenced => "an owner that was replaced never appends",
+            Self::EndsOnce => "a generation ends once, when all is settled, and nothing follows",
+            Self::AttemptsOnce => "an attempt starts once and ends once",
+            Self::AttemptsInOrder => "attempts are consecutive and no more than allowed",
+            Self::SettlesOnce => "a node that has settled does not run again",
+            Self::JoinsInTime => "a join fires when its conditions are met, and not before",
+            Self::Justified => "every start, skip and cancellation follows from the graph",
+            Self::WaitsEndInTime => "a wait ends once, by what it waited for, and never early",
+            Self::MessagesOnce => "a message is consumed once",
+            Self::PausesHold => "pause and resume alternate, and nothing starts in between",
+            Self::CauseDecides => "once the end is fixed nothing starts, and it ends that way",
+            Self::Folds => "every event can be read and is possible where it stands",
+            Self::SnapshotFolds => "a snapshot is the state that the log gives",
+            Self::DefinitionPinned => "the definition that an execution was created with is there",
+            Self::AppendsOnce => "an append is applied once",
+            Self::Limits => "limits hold",
+            Self::TimeGoesOn => "the store's time never goes back within a log",
+            Self::VersionsGrow => "nobody appends behind a frame that he cannot read",
+            Self::ProjectionsFold => "the projections show what the log says",
+            Self::ReasonToWake => "every unfinished execution has a reason to wake",
+            Self::MailWakes => "mail wakes whom it is for",
+            Self::ControlAgrees => "the control row agrees with the log",
+            Self::NothingStray => "no row belongs to an execution without a log",
+        }
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.code())
+    }
+}
+
+/// An invariant that does not hold, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Of which execution.
+    pub execution: ExecutionId,
+    /// Which invariant.
+    pub invariant: Invariant,
+    /// At which event; for rows beside the log, the last one they should know.
+    pub seq: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { execution, invariant, seq, what } = self;
+        write!(f, "{execution} seq {seq}: {invariant} ({}): {what}", invariant.meaning())
+    }
+}

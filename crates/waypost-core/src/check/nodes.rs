@@ -1,0 +1,310 @@
+//! The nodes of an execution: what the execution, the graph and the limits allow them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::attempts::{End, Phase, Seen};
+use super::graph::{self, Turn};
+use super::run::RunCheck;
+use super::{Invariant, Place, Verdict, broken, position};
+use crate::event::{CancelReason, Event, FailureEnd, Wait};
+use crate::id::NodeIx;
+use crate::limits::{ABANDONED_MAX, PAYLOAD_BYTES_MAX};
+use crate::plan::{FailurePolicy, OnError, Plan};
+
+/// The nodes of an execution: those of its plan, or, without one, those that its log names.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    plan: Option<Arc<Plan>>,
+    named: BTreeMap<Arc<str>, NodeIx>,
+    seen: Vec<Seen>,
+    settled: u64,
+    unsettled: usize,
+    /// Has a node failed that nothing handles, in this generation?
+    unhandled: bool,
+    /// The join that fired last, if it cancels what leads only there.
+    fired: Option<NodeIx>,
+}
+
+impl Nodes {
+    pub(super) fn new(plan: Option<Arc<Plan>>) -> Self {
+        let count = plan.as_ref().map_or(0, |plan| plan.nodes.len());
+        Self {
+            plan,
+            named: BTreeMap::new(),
+            seen: vec![Seen::default(); count],
+            settled: 0,
+            unsettled: count,
+            unhandled: false,
+            fired: None,
+        }
+    }
+
+    /// How often nodes have settled.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// How many nodes have not settled; unknown without a plan.
+    pub(super) fn unsettled(&self) -> Option<usize> {
+        self.plan.is_some().then_some(self.unsettled)
+    }
+
+    /// Has a node failed with nothing to handle it, and the others went on? Unknown without a plan.
+    pub(super) fn has_unhandled_failure(&self) -> Option<bool> {
+        self.plan.is_some().then_some(self.unhandled)
+    }
+
+    /// Where a node stands.
+    pub(super) fn seen(&self, at: NodeIx) -> Option<&Seen> {
+        self.seen.get(at.at())
+    }
+
+    /// Is this the first report of the event's node?
+    pub(super) fn is_news(&mut self, event: &Event) -> bool {
+        let node = event.node().and_then(|path| self.find(path));
+        let seen = node.and_then(|at| self.seen.get_mut(at.at()));
+        seen.is_none_or(|seen| !std::mem::replace(&mut seen.known, true))
+    }
+
+    /// Is the event possible here? Says what is wrong and changes nothing.
+    pub(super) fn judge(&self, place: Place, event: &Event, run: &RunCheck) -> Verdict {
+        if let Event::RunReopened { nodes, .. } = event {
+            return self.may_be_reset(nodes);
+        }
+        let Some(path) = event.node() else { return Ok(()) };
+        let unseen = Seen::default();
+        let at = self.find(path);
+        if at.is_none() && self.plan.is_some() {
+            return broken(Invariant::Justified, "the definition has no such node");
+        }
+        let seen = at.and_then(|at| self.seen(at)).unwrap_or(&unseen);
+        may_happen_now(event, run)?;
+        match event {
+            Event::NodeScheduled { attempt, cause, .. } => {
+                seen.may_be_scheduled(place, *attempt)?;
+                self.is_justified(at, seen, cause, |turn| matches!(turn, Turn::Run | Turn::Fail))
+            }
+            Event::NodeStarted { attempt, .. } => seen.may_start(*attempt),
+            Event::NodeCheckpointed { attempt, .. } => seen.is_running(*attempt),
+            Event::NodeCompleted { attempt, output, .. } => {
+                seen.is_running(*attempt)?;
+                match output {
+                    Some(output) if output.bytes() > PAYLOAD_BYTES_MAX => {
+                        let what = format!("its output has {} bytes", output.bytes());
+                        broken(Invariant::Limits, what)
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Event::NodeFailed { attempt, failure, end, .. } => {
+                seen.may_fail(place, *attempt, failure, *end)?;
+                self.may_be_tried_again(at, seen, *end)
+            }
+            Event::NodeWaiting { attempt, wait, .. } => {
+                seen.is_running(*attempt)?;
+                match wait {
+                    Wait::Retry { .. } => {
+                        broken(Invariant::WaitsEndInTime, "it waits for a retry without a failure")
+                    }
+                    Wait::Delay { .. } | Wait::Signal { .. } => Ok(()),
+                }
+            }
+            Event::NodeResumed { attempt, message, .. } => {
+                seen.may_resume(place, *attempt, message.as_ref(), run)
+            }
+            Event::NodeSkipped { cause, .. } => {
+                seen.is_pending()?;
+                self.is_justified(at, seen, cause, |turn| turn == Turn::Skip)
+            }
+            Event::NodeCancelled { reason, .. } => {
+                seen.is_open()?;
+                self.may_be_cancelled(at, *reason, run)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the event in, whatever was said of it.
+    pub(super) fn advance(&mut self, place: Place, event: &Event, run: &RunCheck) {
+        match event {
+            Event::RunEnding { .. } => self.cancel_pending(place),
+            Event::RunReopened { nodes, .. } => self.reset(nodes),
+            // A person looked: losses are counted anew.
+            Event::RunResumed { .. } if run.is_held() => {
+                self.seen.iter_mut().for_each(|seen| seen.abandoned = 0);
+            }
+            _ => {}
+        }
+        let Some(at) = event.node().and_then(|path| self.find_or_add(path)) else { return };
+        if let Event::NodeScheduled { attempt, .. } = event {
+            self.scheduled(place, at, *attempt);
+        }
+        let Some(seen) = self.seen.get_mut(at.at()) else { return };
+        let before = matches!(seen.phase, Phase::Settled(_));
+        seen.advance(place, event);
+        if matches!(seen.phase, Phase::Settled(_)) && !before {
+            self.settled += 1;
+            self.unsettled = self.unsettled.saturating_sub(1);
+            self.note_unhandled(at);
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<NodeIx> {
+        match &self.plan {
+            Some(plan) => plan.find(path),
+            None => self.named.get(path).copied(),
+        }
+    }
+
+    fn find_or_add(&mut self, path: &Arc<str>) -> Option<NodeIx> {
+        if let Some(plan) = &self.plan {
+            return plan.find(path);
+        }
+        let next = position(self.seen.len());
+        let at = *self.named.entry(Arc::clone(path)).or_insert(next);
+        if at == next {
+            self.seen.push(Seen::default());
+        }
+        Some(at)
+    }
+
+    fn scheduled(&mut self, place: Place, at: NodeIx, attempt: u32) {
+        let Some(plan) = self.plan.clone() else { return };
+        let first = self.seen(at).is_some_and(|seen| seen.phase == Phase::Pending);
+        let doomed = first && graph::turn(&plan, self, at) == Turn::Fail;
+        let node = plan.node(at);
+        self.fired = (!node.only_here.is_empty()).then_some(at);
+        let Some(seen) = self.seen.get_mut(at.at()) else { return };
+        seen.doomed = doomed;
+        seen.attempt = attempt;
+        if first {
+            seen.deadline = node.deadline.map(|span| place.decided_at.plus(span));
+        }
+    }
+
+    fn cancel_pending(&mut self, place: Place) {
+        for seen in self.seen.iter_mut().filter(|seen| seen.phase == Phase::Pending) {
+            seen.phase = Phase::Settled(End::Cancelled);
+            seen.settled_seq = place.seq;
+            self.settled += 1;
+            self.unsettled = self.unsettled.saturating_sub(1);
+        }
+    }
+
+    fn reset(&mut self, nodes: &[Arc<str>]) {
+        self.unhandled = false;
+        for path in nodes {
+            let at = self.find(path);
+            let Some(seen) = at.and_then(|at| self.seen.get_mut(at.at())) else { continue };
+            match seen.phase {
+                // What may not run again does not.
+                Phase::Settled(End::Completed { .. }) => continue,
+                Phase::Settled(_) => self.unsettled += 1,
+                _ => {}
+            }
+            // Attempt numbers go on: a report of an earlier generation must never fit a later one.
+            *seen = Seen { attempt: seen.attempt, known: seen.known, ..Seen::default() };
+        }
+    }
+
+    fn note_unhandled(&mut self, at: NodeIx) {
+        let failed = self.seen(at).is_some_and(|seen| seen.phase == Phase::Settled(End::Failed));
+        if let Some(plan) = self.plan.as_ref().filter(|_| failed) {
+            self.unhandled |= plan.failure_policy == FailurePolicy::Partial
+                && plan.node(at).on_error == OnError::Fail;
+        }
+    }
+
+    fn may_be_reset(&self, nodes: &[Arc<str>]) -> Verdict {
+        for path in nodes {
+            let seen = self.find(path).and_then(|at| self.seen(at));
+            if seen.is_some_and(|seen| matches!(seen.phase, Phase::Settled(End::Completed { .. })))
+            {
+                let what = format!("node {path:?} has completed and is to run again");
+                return broken(Invariant::SettlesOnce, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the graph allow a PENDING node's turn, and do the causes name what settled its sources?
+    fn is_justified(
+        &self,
+        at: Option<NodeIx>,
+        seen: &Seen,
+        cause: &[u64],
+        allows: impl Fn(Turn) -> bool,
+    ) -> Verdict {
+        let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
+        if seen.phase != Phase::Pending {
+            return Ok(());
+        }
+        let turn = graph::turn(plan, self, at);
+        if !allows(turn) {
+            return broken(turn.breaks(plan.node(at)), turn.describe());
+        }
+        if !graph::are_causes(plan, self, at, cause) {
+            return broken(Invariant::Justified, "its causes are not what settled its sources");
+        }
+        Ok(())
+    }
+
+    fn may_be_tried_again(&self, at: Option<NodeIx>, seen: &Seen, end: FailureEnd) -> Verdict {
+        let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
+        match end {
+            FailureEnd::RetryAt(_) => {
+                let most = plan.node(at).retry.as_ref().map_or(1, |policy| policy.max_attempts);
+                if seen.tries.saturating_add(1) < most {
+                    return Ok(());
+                }
+                let what = format!("to be tried again, although {most} tries are allowed");
+                broken(Invariant::AttemptsInOrder, what)
+            }
+            FailureEnd::Abandoned(_) if seen.abandoned >= ABANDONED_MAX => {
+                let what = format!("lost more than {ABANDONED_MAX} times, and nobody looked");
+                broken(Invariant::Limits, what)
+            }
+            FailureEnd::Abandoned(_) | FailureEnd::Final | FailureEnd::TimedOut => Ok(()),
+        }
+    }
+
+    fn may_be_cancelled(
+        &self,
+        at: Option<NodeIx>,
+        reason: CancelReason,
+        run: &RunCheck,
+    ) -> Verdict {
+        match (reason, &self.plan, at) {
+            (CancelReason::Ending | CancelReason::Grace, ..) if !run.is_ending() => {
+                broken(Invariant::CauseDecides, "cancelled for an end that is not fixed")
+            }
+            (CancelReason::Join, Some(plan), Some(at)) => {
+                let rest = self.fired.map(|join| plan.node(join).only_here.as_slice());
+                match rest.unwrap_or_default().binary_search(&at) {
+                    Ok(_) => Ok(()),
+                    Err(_) => {
+                        broken(Invariant::Justified, "no join that fired leaves it without use")
+                    }
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Does the execution allow events of this kind about its nodes right now?
+fn may_happen_now(event: &Event, run: &RunCheck) -> Verdict {
+    let starts = matches!(
+        event,
+        Event::NodeScheduled { .. } | Event::NodeStarted { .. } | Event::NodeSkipped { .. }
+    );
+    let goes_on = matches!(event, Event::NodeWaiting { .. } | Event::NodeResumed { .. });
+    if run.is_ending() && (starts || goes_on) {
+        return broken(Invariant::CauseDecides, "after the end was fixed");
+    }
+    if (starts && run.is_paused()) || run.is_parked() {
+        return broken(Invariant::PausesHold, "while the execution was paused");
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! The execution's own rules: created once, pauses hold, a cause fixes the end, the end is final,
+//! messages are consumed once.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::nodes::Nodes;
+use super::{Invariant, Place, Verdict, broken};
+use crate::event::{EndCause, Event, MessageId, PauseReason};
+use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
+
+/// Where an execution stands, as far as its own rules go.
+#[derive(Debug, Default)]
+pub(super) struct RunCheck {
+    generation: u32,
+    ended: Option<Ended>,
+    cause: Option<Cause>,
+    /// A user's pause or a quarantine keeps it, until somebody resumes it.
+    held: bool,
+    /// Nobody owns it.
+    parked: bool,
+    /// Somebody took it over after it was parked, and has not gone on yet.
+    resuming: bool,
+    messages: Messages,
+    /// Signals that nobody has taken, by message, with their names.
+    signals: BTreeMap<MessageId, Arc<str>>,
+    /// Signals that were taken in this frame: all who wait for one get it.
+    taken: Vec<MessageId>,
+    /// Rules that were reported.
+    known: BTreeSet<Invariant>,
+}
+
+/// How a generation ended, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ended {
+    Completed,
+    Otherwise,
+}
+
+/// What fixed the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cause {
+    Cancel,
+    Failure,
+    Deadline,
+}
+
+/// The messages that were consumed last: as many as an execution promises to remember.
+#[derive(Debug, Default)]
+struct Messages {
+    order: VecDeque<MessageId>,
+    all: BTreeSet<MessageId>,
+}
+
+impl Messages {
+    fn remember(&mut self, message: &MessageId) {
+        if self.order.len() == MESSAGES_REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+        if self.all.insert(Arc::clone(message)) {
+            self.order.push_back(Arc::clone(message));
+        }
+    }
+}
+
+impl RunCheck {
+    /// Is this the first report of a rule about the execution?
+    pub(super) fn is_news(&mut self, invariant: Invariant) -> bool {
+        self.known.insert(invariant)
+    }
+
+    /// Is the end fixed?
+    pub(super) fn is_ending(&self) -> bool {
+        self.cause.is_some()
+    }
+
+    /// Does somebody have to resume it?
+    pub(super) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Is there nobody who could do anything?
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked
+    }
+
+    /// May nothing start?
+    pub(super) fn is_paused(&self) -> bool {
+        self.held || self.parked
+    }
+
+    /// Did a signal of this name come with this message, and was nobody given it before this frame?
+    pub(super) fn has_signal(&self, message: &MessageId, name: &str) -> bool {
+        self.signals.get(message).is_some_and(|received| **received == *name)
+    }
+
+    /// Is the event possible here? Says what is wrong and changes nothing.
+    pub(super) fn judge(&self, place: Place, event: &Event, nodes: &Nodes) -> Verdict {
+        self.is_first_or_later(place, event)?;
+        self.is_before_the_end(event)?;
+        self.consumes_once(event)?;
+        match event {
+            Event::RunPauseRequested { .. } if self.held => {
+                broken(Invariant::PausesHold, "a pause was requested while it was held")
+            }
+            Event::RunPaused { .. } if self.parked => {
+                broken(Invariant::PausesHold, "it was paused already")
+            }
+            Event::RunPaused { reason } if (*reason == PauseReason::User) != self.held => {
+                broken(Invariant::PausesHold, "its reason is not why it stands still")
+            }
+            Event::RunResumed { .. } if !self.held && !self.resuming => {
+                broken(Invariant::PausesHold, "nobody had paused it")
+            }
+            Event::RunEnding { .. } if self.cause.is_some() => {
+                broken(Invariant::CauseDecides, "its end was fixed before")
+            }
+            event if event.is_end() => self.ends_as_it_must(event, nodes),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the event in, whatever was said of it.
+    pub(super) fn advance(&mut self, event: &Event) {
+        if let Some(message) = message_of(event) {
+            self.messages.remember(message);
+        }
+        match event {
+            Event::RunCreated(_) => self.generation = 1,
+            Event::RunOwned { .. } => {
+                self.resuming |= self.parked;
+                self.parked = false;
+            }
+            Event::RunPauseRequested { .. } => self.held = true,
+            Event::RunPaused { .. } => (self.parked, self.resuming) = (true, false),
+            Event::RunQuarantined { .. } => {
+                (self.held, self.parked, self.resuming) = (true, true, false);
+            }
+            Event::RunResumed { .. } => self.go_on(),
+            Event::RunEnding { cause } => {
+                self.go_on();
+                self.cause = Some(match cause {
+                    EndCause::Cancel { .. } => Cause::Cancel,
+                    EndCause::Failure { .. } => Cause::Failure,
+                    EndCause::Deadline => Cause::Deadline,
+                });
+            }
+            Event::RunReopened { generation, .. } => {
+                self.go_on();
+                self.generation = *generation;
+                (self.ended, self.cause) = (None, None);
+            }
+            Event::SignalReceived { name, origin, .. } => {
+                if let Some(message) = &origin.message {
+                    self.signals.insert(Arc::clone(message), Arc::clone(name));
+                }
+            }
+            Event::NodeResumed { message: Some(message), .. } => {
+                self.taken.push(Arc::clone(message));
+            }
+            Event::NodeScheduled { .. } => self.resuming = false,
+            Event::RunCompleted { .. } => self.ended = Some(Ended::Completed),
+            event if event.is_end() => self.ended = Some(Ended::Otherwise),
+            _ => {}
+        }
+    }
+
+    /// Ends a frame.
+    pub(super) fn close(&mut self) -> Verdict {
+        for message in self.taken.drain(..) {
+            self.signals.remove(&message);
+        }
+        if self.signals.len() > EARLY_SIGNALS_MAX {
+            let what = format!("{} signals are kept", self.signals.len());
+            return broken(Invariant::Limits, what);
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self) {
+        (self.held, self.parked, self.resuming) = (false, false, false);
+    }
+
+    fn is_first_or_later(&self, place: Place, event: &Event) -> Verdict {
+        match (place.seq, event) {
+            (1, Event::RunCreated(_)) => Ok(()),
+            (1, _) => {
+                let what = format!("the log begins with {}", event.name());
+                broken(Invariant::CreatedFirst, what)
+            }
+            (_, Event::RunCreated(_)) => broken(Invariant::CreatedFirst, "it was created before"),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_before_the_end(&self, event: &Event) -> Verdict {
+        match (event, self.ended) {
+            (Event::RunReopened { .. }, None) => {
+                broken(Invariant::EndsOnce, "reopened before it had ended")
+            }
+            (Event::RunReopened { .. }, Some(Ended::Completed)) => {
+                broken(Invariant::EndsOnce, "reopened after it had completed")
+            }
+            (Event::RunReopened { generation, .. }, Some(Ended::Otherwise))
+                if self.generation.checked_add(1) != Some(*generation) =>
+            {
+                let what = format!("generation {generation} follows {}", self.generation);
+                broken(Invariant::EndsOnce, what)
+            }
+            (Event::RunReopened { .. }, Some(Ended::Otherwise)) | (_, None) => Ok(()),
+            (_, Some(_)) => broken(Invariant::EndsOnce, format!("{} after the end", event.name())),
+        }
+    }
+
+    fn consumes_once(&self, event: &Event) -> Verdict {
+        match message_of(event) {
+            Some(message) if self.messages.all.contains(message) => {
+                let what = format!("message {message:?} was consumed before");
+                broken(Invariant::MessagesOnce, what)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ends_as_it_must(&self, event: &Event, nodes: &Nodes) -> Verdict {
+        let unhandled = nodes.has_unhandled_failure();
+        let fits = match (event, self.cause) {
+            (Event::RunCompleted { .. }, None) => unhandled != Some(true),
+            (Event::RunFailed { .. }, None) => unhandled != Some(false),
+            (Event::RunFailed { .. }, Some(Cause::Failure))
+            | (Event::RunCancelled { .. }, Some(Cause::Cancel))
+            | (Event::RunTimedOut {}, Some(Cause::Deadline)) => true,
+            _ => false,
+        };
+        if !fits {
+            let what = match self.cause {
+                Some(cause) => format!("{}, although the cause was {cause:?}", event.name()),
+                None => format!("{} without a cause", event.name()),
+            };
+            return broken(Invariant::CauseDecides, what);
+        }
+        match nodes.unsettled() {
+            Some(0) | None => Ok(()),
+            Some(open) => broken(Invariant::EndsOnce, format!("{open} nodes are not settled")),
+        }
+    }
+}
+
+/// The message that an event consumes.
+fn message_of(event: &Event) -> Option<&MessageId> {
+    match event {
+        Event::RunPauseRequested { origin, .. }
+        | Event::RunResumed { origin }
+        | Event::RunReopened { origin, .. }
+        | Event::SignalReceived { origin, .. }
+        | Event::RunEnding { cause: EndCause::Cancel { origin, .. } } => origin.message.as_ref(),
+        Event::MessageIgnored { message, .. } => Some(message),
+        _ => None,
+    }
+}

@@ -1,0 +1,103 @@
+//! Planted bugs: mistakes that are easily made in an engine of this kind, for the simulator to find.
+//!
+//! They exist only in builds with the feature `planted`, which no product is built with; everywhere
+//! else [`is_planted`] is a constant and nothing of them is left. A test shows that each is caught.
+//! Where one is planted, the code says what is right; the bug is what stands behind the question.
+
+/// Declares the bugs, with the names that people type and what each means.
+macro_rules! bugs {
+    ($($bug:ident = $name:literal, $meaning:literal;)*) => {
+        /// A planted bug.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Bug {
+            $(#[doc = $meaning] $bug,)*
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$bug,)*];
+
+            /// Its name on the command line.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$bug => $name,)*
+                }
+            }
+
+            /// What it means.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$bug => $meaning,)*
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    // The store.
+    FenceWithoutParent = "fence-without-parent", "a frame goes in where its place is free, whatever it builds on";
+    CommitTagIgnored = "commit-tag-ignored", "a batch that the database rolled back counts as committed";
+    LookBeforeCommit = "look-before-commit", "the parker looks for mail before its commit, and nobody sweeps";
+    VersionIgnored = "version-ignored", "a claim does not ask whether the claimer can read what is ready";
+    SweepByIdAlone = "sweep-by-id-alone", "a claim takes what was claimable when the list was made";
+    HoldByIdAlone = "hold-by-id-alone", "an execution is set aside whoever owns it by now";
+    ExpiryByOwnClock = "expiry-by-own-clock", "a lease is judged by the claimer's clock";
+    LostReplyIsFailure = "lost-reply-is-failure", "a repeated append is not known by its id and taken for fenced";
+    OrphansIgnored = "orphans-ignored", "executions of dead owners are not claimed";
+    // The engine.
+    ActBeforeCommit = "act-before-commit", "an attempt is made before its start is durable";
+    AnswerBeforeCommit = "answer-before-commit", "a request is acknowledged before it is durable";
+    TimerOutsideCommit = "timer-outside-commit", "the due time is not in the commit that parks";
+    IdByHostName = "id-by-host-name", "an instance is named after its machine, at every start";
+    OwnClock = "own-clock", "waits are judged by the machine's clock";
+    ClaimForgotten = "claim-forgotten", "a claim whose reply was lost is not asked for again";
+    KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was given up while it was kept back is made";
+    MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
+    TimerNeverArmed = "timer-never-armed", "a wait in memory has no timer";
+    // The core.
+    AbandonedCounts = "abandoned-counts", "an attempt that was lost counts as a try";
+    BranchNeutral = "branch-neutral", "a branch that was not selected counts as neutral";
+    AttemptInKey = "attempt-in-key", "the idempotency key names the attempt";
+    JoinCountedTwice = "join-counted-twice", "a source counts twice for a join";
+    RecoveryRunsCompleted = "recovery-runs-completed", "a take-over runs completed nodes again";
+    CancelForgotten = "cancel-forgotten", "a take-over forgets that the execution is ending";
+    RetryForgets = "retry-forgets", "a retry does not know of the tries before it";
+    TooEarly = "too-early", "waits end a little before they are due";
+    MessageTwice = "message-twice", "a message that comes twice is consumed twice";
+    PauseIgnored = "pause-ignored", "nodes start while a user holds the execution";
+    ForeignToken = "foreign-token", "a report counts whoever sends it";
+    // The projector.
+    ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";
+}
+
+impl Bug {
+    /// The bug of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|bug| bug.name() == name)
+    }
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug for the current thread, or removes it.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+/// Is this bug planted?
+#[cfg(feature = "planted")]
+pub fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Is this bug planted? Never, in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn is_planted(_: Bug) -> bool {
+    false
+}

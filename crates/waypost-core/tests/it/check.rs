@@ -1,0 +1,870 @@
+//! The checker: a good log, one damage, one finding, with the code and the seq that name it.
+//!
+//! That it finds nothing in logs that the engine can write is among the [`laws`](super::laws).
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use uuid::Uuid;
+use waypost_core::check::{Invariant, LogCheck};
+use waypost_core::command::{Command, Outcome};
+use waypost_core::event::{CancelReason, Event, FailureEnd, Origin};
+use waypost_core::failure::Failure;
+use waypost_core::frame::{FrameHeader, Parent};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, InstanceId};
+use waypost_core::json::Json;
+use waypost_core::limits::{ABANDONED_MAX, EARLY_SIGNALS_MAX, PAYLOAD_BYTES_MAX};
+use waypost_core::plan::Plan;
+use waypost_core::time::{Millis, Timestamp};
+
+use super::flow::{millis, plan};
+use super::run::{EPOCH, Run};
+
+/// Puts events into frames, as their owner would, and has them checked.
+pub(crate) struct Logbook {
+    pub(crate) check: LogCheck,
+    frames: Vec<Frame>,
+}
+
+#[derive(Clone, Debug)]
+struct Frame {
+    header: FrameHeader,
+    at: Timestamp,
+    events: Vec<Event>,
+}
+
+impl Logbook {
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+        Self { check: LogCheck::new(ExecutionId(7), plan), frames: Vec::new() }
+    }
+
+    /// Takes in the events of one command.
+    pub(crate) fn read(&mut self, events: &[(Timestamp, Event)]) {
+        let Some((at, _)) = events.first() else { return };
+        let last = self.frames.last().map(|frame| frame.header);
+        let mut header = FrameHeader {
+            execution: ExecutionId(7),
+            first_seq: last.map_or(0, |last| last.last_seq) + 1,
+            last_seq: last.map_or(0, |last| last.last_seq) + events.len() as u64,
+            append_id: AppendId(Uuid::from_u128(1000 + self.frames.len() as u128)),
+            parent: last.map(|last| last.as_parent()),
+            instance: last.map_or(InstanceId(Uuid::nil()), |last| last.instance),
+            epoch: last.map_or(0, |last| last.epoch),
+            decided_at: *at,
+            requires: 1,
+        };
+        let events: Vec<Event> = events.iter().map(|(_, event)| event.clone()).collect();
+        for event in &events {
+            if let Event::RunOwned { instance, epoch } = event {
+                (header.instance, header.epoch) = (*instance, *epoch);
+            }
+        }
+        self.check.frame(&header, *at, Ok(&events));
+        self.frames.push(Frame { header, at: *at, events });
+    }
+}
+
+/// A log in the making.
+struct Draft<'a> {
+    run: Run<'a>,
+    logbook: Logbook,
+    read: usize,
+}
+
+impl<'a> Draft<'a> {
+    fn new(plan: &'a Arc<Plan>) -> Self {
+        let run = Run::start(plan, "{}", None, 100);
+        let mut draft = Self { run, logbook: Logbook::new(Arc::clone(plan)), read: 0 };
+        draft.note();
+        draft
+    }
+
+    fn note(&mut self) {
+        self.logbook.read(&self.run.log[self.read..]);
+        self.read = self.run.log.len();
+    }
+
+    fn command(&mut self, command: Command) {
+        self.run.command(command).expect("a command of a good log");
+        self.note();
+    }
+
+    fn complete(&mut self, node: &str) {
+        let outcome = Outcome::Completed(Json::parse("1").expect("as the case says"));
+        self.command(Command::Report(self.run.report(node, None, outcome)));
+    }
+
+    fn fail(&mut self, node: &str) {
+        let outcome = Outcome::Failed(Failure::transient("http", "it failed"));
+        self.command(Command::Report(self.run.report(node, None, outcome)));
+    }
+
+    fn lose(&mut self, node: &str) {
+        let outcome = Outcome::Lost(Failure::transient("panic", "it panicked"));
+        self.command(Command::Report(self.run.report(node, None, outcome)));
+    }
+
+    fn pass(&mut self, span: &str) {
+        self.run.now = self.run.now.plus(millis(span));
+        self.command(Command::Tick);
+    }
+
+    fn signal(&mut self, message: &str) {
+        let origin = Origin { message: Some(message.into()), actor: None };
+        self.command(Command::Signal { name: "go".into(), body: Json::null(), origin });
+    }
+}
+
+fn origin() -> Origin {
+    Origin::default()
+}
+
+/// A plan, how its log comes about, what is done to the log, and what must be found.
+struct Case {
+    name: &'static str,
+    flow: &'static str,
+    write: fn(&mut Draft<'_>),
+    damage: fn(&mut Vec<Frame>),
+    finds: &'static [(&'static str, u64)],
+}
+
+const CHAIN: &str = "a; b needs a";
+
+/// Created 1, owned 2, a scheduled 3, started 4 | completed 5, b scheduled 6, started 7 | completed
+/// 8, ended 9.
+fn chain(draft: &mut Draft<'_>) {
+    draft.complete("a");
+    draft.complete("b");
+}
+
+/// The chain, taken over by somebody else after its first node: owned 5, a failed 6, …
+fn taken_over(draft: &mut Draft<'_>) {
+    draft.run.restart();
+    draft.command(Command::TakeOver);
+    draft.command(Command::Recover);
+    chain(draft);
+}
+
+fn event(frames: &mut [Frame], seq: u64) -> &mut Event {
+    let frame =
+        frames.iter_mut().find(|frame| frame.header.last_seq >= seq).expect("as the case says");
+    let at = usize::try_from(seq - frame.header.first_seq).expect("as the case says");
+    &mut frame.events[at]
+}
+
+/// Puts events behind a frame's own and moves everything after it.
+fn insert(frames: &mut [Frame], at: usize, events: Vec<Event>) {
+    let more = events.len() as u64;
+    frames[at].events.extend(events);
+    frames[at].header.last_seq += more;
+    let mut parent = frames[at].header.as_parent();
+    for frame in &mut frames[at + 1..] {
+        frame.header.first_seq += more;
+        frame.header.last_seq += more;
+        frame.header.parent = Some(parent);
+        parent = frame.header.as_parent();
+    }
+}
+
+fn remove(frames: &mut [Frame], seq: u64) {
+    let at =
+        frames.iter().position(|frame| frame.header.last_seq >= seq).expect("as the case says");
+    let place = usize::try_from(seq - frames[at].header.first_seq).expect("as the case says");
+    frames[at].events.remove(place);
+    frames[at].header.last_seq -= 1;
+    let mut parent = frames[at].header.as_parent();
+    for frame in &mut frames[at + 1..] {
+        frame.header.first_seq -= 1;
+        frame.header.last_seq -= 1;
+        frame.header.parent = Some(parent);
+        parent = frame.header.as_parent();
+    }
+}
+
+fn started(node: &str, attempt: u32) -> Event {
+    Event::NodeStarted { node: node.into(), attempt, worker: None, token: None }
+}
+
+fn scheduled(node: &str, attempt: u32, cause: &[u64]) -> Event {
+    Event::NodeScheduled { node: node.into(), attempt, cause: cause.to_vec() }
+}
+
+#[test]
+fn one_damage_gives_one_finding() {
+    let mut wrong = Vec::new();
+    for case in CASES {
+        let plan = Arc::new(plan(case.flow));
+        let mut draft = Draft::new(&plan);
+        (case.write)(&mut draft);
+        assert_eq!(draft.logbook.check.violations(), [], "{}: a good log", case.name);
+        let mut frames = draft.logbook.frames;
+        (case.damage)(&mut frames);
+        let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+        for frame in &frames {
+            check.frame(&frame.header, frame.at, Ok(&frame.events));
+        }
+        let found: Vec<_> =
+            check.violations().iter().map(|v| (v.invariant.code(), v.seq)).collect();
+        if found != case.finds {
+            let lines = check.violations().iter().map(|violation| format!("\n    {violation}"));
+            wrong.push(format!("{}:{}", case.name, lines.collect::<String>()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "a frame is missing",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| drop(frames.remove(1)),
+        finds: &[("I1", 8)],
+    },
+    Case {
+        name: "the first frame is missing",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| drop(frames.remove(0)),
+        finds: &[("I1", 5)],
+    },
+    Case {
+        name: "a frame is there twice",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| frames.insert(1, frames[1].clone()),
+        finds: &[("I1", 5), ("I17", 5)],
+    },
+    Case {
+        name: "a frame follows another one than it says",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let append_id = AppendId(Uuid::from_u128(5));
+            frames[1].header.parent = Some(Parent { first_seq: 1, append_id });
+        },
+        finds: &[("I1", 5)],
+    },
+    Case {
+        name: "a frame holds other events than it says",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| frames[1].header.last_seq += 1,
+        finds: &[("I1", 5)],
+    },
+    Case {
+        name: "a frame of another execution",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| frames[2].header.execution = ExecutionId(8),
+        finds: &[("I1", 8)],
+    },
+    Case {
+        name: "created twice",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let created = frames[0].events[0].clone();
+            insert(frames, 0, vec![created]);
+            *event(frames, 7) = scheduled("b", 1, &[6]);
+        },
+        finds: &[("I2", 5)],
+    },
+    Case {
+        name: "does not begin with its creation",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| frames[0].events.swap(0, 1),
+        finds: &[("I2", 1)],
+    },
+    Case {
+        name: "an earlier owner appends",
+        flow: CHAIN,
+        write: taken_over,
+        damage: |frames| frames[3].header.epoch = 1,
+        finds: &[("I3", 9)],
+    },
+    Case {
+        name: "two instances append as one owner",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| frames[2].header.instance = InstanceId(Uuid::from_u128(99)),
+        finds: &[("I3", 8)],
+    },
+    Case {
+        name: "an owner that skips an epoch",
+        flow: CHAIN,
+        write: taken_over,
+        damage: |frames| {
+            let instance = frames[1].header.instance;
+            *event(frames, 5) = Event::RunOwned { instance, epoch: 3 };
+            frames[1..].iter_mut().for_each(|frame| frame.header.epoch = 3);
+        },
+        finds: &[("I3", 5)],
+    },
+    Case {
+        name: "two ends",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let end = frames[2].events[1].clone();
+            insert(frames, 2, vec![end]);
+        },
+        finds: &[("I4", 10)],
+    },
+    Case {
+        name: "a frame after the end",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let mut copy = frames[1].clone();
+            copy.header = FrameHeader {
+                first_seq: 10,
+                last_seq: 12,
+                append_id: AppendId(Uuid::from_u128(5)),
+                parent: Some(frames[2].header.as_parent()),
+                ..copy.header
+            };
+            copy.at = frames[2].at;
+            frames.push(copy);
+        },
+        finds: &[("I4", 10)],
+    },
+    Case {
+        name: "ended before everything was settled",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            remove(frames, 8);
+        },
+        finds: &[("I4", 8)],
+    },
+    Case {
+        name: "an attempt that starts twice",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| insert(frames, 1, vec![started("b", 1)]),
+        finds: &[("I5", 8)],
+    },
+    Case {
+        name: "an attempt that ends twice",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let completed = frames[1].events[0].clone();
+            insert(frames, 1, vec![completed]);
+        },
+        finds: &[("I5", 8)],
+    },
+    Case {
+        name: "an attempt that ends without a start",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            remove(frames, 7);
+        },
+        finds: &[("I5", 7)],
+    },
+    Case {
+        name: "an attempt number left out",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            *event(frames, 6) = scheduled("b", 2, &[5]);
+            *event(frames, 7) = started("b", 2);
+        },
+        finds: &[("I6", 6)],
+    },
+    Case {
+        name: "the next attempt before the last one ended",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| insert(frames, 1, vec![scheduled("b", 2, &[])]),
+        finds: &[("I6", 8)],
+    },
+    Case {
+        name: "more tries than allowed",
+        flow: "a retry 2 wait 1s",
+        write: |draft| {
+            draft.fail("a");
+            draft.pass("1s");
+            draft.fail("a");
+        },
+        damage: |frames| {
+            let last = frames.last_mut().expect("as the case says");
+            let due = FailureEnd::RetryAt(last.at.plus(Millis(1)));
+            let Event::NodeFailed { end, .. } = &mut last.events[0] else { panic!("a failed") };
+            *end = due;
+            last.events.truncate(1);
+            last.header.last_seq = last.header.first_seq;
+        },
+        finds: &[("I6", 8)],
+    },
+    Case {
+        name: "a completed node runs again",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| insert(frames, 1, vec![scheduled("a", 2, &[]), started("a", 2)]),
+        finds: &[("I7", 8)],
+    },
+    Case {
+        name: "a completed node is cancelled",
+        flow: CHAIN,
+        write: |draft| {
+            draft.complete("a");
+            draft.command(Command::Cancel { reason: None, origin: origin() });
+        },
+        damage: |frames| {
+            let reason = CancelReason::Ending;
+            insert(frames, 2, vec![Event::NodeCancelled { node: "a".into(), reason }]);
+        },
+        finds: &[("I7", 9)],
+    },
+    Case {
+        name: "a repair of a completed node",
+        flow: CHAIN,
+        write: |draft| {
+            draft.complete("a");
+            let failure = Outcome::Failed(Failure::permanent("broken", "it failed"));
+            draft.command(Command::Report(draft.run.report("b", None, failure)));
+            draft.command(Command::Reopen { origin: origin() });
+            draft.complete("b");
+        },
+        damage: |frames| {
+            let Event::RunReopened { nodes, .. } = event(frames, 11) else { panic!("reopened") };
+            nodes.push("a".into());
+        },
+        finds: &[("I7", 11)],
+    },
+    Case {
+        name: "a join that fires early",
+        flow: "a; b; j needs a, b",
+        write: |draft| {
+            draft.complete("a");
+            draft.complete("b");
+            draft.complete("j");
+        },
+        damage: |frames| {
+            insert(frames, 1, vec![scheduled("j", 1, &[7]), started("j", 1)]);
+            remove(frames, 12);
+            remove(frames, 11);
+        },
+        finds: &[("I8", 8)],
+    },
+    Case {
+        name: "a start that nothing justifies",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            insert(frames, 0, vec![scheduled("b", 1, &[]), started("b", 1)]);
+            remove(frames, 9);
+            remove(frames, 8);
+        },
+        finds: &[("I9", 5)],
+    },
+    Case {
+        name: "a start with a false cause",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| *event(frames, 6) = scheduled("b", 1, &[4]),
+        finds: &[("I9", 6)],
+    },
+    Case {
+        name: "a skip that nothing justifies",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            *event(frames, 6) = Event::NodeSkipped { node: "b".into(), cause: vec![5] };
+            remove(frames, 8);
+            remove(frames, 7);
+        },
+        finds: &[("I9", 6)],
+    },
+    Case {
+        name: "a branch that was not selected",
+        flow: "c = if(input.n == 1); t needs c:true; f needs c:false",
+        write: |draft| {
+            draft.run.evaluates = true;
+        },
+        damage: |frames| {
+            // The condition has failed on the missing field: make it a choice, then the wrong one.
+            frames.truncate(1);
+            let frame = &mut frames[0];
+            let (at, _) = (0..)
+                .zip(&frame.events)
+                .find(|(_, e)| e.name() == "NodeFailed")
+                .expect("as the case says");
+            frame.events.truncate(at);
+            frame.events.push(Event::NodeCompleted {
+                node: "c".into(),
+                attempt: 1,
+                output: None,
+                branch: Some("true".into()),
+                variables: std::collections::BTreeMap::new(),
+            });
+            let cause = frame.events.len() as u64;
+            frame.events.push(scheduled("f", 1, &[cause]));
+            frame.header.last_seq = frame.events.len() as u64;
+        },
+        finds: &[("I9", 6)],
+    },
+    Case {
+        name: "a node that the definition does not have",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| insert(frames, 0, vec![scheduled("z", 1, &[])]),
+        finds: &[("I9", 5), ("I9", 7)],
+    },
+    Case {
+        name: "a delay that ends early",
+        flow: "d = delay(5s)",
+        write: |draft| draft.pass("5s"),
+        damage: |frames| frames[1].at = EPOCH.plus(Millis(4_999)),
+        finds: &[("I10", 6)],
+    },
+    Case {
+        name: "a retry that begins early",
+        flow: "a retry 2 wait 1s",
+        write: |draft| {
+            draft.fail("a");
+            draft.pass("1s");
+            draft.complete("a");
+        },
+        damage: |frames| frames[2].at = EPOCH.plus(Millis(999)),
+        finds: &[("I10", 6)],
+    },
+    Case {
+        name: "a wait that ends twice",
+        flow: "d = delay(5s); b needs d",
+        write: |draft| {
+            draft.pass("5s");
+            draft.complete("b");
+        },
+        damage: |frames| {
+            let resumed = frames[1].events[0].clone();
+            insert(frames, 1, vec![resumed]);
+        },
+        finds: &[("I10", 10)],
+    },
+    Case {
+        name: "a signal that never came",
+        flow: "s = signal(go)",
+        write: |draft| draft.signal("m1"),
+        damage: |frames| {
+            let Event::NodeResumed { message, .. } = event(frames, 7) else { panic!("resumed") };
+            *message = Some("m2".into());
+        },
+        finds: &[("I10", 7)],
+    },
+    Case {
+        name: "a message that is consumed twice",
+        flow: CHAIN,
+        write: |draft| {
+            draft.signal("m1");
+            chain(draft);
+        },
+        damage: |frames| {
+            let signal = frames[1].events[0].clone();
+            insert(frames, 1, vec![signal]);
+            *event(frames, 8) = scheduled("b", 1, &[7]);
+        },
+        finds: &[("I11", 6)],
+    },
+    Case {
+        name: "a start while it is paused",
+        flow: CHAIN,
+        write: |draft| {
+            draft.command(Command::Pause { now: false, origin: origin() });
+            draft.complete("a");
+        },
+        damage: |frames| {
+            let last = &mut frames[2];
+            last.events.insert(1, scheduled("b", 1, &[6]));
+            last.header.last_seq += 1;
+        },
+        finds: &[("I12", 7)],
+    },
+    Case {
+        name: "paused twice",
+        flow: CHAIN,
+        write: |draft| {
+            draft.command(Command::Pause { now: false, origin: origin() });
+            draft.complete("a");
+        },
+        damage: |frames| {
+            let paused = frames[2].events[1].clone();
+            insert(frames, 2, vec![paused]);
+        },
+        finds: &[("I12", 8)],
+    },
+    Case {
+        name: "resumed by nobody's pause",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            insert(frames, 0, vec![Event::RunResumed { origin: origin() }]);
+            *event(frames, 7) = scheduled("b", 1, &[6]);
+        },
+        finds: &[("I12", 5)],
+    },
+    Case {
+        name: "a start after the cancellation",
+        flow: "a; c; b needs a",
+        write: |draft| draft.command(Command::Cancel { reason: None, origin: origin() }),
+        damage: |frames| {
+            let last = &mut frames[1];
+            last.events.insert(1, scheduled("b", 1, &[]));
+            last.header.last_seq += 1;
+        },
+        finds: &[("I13", 8)],
+    },
+    Case {
+        name: "completed although it was cancelled",
+        flow: "a",
+        write: |draft| {
+            draft.command(Command::Cancel { reason: None, origin: origin() });
+            draft.complete("a");
+        },
+        damage: |frames| *event(frames, 7) = Event::RunCompleted { output: Json::null() },
+        finds: &[("I13", 7)],
+    },
+    Case {
+        name: "an event that is not possible where it stands",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let reason = "no".into();
+            insert(frames, 0, vec![Event::RunQuarantined { reason }]);
+            frames.truncate(1);
+        },
+        finds: &[("I14", 5)],
+    },
+    Case {
+        name: "another definition",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let Event::RunCreated(created) = event(frames, 1) else { panic!("created") };
+            created.definition = DefinitionHash::of(b"another");
+        },
+        finds: &[("I15", 1)],
+    },
+    Case {
+        name: "an append that is applied twice",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            frames[2].header.append_id = frames[0].header.append_id;
+        },
+        finds: &[("I17", 8)],
+    },
+    Case {
+        name: "an output beyond the limit",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let Event::NodeCompleted { output, .. } = event(frames, 5) else { panic!("completed") };
+            let large = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX));
+            *output = Some(Json::parse(&large).expect("as the case says"));
+        },
+        finds: &[("I18", 5)],
+    },
+    Case {
+        name: "too many signals are kept",
+        flow: CHAIN,
+        write: |draft| {
+            (0..EARLY_SIGNALS_MAX).for_each(|n| draft.signal(&format!("m{n}")));
+        },
+        damage: |frames| {
+            let mut more = frames.last().expect("as the case says").events[0].clone();
+            let Event::SignalReceived { origin, .. } = &mut more else { panic!("a signal") };
+            origin.message = Some("more".into());
+            let last = frames.len() - 1;
+            insert(frames, last, vec![more]);
+        },
+        finds: &[("I18", 1_005)],
+    },
+    Case {
+        name: "lost too often",
+        flow: "a",
+        write: |draft| {
+            for _ in 1..ABANDONED_MAX {
+                draft.lose("a");
+                draft.pass("1h");
+            }
+            draft.lose("a");
+        },
+        damage: |frames| {
+            // Instead of being set aside, it is tried once more.
+            let last = frames.len() - 1;
+            let at = frames[last].at;
+            frames[last].at = at.plus(Millis::from_secs(3_600));
+            frames[last].events.truncate(1);
+            let lost = frames[last].events[0].clone();
+            let Event::NodeFailed { failure, .. } = lost else { panic!("lost") };
+            let end = FailureEnd::Abandoned(at);
+            let again = Event::NodeFailed { node: "a".into(), attempt: 6, failure, end };
+            frames[last].events.extend([scheduled("a", 6, &[]), started("a", 6), again]);
+            frames[last].header.last_seq = frames[last].header.first_seq + 3;
+        },
+        finds: &[("I18", 20)],
+    },
+    Case {
+        name: "time that goes back",
+        flow: CHAIN,
+        write: |draft| {
+            draft.run.now = draft.run.now.plus(Millis(10));
+            chain(draft);
+        },
+        damage: |frames| frames[1].at = EPOCH.plus(Millis(20)),
+        finds: &[("T1", 8)],
+    },
+    Case {
+        name: "an append behind a frame that its writer cannot read",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| frames[2].header.requires = 0,
+        finds: &[("V1", 8)],
+    },
+    Case {
+        name: "a frame of a newer program",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| frames[1..].iter_mut().for_each(|frame| frame.header.requires = 99),
+        finds: &[("V1", 5)],
+    },
+];
+
+#[test]
+fn a_frame_that_cannot_be_read_is_one_finding() {
+    let plan = Arc::new(plan(CHAIN));
+    let mut draft = Draft::new(&plan);
+    chain(&mut draft);
+    let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+    for (at, frame) in draft.logbook.frames.iter().enumerate() {
+        let events = if at == 1 { Err("its checksum does not match") } else { Ok(&*frame.events) };
+        check.frame(&frame.header, frame.at, events);
+    }
+    let found: Vec<_> = check.violations().iter().map(|v| (v.invariant.code(), v.seq)).collect();
+    assert_eq!(found, [("I14", 5)]);
+    assert_eq!(check.state(), None);
+}
+
+#[test]
+fn without_a_plan_attempts_are_checked_all_the_same() {
+    let plan = Arc::new(plan(CHAIN));
+    let mut draft = Draft::new(&plan);
+    chain(&mut draft);
+    let mut frames = draft.logbook.frames;
+    insert(&mut frames, 1, vec![started("b", 1)]);
+    let mut check = LogCheck::without_plan(ExecutionId(7), Some("it is not there".into()));
+    for frame in &frames {
+        check.frame(&frame.header, frame.at, Ok(&frame.events));
+    }
+    let found: Vec<_> = check.violations().iter().map(|v| (v.invariant.code(), v.seq)).collect();
+    assert_eq!(found, [("I15", 1), ("I5", 8)]);
+}
+
+#[test]
+fn a_snapshot_is_compared_with_the_fold() {
+    let plan = Arc::new(plan(CHAIN));
+    let mut draft = Draft::new(&plan);
+    draft.complete("a");
+    let good = draft.run.state.encode();
+    draft.logbook.check.snapshot(7, &good);
+    assert_eq!(draft.logbook.check.violations(), []);
+    let text =
+        String::from_utf8(good).expect("as the case says").replace("\"output\":1", "\"output\":2");
+    draft.logbook.check.snapshot(7, text.as_bytes());
+    let found = draft.logbook.check.take_violations();
+    assert_eq!((found[0].invariant, found[0].seq), (Invariant::SnapshotFolds, 7));
+}
+
+#[test]
+fn every_invariant_has_a_code_and_a_meaning() {
+    let codes: std::collections::BTreeSet<_> = Invariant::ALL.iter().map(|i| i.code()).collect();
+    // I14 is two of them: of the log, and of a snapshot.
+    assert_eq!(codes.len(), Invariant::ALL.len() - 1);
+    assert!(Invariant::ALL.iter().all(|invariant| !invariant.meaning().is_empty()));
+}
+
+fn any_events() -> impl Strategy<Value = Vec<Event>> {
+    let node = prop::sample::select(vec!["a", "b", "j", "z"]);
+    let event = (node, 0..25u8, 0..3u32, any::<i64>()).prop_map(|(node, kind, n, ms)| {
+        let (name, due): (Arc<str>, _) = (node.into(), Timestamp(ms));
+        let failure = || Failure::transient("timeout", "late");
+        let text = match kind {
+            0 => return scheduled(node, n, &[u64::from(n)]),
+            1 => return scheduled(node, u32::MAX, &[]),
+            2 => return started(node, n),
+            3 => "NodeCompleted",
+            4 => return Event::NodeCancelled { node: name, reason: CancelReason::Join },
+            5 => return Event::NodeSkipped { node: name, cause: vec![u64::MAX] },
+            6 => {
+                let end = FailureEnd::RetryAt(due);
+                return Event::NodeFailed { node: name, attempt: n, failure: failure(), end };
+            }
+            7 => {
+                let end = FailureEnd::TimedOut;
+                return Event::NodeFailed { node: name, attempt: n, failure: failure(), end };
+            }
+            8 => return Event::RunTimedOut {},
+            9 => {
+                let nodes = vec![Arc::clone(&name), name];
+                return Event::RunReopened { generation: n, nodes, origin: origin() };
+            }
+            10 => {
+                return Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: u32::MAX - n };
+            }
+            11 => return Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: n },
+            12 => return Event::RunPauseRequested { now: false, origin: origin() },
+            13 => return Event::RunResumed { origin: origin() },
+            14 => return Event::RunQuarantined { reason: "no".into() },
+            15 => {
+                let cause = waypost_core::event::EndCause::Deadline;
+                return Event::RunEnding { cause };
+            }
+            _ => "NodeResumed",
+        };
+        match text {
+            "NodeCompleted" => Event::NodeCompleted {
+                node: name,
+                attempt: n,
+                output: None,
+                branch: None,
+                variables: std::collections::BTreeMap::new(),
+            },
+            _ => Event::NodeResumed { node: name, attempt: n, message: Some("m".into()) },
+        }
+    });
+    prop::collection::vec(event, 0..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a log holds, the checker says so and goes on.
+    #[test]
+    fn garbage_never_panics(
+        tail in prop::collection::vec((any_events(), any::<[u64; 2]>(), any::<bool>()), 0..12),
+    ) {
+        let plan = Arc::new(plan("a; b; j needs a, b join any cancel-rest"));
+        let draft = Draft::new(&plan);
+        let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+        let mut last = draft.logbook.frames[0].clone();
+        check.frame(&last.header, last.at, Ok(&last.events));
+        for (events, [first, end], linked) in tail {
+            let mut header = last.header;
+            header.parent = Some(last.header.as_parent());
+            header.append_id = AppendId(Uuid::from_u128(u128::from(first)));
+            (header.first_seq, header.last_seq) = match linked {
+                true => (last.header.last_seq + 1, last.header.last_seq + events.len() as u64),
+                false => (first, end),
+            };
+            check.frame(&header, last.at, Ok(&events));
+            if linked {
+                last.header = header;
+            }
+        }
+    }
+}

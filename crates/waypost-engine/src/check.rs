@@ -1,0 +1,232 @@
+//! The checker of a whole store: does every log keep the invariants, and do the rows beside it say
+//! what it says?
+//!
+//! ```text
+//!   check ── chunk of executions ─▶ shown (projections) ─▶ examine (log, rows) ─▶ one.rs
+//!              two threads                                     rules of the core ── log
+//!                                                              rows.rs ──────────── control, mail
+//!                                                              shown.rs ─────────── projections
+//!   repair ─ what can be derived from the log is derived again; logs themselves are never touched
+//! ```
+//!
+//! Works on a store that is in use: every chunk is read from a moment of its own, the projections
+//! before the log, so that what they show is compared with that very point of the log; and what is
+//! found in rows is looked at once more before it is reported.
+
+mod one;
+mod rows;
+mod shown;
+mod walk;
+
+use tracing::warn;
+use waypost_core::check::{Invariant, LogCheck, Violation};
+use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::time::Timestamp;
+use waypost_ports::audit::{Audit, Examined, Remedy, Repair, Shown, StrayKind};
+use waypost_ports::store::{History, Store, StoreError};
+
+use crate::Plans;
+
+/// Which executions to check.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// This one alone.
+    pub only: Option<ExecutionId>,
+    /// Those whose last frame was stored at this time or later.
+    pub since: Option<Timestamp>,
+}
+
+/// How much was checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Executions.
+    pub executions: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Events.
+    pub events: u64,
+    /// Nodes that settled.
+    pub nodes: u64,
+}
+
+/// What a check came to.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How much was checked.
+    pub tally: Tally,
+    /// What is wrong, by execution and seq.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Is there anything that was found and not healed?
+    pub fn is_well(&self) -> bool {
+        self.findings.iter().all(|finding| finding.healed)
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// The execution's name outside the engine, where the log tells.
+    pub key: Option<ExecutionKey>,
+    /// What is wrong, and where.
+    pub violation: Violation,
+    /// What [`repair`] would do about it; nothing where the log itself is damaged.
+    pub cure: Option<Cure>,
+    /// It was found, and is no more.
+    pub healed: bool,
+}
+
+/// What can be done about a finding.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cure {
+    /// Derive the control row from the log.
+    Rows,
+    /// Throw the snapshot away; it is a cache.
+    Snapshot,
+    /// Derive the projections from the log.
+    Projections,
+    /// Remove what belongs to nothing.
+    Sweep,
+}
+
+/// Checks the executions of a store. `progress` is told how far it got, from any thread.
+pub fn check(
+    store: &dyn Audit,
+    plans: &Plans,
+    options: &Options,
+    progress: &(dyn Fn(&Tally) + Sync),
+) -> Result<Report, StoreError> {
+    // The projections are compared as far as they go; a log that they cannot follow is what is to be
+    // found here, not a reason to give up.
+    if let Err(error) = store.catch_up() {
+        warn!(%error, "the projections cannot be brought up to date");
+    }
+    if let Some(execution) = options.only {
+        let mut report = Report::default();
+        walk::check_one(store, plans, execution, &mut report)?;
+        return Ok(report);
+    }
+    let mut report = walk::check_all(store, plans, options.since, progress)?;
+    if options.since.is_none() {
+        report.findings.extend(strays(store)?);
+    }
+    report.findings.sort_by_key(|finding| {
+        (finding.violation.execution, finding.violation.seq, finding.violation.invariant)
+    });
+    Ok(report)
+}
+
+/// Checks one log, and its snapshot where it comes with one. The history must be a whole one.
+pub fn check_history(
+    history: &History,
+    plans: &Plans,
+    store: &dyn Store,
+) -> Result<LogCheck, StoreError> {
+    Ok(one::read(history, plans, store, None)?.log)
+}
+
+/// Checks one execution with everything around it. What is shown, if that is of interest, must have
+/// been read before the rest.
+pub fn check_examined(
+    examined: &Examined,
+    shown: Option<&Shown>,
+    plans: &Plans,
+    store: &dyn Store,
+) -> Result<Report, StoreError> {
+    one::check(examined, shown, plans, store)
+}
+
+/// Heals what can be derived from the logs, in a store that this process has to itself, and marks
+/// the findings that are gone.
+pub fn repair(store: &dyn Audit, plans: &Plans, report: &mut Report) -> Result<(), StoreError> {
+    let sick = |finding: &&Finding| finding.cure.is_some();
+    let mut executions: Vec<ExecutionId> =
+        report.findings.iter().filter(sick).map(|finding| finding.violation.execution).collect();
+    executions.dedup();
+    for execution in executions {
+        for cure in cures(&look_again(store, plans, execution)?) {
+            apply(store, plans, execution, cure)?;
+        }
+        let left = look_again(store, plans, execution)?;
+        for finding in &mut report.findings {
+            let same = |left: &Finding| left.violation.invariant == finding.violation.invariant;
+            if finding.violation.execution == execution && finding.cure.is_some() {
+                finding.healed = !left.iter().any(same);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with an execution right now.
+fn look_again(
+    store: &dyn Audit,
+    plans: &Plans,
+    execution: ExecutionId,
+) -> Result<Vec<Finding>, StoreError> {
+    let mut report = Report::default();
+    walk::check_one(store, plans, execution, &mut report)?;
+    if report.tally.executions == 0 {
+        // It has no log: all that there may be of it is stray.
+        report.findings = strays(store)?;
+        report.findings.retain(|finding| finding.violation.execution == execution);
+    }
+    Ok(report.findings)
+}
+
+fn cures(findings: &[Finding]) -> Vec<Cure> {
+    let mut cures: Vec<Cure> = findings.iter().filter_map(|finding| finding.cure).collect();
+    cures.sort_unstable();
+    cures.dedup();
+    cures
+}
+
+fn apply(
+    store: &dyn Audit,
+    plans: &Plans,
+    execution: ExecutionId,
+    cure: Cure,
+) -> Result<(), StoreError> {
+    if cure == Cure::Projections {
+        return store.reproject(&[execution]);
+    }
+    if cure == Cure::Sweep {
+        let remedy = Remedy::Nothing;
+        store.repair(&Repair { execution, last: None, seen: None, remedy })?;
+        return store.reproject(&[execution]);
+    }
+    let Some(Examined { history, .. }) = store.examine(&[execution])?.pop() else { return Ok(()) };
+    let Some(last) = history.frames.last().map(|frame| frame.header) else { return Ok(()) };
+    let remedy = match cure {
+        Cure::Snapshot => Some(Remedy::NoSnapshot),
+        _ => {
+            let log = check_history(&history, plans, store)?;
+            log.state().map(|state| rows::remedy(state, last.requires))
+        }
+    };
+    if let Some(remedy) = remedy {
+        let (last, seen) = (Some(last.as_parent()), history.control);
+        // Where it has moved meanwhile there is nothing to do: whoever moved it wrote its rows.
+        store.repair(&Repair { execution, last, seen, remedy })?;
+    }
+    Ok(())
+}
+
+fn strays(store: &dyn Audit) -> Result<Vec<Finding>, StoreError> {
+    let finding = |execution, kind| {
+        let what = match kind {
+            StrayKind::Control => "a control row",
+            StrayKind::Mail => "mail",
+            StrayKind::Snapshot => "a snapshot",
+            StrayKind::Projection => "projections",
+        };
+        let what = format!("there is no log, and {what}");
+        let invariant = Invariant::NothingStray;
+        let violation = Violation { execution, invariant, seq: 0, what };
+        Finding { key: None, violation, cure: Some(Cure::Sweep), healed: false }
+    };
+    let strays = store.strays()?;
+    Ok(strays.into_iter().map(|stray| finding(stray.execution, stray.kind)).collect())
+}

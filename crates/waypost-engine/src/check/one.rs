@@ -1,0 +1,110 @@
+//! One execution: its log by the rules of the core, then what stands beside it.
+
+use std::sync::Arc;
+
+use waypost_core::check::{Invariant, LogCheck, Violation};
+use waypost_core::event::Event;
+use waypost_core::frame::decode;
+use waypost_core::id::ExecutionKey;
+use waypost_core::projection::{Changes, Stamp};
+use waypost_ports::audit::{Examined, Shown};
+use waypost_ports::store::{History, Store, StoreError, StoredFrame};
+
+use super::{Cure, Finding, Report, Tally, rows, shown as projections};
+use crate::{Damage, Plans};
+
+/// A log that was read.
+pub(super) struct Read {
+    pub(super) log: LogCheck,
+    key: Option<ExecutionKey>,
+    /// What the projections must show, if they go as far as was asked for.
+    changes: Changes,
+}
+
+/// Reads a log, and folds it for readers up to a seq.
+pub(super) fn read(
+    history: &History,
+    plans: &Plans,
+    store: &dyn Store,
+    upto: Option<u64>,
+) -> Result<Read, StoreError> {
+    let mut frames = history.frames.iter().map(|frame| (frame, events_of(frame))).peekable();
+    let first = frames.peek().and_then(|(_, events)| events.as_ref().ok()?.first());
+    let (log, key) = match first {
+        Some(Event::RunCreated(created)) => {
+            let log = match plans.get(created.definition, store) {
+                Ok(plan) => LogCheck::new(history.execution, plan),
+                Err(Damage::Store(error)) => return Err(error),
+                Err(damage) => LogCheck::without_plan(history.execution, Some(damage.to_string())),
+            };
+            (log, Some(created.key.clone()))
+        }
+        // What is wrong with such a log is found by reading it.
+        _ => (LogCheck::without_plan(history.execution, None), None),
+    };
+    let mut read = Read { log, key, changes: Changes::default() };
+    let mut snapshot = history.snapshot.as_ref();
+    for (frame, events) in frames {
+        let header = &frame.header;
+        let given = events.as_deref().map_err(String::as_str);
+        read.log.frame(header, frame.at, given);
+        if let Some(reached) = snapshot.take_if(|snapshot| snapshot.seq == header.last_seq) {
+            read.log.snapshot(reached.seq, &reached.body);
+        }
+        if upto.is_some_and(|upto| header.last_seq <= upto) {
+            for (seq, event) in (header.first_seq..).zip(events.into_iter().flatten()) {
+                read.changes.apply(Stamp { seq, at: frame.at }, event);
+            }
+        }
+    }
+    if let Some(left) = snapshot {
+        read.log.snapshot(left.seq, &left.body);
+    }
+    Ok(read)
+}
+
+/// Checks an execution with everything that was read of it.
+pub(super) fn check(
+    examined: &Examined,
+    shown: Option<&Shown>,
+    plans: &Plans,
+    store: &dyn Store,
+) -> Result<Report, StoreError> {
+    let history = &examined.history;
+    let upto = shown.and_then(|shown| shown.rows.as_ref()).map(|rows| rows.view.seq);
+    let mut read = read(history, plans, store, upto)?;
+    let counts = read.log.counts();
+    let tally =
+        Tally { executions: 1, frames: counts.frames, events: counts.events, nodes: counts.nodes };
+    let execution = history.execution;
+    let shown_key = || shown?.rows.as_ref().map(|rows| ExecutionKey(Arc::clone(&rows.key)));
+    let key = read.key.take().or_else(shown_key);
+    let mut findings = Vec::new();
+    let mut note = |violation, cure| {
+        findings.push(Finding { key: key.clone(), violation, cure, healed: false });
+    };
+    let mut sound = true;
+    for violation in read.log.take_violations() {
+        let cure = (violation.invariant == Invariant::SnapshotFolds).then_some(Cure::Snapshot);
+        sound &= cure.is_some();
+        note(violation, cure);
+    }
+    // What a damaged log says cannot be held against the rows.
+    if let Some(state) = read.log.state().filter(|_| sound) {
+        let requires = history.frames.last().map_or(0, |frame| frame.header.requires);
+        for (invariant, what) in rows::check(examined, state, requires) {
+            let seq = state.seq;
+            note(Violation { execution, invariant, seq, what }, Some(Cure::Rows));
+        }
+        if let Some(what) = shown.and_then(|shown| projections::compare(shown, &read.changes)) {
+            let (invariant, seq) = (Invariant::ProjectionsFold, state.seq);
+            note(Violation { execution, invariant, seq, what }, Some(Cure::Projections));
+        }
+    }
+    Ok(Report { tally, findings })
+}
+
+fn events_of(frame: &StoredFrame) -> Result<Vec<Event>, String> {
+    let body = frame.body.as_ref().map_err(|reason| format!("the frame is damaged: {reason}"))?;
+    decode(body).map_err(|error| error.to_string())
+}

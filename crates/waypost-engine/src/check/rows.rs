@@ -1,0 +1,167 @@
+//! What the control row and the mail of an execution must be, given its state.
+//!
+//! A row is written at transitions only, and between two of them claims, mail and lost leases change
+//! it. What an owner holds is therefore hardly compared, what nobody owns is: there the row alone
+//! decides whether and when somebody will look.
+
+use waypost_core::check::Invariant;
+use waypost_core::event::Wait;
+use waypost_core::state::State;
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::audit::{DerivedRow, Examined, Ownership, Remedy, Standing};
+use waypost_ports::store::{Control, Urgency};
+
+type Fault = (Invariant, String);
+
+/// The row that a log gives, as if nothing had happened to it since its last transition.
+fn derive(state: &State) -> DerivedRow {
+    let next_due = state.next_due();
+    match state.status {
+        Status::Paused if state.moves() => DerivedRow::Parked { next_due },
+        Status::Paused => {
+            let reason = state.quarantine.clone();
+            let reason = reason.unwrap_or_else(|| "paused by a user".to_owned());
+            DerivedRow::Held { reason, next_due }
+        }
+        _ => DerivedRow::Ready,
+    }
+}
+
+/// What puts the rows beside a log right; `requires` is the fold that its last frame needs.
+pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
+    if state.status.is_end() {
+        return Remedy::Nothing;
+    }
+    Remedy::Control { row: derive(state), epoch: state.epoch, requires }
+}
+
+/// Compares the rows beside a log with its state; `requires` as above.
+pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<Fault> {
+    let history = &examined.history;
+    let ended = state.status.is_end();
+    match (&history.control, &examined.standing) {
+        (None, _) if !ended => {
+            let what = format!("it is {} and has no control row", state.status);
+            vec![(Invariant::ReasonToWake, what)]
+        }
+        (None, _) if !history.mail.is_empty() => {
+            vec![(Invariant::ControlAgrees, "it has ended and mail is left".to_owned())]
+        }
+        (Some(_), _) if ended => {
+            let what = format!("it is {} and still has a control row", state.status);
+            vec![(Invariant::ControlAgrees, what)]
+        }
+        (Some(control), Some(standing)) => {
+            let mut faults = Vec::new();
+            faults.extend(is_behind(control, standing, state, requires));
+            faults.extend(has_no_reason_to_wake(control, standing, state));
+            faults.extend(has_mail_that_wakes_nobody(examined, control, standing));
+            faults
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn is_behind(
+    control: &Control,
+    standing: &Standing,
+    state: &State,
+    requires: u16,
+) -> Option<Fault> {
+    let what = if control.epoch < state.epoch {
+        format!("its row is at epoch {}, its log at {}", control.epoch, state.epoch)
+    } else if standing.requires < requires {
+        format!("its row asks for fold {}, its log for {requires}", standing.requires)
+    } else {
+        return None;
+    };
+    Some((Invariant::ControlAgrees, what))
+}
+
+fn has_no_reason_to_wake(control: &Control, standing: &Standing, state: &State) -> Option<Fault> {
+    match standing.ownership {
+        Ownership::Held | Ownership::Expired => return None,
+        Ownership::Lost => {
+            let what = "its owner is gone, and nobody will take it over";
+            return Some((Invariant::ReasonToWake, what.to_owned()));
+        }
+        Ownership::Nobody if control.ready || is_set_aside(control, standing) => return None,
+        Ownership::Nobody => {}
+    }
+    match derive(state) {
+        DerivedRow::Ready => {
+            let what = format!("it is {}, nobody owns it and it is not ready", state.status);
+            Some((Invariant::ReasonToWake, what))
+        }
+        DerivedRow::Parked { next_due } => {
+            let held = control.held.as_ref().map(|reason| format!("held ({reason})"));
+            let deaf = (standing.wakes_from != Urgency::Ordinary).then(|| "deaf".to_owned());
+            match held.or(deaf) {
+                Some(how) => {
+                    let what = format!("its row is {how}, its log says that it waits");
+                    Some((Invariant::ControlAgrees, what))
+                }
+                None => is_due_otherwise(control.next_due, next_due, waits_for_a_signal(state)),
+            }
+        }
+        DerivedRow::Held { reason, next_due } => {
+            let same = control.held.as_deref() == Some(reason.as_str());
+            if same && standing.wakes_from == Urgency::Cancel {
+                return is_due_otherwise(control.next_due, next_due, true);
+            }
+            let row = control.held.as_deref().unwrap_or("not held");
+            let what = format!("its row says {row:?}, its log {reason:?}");
+            Some((Invariant::ControlAgrees, what))
+        }
+    }
+}
+
+/// Compares due times. Without one, something outside has to be able to wake it.
+fn is_due_otherwise(
+    row: Option<Timestamp>,
+    log: Option<Timestamp>,
+    woken_from_outside: bool,
+) -> Option<Fault> {
+    match (row, log) {
+        (None, None) if !woken_from_outside => {
+            let what = "it waits for no time and for nothing from outside";
+            Some((Invariant::ReasonToWake, what.to_owned()))
+        }
+        (None, Some(log)) => {
+            let what = format!("it is due at {log}, and its row says never");
+            Some((Invariant::ReasonToWake, what))
+        }
+        (Some(row), log) if Some(row) != log => {
+            let log = log.map_or("never".to_owned(), |log| log.to_string());
+            let what = format!("its row is due at {row}, its log says {log}");
+            Some((Invariant::ControlAgrees, what))
+        }
+        _ => None,
+    }
+}
+
+fn waits_for_a_signal(state: &State) -> bool {
+    state.nodes.iter().any(|node| matches!(node.wait, Some(Wait::Signal { .. })))
+}
+
+/// Set aside by the store because its log cannot be extended: until somebody resumes it, nothing
+/// that is due or in the mail counts.
+fn is_set_aside(control: &Control, standing: &Standing) -> bool {
+    control.held.is_some() && standing.wakes_from == Urgency::Resume
+}
+
+fn has_mail_that_wakes_nobody(
+    examined: &Examined,
+    control: &Control,
+    standing: &Standing,
+) -> Option<Fault> {
+    let asleep = standing.ownership == Ownership::Nobody && !control.ready;
+    if !asleep || is_set_aside(control, standing) {
+        return None;
+    }
+    let wakes = |mail: &&waypost_ports::store::Mail| mail.body.urgency() >= standing.wakes_from;
+    let mail = examined.history.mail.iter().find(wakes)?;
+    let what = format!("message {:?} waits, nobody owns it and it is not ready", mail.message);
+    Some((Invariant::MailWakes, what))
+}

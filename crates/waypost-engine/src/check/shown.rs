@@ -1,0 +1,106 @@
+//! What the projections show of an execution, against the fold of its log up to the same point.
+
+use std::collections::BTreeMap;
+
+use waypost_core::json::Json;
+use waypost_core::projection::{Changes, ExecutionView, NodeChange, WaitChange};
+use waypost_core::status::NodeStatus;
+use waypost_ports::audit::{Shown, ShownNode, ShownRows, ShownWait};
+
+/// The first difference, in words.
+pub(super) fn compare(shown: &Shown, folded: &Changes) -> Option<String> {
+    let Some(rows) = &shown.rows else {
+        return (shown.due > 0).then(|| "it has no row".to_owned());
+    };
+    let seq = rows.view.seq;
+    if seq < shown.due {
+        return Some(format!("its row ends at seq {seq}, the frame at {} is left out", shown.due));
+    }
+    let Some(created) = &folded.created else {
+        return Some("its row shows what the log does not".to_owned());
+    };
+    if folded.view.seq != seq {
+        return Some(format!("its row ends at seq {seq}, where the log has no end of a frame"));
+    }
+    if *rows.key != *created.run.key.0 || rows.created_at != created.at {
+        return Some("its row is that of another execution".to_owned());
+    }
+    compare_views(&rows.view, &folded.view)
+        .or_else(|| compare_output(rows, folded))
+        .or_else(|| compare_nodes(rows, folded))
+        .or_else(|| compare_waits(rows, folded))
+}
+
+fn compare_views(row: &ExecutionView, log: &ExecutionView) -> Option<String> {
+    if row == log {
+        return None;
+    }
+    if row.status != log.status {
+        return Some(format!("its row is {}, its log {}", row.status, log.status));
+    }
+    if row.nodes_executed != log.nodes_executed {
+        let (row, log) = (row.nodes_executed, log.nodes_executed);
+        return Some(format!("its row counts {row} nodes executed, its log {log}"));
+    }
+    Some("its row differs from its log in times, owner, current node or error".to_owned())
+}
+
+fn compare_output(rows: &ShownRows, folded: &Changes) -> Option<String> {
+    let output = folded.end.as_ref().and_then(|end| end.output.as_ref()).map(Json::text);
+    (rows.output.as_deref() != output).then(|| "its row has another output".to_owned())
+}
+
+fn compare_nodes(rows: &ShownRows, folded: &Changes) -> Option<String> {
+    for row in &rows.nodes {
+        let path = &row.path;
+        let Some(log) = folded.nodes.get(path.as_str()) else {
+            return Some(format!("node {path:?} has a row, and nothing happened to it"));
+        };
+        let status = log.status.unwrap_or(NodeStatus::Pending);
+        if row.status != status {
+            return Some(format!("the row of node {path:?} is {}, the log {status}", row.status));
+        }
+        if !is_same_node(row, log) {
+            return Some(format!("the row of node {path:?} differs from the log"));
+        }
+    }
+    if rows.nodes.len() == folded.nodes.len() {
+        return None;
+    }
+    let has_row = |path: &str| rows.nodes.iter().any(|row| row.path == path);
+    let missing = folded.nodes.keys().find(|path| !has_row(path));
+    Some(match missing {
+        Some(path) => format!("node {path:?} has no row"),
+        None => "a node has two rows".to_owned(),
+    })
+}
+
+fn is_same_node(row: &ShownNode, log: &NodeChange) -> bool {
+    row.attempt == log.attempt
+        && row.started_at == log.started_at
+        && row.completed_at == log.completed_at
+        && row.output.as_deref() == log.output.as_ref().map(Json::text)
+        && row.branch.as_deref() == log.branch.as_deref()
+}
+
+fn compare_waits(rows: &ShownRows, folded: &Changes) -> Option<String> {
+    if rows.waits.is_empty() && folded.waits.is_empty() {
+        return None;
+    }
+    let mut open = BTreeMap::new();
+    for change in &folded.waits {
+        match change {
+            WaitChange::Opened { stamp, node, wait } => {
+                let (seq, path, due) = (stamp.seq, node.to_string(), wait.due());
+                open.insert(node, ShownWait { seq, path, due });
+            }
+            WaitChange::Closed { node: Some(node), .. } => drop(open.remove(node)),
+            WaitChange::Closed { node: None, .. } => open.clear(),
+        }
+    }
+    let mut log: Vec<&ShownWait> = open.values().collect();
+    let mut shown: Vec<&ShownWait> = rows.waits.iter().collect();
+    log.sort_unstable();
+    shown.sort_unstable();
+    (log != shown).then(|| "its open waits differ from its log".to_owned())
+}

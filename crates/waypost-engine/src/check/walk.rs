@@ -1,0 +1,198 @@
+//! Through a store, chunk by chunk, with two threads: one decodes while the other reads.
+
+use parking_lot::Mutex;
+use waypost_core::check::{Invariant, Violation};
+use waypost_core::id::ExecutionId;
+use waypost_core::time::Timestamp;
+use waypost_ports::audit::{Audit, ChunkRequest, Shown};
+use waypost_ports::store::StoreError;
+
+use super::{Cure, Finding, Report, Tally, one};
+use crate::Plans;
+
+/// Executions that are read from one moment of the store.
+const CHUNK: usize = 100;
+/// Threads that check.
+const THREADS: usize = 2;
+
+/// A walk through a store.
+struct Walk<'a> {
+    store: &'a dyn Audit,
+    plans: &'a Plans,
+    since: Option<Timestamp>,
+    place: Mutex<Place>,
+    report: Mutex<Report>,
+    progress: &'a (dyn Fn(&Tally) + Sync),
+}
+
+/// How far the walk got.
+#[derive(Clone, Copy)]
+enum Place {
+    After(Option<ExecutionId>),
+    End,
+}
+
+/// Checks every execution of a store, or those that moved since a time.
+pub(super) fn check_all(
+    store: &dyn Audit,
+    plans: &Plans,
+    since: Option<Timestamp>,
+    progress: &(dyn Fn(&Tally) + Sync),
+) -> Result<Report, StoreError> {
+    let walk = Walk {
+        store,
+        plans,
+        since,
+        place: Mutex::new(Place::After(None)),
+        report: Mutex::default(),
+        progress,
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk.work())).collect();
+        let panicked = || StoreError::Corrupt("the checker panicked".to_owned());
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| panicked())?)
+    })?;
+    Ok(walk.report.into_inner())
+}
+
+/// Checks one execution and adds what comes of it to a report.
+pub(super) fn check_one(
+    store: &dyn Audit,
+    plans: &Plans,
+    execution: ExecutionId,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let found = read_one(store, plans, execution)?;
+    report.add(found);
+    Ok(())
+}
+
+impl Walk<'_> {
+    fn work(&self) -> Result<(), StoreError> {
+        while let Some(executions) = self.next_chunk()? {
+            let found = self.check(&executions).inspect_err(|_| *self.place.lock() = Place::End)?;
+            let tally = {
+                let mut report = self.report.lock();
+                report.add(found);
+                report.tally
+            };
+            (self.progress)(&tally);
+        }
+        Ok(())
+    }
+
+    /// The next executions; taken by one thread at a time, so that each is checked once.
+    fn next_chunk(&self) -> Result<Option<Vec<ExecutionId>>, StoreError> {
+        let mut place = self.place.lock();
+        let Place::After(after) = *place else { return Ok(None) };
+        let request = ChunkRequest { after, limit: CHUNK, since: self.since };
+        let chunk = self.store.executions(&request)?;
+        *place = chunk.next.map_or(Place::End, |next| Place::After(Some(next)));
+        Ok(Some(chunk.executions))
+    }
+
+    fn check(&self, executions: &[ExecutionId]) -> Result<Report, StoreError> {
+        let mut report = Report::default();
+        let mut rest = executions;
+        while !rest.is_empty() {
+            rest = match self.check_some(rest, &mut report) {
+                // One row that cannot be read must not hide the others.
+                Err(StoreError::Corrupt(_)) => {
+                    for execution in rest {
+                        check_one(self.store, self.plans, *execution, &mut report)?;
+                    }
+                    &[]
+                }
+                other => other?,
+            };
+        }
+        Ok(report)
+    }
+
+    /// Checks as many as the store gives at once; says which are left.
+    fn check_some<'a>(
+        &self,
+        executions: &'a [ExecutionId],
+        report: &mut Report,
+    ) -> Result<&'a [ExecutionId], StoreError> {
+        // First what is shown, then the log: so the log is never behind.
+        let shown = self.store.shown(executions)?;
+        let examined = self.store.examine(executions)?;
+        let last = examined.last().map(|examined| examined.history.execution);
+        for examined in &examined {
+            let execution = examined.history.execution;
+            let shown = shown.iter().find(|shown| shown.execution == execution);
+            let found = one::check(examined, shown, self.plans, self.store)?;
+            report.add(match found.findings.iter().any(is_about_rows) {
+                false => found,
+                true => confirm(self.store, self.plans, execution, &found)?,
+            });
+        }
+        let done = executions.iter().position(|execution| Some(*execution) == last);
+        Ok(done.and_then(|at| executions.get(at + 1..)).unwrap_or_default())
+    }
+}
+
+fn is_about_rows(finding: &Finding) -> bool {
+    finding.cure.is_some()
+}
+
+/// Looks again at an execution whose rows are wrong: only what stays is wrong.
+fn confirm(
+    store: &dyn Audit,
+    plans: &Plans,
+    execution: ExecutionId,
+    first: &Report,
+) -> Result<Report, StoreError> {
+    let mut again = read_one(store, plans, execution)?;
+    let stays = |finding: &Finding| {
+        let same = |other: &Finding| other.violation.invariant == finding.violation.invariant;
+        !is_about_rows(finding) || first.findings.iter().any(same)
+    };
+    again.findings.retain(stays);
+    Ok(again)
+}
+
+fn read_one(
+    store: &dyn Audit,
+    plans: &Plans,
+    execution: ExecutionId,
+) -> Result<Report, StoreError> {
+    let unreadable = |invariant, reason: String, cure| {
+        let what = format!("it cannot be read: {reason}");
+        let violation = Violation { execution, invariant, seq: 0, what };
+        Finding { key: None, violation, cure, healed: false }
+    };
+    let mut findings = Vec::new();
+    let shown: Option<Shown> = match store.shown(&[execution]) {
+        Err(StoreError::Corrupt(reason)) => {
+            let invariant = Invariant::ProjectionsFold;
+            findings.push(unreadable(invariant, reason, Some(Cure::Projections)));
+            None
+        }
+        other => other?.pop(),
+    };
+    let mut report = match store.examine(&[execution]) {
+        Err(StoreError::Corrupt(reason)) => {
+            findings.push(unreadable(Invariant::Folds, reason, None));
+            Report { tally: Tally { executions: 1, ..Tally::default() }, ..Report::default() }
+        }
+        other => match other?.pop() {
+            Some(examined) => one::check(&examined, shown.as_ref(), plans, store)?,
+            None => Report::default(),
+        },
+    };
+    report.findings.extend(findings);
+    Ok(report)
+}
+
+impl Report {
+    fn add(&mut self, more: Self) {
+        let Tally { executions, frames, events, nodes } = more.tally;
+        self.tally.executions += executions;
+        self.tally.frames += frames;
+        self.tally.events += events;
+        self.tally.nodes += nodes;
+        self.findings.extend(more.findings);
+    }
+}

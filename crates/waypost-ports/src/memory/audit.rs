@@ -1,0 +1,194 @@
+//! What a checker asks of the store in memory. Its projections are folded anew for each question,
+//! so there is never anything to find, or to mend, in those.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::frame;
+use waypost_core::id::ExecutionId;
+use waypost_core::projection::{Changes, NodeChange, Stamp, WaitChange};
+use waypost_core::status::NodeStatus;
+use waypost_core::time::Timestamp;
+
+use super::tables::ControlRow;
+use super::{MemoryStore, Tables};
+use crate::audit::{
+    Audit, Chunk, ChunkRequest, DerivedRow, Examined, Ownership, Remedy, Repair, Shown, ShownNode,
+    ShownRows, ShownWait, Standing, Stray, StrayKind,
+};
+use crate::store::{Control, History, StoreError, Urgency};
+
+impl Audit for MemoryStore {
+    fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
+        self.with(|data, _| {
+            let mut all: Vec<ExecutionId> = data.frames.keys().map(|(id, _)| *id).collect();
+            all.dedup();
+            all.retain(|id| request.after.is_none_or(|after| *id > after));
+            let next = all.get(request.limit).and(all.get(request.limit.saturating_sub(1)));
+            let next = next.copied();
+            all.truncate(request.limit);
+            all.retain(|id| {
+                let last = data.frames_from(*id, 0).last();
+                request.since.is_none_or(|since| last.is_some_and(|frame| frame.at >= since))
+            });
+            Ok(Chunk { executions: all, next })
+        })
+    }
+
+    fn examine(&self, executions: &[ExecutionId]) -> Result<Vec<Examined>, StoreError> {
+        self.with(|data, now| {
+            let examined = executions.iter().filter_map(|id| data.examine(*id, now));
+            Ok(examined.collect())
+        })
+    }
+
+    fn shown(&self, executions: &[ExecutionId]) -> Result<Vec<Shown>, StoreError> {
+        self.with(|data, _| Ok(executions.iter().map(|id| data.shown(*id)).collect()))
+    }
+
+    fn catch_up(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn strays(&self) -> Result<Vec<Stray>, StoreError> {
+        self.with(|data, _| {
+            let control = data.control.keys().map(|id| (*id, StrayKind::Control));
+            let mail = data.inbox.iter().map(|mail| (mail.execution, StrayKind::Mail));
+            let snapshots = data.snapshots.keys().map(|id| (*id, StrayKind::Snapshot));
+            let rows = control.chain(mail).chain(snapshots);
+            let mut strays: Vec<Stray> = rows
+                .filter(|(id, _)| data.frames_from(*id, 0).next().is_none())
+                .map(|(execution, kind)| Stray { execution, kind })
+                .collect();
+            strays.sort_unstable();
+            strays.dedup();
+            Ok(strays)
+        })
+    }
+
+    fn repair(&self, repair: &Repair) -> Result<bool, StoreError> {
+        self.with(|data, _| {
+            let last = data.frames_from(repair.execution, 0).last();
+            let control = data.control.get(&repair.execution).map(|row| &row.control);
+            let same = last.map(|frame| frame.header.as_parent()) == repair.last
+                && (last.is_none() || control == repair.seen.as_ref());
+            if same {
+                data.mend(repair.execution, &repair.remedy);
+            }
+            Ok(same)
+        })
+    }
+
+    fn reproject(&self, _: &[ExecutionId]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Tables {
+    /// Everything that is kept of one execution.
+    pub fn examine(&self, execution: ExecutionId, now: Timestamp) -> Option<Examined> {
+        let history = self.load(execution)?;
+        let frames = self.frames_from(execution, 0).cloned().collect();
+        let standing = self.control.get(&execution).map(|row| Standing {
+            ownership: match row.control.owner {
+                None => Ownership::Nobody,
+                Some(owner) if self.leases.get(&owner).is_some_and(|end| *end > now) => {
+                    Ownership::Held
+                }
+                Some(_) => Ownership::Expired,
+            },
+            wakes_from: row.wakes_from,
+            requires: row.requires,
+        });
+        Some(Examined { history: History { frames, ..history }, standing })
+    }
+
+    fn shown(&self, execution: ExecutionId) -> Shown {
+        let mut changes = Changes::default();
+        let mut due = 0;
+        for stored in self.frames_from(execution, 0) {
+            let events = stored.body.as_ref().ok().and_then(|body| frame::decode(body).ok());
+            let first_seq = stored.header.first_seq;
+            for (seq, event) in (first_seq..).zip(events.into_iter().flatten()) {
+                changes.apply(Stamp { seq, at: stored.at }, event);
+                due = first_seq;
+            }
+        }
+        Shown { execution, due, rows: rows(changes) }
+    }
+
+    fn mend(&mut self, execution: ExecutionId, remedy: &Remedy) {
+        let (row, epoch, requires) = match remedy {
+            Remedy::Control { row, epoch, requires } => (row, *epoch, *requires),
+            Remedy::Nothing => {
+                self.control.remove(&execution);
+                self.inbox.retain(|mail| mail.execution != execution);
+                self.snapshots.remove(&execution);
+                return;
+            }
+            Remedy::NoSnapshot => {
+                self.snapshots.remove(&execution);
+                return;
+            }
+        };
+        let (next_due, held, wakes_from) = match row {
+            DerivedRow::Ready => (None, None, Urgency::Ordinary),
+            DerivedRow::Parked { next_due } => (*next_due, None, Urgency::Ordinary),
+            DerivedRow::Held { reason, next_due } => {
+                (*next_due, Some(reason.clone()), Urgency::Cancel)
+            }
+        };
+        let wakes = self
+            .inbox
+            .iter()
+            .any(|mail| mail.execution == execution && mail.body.urgency() >= wakes_from);
+        let ready = *row == DerivedRow::Ready || wakes;
+        let before = self.control.get(&execution);
+        let epoch = before.map_or(0, |row| row.control.epoch).max(epoch);
+        let requires = before.map_or(0, |row| row.requires).max(requires);
+        let control = Control { owner: None, epoch, next_due, ready, held };
+        self.control
+            .insert(execution, ControlRow { control, wakes_from, deaf_to: Vec::new(), requires });
+    }
+}
+
+/// The rows that a store with tables would have.
+fn rows(changes: Changes) -> Option<ShownRows> {
+    let created = changes.created?;
+    let output = changes.end.and_then(|end| end.output).map(|output| output.text().to_owned());
+    Some(ShownRows {
+        key: Arc::clone(&created.run.key.0),
+        created_at: created.at,
+        view: changes.view,
+        output,
+        nodes: changes.nodes.iter().map(|(path, change)| node(path, change)).collect(),
+        waits: open_waits(&changes.waits),
+    })
+}
+
+fn node(path: &str, change: &NodeChange) -> ShownNode {
+    ShownNode {
+        path: path.to_owned(),
+        status: change.status.unwrap_or(NodeStatus::Pending),
+        attempt: change.attempt,
+        started_at: change.started_at,
+        completed_at: change.completed_at,
+        output: change.output.as_ref().map(|output| output.text().to_owned()),
+        branch: change.branch.as_deref().map(str::to_owned),
+    }
+}
+
+fn open_waits(changes: &[WaitChange]) -> Vec<ShownWait> {
+    let mut open = BTreeMap::new();
+    for change in changes {
+        match change {
+            WaitChange::Opened { stamp, node, wait } => {
+                let (seq, path, due) = (stamp.seq, node.to_string(), wait.due());
+                open.insert(node, ShownWait { seq, path, due });
+            }
+            WaitChange::Closed { node: Some(node), .. } => drop(open.remove(node)),
+            WaitChange::Closed { node: None, .. } => open.clear(),
+        }
+    }
+    open.into_values().collect()
+}

@@ -1,0 +1,116 @@
+//! Reading what the store in memory holds, and the definitions it keeps.
+
+use std::sync::Arc;
+
+use waypost_core::id::ExecutionId;
+
+use super::Tables;
+use super::tables::KeptSnapshot;
+use crate::store::{
+    Control, Definition, DefinitionRef, History, Mail, NewDefinition, Snapshot, StoredFrame,
+};
+
+impl Tables {
+    /// An execution from its newest snapshot on.
+    pub fn load(&self, execution: ExecutionId) -> Option<History> {
+        let kept = self.snapshots.get(&execution);
+        let from = kept.map_or(0, |kept| kept.first_seq);
+        self.history(execution, from, kept.map(|kept| kept.snapshot.clone()))
+    }
+
+    /// An execution from its first frame on.
+    pub fn load_all(&self, execution: ExecutionId) -> Option<History> {
+        self.history(execution, 0, None)
+    }
+
+    fn history(
+        &self,
+        execution: ExecutionId,
+        from: u64,
+        snapshot: Option<Snapshot>,
+    ) -> Option<History> {
+        let frames: Vec<_> = self.frames_from(execution, from).cloned().collect();
+        if frames.is_empty() {
+            return None;
+        }
+        Some(History {
+            execution,
+            control: self.control.get(&execution).map(|row| row.control.clone()),
+            snapshot,
+            frames,
+            mail: self.inbox.iter().filter(|mail| mail.execution == execution).cloned().collect(),
+        })
+    }
+
+    /// Frames of an execution from a seq on, in order.
+    pub fn frames_from(
+        &self,
+        execution: ExecutionId,
+        first_seq: u64,
+    ) -> impl DoubleEndedIterator<Item = &StoredFrame> {
+        self.frames.range((execution, first_seq)..=(execution, u64::MAX)).map(|(_, frame)| frame)
+    }
+
+    /// Keeps a definition.
+    pub fn define(&mut self, new: &NewDefinition) -> Definition {
+        if let Some(known) = self.definitions.iter().find(|known| known.hash == new.hash) {
+            return known.clone();
+        }
+        let versions = self.definitions.iter().filter(|known| known.name == new.name);
+        let definition = Definition {
+            name: Arc::clone(&new.name),
+            version: versions.map(|known| known.version).max().unwrap_or(0) + 1,
+            hash: new.hash,
+            canonical: Arc::clone(&new.canonical),
+        };
+        self.definitions.push(definition.clone());
+        definition
+    }
+
+    /// Finds a definition.
+    pub fn definition(&self, which: &DefinitionRef) -> Option<Definition> {
+        let matches = |known: &&Definition| match which {
+            DefinitionRef::Hash(hash) => known.hash == *hash,
+            DefinitionRef::Latest(name) => known.name == *name,
+            DefinitionRef::Version(name, version) => {
+                known.name == *name && known.version == *version
+            }
+        };
+        self.definitions.iter().filter(matches).max_by_key(|known| known.version).cloned()
+    }
+
+    /// Loses or changes the snapshot of an execution: it is a cache, and nobody may depend on it.
+    pub fn spoil_snapshot(
+        &mut self,
+        execution: ExecutionId,
+        spoil: impl FnOnce(Snapshot) -> Option<Snapshot>,
+    ) {
+        if let Some(kept) = self.snapshots.remove(&execution)
+            && let Some(snapshot) = spoil(kept.snapshot)
+        {
+            self.snapshots.insert(execution, KeptSnapshot { first_seq: kept.first_seq, snapshot });
+        }
+    }
+
+    /// The control row of an execution.
+    pub fn control(&self, execution: ExecutionId) -> Option<&Control> {
+        self.control.get(&execution).map(|row| &row.control)
+    }
+
+    /// Every control row.
+    pub fn controls(&self) -> impl Iterator<Item = (ExecutionId, &Control)> {
+        self.control.iter().map(|(execution, row)| (*execution, &row.control))
+    }
+
+    /// All mail that waits.
+    pub fn mail(&self) -> Vec<Mail> {
+        self.inbox.clone()
+    }
+
+    /// Every execution that has a log.
+    pub fn executions(&self) -> Vec<ExecutionId> {
+        let mut all: Vec<_> = self.frames.keys().map(|(execution, _)| *execution).collect();
+        all.dedup();
+        all
+    }
+}

@@ -1,0 +1,200 @@
+//! Coverage: which arrows of the state machines were taken, and which faults have struck.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::event::{Event, FailureEnd, PauseReason};
+use waypost_core::status::{NodeStatus, Status};
+
+use crate::fault::Fault;
+
+/// An arrow: from where, by what, to where.
+pub type Arrow = (&'static str, &'static str, &'static str);
+
+/// What a simulation, or many, have reached.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// How often each arrow was taken.
+    pub arrows: BTreeMap<Arrow, u64>,
+    /// How often each fault has struck, by the order of [`Fault::ALL`].
+    pub faults: Vec<u64>,
+}
+
+impl Coverage {
+    /// Adds what another one has reached.
+    pub fn add(&mut self, other: &Self) {
+        for (arrow, count) in &other.arrows {
+            *self.arrows.entry(*arrow).or_default() += count;
+        }
+        self.add_faults(&other.faults);
+    }
+
+    pub(crate) fn add_faults(&mut self, struck: &[u64]) {
+        self.faults.resize(Fault::ALL.len(), 0);
+        self.faults.iter_mut().zip(struck).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Arrows that were never taken, and faults that never struck.
+    pub fn missing(&self) -> (Vec<Arrow>, Vec<Fault>) {
+        let arrows = ARROWS.iter().filter(|arrow| !self.arrows.contains_key(*arrow));
+        let never =
+            |(at, _): &(usize, &Fault)| self.faults.get(*at).is_none_or(|count| *count == 0);
+        let faults = Fault::ALL.iter().enumerate().filter(never).map(|(_, fault)| *fault);
+        (arrows.copied().collect(), faults.collect())
+    }
+
+    /// Arrows that were taken and that nobody has drawn.
+    pub fn unknown(&self) -> Vec<Arrow> {
+        self.arrows.keys().filter(|arrow| !ARROWS.contains(arrow)).copied().collect()
+    }
+}
+
+/// Follows one execution through its two machines, by the names of its events alone.
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    status: Status,
+    nodes: BTreeMap<Arc<str>, NodeStatus>,
+}
+
+impl Default for Tracker {
+    fn default() -> Self {
+        Self { status: Status::Requested, nodes: BTreeMap::new() }
+    }
+}
+
+impl Tracker {
+    /// Takes in the next event, and counts the arrow that it is.
+    pub fn event(&mut self, event: &Event, coverage: &mut Coverage) {
+        let before = self.status;
+        self.status = run_after(before, event);
+        let arrow = match event.node() {
+            Some(node) => {
+                let from = self.nodes.get(node).copied().unwrap_or(NodeStatus::Pending);
+                let to = node_after(from, event);
+                self.nodes.insert(Arc::clone(node), to);
+                (from.name(), name_of(event), to.name())
+            }
+            None => (before.name(), name_of(event), self.status.name()),
+        };
+        *coverage.arrows.entry(arrow).or_default() += 1;
+        if event.node().is_some() && self.status != before {
+            let arrow = (before.name(), name_of(event), self.status.name());
+            *coverage.arrows.entry(arrow).or_default() += 1;
+        }
+    }
+
+    /// Where the execution stands.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+}
+
+fn run_after(status: Status, event: &Event) -> Status {
+    match event {
+        Event::RunOwned { .. } => match status {
+            Status::Requested | Status::Scheduling => Status::Scheduled,
+            Status::Paused => Status::Resuming,
+            other => other,
+        },
+        Event::NodeScheduled { .. } => match status {
+            Status::Scheduled | Status::Resuming => Status::Running,
+            other => other,
+        },
+        Event::RunPaused { .. } | Event::RunQuarantined { .. } => Status::Paused,
+        Event::RunResumed { .. } => Status::Running,
+        Event::RunEnding { .. } => Status::Ending,
+        Event::RunCompleted { .. } => Status::Completed,
+        Event::RunFailed { .. } => Status::Failed,
+        Event::RunCancelled { .. } => Status::Cancelled,
+        Event::RunTimedOut {} => Status::TimedOut,
+        Event::RunReopened { .. } => Status::Scheduled,
+        _ => status,
+    }
+}
+
+fn node_after(status: NodeStatus, event: &Event) -> NodeStatus {
+    match event {
+        Event::NodeScheduled { .. } => NodeStatus::Queued,
+        Event::NodeStarted { .. } | Event::NodeResumed { .. } => NodeStatus::Running,
+        Event::NodeWaiting { .. } => NodeStatus::Waiting,
+        Event::NodeCompleted { .. } => NodeStatus::Completed,
+        Event::NodeFailed { end, .. } => match end {
+            FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => NodeStatus::Waiting,
+            FailureEnd::Final => NodeStatus::Failed,
+            FailureEnd::TimedOut => NodeStatus::TimedOut,
+        },
+        Event::NodeSkipped { .. } => NodeStatus::Skipped,
+        Event::NodeCancelled { .. } => NodeStatus::Cancelled,
+        _ => status,
+    }
+}
+
+/// An event's name, with what makes two arrows of one event.
+fn name_of(event: &Event) -> &'static str {
+    match event {
+        Event::RunPaused { reason: PauseReason::User } => "RunPaused(user)",
+        Event::RunPaused { reason: PauseReason::Waits } => "RunPaused(waits)",
+        Event::NodeFailed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed(retry)",
+        Event::NodeFailed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed(abandoned)",
+        other => other.name(),
+    }
+}
+
+/// Every arrow that the engine can take, of executions first. The core knows a few more, which no
+/// request leads to yet: the repair of what has ended, and SCHEDULING, where an execution waits
+/// behind others. SCHEDULED lasts for a part of one frame, so that nothing else can begin there.
+pub const ARROWS: &[Arrow] = &[
+    ("REQUESTED", "RunCreated", "REQUESTED"),
+    ("REQUESTED", "RunOwned", "SCHEDULED"),
+    ("SCHEDULED", "NodeScheduled", "RUNNING"),
+    ("RUNNING", "RunOwned", "RUNNING"),
+    ("RUNNING", "SignalReceived", "RUNNING"),
+    ("RUNNING", "MessageIgnored", "RUNNING"),
+    ("RUNNING", "RunPauseRequested", "RUNNING"),
+    ("RUNNING", "RunPaused(user)", "PAUSED"),
+    ("RUNNING", "RunPaused(waits)", "PAUSED"),
+    ("RUNNING", "RunQuarantined", "PAUSED"),
+    ("RUNNING", "RunResumed", "RUNNING"),
+    ("RUNNING", "RunEnding", "ENDING"),
+    ("RUNNING", "RunCompleted", "COMPLETED"),
+    ("RUNNING", "RunFailed", "FAILED"),
+    ("PAUSED", "RunOwned", "RESUMING"),
+    ("PAUSED", "SignalReceived", "PAUSED"),
+    ("PAUSED", "MessageIgnored", "PAUSED"),
+    ("PAUSED", "RunResumed", "RUNNING"),
+    ("PAUSED", "RunEnding", "ENDING"),
+    ("RESUMING", "RunOwned", "RESUMING"),
+    ("RESUMING", "RunResumed", "RUNNING"),
+    ("RESUMING", "NodeScheduled", "RUNNING"),
+    ("RESUMING", "SignalReceived", "RESUMING"),
+    ("RESUMING", "MessageIgnored", "RESUMING"),
+    ("RESUMING", "RunPauseRequested", "RESUMING"),
+    ("RESUMING", "RunPaused(user)", "PAUSED"),
+    ("RESUMING", "RunEnding", "ENDING"),
+    ("RESUMING", "RunCompleted", "COMPLETED"),
+    ("RESUMING", "RunFailed", "FAILED"),
+    ("ENDING", "RunOwned", "ENDING"),
+    ("ENDING", "MessageIgnored", "ENDING"),
+    ("ENDING", "RunFailed", "FAILED"),
+    ("ENDING", "RunCancelled", "CANCELLED"),
+    ("ENDING", "RunTimedOut", "TIMED_OUT"),
+    ("PENDING", "NodeScheduled", "QUEUED"),
+    ("PENDING", "NodeSkipped", "SKIPPED"),
+    ("PENDING", "NodeCancelled", "CANCELLED"),
+    ("QUEUED", "NodeStarted", "RUNNING"),
+    ("QUEUED", "NodeFailed", "FAILED"),
+    ("QUEUED", "NodeFailed", "TIMED_OUT"),
+    ("QUEUED", "NodeCancelled", "CANCELLED"),
+    ("RUNNING", "NodeCheckpointed", "RUNNING"),
+    ("RUNNING", "NodeWaiting", "WAITING"),
+    ("RUNNING", "NodeCompleted", "COMPLETED"),
+    ("RUNNING", "NodeFailed(retry)", "WAITING"),
+    ("RUNNING", "NodeFailed(abandoned)", "WAITING"),
+    ("RUNNING", "NodeFailed", "FAILED"),
+    ("RUNNING", "NodeFailed", "TIMED_OUT"),
+    ("RUNNING", "NodeCancelled", "CANCELLED"),
+    ("WAITING", "NodeResumed", "RUNNING"),
+    ("WAITING", "NodeScheduled", "QUEUED"),
+    ("WAITING", "NodeFailed", "TIMED_OUT"),
+    ("WAITING", "NodeCancelled", "CANCELLED"),
+];

@@ -1,0 +1,50 @@
+//! The hunt for planted bugs: how many seeds it takes to find each, and which rule does.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use waypost_core::planted::{Bug, plant};
+
+use crate::simulation::{Finding, Options, run};
+
+/// What became of one planted bug.
+#[derive(Debug)]
+pub struct Hunted {
+    /// Which.
+    pub bug: Bug,
+    /// The first seed that finds it, and how; none where no seed does.
+    pub caught: Option<(u64, Finding)>,
+}
+
+/// Looks for each bug in seeds from 0 on, at most so many.
+pub fn hunt(
+    bugs: &[Bug],
+    seeds_max: u64,
+    jobs: usize,
+    told: &(dyn Fn(&Hunted) + Sync),
+) -> Vec<Hunted> {
+    let next = AtomicUsize::new(0);
+    let hunted = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = Hunted { bug: *bug, caught: first_seed(*bug, seeds_max) };
+            told(&found);
+            hunted.lock().expect("no job panics while it holds this").push(found);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut hunted = hunted.into_inner().expect("no job panics while it holds this");
+    hunted.sort_by_key(|found| found.bug);
+    hunted
+}
+
+fn first_seed(bug: Bug, seeds_max: u64) -> Option<(u64, Finding)> {
+    plant(Some(bug));
+    let caught = (0..seeds_max).find_map(|seed| Some((seed, run(&Options::seed(seed)).finding?)));
+    plant(None);
+    caught
+}

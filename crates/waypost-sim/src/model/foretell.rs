@@ -1,0 +1,256 @@
+//! What may come of a program, by reasoning over sets of outcomes, source by source.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+use waypost_core::status::Status;
+
+use super::graph::{Edge, conditions, edge};
+use super::values::{are_sound, asked_about, choose, n_of};
+use super::{Outcome, SLACK_MS};
+use crate::program::{FailurePolicy, Join, Kind, Node, OnError, Program, Retry, RetryOn, Script};
+
+/// What may come of a program in a prompt world that nobody disturbs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forecast {
+    /// How each node may end, by position.
+    pub nodes: Vec<BTreeSet<Outcome>>,
+    /// How the execution may end.
+    pub ends: BTreeSet<Status>,
+    /// May it wait for a signal for ever?
+    pub waits: bool,
+}
+
+/// Foretells what may come of a program with this input.
+pub fn foretell(program: &Program, input: &Json) -> Forecast {
+    let mut nodes: Vec<BTreeSet<Outcome>> = Vec::with_capacity(program.nodes.len());
+    let mut runs = BTreeSet::new();
+    for at in 0..program.nodes.len() {
+        let turns = possible_turns(program, at, &nodes);
+        let mut outcomes = BTreeSet::new();
+        if turns.run {
+            runs.insert(at);
+            outcomes.extend(own_outcomes(&program.nodes[at], n_of(input), &nodes));
+        }
+        if turns.skip {
+            outcomes.insert(Outcome::Skipped);
+        }
+        if turns.fail {
+            outcomes.insert(Outcome::Failed);
+        }
+        nodes.push(outcomes);
+    }
+    let waits = |at: &usize| {
+        let node = &program.nodes[*at];
+        matches!(node.kind, Kind::Wait { .. }) && node.span_ms_max().is_none()
+    };
+    let waits = runs.iter().any(waits);
+    let mut forecast = Forecast { nodes, ends: BTreeSet::new(), waits };
+    forecast.cancel_losers(program, &runs);
+    forecast.end(program);
+    forecast.time_out(program);
+    forecast
+}
+
+impl Forecast {
+    /// Joins that fire may cancel what leads only to them and need not have settled.
+    fn cancel_losers(&mut self, program: &Program, runs: &BTreeSet<usize>) {
+        let settled = program.settled_before();
+        for join in runs {
+            if matches!(program.nodes[*join].join, Join::Count { cancel_rest: true, .. }) {
+                for loser in program.leads_only_to(*join).difference(&settled[*join]) {
+                    self.nodes[*loser].insert(Outcome::Cancelled);
+                }
+            }
+        }
+    }
+
+    /// How failures end the execution, and whom that stops.
+    fn end(&mut self, program: &Program) {
+        let unhandled = |at: &usize| program.nodes[*at].on_error == OnError::Fail;
+        let fails = |at: &usize| self.nodes[*at].iter().any(Outcome::is_failure);
+        let failing: Vec<usize> =
+            (0..self.nodes.len()).filter(|at| unhandled(at) && fails(at)).collect();
+        let surely = failing.iter().any(|at| self.nodes[*at].iter().all(Outcome::is_failure));
+        if !failing.is_empty() {
+            self.ends.insert(Status::Failed);
+        }
+        if !surely {
+            self.ends.insert(Status::Completed);
+        }
+        if failing.is_empty() || program.failure_policy == FailurePolicy::Partial {
+            return;
+        }
+        // Safe is what has settled before any of the failures that are possible.
+        let before = program.settled_before();
+        let safe = |at: &usize| failing.iter().all(|of| at == of || before[*of].contains(at));
+        let unsafe_ones: Vec<usize> = (0..self.nodes.len()).filter(|at| !safe(at)).collect();
+        for at in unsafe_ones {
+            self.cut_short(program, at);
+        }
+    }
+
+    /// The execution's own timeout may strike unless it is ample.
+    fn time_out(&mut self, program: &Program) {
+        let Some(timeout) = program.timeout_ms else { return };
+        let spans = program.nodes.iter().map(Node::span_ms_max).sum::<Option<u64>>();
+        if spans.is_some_and(|spans| spans + SLACK_MS <= timeout) {
+            return;
+        }
+        self.ends.insert(Status::TimedOut);
+        for at in 0..self.nodes.len() {
+            self.cut_short(program, at);
+        }
+    }
+
+    /// A node may be stopped; and an attempt that fails meanwhile is not tried again.
+    fn cut_short(&mut self, program: &Program, at: usize) {
+        self.nodes[at].insert(Outcome::Cancelled);
+        if let Kind::Task(Script::Flaky(_)) = program.nodes[at].kind {
+            self.nodes[at].insert(Outcome::Failed);
+        }
+    }
+}
+
+/// Which turns a node may get.
+#[derive(Default)]
+struct Turns {
+    run: bool,
+    skip: bool,
+    fail: bool,
+}
+
+fn possible_turns(program: &Program, at: usize, known: &[BTreeSet<Outcome>]) -> Turns {
+    let node = &program.nodes[at];
+    let edges: Vec<BTreeSet<Edge>> = conditions(node)
+        .iter()
+        .map(|condition| {
+            let ends = &known[condition.source];
+            let edges = ends.iter().map(|end| edge(program, condition, end));
+            // A source that never settles is behind a failure that ends everything.
+            if ends.is_empty() { BTreeSet::from([Edge::Open]) } else { edges.collect() }
+        })
+        .collect();
+    if edges.is_empty() {
+        return Turns { run: true, ..Turns::default() };
+    }
+    let may = |wanted: Edge| edges.iter().filter(|edges| edges.contains(&wanted)).count();
+    let settles_untaken =
+        |edges: &&BTreeSet<Edge>| edges.contains(&Edge::Dead) || edges.contains(&Edge::Neutral);
+    match node.join {
+        Join::All => {
+            let passes = |edges: &BTreeSet<Edge>| {
+                edges.contains(&Edge::Taken) || edges.contains(&Edge::Neutral)
+            };
+            let settles = |edges: &BTreeSet<Edge>| edges.iter().any(|edge| *edge != Edge::Open);
+            Turns {
+                run: edges.iter().all(passes) && may(Edge::Taken) > 0,
+                skip: edges.iter().all(settles)
+                    && (may(Edge::Dead) > 0 || may(Edge::Neutral) == edges.len()),
+                fail: false,
+            }
+        }
+        Join::Count { count, .. } => {
+            let unmet = edges.iter().filter(settles_untaken).count() > edges.len() - count;
+            Turns {
+                run: may(Edge::Taken) >= count,
+                skip: unmet,
+                // Whether something was taken by the time it cannot be met is a race.
+                fail: unmet && count > 1 && may(Edge::Taken) > 0,
+            }
+        }
+    }
+}
+
+/// How a node may end that gets to run.
+fn own_outcomes(node: &Node, n: u64, known: &[BTreeSet<Outcome>]) -> BTreeSet<Outcome> {
+    let completed = Outcome::Completed(None);
+    let all: Vec<Outcome> = match &node.kind {
+        Kind::Noop | Kind::Join => vec![completed],
+        Kind::Transform(values) | Kind::Output(values) if are_sound(values) => vec![completed],
+        Kind::Transform(_) | Kind::Output(_) => vec![Outcome::Failed],
+        Kind::Condition(_) | Kind::Switch { .. } => choices(&node.kind, n, known),
+        Kind::Delay(span) => match node.deadline_ms {
+            Some(deadline) if span.ms(n) > deadline => vec![Outcome::TimedOut],
+            Some(deadline) if span.ms(n) + SLACK_MS > deadline => {
+                vec![completed, Outcome::TimedOut]
+            }
+            _ => vec![completed],
+        },
+        Kind::Wait { .. } if node.span_ms_max().is_some() => vec![completed, Outcome::TimedOut],
+        Kind::Wait { .. } => vec![completed],
+        Kind::Task(script) => task_outcomes(node, *script),
+    };
+    all.into_iter().collect()
+}
+
+/// What a condition or switch may select, for each way that those it asks about may have ended.
+fn choices(kind: &Kind, n: u64, known: &[BTreeSet<Outcome>]) -> Vec<Outcome> {
+    let mut asked = asked_about(kind);
+    asked.sort_unstable();
+    asked.dedup();
+    let is_completed = |end: &Outcome| matches!(end, Outcome::Completed(_));
+    let fits = |at: usize, as_completed: bool| {
+        known[at].iter().any(|end| is_completed(end) == as_completed)
+    };
+    let ways = 0..1_u32 << asked.len();
+    ways.filter_map(|way| {
+        let completed = |at: usize| {
+            asked.iter().position(|of| *of == at).is_some_and(|bit| way & (1 << bit) != 0)
+        };
+        asked.iter().all(|at| fits(*at, completed(*at))).then(|| {
+            choose(kind, n, &completed)
+                .map_or(Outcome::Failed, |branch| Outcome::Completed(Some(branch)))
+        })
+    })
+    .collect()
+}
+
+fn task_outcomes(node: &Node, script: Script) -> Vec<Outcome> {
+    let overcomes = |refusals: u32| {
+        refusals == 0 || (refusals < node.tries_max() && retries(node, Fault::Status(503)))
+    };
+    let mut outcomes = match script {
+        Script::Good => return vec![Outcome::Completed(None)],
+        Script::Flaky(refusals) if overcomes(refusals) => vec![Outcome::Completed(None)],
+        Script::Flaky(_) | Script::Bad | Script::Down => vec![Outcome::Failed],
+        Script::Hang if node.at_most_once => vec![Outcome::TimedOut, Outcome::Failed],
+        Script::Hang => vec![Outcome::TimedOut],
+    };
+    if !has_ample_time(node) {
+        outcomes.push(Outcome::TimedOut);
+        if script != Script::Hang {
+            outcomes.push(Outcome::Failed);
+        }
+    }
+    outcomes
+}
+
+/// Is a node's deadline, if it has one, sure not to strike where everybody is prompt?
+pub(super) fn has_ample_time(node: &Node) -> bool {
+    let unlimited = Node { deadline_ms: None, ..node.clone() };
+    match (node.deadline_ms, unlimited.span_ms_max()) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(deadline), Some(span)) => span + SLACK_MS <= deadline,
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    Status(u16),
+    Timeout,
+}
+
+/// Does a node's policy cover this fault?
+pub(super) fn retries(node: &Node, fault: Fault) -> bool {
+    let covers = |retry: Retry| match (retry.on, fault) {
+        (RetryOn::Transient | RetryOn::ServerErrors, Fault::Status(status)) => status >= 500,
+        (RetryOn::ClientErrors, Fault::Status(status)) => (400..500).contains(&status),
+        (RetryOn::Transient | RetryOn::Timeouts, Fault::Timeout) => true,
+        (RetryOn::ServerErrors | RetryOn::ClientErrors, Fault::Timeout)
+        | (RetryOn::Timeouts, Fault::Status(_)) => false,
+    };
+    node.retry.is_some_and(covers)
+}

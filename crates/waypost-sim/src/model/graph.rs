@@ -1,0 +1,82 @@
+//! Edges, joins and turns: rules 1 to 3 of the graph.
+
+use std::collections::BTreeSet;
+
+use super::Outcome;
+use crate::program::{FailurePolicy, Join, Node, OnError, Program};
+
+/// All edges from one source: met when any of them is taken.
+pub(super) struct Condition<'p> {
+    pub(super) source: usize,
+    unlabelled: bool,
+    branches: BTreeSet<&'p str>,
+}
+
+/// What has become of a condition.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Edge {
+    Open,
+    Taken,
+    Dead,
+    Neutral,
+}
+
+/// What a node's conditions say of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    NotYet,
+    Run,
+    Skip,
+    Unsatisfiable,
+}
+
+/// A node's conditions, one for each source.
+pub(super) fn conditions(node: &Node) -> Vec<Condition<'_>> {
+    let of = |source: usize| {
+        let edges = node.needs.iter().filter(move |need| need.source == source);
+        Condition {
+            source,
+            unlabelled: edges.clone().any(|need| need.branch.is_none()),
+            branches: edges.filter_map(|need| need.branch.as_deref()).collect(),
+        }
+    };
+    node.sources().into_iter().map(of).collect()
+}
+
+/// What a source's end makes of a condition. Nobody gets to see an unhandled failure that ends the
+/// execution: what needs it stays as it was.
+pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) -> Edge {
+    let source = &program.nodes[condition.source];
+    let selected = |branch: &str| condition.branches.contains(branch);
+    let taken = match end {
+        Outcome::Skipped | Outcome::Cancelled => return Edge::Neutral,
+        Outcome::Completed(branch) => {
+            condition.unlabelled || branch.as_deref().is_some_and(selected)
+        }
+        Outcome::Failed | Outcome::TimedOut => match &source.on_error {
+            OnError::Fail if program.failure_policy == FailurePolicy::FailFast => {
+                return Edge::Open;
+            }
+            OnError::Fail => false,
+            OnError::Continue => condition.unlabelled,
+            OnError::Branch(branch) => selected(branch),
+        },
+    };
+    if taken { Edge::Taken } else { Edge::Dead }
+}
+
+/// Whose turn it is, given what has become of the conditions so far.
+pub(super) fn turn(join: Join, edges: &[Edge]) -> Turn {
+    let count = |wanted: Edge| edges.iter().filter(|edge| **edge == wanted).count();
+    let (open, taken, dead) = (count(Edge::Open), count(Edge::Taken), count(Edge::Dead));
+    match join {
+        _ if edges.is_empty() => Turn::Run,
+        Join::All if open > 0 => Turn::NotYet,
+        Join::All if dead > 0 || taken == 0 => Turn::Skip,
+        Join::All => Turn::Run,
+        Join::Count { count, .. } if taken >= count => Turn::Run,
+        Join::Count { count, .. } if taken + open >= count => Turn::NotYet,
+        Join::Count { .. } if taken == 0 => Turn::Skip,
+        Join::Count { .. } => Turn::Unsatisfiable,
+    }
+}

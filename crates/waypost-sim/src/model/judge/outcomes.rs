@@ -1,0 +1,177 @@
+//! Did each node that ran end as its kind, its script and its limits say?
+
+use waypost_core::failure::kind;
+use waypost_core::status::NodeStatus;
+
+use super::{Judge, has_failed, is_unmet};
+use crate::model::foretell::{Fault, has_ample_time, retries};
+use crate::model::values::{are_sound, choose};
+use crate::model::{NodeRan, SLACK_MS};
+use crate::program::{Kind, Node, Script};
+
+impl Judge<'_> {
+    pub(super) fn outcome(&mut self, at: usize) {
+        let (node, ran) = self.node(at);
+        let id = &node.id;
+        let world = &self.ran.world;
+        self.expect(ran.abandoned == 0 || world.attempts_lost || world.paused, || {
+            format!("{id}: {} attempts abandoned, but nothing was lost", ran.abandoned)
+        });
+        self.expect(ran.tries <= node.tries_max(), || {
+            format!("{id}: {} tries of {}", ran.tries, node.tries_max())
+        });
+        let begins = ran.scheduled.is_some() && !is_unmet(&ran);
+        let begun = ran.starts + ran.tries + ran.abandoned;
+        self.expect(begins || begun == 0, || format!("{id}: begun without its turn"));
+        let ended = ran.status == NodeStatus::Completed || has_failed(&ran);
+        if !ended {
+            return;
+        }
+        if is_unmet(&ran) {
+            let failed = ran.status == NodeStatus::Failed;
+            self.expect(failed, || format!("{id}: a join that cannot be met only fails"));
+            return;
+        }
+        if let Err(why) = self.is_allowed(at, node, &ran) {
+            let failure = ran.failure.as_deref().unwrap_or("no failure");
+            let (status, tries) = (ran.status, ran.tries);
+            self.complaints.push(format!("{id}: {status} ({failure}, {tries} tries), but {why}"));
+        }
+    }
+
+    fn is_allowed(&self, at: usize, node: &Node, ran: &NodeRan) -> Result<(), String> {
+        if let Kind::Task(script) = node.kind {
+            return self.is_task_allowed(node, script, ran);
+        }
+        let late = self.ran.world.is_disturbed();
+        let timed_out = ran.status == NodeStatus::TimedOut;
+        if timed_out {
+            expect(ran.failure.as_deref() == Some(kind::TIMEOUT), "it did not time out")?;
+        }
+        let expected = match &node.kind {
+            Kind::Delay(span) => {
+                let span = span.ms(self.n);
+                let deadline = node.deadline_ms.unwrap_or(u64::MAX);
+                expect(timed_out || span <= deadline, "its deadline comes before its end")?;
+                let allowed = node.deadline_ms.is_some() && (late || span + SLACK_MS > deadline);
+                expect(!timed_out || allowed, "it ends before its deadline")?;
+                Ok(())
+            }
+            Kind::Wait { .. } => {
+                expect(!timed_out || node.span_ms_max().is_some(), "it may wait for ever")?;
+                Ok(())
+            }
+            _ if timed_out => {
+                return expect(late && node.deadline_ms.is_some(), "it takes no time");
+            }
+            Kind::Transform(values) | Kind::Output(values) if !are_sound(values) => {
+                Err(kind::EXPRESSION)
+            }
+            Kind::Condition(_) | Kind::Switch { .. } => {
+                let seq = ran.settled.unwrap_or_default();
+                let completed = |of: usize| {
+                    self.settled_by(of, seq) && self.nodes[of].status == NodeStatus::Completed
+                };
+                match choose(&node.kind, self.n, &completed) {
+                    Ok(branch) if ran.branch.as_deref() == Some(&branch) => Ok(()),
+                    Ok(branch) if ran.status == NodeStatus::Completed => {
+                        return Err(format!("it selects {branch}, not {:?}", ran.branch));
+                    }
+                    Ok(_) => Ok(()),
+                    Err(failure) => Err(failure),
+                }
+            }
+            _ => Ok(()),
+        };
+        let chooses = matches!(node.kind, Kind::Condition(_) | Kind::Switch { .. });
+        expect(chooses || ran.branch.is_none(), "it has no branches")?;
+        expect(ran.tries == 1, "it is tried once")?;
+        match expected {
+            Ok(()) if ran.status == NodeStatus::Failed => Err("nothing fails it".into()),
+            Ok(()) => Ok(()),
+            Err(failure) if ran.failure.as_deref() == Some(failure) => {
+                expect(ran.status == NodeStatus::Failed, "it fails")
+            }
+            Err(failure) => {
+                Err(format!("it fails with {failure} at {}", self.program.nodes[at].id))
+            }
+        }
+    }
+
+    fn is_task_allowed(&self, node: &Node, script: Script, ran: &NodeRan) -> Result<(), String> {
+        let world = &self.ran.world;
+        expect(ran.branch.is_none(), "it has no branches")?;
+        let failure = match ran.status {
+            NodeStatus::Completed => return self.is_completion_allowed(node, script, ran),
+            _ => ran.failure.as_deref().unwrap_or_default(),
+        };
+        match (failure, script) {
+            (kind::HTTP, Script::Flaky(_) | Script::Bad | Script::Down) => {
+                expect(ran.status == NodeStatus::Failed, "a refused call is a failure")?;
+                if let Script::Flaky(refusals) = script {
+                    expect(ran.tries <= refusals, "not so many calls are refused")?;
+                }
+                let status = if script == Script::Bad { 400 } else { 503 };
+                self.had_its_tries(node, Fault::Status(status), ran)
+            }
+            (kind::TIMEOUT, _) => {
+                expect(ran.status == NodeStatus::TimedOut, "a timeout is no other failure")?;
+                let struck =
+                    node.deadline_ms.is_some() && (world.is_disturbed() || !has_ample_time(node));
+                match script {
+                    _ if struck => Ok(()),
+                    Script::Hang => self.had_its_tries(node, Fault::Timeout, ran),
+                    _ => expect(world.late || world.replies_lost, "the sink answers in time"),
+                }
+            }
+            (kind::OUTCOME_UNKNOWN, _) => {
+                expect(ran.status == NodeStatus::Failed, "it is a failure")?;
+                expect(node.at_most_once, "it may be tried again")?;
+                let doubt = world.is_disturbed() || script == Script::Hang;
+                expect(doubt, "its outcome is known")
+            }
+            (kind::CONNECTION, _) => expect(world.replies_lost, "the sink can be reached"),
+            _ => Err(format!("its script is {script}")),
+        }
+    }
+
+    fn is_completion_allowed(
+        &self,
+        node: &Node,
+        script: Script,
+        ran: &NodeRan,
+    ) -> Result<(), String> {
+        let world = &self.ran.world;
+        let Some(refusals) = script.refusals() else {
+            return Err(format!("its script is {script}"));
+        };
+        let most = if world.replies_lost { node.tries_max() } else { refusals + 1 };
+        expect(ran.tries <= most, "an earlier try would have completed it")?;
+        if !world.attempts_lost && !world.replies_lost && !world.paused && !world.late {
+            expect(ran.tries == refusals + 1, "its first calls are refused")?;
+        }
+        let again = ran.tries == 1
+            || retries(node, Fault::Status(503))
+            || world.replies_lost && retries(node, Fault::Timeout);
+        expect(again, "it is not tried again after a refusal")
+    }
+
+    /// Had a task all the tries that its policy gives it for this fault? Fewer are right where the
+    /// end was fixed meanwhile, or where the next would have begun after its deadline.
+    fn had_its_tries(&self, node: &Node, fault: Fault, ran: &NodeRan) -> Result<(), String> {
+        let full = if retries(node, fault) { node.tries_max() } else { 1 };
+        let world = &self.ran.world;
+        let hurried = retries(node, fault) && !has_ample_time(node)
+            || node.deadline_ms.is_some() && world.is_disturbed();
+        let right = if self.is_cut_short(ran) || hurried || world.replies_lost {
+            (1..=node.tries_max()).contains(&ran.tries)
+        } else {
+            ran.tries == full
+        };
+        if right { Ok(()) } else { Err(format!("it has {full} tries")) }
+    }
+}
+
+fn expect(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise.into()) }
+}

@@ -1,0 +1,120 @@
+//! Is each output what follows from what its node could see?
+
+use serde_json::{Map, Value as Json, json};
+use waypost_core::status::NodeStatus;
+
+use super::{Judge, has_failed};
+use crate::model::values::plain;
+use crate::program::{Kind, OnError, Signal, Value};
+
+impl Judge<'_> {
+    pub(super) fn output(&mut self, at: usize) {
+        let (node, ran) = self.node(at);
+        let id = &node.id;
+        let output = ran.output.clone().unwrap_or_default();
+        if ran.status != NodeStatus::Completed {
+            self.expect(ran.output.is_none(), || format!("{id}: {} with an output", ran.status));
+            return;
+        }
+        let settled = ran.settled.unwrap_or_default();
+        let right = match &node.kind {
+            Kind::Noop | Kind::Delay(_) => output.is_null(),
+            Kind::Transform(values) | Kind::Output(values) => {
+                output.as_array().is_some_and(|found| {
+                    found.len() == values.len()
+                        && found.iter().zip(values).all(|(found, v)| self.shows(found, *v, settled))
+                })
+            }
+            Kind::Condition(_) => {
+                ran.branch.as_deref().is_some_and(|branch| output == json!(branch == "true"))
+            }
+            Kind::Switch { .. } => output == json!(ran.branch),
+            Kind::Join => {
+                let taken = self.taken_at(at, ran.scheduled.unwrap_or_default());
+                output.as_object().is_some_and(|found| self.is_gathered(found, &taken))
+            }
+            Kind::Wait { signal, .. } => self.was_sent(*signal, &output),
+            Kind::Task(script) => {
+                let keys = self.ran.sink.get(id).into_iter().flat_map(|calls| calls.keys());
+                let body = output.get("body");
+                let bodies = keys.map(|key| script.body(key)).any(|sent| body == Some(&sent));
+                bodies && output.get("status") == Some(&json!(200))
+            }
+        };
+        self.expect(right, || format!("{id}: the output cannot be {output}"));
+    }
+
+    /// Does an output show what a value gave, evaluated by this event?
+    fn shows(&self, found: &Json, value: Value, seq: u64) -> bool {
+        let unsettled =
+            [NodeStatus::Pending, NodeStatus::Queued, NodeStatus::Running, NodeStatus::Waiting];
+        match value {
+            Value::StatusOf(of) if self.settled_by(of, seq) => {
+                *found == json!(self.nodes[of].status.name())
+            }
+            Value::StatusOf(_) => unsettled.iter().any(|status| *found == json!(status.name())),
+            Value::OutputOf(of) if self.settled_by(of, seq) => self.is_output_of(found, of),
+            Value::OutputOf(_) => found.is_null(),
+            _ => plain(value, self.n).as_ref() == Some(found),
+        }
+    }
+
+    /// Is this what others see of a settled node? A failure that is passed over is its output.
+    fn is_output_of(&self, found: &Json, of: usize) -> bool {
+        let ran = &self.nodes[of];
+        if has_failed(ran) && self.program.nodes[of].on_error == OnError::Continue {
+            return found["failure"]["kind"] == json!(ran.failure);
+        }
+        *found == ran.output.clone().unwrap_or_default()
+    }
+
+    fn is_gathered(&self, found: &Map<String, Json>, taken: &[usize]) -> bool {
+        found.len() == taken.len()
+            && taken.iter().all(|source| {
+                let id = &self.program.nodes[*source].id;
+                found.get(id).is_some_and(|found| self.is_output_of(found, *source))
+            })
+    }
+
+    fn was_sent(&self, signal: Signal, body: &Json) -> bool {
+        let sent = self.ran.world.signals.iter();
+        sent.filter(|sent| sent.name == signal.name())
+            .any(|sent| sent.body == *body && signal.accepts(body))
+    }
+
+    /// A signal that ended one wait does not end a later one; and nobody waits for one that came.
+    pub(super) fn signals(&mut self) {
+        for signal in Signal::ALL {
+            let waits: Vec<usize> = (0..self.nodes.len())
+                .filter(|at| {
+                    matches!(self.program.nodes[*at].kind, Kind::Wait { signal: s, .. } if s == signal)
+                })
+                .collect();
+            let ended: Vec<usize> = waits
+                .iter()
+                .copied()
+                .filter(|at| self.nodes[*at].status == NodeStatus::Completed)
+                .collect();
+            for later in &ended {
+                let begun = self.nodes[*later].scheduled.unwrap_or_default();
+                let again = ended.iter().any(|earlier| {
+                    self.settled_by(*earlier, begun)
+                        && self.nodes[*earlier].output == self.nodes[*later].output
+                });
+                let id = &self.program.nodes[*later].id;
+                self.expect(!again, || format!("{id}: took a signal that was consumed"));
+            }
+            let sent = self.ran.world.signals.iter();
+            let good = sent
+                .filter(|sent| sent.name == signal.name() && signal.accepts(&sent.body))
+                .count();
+            let waiting = waits.iter().find(|at| self.nodes[**at].status == NodeStatus::Waiting);
+            if let Some(at) = waiting
+                && self.ran.end == crate::model::End::Waiting
+            {
+                let id = &self.program.nodes[*at].id;
+                self.expect(good <= ended.len(), || format!("{id}: waits for a signal that came"));
+            }
+        }
+    }
+}

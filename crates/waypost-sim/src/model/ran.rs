@@ -1,0 +1,275 @@
+//! What happened: an execution as its log and the sink tell it, in the words that the judge uses.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd};
+use waypost_core::status::{NodeStatus, Status};
+
+/// What happened to an execution.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Ran {
+    /// Where it stands.
+    pub end: End,
+    /// The execution's output.
+    pub output: Option<Json>,
+    /// What fixed its end, and by which event.
+    pub cause: Option<(u64, Cause)>,
+    /// Events that ended it, in this generation.
+    pub ends: u32,
+    /// From 1; the judge looks at first generations only.
+    pub generation: u32,
+    /// Its nodes, by id; those that nothing is known of are PENDING.
+    pub nodes: BTreeMap<String, NodeRan>,
+    /// The calls that the sink saw: by node, by idempotency key.
+    pub sink: BTreeMap<String, BTreeMap<String, Calls>>,
+    /// What people and faults did.
+    pub world: World,
+}
+
+/// Where an execution stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum End {
+    /// It has not ended, and nothing will happen by itself: it waits for signals.
+    #[default]
+    Waiting,
+    /// It has not ended, and a person holds it: paused, or in quarantine.
+    Held,
+    /// It ended.
+    Ended(Status),
+}
+
+/// What fixed the end of an execution.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// A request.
+    Cancel,
+    /// The failure of this node.
+    Failure(String),
+    /// The execution's timeout.
+    Deadline,
+}
+
+/// What happened to a node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeRan {
+    /// Its status.
+    pub status: NodeStatus,
+    /// The branch it selected.
+    pub branch: Option<String>,
+    /// Its output.
+    pub output: Option<Json>,
+    /// The kind of its last failure; gone when it completes.
+    pub failure: Option<String>,
+    /// The event that first scheduled it.
+    pub scheduled: Option<u64>,
+    /// The event that settled it.
+    pub settled: Option<u64>,
+    /// How often it settled: once, at most.
+    pub settlements: u32,
+    /// Attempts that were started.
+    pub starts: u32,
+    /// Attempts that were started and came to an end that counts.
+    pub tries: u32,
+    /// Attempts that were lost or interrupted, and do not count.
+    pub abandoned: u32,
+    /// Why it was cancelled.
+    pub cancelled: Option<CancelReason>,
+}
+
+impl Default for NodeRan {
+    fn default() -> Self {
+        Self {
+            status: NodeStatus::Pending,
+            branch: None,
+            output: None,
+            failure: None,
+            scheduled: None,
+            settled: None,
+            settlements: 0,
+            starts: 0,
+            tries: 0,
+            abandoned: 0,
+            cancelled: None,
+        }
+    }
+}
+
+/// What the sink saw under one idempotency key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calls {
+    /// Calls in all.
+    pub calls: u32,
+    /// Those that had their effect.
+    pub effects: u32,
+}
+
+/// What people and faults did. Everything that was not so must be left `false`: the judge is the
+/// stricter for it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct World {
+    /// Did anybody ask to cancel it?
+    pub cancel_requested: bool,
+    /// Did anybody pause it, or let it go on after a quarantine?
+    pub paused: bool,
+    /// The signals that were sent, in any order; bodies are told apart by their serial numbers.
+    pub signals: Vec<SentSignal>,
+    /// Could attempts be lost: did an instance die, lose its lease or panic?
+    pub attempts_lost: bool,
+    /// Could replies of the sink be lost or late, so that a good call failed?
+    pub replies_lost: bool,
+    /// Did the store lose its latest commits? Then the sink has seen more than the log knows.
+    pub starts_lost: bool,
+    /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck
+    /// that would not have? A crash, a pause, a queue for slots make things late.
+    pub late: bool,
+}
+
+/// A signal that somebody sent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SentSignal {
+    /// Its name.
+    pub name: String,
+    /// Its body.
+    pub body: Json,
+}
+
+impl World {
+    /// Did anything happen that the definition and the input do not foretell?
+    pub fn is_disturbed(&self) -> bool {
+        self.cancel_requested || self.paused || self.attempts_lost || self.replies_lost || self.late
+    }
+}
+
+impl Ran {
+    /// Reads a log, from its first event. What the log does not know (the sink, the world, who holds
+    /// what has not ended) is left for the caller to fill in.
+    pub fn read<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let mut ran = Self { generation: 1, ..Self::default() };
+        for (event, seq) in events.into_iter().zip(1..) {
+            match event.node() {
+                Some(path) => {
+                    let node = ran.nodes.entry(path.to_string()).or_default();
+                    node.read(seq, event);
+                }
+                None => ran.read_run(seq, event),
+            }
+        }
+        ran
+    }
+
+    /// A node, by id.
+    pub fn node(&self, id: &str) -> NodeRan {
+        let ending = self.cause.as_ref().map(|(seq, _)| *seq);
+        match self.nodes.get(id) {
+            Some(node) => node.clone(),
+            // What had not begun is cancelled by the event that fixes the end, without one of its
+            // own.
+            None => NodeRan::default().cancelled_at(ending),
+        }
+    }
+
+    fn read_run(&mut self, seq: u64, event: &Event) {
+        match event {
+            Event::RunEnding { cause } => {
+                let cause = match cause {
+                    EndCause::Cancel { .. } => Cause::Cancel,
+                    EndCause::Failure { node, .. } => Cause::Failure(node.to_string()),
+                    EndCause::Deadline => Cause::Deadline,
+                };
+                self.cause = Some((seq, cause));
+            }
+            Event::RunCompleted { output } => self.ended(Status::Completed, Some(value(output))),
+            Event::RunFailed { output, .. } => {
+                self.ended(Status::Failed, output.as_ref().map(value));
+            }
+            Event::RunCancelled { .. } => self.ended(Status::Cancelled, None),
+            Event::RunTimedOut {} => self.ended(Status::TimedOut, None),
+            Event::RunReopened { generation, nodes, .. } => {
+                self.generation = *generation;
+                (self.end, self.output, self.cause, self.ends) = (End::Waiting, None, None, 0);
+                for path in nodes {
+                    self.nodes.remove(&**path);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, status: Status, output: Option<Json>) {
+        self.end = End::Ended(status);
+        self.output = output;
+        self.ends += 1;
+    }
+}
+
+impl NodeRan {
+    fn cancelled_at(self, ending: Option<u64>) -> Self {
+        match ending {
+            Some(_) => Self {
+                status: NodeStatus::Cancelled,
+                settled: ending,
+                settlements: 1,
+                cancelled: Some(CancelReason::Ending),
+                ..self
+            },
+            None => self,
+        }
+    }
+
+    fn read(&mut self, seq: u64, event: &Event) {
+        let under_way = matches!(self.status, NodeStatus::Running)
+            || self.status == NodeStatus::Waiting && self.failure.is_none();
+        match event {
+            Event::NodeScheduled { .. } => {
+                self.scheduled.get_or_insert(seq);
+                self.status = NodeStatus::Queued;
+            }
+            Event::NodeStarted { .. } => {
+                self.starts += 1;
+                self.failure = None;
+                self.status = NodeStatus::Running;
+            }
+            Event::NodeWaiting { .. } => self.status = NodeStatus::Waiting,
+            Event::NodeResumed { .. } => self.status = NodeStatus::Running,
+            Event::NodeCompleted { output, branch, .. } => {
+                self.tries += 1;
+                self.failure = None;
+                self.output = output.as_ref().map(value);
+                self.branch = branch.as_ref().map(ToString::to_string);
+                self.settle(seq, NodeStatus::Completed);
+            }
+            Event::NodeFailed { failure, end, .. } => {
+                match end {
+                    FailureEnd::Abandoned(_) => self.abandoned += 1,
+                    _ if under_way => self.tries += 1,
+                    _ => {}
+                }
+                self.failure = Some(failure.kind.to_string());
+                match end {
+                    FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => {
+                        self.status = NodeStatus::Waiting;
+                    }
+                    FailureEnd::Final => self.settle(seq, NodeStatus::Failed),
+                    FailureEnd::TimedOut => self.settle(seq, NodeStatus::TimedOut),
+                }
+            }
+            Event::NodeSkipped { .. } => self.settle(seq, NodeStatus::Skipped),
+            Event::NodeCancelled { reason, .. } => {
+                self.cancelled = Some(*reason);
+                self.settle(seq, NodeStatus::Cancelled);
+            }
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, seq: u64, status: NodeStatus) {
+        self.status = status;
+        self.settled = Some(seq);
+        self.settlements += 1;
+    }
+}
+
+fn value(json: &waypost_core::json::Json) -> Json {
+    json.to_value().unwrap_or_default()
+}

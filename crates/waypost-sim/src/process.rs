@@ -1,0 +1,138 @@
+//! One simulated process: the product's driver and clerk, the clocks of its machine, and the tasks
+//! that its worker runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::id::{InstanceId, Token};
+use waypost_core::time::Timestamp;
+use waypost_engine::config::Config;
+use waypost_engine::driver::{Driver, Input, Output, TaskOrder};
+use waypost_engine::{Clerk, Plans, StoreTime};
+
+use crate::clock::MachineClock;
+use crate::random::Random;
+use crate::simulation::Event;
+use crate::store::{Connection, SimStore};
+
+/// Numbers the lives of processes: what was meant for one never reaches the next.
+pub type Life = u32;
+
+/// See the module.
+pub struct Process {
+    /// On which machine.
+    pub machine: usize,
+    /// Its id in the store.
+    pub instance: InstanceId,
+    /// What it does at the store.
+    pub clerk: Arc<Clerk>,
+    /// Its machine's clocks.
+    pub clock: Arc<MachineClock>,
+    /// What it knows of the store's time.
+    pub time: StoreTime,
+    /// What its next step takes in.
+    pub inputs: Vec<Input>,
+    /// When its next step is.
+    pub step_at: Option<u64>,
+    /// Attempts that its worker makes.
+    pub tasks: BTreeMap<Token, Running>,
+    /// What comes in while it stands still.
+    pub suspended: Option<Vec<Event>>,
+    /// Has the store answered its first heartbeat? Before that it is not open for anybody.
+    pub open: bool,
+    /// Was it told to stop?
+    pub draining: bool,
+    driver: Driver,
+}
+
+/// An attempt that is being made.
+pub struct Running {
+    /// The order.
+    pub order: TaskOrder,
+    /// Was the worker told to stop?
+    pub cancelled: bool,
+}
+
+/// What a process is started with.
+pub struct Birth {
+    /// On which machine.
+    pub machine: usize,
+    /// Its id in the store.
+    pub instance: InstanceId,
+    /// The fold that it reads and writes.
+    pub fold: u16,
+    /// Its machine's clocks.
+    pub clock: Arc<MachineClock>,
+}
+
+impl Process {
+    /// A process that has not said anything to the store yet.
+    pub fn start(birth: Birth, random: &mut Random, store: &SimStore, plans: &Arc<Plans>) -> Self {
+        let Birth { machine, instance, fold, clock } = birth;
+        let config = Config { fold, ..config(random) };
+        let seed = u128::from(random.next()) << 64 | u128::from(random.next());
+        let connection = Arc::new(Connection(store.clone()));
+        let clerk = Clerk::new(connection, Arc::clone(plans), config.clone(), instance);
+        Self {
+            machine,
+            instance,
+            clerk: Arc::new(clerk),
+            clock,
+            time: StoreTime::new(config.drift_ppm),
+            inputs: Vec::new(),
+            step_at: None,
+            tasks: BTreeMap::new(),
+            suspended: None,
+            open: false,
+            draining: false,
+            driver: Driver::new(config, instance, seed),
+        }
+    }
+
+    /// What the process takes for the store's time.
+    pub fn now(&self) -> Timestamp {
+        self.time.now(&*self.clock)
+    }
+
+    /// One step of the driver. Says after how many milliseconds the next must come, if nothing
+    /// comes in before; zero would be a busy loop.
+    pub fn step(&mut self, outputs: &mut Vec<Output>) -> Option<u64> {
+        let now = self.now();
+        self.driver.step(now, &mut self.inputs, outputs);
+        match self.driver.next_wake() {
+            Timestamp(i64::MAX) => None,
+            wake => Some(wake.since(now).0),
+        }
+    }
+
+    /// Does nothing run here and is nothing on its way to the store?
+    pub fn is_quiet(&self) -> bool {
+        self.driver.is_quiet()
+    }
+
+    /// Executions in its memory.
+    pub fn live(&self) -> usize {
+        self.driver.live()
+    }
+}
+
+/// Small limits and odd intervals bring out what large and round ones hide.
+fn config(random: &mut Random) -> Config {
+    use waypost_core::time::Millis;
+    let small = |random: &mut Random, few: usize, many: usize| match random.percent(50) {
+        true => few + random.index(3),
+        false => many,
+    };
+    Config {
+        slots: u32::try_from(small(random, 1, 8)).unwrap_or(1),
+        active_max: small(random, 1, 1_000),
+        park_after: Millis(*random.pick(&[0, 50, 2_000])),
+        claim_batch: small(random, 1, 100),
+        poll_every: Millis(*random.pick(&[200, 1_000, 1_000])),
+        numbers_at_once: u32::try_from(small(random, 1, 100)).unwrap_or(1),
+        snapshot_bytes_min: *random.pick(&[100, 1_000, 64 * 1024]),
+        frame_commands_max: small(random, 1, 1_000),
+        batch_frames_max: small(random, 1, 100),
+        ..Config::default()
+    }
+}

@@ -1,0 +1,343 @@
+//! Programs: workflows in a form of their own, small enough to reason about.
+//!
+//! ```text
+//!   generate     Random + Appetite ─▶ Program
+//!   definition   Program ─▶ the JSON that Waypost runs, and an input for it
+//!   script       how the outside world answers a task's calls
+//!   graph        what follows from the edges alone
+//!   display      Program ─▶ one line for people
+//!   shrink       Program ─▶ smaller programs
+//! ```
+//!
+//! Everything about a program is in its definition and its input: nothing depends on who runs it. A
+//! node needs and mentions only nodes before it, so the order of `nodes` is a topological one.
+
+mod definition;
+mod display;
+mod generate;
+mod graph;
+mod script;
+mod shrink;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value as Json, json};
+
+pub use definition::NAME;
+pub use generate::Appetite;
+pub use script::{Reply, Script};
+
+/// The largest `n` of an input; the smallest is 0.
+pub const N_MAX: u64 = 9;
+
+/// A workflow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// Its nodes, each after those it needs.
+    pub nodes: Vec<Node>,
+    /// What an unhandled failure does to the rest.
+    pub failure_policy: FailurePolicy,
+    /// How long an execution may take.
+    pub timeout_ms: Option<u64>,
+}
+
+/// What an unhandled failure does to the rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailurePolicy {
+    /// It ends the execution.
+    FailFast,
+    /// What does not depend on it goes on.
+    Partial,
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Its id; it keeps it when other nodes are removed.
+    pub id: String,
+    /// What it does.
+    pub kind: Kind,
+    /// Its edges.
+    pub needs: Vec<Need>,
+    /// How they join.
+    pub join: Join,
+    /// What follows a failed attempt.
+    pub retry: Option<Retry>,
+    /// How long one attempt may take.
+    pub timeout_ms: Option<u64>,
+    /// How long all attempts may take.
+    pub deadline_ms: Option<u64>,
+    /// What follows its failure.
+    pub on_error: OnError,
+    /// Must it never be called twice for one try?
+    pub at_most_once: bool,
+}
+
+/// One edge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Need {
+    /// The position of the node it comes from.
+    pub source: usize,
+    /// The branch it is on.
+    pub branch: Option<String>,
+}
+
+/// How a node's sources join.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Join {
+    /// All of them.
+    All,
+    /// The first so many of them.
+    Count {
+        /// How many; `any` is 1.
+        count: usize,
+        /// Cancel what leads only here when it fires?
+        cancel_rest: bool,
+    },
+}
+
+/// A retry policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry {
+    /// Tries in all.
+    pub max_attempts: u32,
+    /// The wait before the second.
+    pub wait_ms: u64,
+    /// Does it double from try to try?
+    pub backoff: bool,
+    /// Which failures it covers.
+    pub on: RetryOn,
+}
+
+/// Which failures a retry policy covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RetryOn {
+    /// Those that pass by themselves: 5xx and timeouts.
+    Transient,
+    /// 5xx.
+    ServerErrors,
+    /// 4xx.
+    ClientErrors,
+    /// Timeouts.
+    Timeouts,
+}
+
+/// What follows a node's failure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OnError {
+    /// It is not handled.
+    Fail,
+    /// As if it had completed.
+    Continue,
+    /// The edges on this branch.
+    Branch(String),
+}
+
+/// What a node does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Nothing.
+    Noop,
+    /// Makes a list of values.
+    Transform(Vec<Value>),
+    /// Selects `true` or `false`.
+    Condition(Test),
+    /// Selects the branch of the first case that holds.
+    Switch {
+        /// Tried in order.
+        cases: Vec<Case>,
+        /// The branch where none holds.
+        default: Option<String>,
+    },
+    /// Gathers the outputs of its sources.
+    Join,
+    /// Waits for a span.
+    Delay(Span),
+    /// Waits for a signal.
+    Wait {
+        /// Which.
+        signal: Signal,
+        /// How long at most.
+        timeout_ms: Option<u64>,
+    },
+    /// Makes a list of values the execution's output.
+    Output(Vec<Value>),
+    /// Calls the outside world.
+    Task(Script),
+}
+
+/// A case of a switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// When it holds.
+    pub test: Test,
+    /// What it selects.
+    pub branch: String,
+}
+
+/// Something that holds or does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Test {
+    /// Is the input's `n` at least this?
+    AtLeast(u64),
+    /// Has an earlier node completed? Only of nodes that have surely settled.
+    Completed(usize),
+    /// Not a boolean: the evaluation fails.
+    Broken,
+}
+
+/// A value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// A number.
+    Constant(u64),
+    /// The input's `n` and so much more.
+    Plus(u64),
+    /// A text with the input's `n` in it.
+    Text,
+    /// The output of an earlier node, as far as it has one.
+    OutputOf(usize),
+    /// The status of an earlier node.
+    StatusOf(usize),
+    /// A field of the input that is not there: the evaluation fails.
+    Broken,
+}
+
+/// How long a delay is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Span {
+    /// So many milliseconds.
+    Fixed(u64),
+    /// Computed: `n * times - minus` milliseconds, at once where that is below zero.
+    Computed {
+        /// For each one of `n`.
+        times: u64,
+        /// Taken off.
+        minus: u64,
+    },
+}
+
+/// A signal that programs wait for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Signal {
+    /// `go`
+    Go,
+    /// `stop`
+    Stop,
+    /// `approval`, which counts only if its body says `ok`.
+    Approval,
+}
+
+impl Signal {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Go, Self::Stop, Self::Approval];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Go => "go",
+            Self::Stop => "stop",
+            Self::Approval => "approval",
+        }
+    }
+
+    /// Do waits for it have a filter?
+    pub fn is_filtered(self) -> bool {
+        self == Self::Approval
+    }
+
+    /// A body that no other signal has: give each a serial number of its own.
+    pub fn body(self, serial: u64, ok: bool) -> Json {
+        json!({ "ok": ok, "serial": serial })
+    }
+
+    /// Does a body pass the filter of those who wait?
+    pub fn accepts(self, body: &Json) -> bool {
+        !self.is_filtered() || body.get("ok") == Some(&Json::Bool(true))
+    }
+}
+
+impl Span {
+    /// How long it is, given the input's `n`.
+    pub fn ms(self, n: u64) -> u64 {
+        match self {
+            Self::Fixed(ms) => ms,
+            Self::Computed { times, minus } => (n * times).saturating_sub(minus),
+        }
+    }
+}
+
+impl Retry {
+    /// The longest that all its waits can take together.
+    pub fn waits_ms_max(&self) -> u64 {
+        let wait = |tries: u32| if self.backoff { self.wait_ms << tries } else { self.wait_ms };
+        // Plus a fifth: waits vary by that share.
+        (0..self.max_attempts.saturating_sub(1)).map(|tries| wait(tries) * 6 / 5 + 1).sum()
+    }
+}
+
+impl Node {
+    /// How many tries it has.
+    pub fn tries_max(&self) -> u32 {
+        self.retry.map_or(1, |retry| retry.max_attempts)
+    }
+
+    /// The branches that an edge from it may be on.
+    pub fn branches(&self) -> Vec<&str> {
+        let mut branches: Vec<&str> = match &self.kind {
+            Kind::Condition(_) => vec!["true", "false"],
+            Kind::Switch { cases, default } => {
+                cases.iter().map(|case| &*case.branch).chain(default.as_deref()).collect()
+            }
+            _ => Vec::new(),
+        };
+        if let OnError::Branch(branch) = &self.on_error {
+            branches.push(branch);
+        }
+        branches
+    }
+
+    /// The nodes it needs, each once.
+    pub fn sources(&self) -> BTreeSet<usize> {
+        self.needs.iter().map(|need| need.source).collect()
+    }
+
+    /// How long it can take where everybody else is prompt; `None`: for ever.
+    pub fn span_ms_max(&self) -> Option<u64> {
+        /// How much longer than its timeout a silent attempt is waited for.
+        const SILENCE_MS: u64 = 5_000;
+        let unlimited = match &self.kind {
+            Kind::Delay(span) => Some(span.ms(N_MAX)),
+            Kind::Wait { timeout_ms, .. } => *timeout_ms,
+            Kind::Task(script) => {
+                let attempt = match script {
+                    Script::Hang => self.timeout_ms.map(|timeout| timeout + SILENCE_MS),
+                    _ => Some(0),
+                };
+                let waits = self.retry.map_or(0, |retry| retry.waits_ms_max());
+                attempt.map(|attempt| attempt * u64::from(self.tries_max()) + waits)
+            }
+            _ => Some(0),
+        };
+        match (unlimited, self.deadline_ms) {
+            (Some(span), Some(deadline)) => Some(span.min(deadline)),
+            (span, deadline) => span.or(deadline),
+        }
+    }
+}
+
+impl Program {
+    /// The position of a node.
+    pub fn find(&self, id: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == id)
+    }
+
+    /// The signals that its waits need, one for each wait.
+    pub fn signals(&self) -> Vec<Signal> {
+        let signal = |node: &Node| match node.kind {
+            Kind::Wait { signal, .. } => Some(signal),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(signal).collect()
+    }
+}

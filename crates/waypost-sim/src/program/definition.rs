@@ -1,0 +1,169 @@
+//! The definition of a program: JSON as Waypost reads it, and an input to start it with.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::{
+    FailurePolicy, Join, Kind, N_MAX, Need, Node, OnError, Program, Retry, RetryOn, Span, Test,
+    Value,
+};
+use crate::random::Random;
+
+/// The workflow's name, the same for all programs.
+pub const NAME: &str = "program";
+
+impl Program {
+    /// The definition, as JSON text.
+    pub fn definition(&self) -> String {
+        let nodes: Vec<Json> = (0..self.nodes.len()).map(|at| self.node_json(at)).collect();
+        let mut top = json!({
+            "name": NAME,
+            "description": self.to_string(),
+            "input": { "type": "object", "required": ["n", "sink"] },
+            "nodes": nodes,
+        });
+        if self.failure_policy == FailurePolicy::Partial {
+            top["failurePolicy"] = json!("partial");
+        }
+        if let Some(timeout) = self.timeout_ms {
+            top["timeout"] = json!(timeout);
+        }
+        top.to_string()
+    }
+
+    /// An input: a number that conditions, values and delays look at, and where tasks call.
+    pub fn input(&self, random: &mut Random, sink_url: &str) -> Json {
+        json!({ "n": random.between(0, N_MAX), "sink": sink_url })
+    }
+
+    fn node_json(&self, at: usize) -> Json {
+        let node = &self.nodes[at];
+        let mut fields = Map::new();
+        fields.insert("id".into(), json!(node.id));
+        let (kind, config) = self.kind_json(node);
+        fields.insert("type".into(), json!(kind));
+        fields.insert("config".into(), config);
+        let mut set = |name: &str, value: Option<Json>| {
+            if let Some(value) = value {
+                fields.insert(name.into(), value);
+            }
+        };
+        let needs: Vec<Json> = node.needs.iter().map(|need| self.need_json(need)).collect();
+        set("needs", (!needs.is_empty()).then_some(Json::Array(needs)));
+        set("join", join_json(node.join));
+        set("retry", node.retry.map(|retry| retry_json(&retry)));
+        set("timeout", node.timeout_ms.map(|ms| json!(ms)));
+        set("deadline", node.deadline_ms.map(|ms| json!(ms)));
+        set("onError", self.on_error_json(at));
+        set("delivery", node.at_most_once.then(|| json!("atMostOnce")));
+        Json::Object(fields)
+    }
+
+    fn need_json(&self, need: &Need) -> Json {
+        let source = &self.nodes[need.source].id;
+        match &need.branch {
+            Some(branch) => json!({ "node": source, "branch": branch }),
+            None => json!(source),
+        }
+    }
+
+    /// An edge on `error` says by itself that failures go there, so this is left to it.
+    fn on_error_json(&self, at: usize) -> Option<Json> {
+        match &self.nodes[at].on_error {
+            OnError::Fail => None,
+            OnError::Continue => Some(json!("continue")),
+            OnError::Branch(branch) if branch == "error" && self.is_asked_for(at, branch) => None,
+            OnError::Branch(branch) => Some(json!(branch)),
+        }
+    }
+
+    fn kind_json(&self, node: &Node) -> (&'static str, Json) {
+        match &node.kind {
+            Kind::Noop => ("noop", json!({})),
+            Kind::Transform(values) => ("transform", json!({ "value": self.values_json(values) })),
+            Kind::Output(values) => ("output", json!({ "value": self.values_json(values) })),
+            Kind::Condition(test) => ("condition", json!({ "expression": self.test_text(*test) })),
+            Kind::Switch { cases, default } => {
+                let cases: Vec<Json> = cases
+                    .iter()
+                    .map(|case| json!({ "when": self.test_text(case.test), "branch": case.branch }))
+                    .collect();
+                let mut config = json!({ "cases": cases });
+                if let Some(default) = default {
+                    config["default"] = json!(default);
+                }
+                ("switch", config)
+            }
+            Kind::Join => ("join", json!({})),
+            Kind::Delay(Span::Fixed(ms)) => ("delay", json!({ "duration": ms })),
+            Kind::Delay(Span::Computed { times, minus }) => {
+                let computed = format!("${{{{ input.n * {times} - {minus} }}}}");
+                ("delay", json!({ "duration": computed }))
+            }
+            Kind::Wait { signal, timeout_ms } => {
+                let mut config = json!({ "name": signal.name() });
+                if signal.is_filtered() {
+                    config["filter"] = json!("signal.ok == true");
+                }
+                if let Some(timeout) = timeout_ms {
+                    config["timeout"] = json!(timeout);
+                }
+                ("wait-for-events", config)
+            }
+            Kind::Task(script) => {
+                let url = format!("${{{{ input.sink }}}}/{script}");
+                ("api-call", json!({ "method": "POST", "url": url, "body": { "node": node.id } }))
+            }
+        }
+    }
+
+    fn values_json(&self, values: &[Value]) -> Json {
+        values.iter().map(|value| self.value_json(*value)).collect()
+    }
+
+    fn value_json(&self, value: Value) -> Json {
+        let id = |at: usize| &self.nodes[at].id;
+        match value {
+            Value::Constant(number) => json!(number),
+            Value::Plus(more) => json!(format!("${{{{ input.n + {more} }}}}")),
+            Value::Text => json!("n is ${{ input.n }}"),
+            Value::OutputOf(at) => json!(format!("${{{{ nodes.{}.output }}}}", id(at))),
+            Value::StatusOf(at) => json!(format!("${{{{ nodes.{}.status }}}}", id(at))),
+            Value::Broken => json!("${{ input.absent }}"),
+        }
+    }
+
+    fn test_text(&self, test: Test) -> String {
+        match test {
+            Test::AtLeast(least) => format!("input.n >= {least}"),
+            Test::Completed(at) => format!("nodes.{}.status == 'COMPLETED'", self.nodes[at].id),
+            Test::Broken => "input.n".into(),
+        }
+    }
+}
+
+fn join_json(join: Join) -> Option<Json> {
+    match join {
+        Join::All => None,
+        Join::Count { count: 1, cancel_rest: false } => Some(json!("any")),
+        Join::Count { count, cancel_rest: false } => Some(json!(count)),
+        Join::Count { count, cancel_rest } => {
+            Some(json!({ "count": count, "cancelRest": cancel_rest }))
+        }
+    }
+}
+
+fn retry_json(retry: &Retry) -> Json {
+    let mut block = json!({
+        "maxAttempts": retry.max_attempts,
+        "waitDuration": retry.wait_ms,
+        "exponentialBackoff": retry.backoff,
+    });
+    let only = match retry.on {
+        RetryOn::Transient => return block,
+        RetryOn::ServerErrors => "5xx",
+        RetryOn::ClientErrors => "4xx",
+        RetryOn::Timeouts => "timeout",
+    };
+    block["retryOn"] = json!([only]);
+    block
+}

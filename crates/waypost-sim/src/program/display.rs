@@ -1,0 +1,122 @@
+//! A program as one line, for traces: `a: task good; b: delay 900 <- a; j: join <- a, b | any`.
+
+use std::fmt;
+
+use super::{
+    Case, FailurePolicy, Join, Kind, Node, OnError, Program, Retry, RetryOn, Span, Test, Value,
+};
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut items = Vec::new();
+        if self.failure_policy == FailurePolicy::Partial {
+            items.push("partial".to_owned());
+        }
+        items.extend(self.timeout_ms.map(|ms| format!("within {ms}")));
+        items.extend(self.nodes.iter().map(|node| self.node_text(node)));
+        f.write_str(&items.join("; "))
+    }
+}
+
+impl Program {
+    fn node_text(&self, node: &Node) -> String {
+        let mut text = format!("{}: {}", node.id, self.kind_text(&node.kind));
+        let needs: Vec<String> = node
+            .needs
+            .iter()
+            .map(|need| match &need.branch {
+                Some(branch) => format!("{}.{branch}", self.id(need.source)),
+                None => self.id(need.source).to_owned(),
+            })
+            .collect();
+        if !needs.is_empty() {
+            text += &format!(" <- {}", needs.join(", "));
+        }
+        let options = options(node);
+        if !options.is_empty() {
+            text += &format!(" | {}", options.join(" "));
+        }
+        text
+    }
+
+    fn id(&self, at: usize) -> &str {
+        self.nodes.get(at).map_or("?", |node| &node.id)
+    }
+
+    fn kind_text(&self, kind: &Kind) -> String {
+        match kind {
+            Kind::Noop => "noop".into(),
+            Kind::Transform(values) => format!("transform [{}]", self.values_text(values)),
+            Kind::Output(values) => format!("output [{}]", self.values_text(values)),
+            Kind::Condition(test) => format!("if {}", self.test_text_short(*test)),
+            Kind::Switch { cases, default } => {
+                let case =
+                    |case: &Case| format!("{} -> {}", self.test_text_short(case.test), case.branch);
+                let mut cases: Vec<String> = cases.iter().map(case).collect();
+                cases.extend(default.as_ref().map(|branch| format!("else -> {branch}")));
+                format!("switch ({})", cases.join(", "))
+            }
+            Kind::Join => "join".into(),
+            Kind::Delay(Span::Fixed(ms)) => format!("delay {ms}"),
+            Kind::Delay(Span::Computed { times, minus }) => format!("delay n*{times}-{minus}"),
+            Kind::Wait { signal, timeout_ms: None } => format!("wait {}", signal.name()),
+            Kind::Wait { signal, timeout_ms: Some(ms) } => format!("wait {} {ms}", signal.name()),
+            Kind::Task(script) => format!("task {script}"),
+        }
+    }
+
+    fn values_text(&self, values: &[Value]) -> String {
+        let text = |value: &Value| match value {
+            Value::Constant(number) => number.to_string(),
+            Value::Plus(more) => format!("n+{more}"),
+            Value::Text => "text".into(),
+            Value::OutputOf(at) => self.id(*at).to_owned(),
+            Value::StatusOf(at) => format!("{}.status", self.id(*at)),
+            Value::Broken => "broken".into(),
+        };
+        values.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+
+    fn test_text_short(&self, test: Test) -> String {
+        match test {
+            Test::AtLeast(least) => format!("n>={least}"),
+            Test::Completed(at) => format!("{} completed", self.id(at)),
+            Test::Broken => "broken".into(),
+        }
+    }
+}
+
+fn options(node: &Node) -> Vec<String> {
+    let mut options = Vec::new();
+    match node.join {
+        Join::All => {}
+        Join::Count { count: 1, .. } => options.push("any".into()),
+        Join::Count { count, .. } => options.push(format!("{count}-of-n")),
+    }
+    if matches!(node.join, Join::Count { cancel_rest: true, .. }) {
+        options.push("cancel-rest".into());
+    }
+    options.extend(node.retry.map(|retry| retry_text(&retry)));
+    options.extend(node.timeout_ms.map(|ms| format!("timeout={ms}")));
+    options.extend(node.deadline_ms.map(|ms| format!("deadline={ms}")));
+    match &node.on_error {
+        OnError::Fail => {}
+        OnError::Continue => options.push("on-error=continue".into()),
+        OnError::Branch(branch) => options.push(format!("on-error={branch}")),
+    }
+    if node.at_most_once {
+        options.push("once".into());
+    }
+    options
+}
+
+fn retry_text(retry: &Retry) -> String {
+    let growth = if retry.backoff { "+" } else { "" };
+    let on = match retry.on {
+        RetryOn::Transient => "",
+        RetryOn::ServerErrors => ":5xx",
+        RetryOn::ClientErrors => ":4xx",
+        RetryOn::Timeouts => ":timeout",
+    };
+    format!("retry={}x{}{growth}{on}", retry.max_attempts, retry.wait_ms)
+}

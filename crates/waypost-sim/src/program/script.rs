@@ -1,0 +1,110 @@
+//! Scripts: how the outside world behaves towards a task. The script is the path of the URL that is
+//! called, so that any sink, simulated or real, can play it without knowing the program.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// How the outside world answers a task's calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Script {
+    /// `good`: always 200.
+    Good,
+    /// `flaky/<k>`: 503 to the first k calls under one idempotency key, then as good.
+    Flaky(u32),
+    /// `bad`: always 400, which trying again does not mend.
+    Bad,
+    /// `down`: always 503.
+    Down,
+    /// `hang`: never answers.
+    Hang,
+}
+
+/// What the outside world answers to one call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body, as JSON.
+    pub body: Value,
+    /// Did the call have its effect?
+    pub effect: bool,
+}
+
+impl Script {
+    /// The script of a path, with or without slashes around it.
+    pub fn parse(path: &str) -> Option<Self> {
+        let mut words = path.trim_matches('/').split('/');
+        let script = match (words.next()?, words.next()) {
+            ("good", None) => Self::Good,
+            ("flaky", Some(times)) => Self::Flaky(times.parse().ok()?),
+            ("bad", None) => Self::Bad,
+            ("down", None) => Self::Down,
+            ("hang", None) => Self::Hang,
+            _ => return None,
+        };
+        words.next().is_none().then_some(script)
+    }
+
+    /// The answer to the n-th call (from 1) under an idempotency key; `None`: there is none, ever.
+    pub fn reply(self, call: u32, key: &str) -> Option<Reply> {
+        let refuse = |status: u16| Reply { status, body: json!({ "no": status }), effect: false };
+        match self {
+            Self::Flaky(times) if call <= times => Some(refuse(503)),
+            Self::Good | Self::Flaky(_) => {
+                Some(Reply { status: 200, body: self.body(key), effect: true })
+            }
+            Self::Bad => Some(refuse(400)),
+            Self::Down => Some(refuse(503)),
+            Self::Hang => None,
+        }
+    }
+
+    /// The body of an answer with status 200: whose it is can be told from it.
+    pub fn body(self, key: &str) -> Value {
+        json!({ "script": self.to_string(), "key": key })
+    }
+
+    /// How many calls under one key fail before the first that does not; `None` where all do.
+    pub fn refusals(self) -> Option<u32> {
+        match self {
+            Self::Good => Some(0),
+            Self::Flaky(times) => Some(times),
+            Self::Bad | Self::Down | Self::Hang => None,
+        }
+    }
+}
+
+/// As it stands in the URL.
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Good => f.write_str("good"),
+            Self::Flaky(times) => write!(f, "flaky/{times}"),
+            Self::Bad => f.write_str("bad"),
+            Self::Down => f.write_str("down"),
+            Self::Hang => f.write_str("hang"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_read_as_it_was_written() {
+        for script in [Script::Good, Script::Flaky(3), Script::Bad, Script::Down, Script::Hang] {
+            assert_eq!(Script::parse(&format!("/{script}")), Some(script));
+        }
+        for path in ["", "/", "good/1", "flaky", "flaky/x", "flaky/1/2", "other"] {
+            assert_eq!(Script::parse(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_flaky_sink_becomes_good() {
+        let status = |call| Script::Flaky(2).reply(call, "k").unwrap().status;
+        assert_eq!([1, 2, 3, 4].map(status), [503, 503, 200, 200]);
+    }
+}

@@ -1,0 +1,441 @@
+//! The simulation: one queue of events in virtual time, and what each of them does.
+//!
+//! ```text
+//!   people ──▶ processes: Driver::step ──▶ store, statement by statement ──▶ replies
+//!                    │                              │ commits
+//!                    ▼                              ▼
+//!               workers ──▶ the outside world     auditor, projector
+//! ```
+//!
+//! First everything goes wrong that the seed's weather holds; then the world heals, one process
+//! stays, and every execution must end or wait for somebody outside. The first thing that is not as
+//! it must be ends the run.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `operations` | what processes do at the store |
+//! | `tasks` | workers and their calls |
+//! | `people` | submissions, requests, and what they were told |
+//! | `fate` | processes that die, clocks that jump, stores that fail |
+//! | `auditing` | what must be true at every moment and in the end |
+
+mod auditing;
+mod fate;
+mod operations;
+mod people;
+mod tasks;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use waypost_core::id::{AppendId, ExecutionId, InstanceId};
+use waypost_engine::driver::{Input, Output, TaskOrder};
+use waypost_engine::{Clerk, Plans, Work};
+use waypost_ports::memory::Tables;
+
+use crate::clock::{MachineClock, TrueTime};
+use crate::coverage::Coverage;
+use crate::fault::{Fault, Weather};
+use crate::outside::Sink;
+use crate::process::{Life, Process};
+use crate::program::Program;
+use crate::random::Random;
+use crate::store::SimStore;
+use crate::trace::Trace;
+
+pub(crate) use operations::{AppendOp, Stage};
+
+/// What to simulate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Where everything comes from.
+    pub seed: u64,
+    /// Of the seed's submissions, none but these.
+    pub keep: Option<BTreeSet<usize>>,
+    /// Which of its smaller versions to submit instead of a program, step by step.
+    pub shrink: BTreeMap<usize, Vec<usize>>,
+    /// Faults that do not strike.
+    pub without: BTreeSet<Fault>,
+    /// Heal after so many events.
+    pub events_max: Option<u64>,
+    /// Keep the trace as text?
+    pub trace: bool,
+}
+
+impl Options {
+    /// All that a seed holds.
+    pub fn seed(seed: u64) -> Self {
+        Self {
+            seed,
+            keep: None,
+            shrink: BTreeMap::new(),
+            without: BTreeSet::new(),
+            events_max: None,
+            trace: false,
+        }
+    }
+}
+
+/// What is not as it must be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// Which rule: an invariant's code, or a word.
+    pub rule: String,
+    /// What happened.
+    pub what: String,
+}
+
+/// What came of a simulation.
+pub struct Report {
+    /// The first thing that is wrong.
+    pub finding: Option<Finding>,
+    /// What was reached.
+    pub coverage: Coverage,
+    /// Equal for two runs of one seed.
+    pub hash: u64,
+    /// Events in all.
+    pub events: u64,
+    /// Virtual time.
+    pub ms: u64,
+    /// What was submitted.
+    pub programs: Vec<Program>,
+    /// The trace, where it was asked for.
+    pub trace: Vec<String>,
+    /// The chances of the faults.
+    pub weather: String,
+}
+
+/// Something that will happen.
+pub enum Event {
+    /// A process takes a step.
+    Step(Life),
+    /// A process says that it lives.
+    Heartbeat(Life),
+    /// That reaches the store.
+    Renew { life: Life, sent: waypost_core::time::Millis, numbers: u32 },
+    /// The store's answer to that.
+    Renewed { life: Life, sent: waypost_core::time::Millis, renewal: waypost_ports::store::Renewal },
+    /// A statement of an append.
+    Append(AppendOp, Stage),
+    /// The first statement of a delivery.
+    Put { life: Life, mail: waypost_ports::store::Mail, ticket: waypost_engine::driver::Ticket },
+    /// The second.
+    Wake { life: Life, mail: waypost_ports::store::Mail, ticket: waypost_engine::driver::Ticket },
+    /// Other work at the store.
+    Perform { life: Life, work: Work, tries: u32 },
+    /// The second statement of a claim.
+    Take { life: Life, work: Work, listed: waypost_ports::memory::Claimable },
+    /// Answers reach a process.
+    Inputs(Life, Vec<Input>),
+    /// A worker calls the outside world.
+    Call(Life, Box<TaskOrder>),
+    /// An attempt ends.
+    Ended { life: Life, order: Box<TaskOrder>, outcome: waypost_core::command::Outcome },
+    /// Somebody submits.
+    Submit { at: usize, again: bool },
+    /// Somebody asks something of an execution: of this one, or of any.
+    Request(Option<ExecutionId>),
+    /// Something goes wrong.
+    Fate,
+    /// A process starts on a machine.
+    Start { machine: usize },
+    /// A process goes on after it stood still.
+    Resume(Life),
+    /// A process that was told to stop has had its time.
+    Leave(Life),
+    /// The store answers again.
+    OutageEnds,
+    /// There is space again.
+    SpaceComes,
+    /// The projector writes.
+    Project,
+    /// After everything has healed: people look after what stands still.
+    Care,
+}
+
+/// One machine.
+pub(crate) struct Machine {
+    pub(crate) clock: Arc<MachineClock>,
+    pub(crate) fold: u16,
+    /// The process that runs on it.
+    pub(crate) life: Option<Life>,
+}
+
+/// See the module.
+pub struct Simulation {
+    options: Options,
+    truth: TrueTime,
+    queue: BTreeMap<(u64, u64), Event>,
+    order: u64,
+    events: u64,
+    random: Random,
+    trace: Trace,
+    store: SimStore,
+    plans: Arc<Plans>,
+    machines: Vec<Machine>,
+    processes: BTreeMap<Life, Process>,
+    /// Of all processes that ever lived: what they sent may still arrive.
+    clerks: BTreeMap<Life, Arc<Clerk>>,
+    lives: Life,
+    sink: Sink,
+    people: people::People,
+    auditor: auditing::Auditor,
+    coverage: Coverage,
+    /// Appends that have been answered.
+    answered: BTreeSet<u64>,
+    groups: u64,
+    poisoned: BTreeSet<AppendId>,
+    /// What a replica that is behind holds.
+    replica: Option<(Tables, u64)>,
+    failovers: u32,
+    healed: bool,
+    finding: Option<Finding>,
+}
+
+/// Events after which a world that has not come to rest is stuck.
+const EVENTS_MAX: u64 = 100_000;
+/// How long things go wrong.
+const CHAOS_MS: u64 = 40_000;
+/// How long a healed world may take, besides what its delays and limits take.
+const REST_MS: u64 = 4 * 3_600_000;
+
+/// Simulates.
+pub fn run(options: &Options) -> Report {
+    let mut simulation = Simulation::new(options.clone());
+    let outcome = crate::quiet::catch(|| simulation.run());
+    if let Err(panic) = outcome {
+        simulation.fail("panic", panic);
+    }
+    simulation.into_report()
+}
+
+impl Simulation {
+    fn new(options: Options) -> Self {
+        let seed = Random::new(options.seed);
+        let truth = TrueTime::default();
+        let weather = Weather::draw(&seed, &options.without);
+        let store = SimStore::new(truth.clone(), weather);
+        let catalog = waypost_nodes::catalog();
+        let compile = move |canonical: &str| {
+            waypost_lang::compile_canonical(canonical.as_bytes(), &catalog)
+                .map_err(|faults| faults.to_string())
+        };
+        let people = people::People::new(&seed, &options);
+        Self {
+            trace: Trace::new(options.trace),
+            random: seed.split("schedule"),
+            plans: Arc::new(Plans::new(Box::new(compile))),
+            options,
+            queue: BTreeMap::new(),
+            order: 0,
+            events: 0,
+            truth,
+            store,
+            machines: Vec::new(),
+            processes: BTreeMap::new(),
+            clerks: BTreeMap::new(),
+            lives: 0,
+            sink: Sink::default(),
+            people,
+            auditor: auditing::Auditor::default(),
+            coverage: Coverage::default(),
+            answered: BTreeSet::new(),
+            groups: 0,
+            poisoned: BTreeSet::new(),
+            replica: None,
+            failovers: 0,
+            healed: false,
+            finding: None,
+        }
+    }
+
+    fn run(&mut self) {
+        self.build_machines();
+        self.plan_submissions();
+        self.after(1_000, Event::Fate);
+        self.after(500, Event::Request(None));
+        self.after(100, Event::Project);
+        let heal_at = CHAOS_MS;
+        while self.finding.is_none() {
+            let due = self.queue.first_key_value().map(|((ms, _), _)| *ms);
+            let out_of_events = self.options.events_max.is_some_and(|most| self.events >= most);
+            if !self.healed && (due.is_none_or(|ms| ms > heal_at) || out_of_events) {
+                self.heal();
+                continue;
+            }
+            let Some(((ms, _), event)) = self.queue.pop_first() else { break };
+            self.truth.advance_to(ms);
+            self.events += 1;
+            self.handle(event);
+            if self.healed && self.is_at_rest() {
+                break;
+            }
+            if self.events > EVENTS_MAX || ms > CHAOS_MS + REST_MS {
+                self.fail_stuck();
+            }
+        }
+        if self.finding.is_none() {
+            self.check_everything();
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Step(life) => self.step(life),
+            Event::Heartbeat(life) => self.heartbeat(life),
+            Event::Renew { life, sent, numbers } => self.renew(life, sent, numbers),
+            Event::Renewed { life, sent, renewal } => self.renewed(life, sent, renewal),
+            Event::Append(op, stage) => self.append(op, stage),
+            Event::Put { life, mail, ticket } => self.put(life, mail, ticket),
+            Event::Wake { life, mail, ticket } => self.wake(life, mail, ticket),
+            Event::Perform { life, work, tries } => self.perform(life, work, tries),
+            Event::Take { life, work, listed } => {
+                self.store.inner().listed = Some(listed);
+                self.perform_now(life, work, 0);
+                self.store.inner().listed = None;
+            }
+            Event::Inputs(life, inputs) => self.inputs(life, inputs),
+            Event::Call(life, order) => self.call(life, order),
+            Event::Ended { life, order, outcome } => self.ended(life, &order, outcome),
+            Event::Submit { at, again } => self.submit(at, again),
+            Event::Request(of) => self.request(of),
+            Event::Fate => self.fate(),
+            Event::Start { machine } => self.start(machine),
+            Event::Resume(life) => self.resume(life),
+            Event::Leave(life) => self.leave(life),
+            Event::OutageEnds => self.store.inner().outage = false,
+            Event::SpaceComes => self.store.inner().full = false,
+            Event::Project => self.project(),
+            Event::Care => self.care(),
+        }
+    }
+
+    fn ms(&self) -> u64 {
+        self.truth.ms()
+    }
+
+    fn after(&mut self, ms: u64, event: Event) {
+        self.order += 1;
+        self.queue.insert((self.ms() + ms, self.order), event);
+    }
+
+    fn fail(&mut self, rule: impl Into<String>, what: impl Into<String>) {
+        if self.finding.is_none() {
+            let finding = Finding { rule: rule.into(), what: what.into() };
+            let text = format!("{}: {}", finding.rule, finding.what);
+            self.trace.note(self.truth.ms(), "FINDING", &[], || text);
+            self.finding = Some(finding);
+        }
+    }
+
+    fn note(&mut self, what: &'static str, numbers: &[u64], tell: impl FnOnce() -> String) {
+        let ms = self.ms();
+        self.trace.note(ms, what, numbers, tell);
+    }
+
+    /// Makes sure that a process takes a step soon.
+    fn poke(&mut self, life: Life) {
+        let soon = self.random.below(3);
+        self.step_in(life, soon);
+    }
+
+    fn step_in(&mut self, life: Life, ms: u64) {
+        let at = self.ms() + ms;
+        let Some(process) = self.processes.get_mut(&life) else { return };
+        if process.step_at.is_none_or(|before| before > at) {
+            process.step_at = Some(at);
+            self.after(ms, Event::Step(life));
+        }
+    }
+
+    fn step(&mut self, life: Life) {
+        let now = self.ms();
+        let Some(process) = self.processes.get_mut(&life) else { return };
+        if process.step_at != Some(now) || process.suspended.is_some() {
+            return; // an earlier one has replaced it, or it stands still
+        }
+        process.step_at = None;
+        let taken = u64::try_from(process.inputs.len()).unwrap_or(0);
+        let mut outputs = Vec::new();
+        let wait = process.step(&mut outputs);
+        let put = u64::try_from(outputs.len()).unwrap_or(0);
+        if taken + put > 0 {
+            self.note("step", &[life.into(), taken, put], || {
+                let kinds: Vec<_> = outputs.iter().map(kind_of).collect();
+                format!("p{life} takes {taken}, puts {}", kinds.join(", "))
+            });
+        }
+        self.carry(life, outputs);
+        match wait {
+            Some(0) => self.fail("busy", format!("p{life} wants to step again at once")),
+            // Its clock may be slow: a wake-up that comes too early is no harm.
+            Some(wait) => self.step_in(life, wait),
+            None => {}
+        }
+    }
+
+    fn inputs(&mut self, life: Life, inputs: Vec<Input>) {
+        let Some(process) = self.processes.get_mut(&life) else { return };
+        match &mut process.suspended {
+            Some(later) => later.push(Event::Inputs(life, inputs)),
+            None => {
+                process.inputs.extend(inputs);
+                self.poke(life);
+            }
+        }
+    }
+
+    /// A process that can be talked to.
+    fn any_process(&mut self) -> Option<Life> {
+        let awake = |(life, process): (&Life, &Process)| {
+            (process.open && process.suspended.is_none() && !process.draining).then_some(*life)
+        };
+        let lives: Vec<Life> = self.processes.iter().filter_map(awake).collect();
+        (!lives.is_empty()).then(|| *self.random.pick(&lives))
+    }
+
+    fn instance_of(&self, life: Life) -> Option<InstanceId> {
+        self.clerks.get(&life).map(|clerk| clerk.instance)
+    }
+
+    fn into_report(self) -> Report {
+        let mut coverage = self.coverage;
+        let inner = self.store.inner();
+        coverage.add_faults(inner.weather.struck());
+        Report {
+            finding: self.finding,
+            coverage,
+            hash: self.trace.hash(),
+            events: self.events,
+            ms: self.truth.ms(),
+            programs: self.people.programs(),
+            weather: inner.weather.describe(),
+            trace: self.trace.into_lines(),
+        }
+    }
+}
+
+fn kind_of(output: &Output) -> String {
+    match output {
+        Output::Append(append) => {
+            let header = &append.header;
+            format!("append x{} {}..{}", header.execution.0, header.first_seq, header.last_seq)
+        }
+        Output::Run(order) => format!("run x{} {}", order.execution.0, order.task.path),
+        Output::CancelTask(_) => "cancel task".to_owned(),
+        Output::Answer(ticket, answer) => format!("answer {} {answer:?}", ticket.0),
+        Output::Deliver { mail, .. } => format!("deliver x{}", mail.execution.0),
+        Output::Claim { .. } => "claim".to_owned(),
+        Output::Reload(ExecutionId(id)) => format!("reload x{id}"),
+        Output::FindEnd(ExecutionId(id)) => format!("find end x{id}"),
+        Output::Collect => "collect".to_owned(),
+        Output::ReserveNumbers => "numbers".to_owned(),
+        Output::Renew => "renew".to_owned(),
+        Output::Hold { execution, reason } => format!("hold x{}: {reason}", execution.0),
+        Output::Committed(committed) => {
+            let names: Vec<_> =
+                committed.events.iter().map(waypost_core::event::Event::name).collect();
+            format!("committed x{} {}", committed.execution.0, names.join(" "))
+        }
+    }
+}

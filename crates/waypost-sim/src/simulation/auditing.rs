@@ -1,0 +1,485 @@
+//! What must be true: of every commit, at once; of everything, in the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use waypost_core::check::{LogCheck, Violation};
+use waypost_core::event::Event as LogEvent;
+use waypost_core::frame::{FrameHeader, decode};
+use waypost_core::id::{ExecutionId, InstanceId, Token};
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::projection::{Changes, ExecutionView, Stamp};
+use waypost_core::state::State;
+use waypost_core::time::Timestamp;
+use waypost_core::why::why;
+use waypost_engine::check::check_examined;
+use waypost_engine::driver::TaskOrder;
+use waypost_ports::store::{Append, Control, Mail, StoredFrame};
+
+use super::operations::is_poison;
+use super::people::LABEL;
+use super::{Event, Simulation};
+use crate::coverage::Tracker;
+use crate::fault::Fault;
+use crate::model::{Ran, World, judge};
+use crate::process::Life;
+
+/// What the auditor knows of every log.
+#[derive(Default)]
+pub(super) struct Auditor {
+    logs: BTreeMap<ExecutionId, Log>,
+    /// Which process writes under each name: an epoch has one writer only if a name has.
+    writers: BTreeMap<InstanceId, Life>,
+    /// Attempts whose start is durable.
+    started: BTreeSet<Token>,
+    /// Frames in the order of their commits: what a projector reads.
+    commits: Vec<(ExecutionId, u64)>,
+    /// How far the projector has come, and what it has written.
+    projected: usize,
+    views: BTreeMap<ExecutionId, ExecutionView>,
+    /// Has a replica that was behind become the store?
+    failed_over: bool,
+}
+
+struct Log {
+    check: LogCheck,
+    tracker: Tracker,
+}
+
+impl Auditor {
+    pub(super) fn state(&self, execution: ExecutionId) -> Option<&State> {
+        self.logs.get(&execution)?.check.state()
+    }
+}
+
+impl Simulation {
+    pub(super) fn note_frame(&mut self, life: Life, append: &Append, inserted: bool) {
+        let header = append.header;
+        let numbers =
+            [life.into(), header.execution.0.unsigned_abs(), header.first_seq, inserted.into()];
+        self.note("append", &numbers, || {
+            let events = decode(&append.body).unwrap_or_default();
+            let names: Vec<String> = events.iter().map(describe).collect();
+            let FrameHeader { execution, first_seq, epoch, .. } = header;
+            let verb = if inserted { "commits" } else { "does not commit" };
+            format!(
+                "p{life} {verb} x{} {first_seq} epoch {epoch}: {}",
+                execution.0,
+                names.join(", ")
+            )
+        });
+    }
+
+    /// A frame has become durable: every rule that a log can break is looked at, at once.
+    pub(super) fn audit_commit(&mut self, life: Life, append: &Append, at: Timestamp) {
+        let header = append.header;
+        let frame = StoredFrame { header, at, body: Ok(append.body.clone()) };
+        let writer = *self.auditor.writers.entry(header.instance).or_insert(life);
+        if writer != life {
+            let (execution, name) = (header.execution.0, header.instance.0);
+            let what = format!("x{execution}: p{writer} and p{life} both write as {name}");
+            return self.fail("I3", what);
+        }
+        self.auditor.commits.push((header.execution, header.first_seq));
+        self.audit_frame(&frame, true);
+    }
+
+    fn audit_frame(&mut self, frame: &StoredFrame, counts: bool) {
+        let execution = frame.header.execution;
+        let body = frame.body.as_ref().map_or(&[][..], Vec::as_slice);
+        let events = match decode(body) {
+            Ok(events) => events,
+            Err(error) => return self.fail("I14", format!("x{}: {error}", execution.0)),
+        };
+        if !self.auditor.logs.contains_key(&execution) {
+            let Some(LogEvent::RunCreated(created)) = events.first() else {
+                return self.fail("I2", format!("x{} begins without RunCreated", execution.0));
+            };
+            let connection = crate::store::Connection(self.store.clone());
+            let check = match self.plans.get(created.definition, &connection) {
+                Ok(plan) => LogCheck::new(execution, plan),
+                Err(damage) => LogCheck::without_plan(execution, Some(damage.to_string())),
+            };
+            let check = check.reading(super::fate::NEW_FOLD);
+            self.auditor.logs.insert(execution, Log { check, tracker: Tracker::default() });
+        }
+        let Some(log) = self.auditor.logs.get_mut(&execution) else { return };
+        for event in &events {
+            if counts {
+                log.tracker.event(event, &mut self.coverage);
+            }
+            if let LogEvent::NodeStarted { token: Some(token), .. } = event {
+                self.auditor.started.insert(*token);
+            }
+        }
+        log.check.frame(&frame.header, frame.at, Ok(&events));
+        let violations = log.check.take_violations();
+        let (tracked, status) = (log.tracker.status(), log.check.state().map(|state| state.status));
+        self.fail_on(&violations);
+        if counts && status.is_some_and(|status| status != tracked) {
+            self.fail("status", format!("x{} is {status:?}, by its events {tracked}", execution.0));
+        }
+    }
+
+    fn fail_on(&mut self, violations: &[Violation]) {
+        if let Some(first) = violations.first() {
+            self.fail(first.invariant.code(), first.to_string());
+        }
+    }
+
+    /// After a failover: what the logs say is read anew.
+    pub(super) fn reread_logs(&mut self) {
+        let frames = self.store.with(|tables, _| {
+            let frames = |execution| tables.frames_from(execution, 0).cloned().collect::<Vec<_>>();
+            tables.executions().into_iter().flat_map(frames).collect::<Vec<_>>()
+        });
+        let writers = std::mem::take(&mut self.auditor.writers);
+        self.auditor = Auditor { failed_over: true, writers, ..Auditor::default() };
+        for frame in &frames {
+            self.auditor.commits.push((frame.header.execution, frame.header.first_seq));
+            self.audit_frame(frame, false);
+        }
+        // The arrows of what follows go on from where the logs now end.
+        let mut ignored = crate::coverage::Coverage::default();
+        for frame in &frames {
+            let events = frame.body.as_ref().ok().and_then(|body| decode(body).ok());
+            if let Some(log) = self.auditor.logs.get_mut(&frame.header.execution) {
+                let events = events.unwrap_or_default();
+                events.iter().for_each(|event| log.tracker.event(event, &mut ignored));
+            }
+        }
+        let again: Vec<usize> = (0..self.people.submissions.len()).collect();
+        for at in again {
+            self.after(1_000, Event::Submit { at, again: true });
+        }
+    }
+
+    /// Nothing leaves before the commit that records it, and an owner runs what is to be run.
+    pub(super) fn check_task(&mut self, life: Life, order: &TaskOrder) {
+        let (execution, token) = (order.execution, order.task.token);
+        let path = Arc::clone(&order.task.path);
+        if self.auditor.failed_over {
+            return; // the start may be among what was lost
+        }
+        if !self.auditor.started.contains(&token) {
+            let what =
+                format!("p{life} runs {path} of x{} before its start is durable", execution.0);
+            return self.fail("act", what);
+        }
+        let owner = self
+            .store
+            .with(|tables, _| tables.control(execution).and_then(|control| control.owner));
+        let current = self
+            .auditor
+            .state(execution)
+            .is_some_and(|state| state.nodes.iter().any(|node| node.token == Some(token)));
+        if owner.is_some() && owner == self.instance_of(life) && !current {
+            let what =
+                format!("p{life} owns x{} and runs {path}, which is not to be run", execution.0);
+            self.fail("act", what);
+        }
+    }
+
+    /// Nothing is set aside in a world whose logs are whole, unless the store refused the data.
+    pub(super) fn check_holds(&mut self) {
+        let held = self.store.with(|tables, _| {
+            tables.controls().find_map(|(execution, control)| {
+                let reason = control.held.as_ref().filter(|reason| is_damage(reason))?;
+                Some((execution, reason.clone()))
+            })
+        });
+        if let Some((execution, reason)) = held {
+            self.fail("hold", format!("x{} is set aside: {reason}", execution.0));
+        }
+    }
+
+    /// Is there an execution of this number, and did it come from this submission?
+    pub(super) fn is_of(&self, execution: ExecutionId, submission: usize) -> bool {
+        let stored = self.store.with(|tables, _| tables.frames_from(execution, 0).next().is_some());
+        let label = self.auditor.state(execution).and_then(|state| state.created.labels.get(LABEL));
+        stored && label.is_some_and(|label| *label == submission.to_string())
+    }
+
+    /// Who owns what.
+    pub(super) fn owners(&self) -> BTreeMap<ExecutionId, InstanceId> {
+        self.store.with(|tables, _| {
+            let owned = |(execution, control): (_, &Control)| Some((execution, control.owner?));
+            tables.controls().filter_map(owned).collect()
+        })
+    }
+
+    /// Nobody takes an execution from an owner that lives.
+    pub(super) fn check_owners(
+        &mut self,
+        by: InstanceId,
+        before: &BTreeMap<ExecutionId, InstanceId>,
+    ) {
+        let after = self.owners();
+        for (execution, owner) in before {
+            let taken = *owner != by && after.get(execution) != Some(owner);
+            if taken && self.store.with(|tables, now| tables.is_alive(*owner, now)) {
+                let what = format!("x{} is taken from {}, which lives", execution.0, owner.0);
+                return self.fail("G9", what);
+            }
+        }
+    }
+
+    /// While people look after a healed world: what was accepted is there, and mail wakes.
+    pub(super) fn check_open(&mut self) {
+        for execution in self.open_executions() {
+            let examined = self.store.with(|tables, now| tables.examine(execution, now));
+            let Some(examined) = examined else { continue };
+            let connection = crate::store::Connection(self.store.clone());
+            if let Ok(report) = check_examined(&examined, None, &self.plans, &connection) {
+                // Snapshots may have been spoiled, and versions are the simulation's own.
+                let counts = |finding: &&waypost_engine::check::Finding| {
+                    let code = finding.violation.invariant.code();
+                    ["G8", "G11", "R1", "R2"].contains(&code)
+                };
+                if let Some(finding) = report.findings.iter().find(counts) {
+                    let violation = &finding.violation;
+                    self.fail(violation.invariant.code(), violation.to_string());
+                }
+            }
+            let accepted = self.people.done_to.get(&execution).map(|done| done.accepted.clone());
+            for (message, _) in accepted.unwrap_or_default() {
+                if !self.knows_message(execution, &message) {
+                    self.fail("ack", format!("{message} to x{} is lost", execution.0));
+                }
+            }
+        }
+    }
+
+    pub(super) fn knows_signal(&self, execution: ExecutionId, serial: u64) -> bool {
+        let mark = format!("\"serial\":{serial}}}");
+        self.log_holds(execution, &mark)
+    }
+
+    pub(super) fn knows_message(&self, execution: ExecutionId, message: &str) -> bool {
+        let waits = self.store.with(|tables, _| {
+            let there = |mail: &Mail| mail.execution == execution && *mail.message == *message;
+            tables.control(execution).is_none() || tables.mail().iter().any(there)
+        });
+        waits || self.log_holds(execution, message)
+    }
+
+    fn log_holds(&self, execution: ExecutionId, text: &str) -> bool {
+        self.store.with(|tables, _| {
+            let holds = |frame: &StoredFrame| {
+                let body = frame.body.as_ref().map(|body| String::from_utf8_lossy(body));
+                body.is_ok_and(|body| body.contains(text))
+            };
+            tables.frames_from(execution, 0).any(holds)
+        })
+    }
+
+    pub(super) fn open_executions(&self) -> Vec<ExecutionId> {
+        let open = |log: &(&ExecutionId, &Log)| {
+            log.1.check.state().is_none_or(|state| !state.status.is_end())
+        };
+        self.auditor.logs.iter().filter(open).map(|(execution, _)| *execution).collect()
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.people.still_submits() && self.open_executions().is_empty()
+    }
+
+    pub(super) fn fail_stuck(&mut self) {
+        let open = self.open_executions();
+        let Some(execution) = open.first() else {
+            return self.fail("stuck", "a submission is never acknowledged");
+        };
+        let control = self.store.with(|tables, _| tables.control(*execution).cloned());
+        let Some(log) = self.auditor.logs.get(execution) else { return };
+        let reasons = match (log.check.plan(), log.check.state()) {
+            (Some(plan), Some(state)) => format!("{} {:?}", state.status, why(plan, state)),
+            _ => "unreadable".to_owned(),
+        };
+        self.fail("stuck", format!("x{} does not end: {reasons}; {control:?}", execution.0));
+    }
+
+    /// The projector: reads the log in the order of commits and writes rows, at its own pace.
+    pub(super) fn project(&mut self) {
+        if !self.healed {
+            let next = self.random.between(50, 2_000);
+            self.after(next, Event::Project);
+        }
+        let from = self.auditor.projected;
+        let most = match self.healed {
+            true => usize::MAX,
+            false => 1 + self.random.index(8),
+        };
+        let mut batch: Vec<_> =
+            self.auditor.commits.iter().skip(from).take(most).copied().collect();
+        let advance = batch.len();
+        if is_planted(Bug::ProjectionMissesLast) {
+            batch.pop();
+        }
+        let mut changes: BTreeMap<ExecutionId, Changes> = BTreeMap::new();
+        for (execution, first_seq) in &batch {
+            let frame = self
+                .store
+                .with(|tables, _| tables.frames_from(*execution, *first_seq).next().cloned());
+            let Some(frame) = frame else { continue };
+            let events = frame.body.as_ref().ok().and_then(|body| decode(body).ok());
+            let changes = changes.entry(*execution).or_insert_with(|| {
+                match self.auditor.views.get(execution) {
+                    Some(view) => Changes::resume(view.clone()),
+                    None => Changes::default(),
+                }
+            });
+            for (seq, event) in (*first_seq..).zip(events.unwrap_or_default()) {
+                changes.apply(Stamp { seq, at: frame.at }, event);
+            }
+        }
+        if self.store.strikes(Fault::ProjectorDies) {
+            return; // cursor and rows are written together, or not at all
+        }
+        self.auditor.projected += advance;
+        self.auditor.views.extend(changes.into_iter().map(|(id, changes)| (id, changes.view)));
+    }
+
+    /// The end: everything that can be looked at is looked at.
+    pub(super) fn check_everything(&mut self) {
+        self.project();
+        self.check_submissions();
+        self.check_projections();
+        let executions: Vec<_> = self.auditor.logs.keys().copied().collect();
+        for execution in executions {
+            self.check_acknowledged(execution);
+            self.judge(execution);
+        }
+        let mail = self.store.with(|tables, _| tables.mail());
+        if let Some(mail) = mail.first() {
+            self.fail("L4", format!("{} to x{} is never consumed", mail.message, mail.execution.0));
+        }
+    }
+
+    /// What was acknowledged exists, once.
+    fn check_submissions(&mut self) {
+        let mut born: BTreeMap<String, Vec<ExecutionId>> = BTreeMap::new();
+        for (execution, log) in &self.auditor.logs {
+            if let Some(state) = log.check.state() {
+                let label = state.created.labels.get(LABEL).cloned().unwrap_or_default();
+                born.entry(label).or_default().push(*execution);
+            }
+        }
+        if let Some((label, twice)) = born.iter().find(|(_, born)| born.len() > 1) {
+            return self.fail("G2", format!("submission {label} became {twice:?}"));
+        }
+        for (at, submission) in self.people.submissions.iter().enumerate() {
+            if let Some((execution, _)) = submission.acknowledged
+                && born.get(&at.to_string()) != Some(&vec![execution])
+            {
+                let what =
+                    format!("submission {at} was acknowledged as x{} and is lost", execution.0);
+                return self.fail("G1", what);
+            }
+        }
+    }
+
+    fn check_projections(&mut self) {
+        for (execution, log) in &self.auditor.logs {
+            let (Some(state), view) = (log.check.state(), self.auditor.views.get(execution)) else {
+                continue;
+            };
+            let shown = view.map(|view| (view.seq, view.status));
+            if shown != Some((state.seq, state.status)) {
+                let logged = (state.seq, state.status);
+                let what = format!("x{} is shown as {shown:?} and is {logged:?}", execution.0);
+                return self.fail("G7", what);
+            }
+        }
+    }
+
+    fn check_acknowledged(&mut self, execution: ExecutionId) {
+        let Some(done) = self.people.done_to.get(&execution).cloned() else { return };
+        for (serial, _) in done.signalled {
+            if !self.knows_signal(execution, serial) {
+                return self.fail("ack", format!("signal {serial} to x{} is lost", execution.0));
+            }
+        }
+        for (message, _) in done.accepted {
+            if !self.knows_message(execution, &message) {
+                return self.fail("ack", format!("{message} to x{} is lost", execution.0));
+            }
+        }
+    }
+
+    /// What came of an execution is what the model allows.
+    fn judge(&mut self, execution: ExecutionId) {
+        let frames: Vec<StoredFrame> =
+            self.store.with(|tables, _| tables.frames_from(execution, 0).cloned().collect());
+        let events: Vec<LogEvent> = frames
+            .iter()
+            .filter_map(|frame| frame.body.as_ref().ok())
+            .flat_map(|body| decode(body).unwrap_or_default())
+            .collect();
+        let Some(LogEvent::RunCreated(created)) = events.first() else { return };
+        let at = created.labels.get(LABEL).and_then(|label| label.parse::<usize>().ok());
+        let Some(submission) = at.and_then(|at| self.people.submissions.get(at)) else { return };
+        let mut ran = Ran::read(&events);
+        let done = self.people.done_to.get(&execution).cloned().unwrap_or_default();
+        let inner = self.store.inner();
+        ran.world = World {
+            cancel_requested: done.cancel,
+            paused: done.pause
+                || events.iter().any(|e| matches!(e, LogEvent::RunQuarantined { .. })),
+            signals: done.signals,
+            attempts_lost: LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
+            replies_lost: false,
+            late: true,
+            starts_lost: self.auditor.failed_over,
+        };
+        drop(inner);
+        for node in &submission.program.nodes {
+            let seen = self.sink.seen(&created.key.to_string(), &node.id);
+            if !seen.is_empty() {
+                ran.sink.insert(node.id.clone(), seen);
+            }
+        }
+        let complaints = judge(&submission.program, &submission.input, &ran);
+        if let Some(first) = complaints.first() {
+            let program = submission.program.to_string();
+            let what = format!(
+                "x{} {first} ({} in all); program: {program}",
+                execution.0,
+                complaints.len()
+            );
+            self.fail("model", what);
+        }
+    }
+}
+
+/// Faults that may cost attempts.
+const LOSES_ATTEMPTS: &[Fault] = &[
+    Fault::Kill,
+    Fault::Suspend,
+    Fault::Drains,
+    Fault::Outage,
+    Fault::Fails,
+    Fault::LostReply,
+    Fault::Slow,
+    Fault::Full,
+    Fault::Poison,
+    Fault::StaleRead,
+    Fault::LostSuffix,
+    Fault::WorkerDeath,
+    Fault::EffectWithoutReply,
+    Fault::NoEffectNoReply,
+    Fault::Pauses,
+];
+
+fn is_damage(reason: &str) -> bool {
+    !is_poison(reason)
+        && (reason.contains("damaged")
+            || reason.contains("panicked")
+            || reason.contains("definition"))
+}
+
+fn describe(event: &LogEvent) -> String {
+    match event.node() {
+        Some(node) => format!("{}({node})", event.name()),
+        None => event.name().to_owned(),
+    }
+}

@@ -1,0 +1,447 @@
+//! What processes do at the store: each operation takes time, may fail at every seam, and may be
+//! done although whoever asked for it has died.
+
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::time::Millis;
+use waypost_engine::Work;
+use waypost_engine::driver::{Input, Output, Ticket};
+use waypost_ports::clock::Clock;
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, ControlChange, Delivery, LEASE, Mail, Renewal, Store,
+    StoreError,
+};
+
+use super::{Event, Simulation};
+use crate::fault::Fault;
+use crate::process::Life;
+use crate::store::Connection;
+
+/// A batch of frames on its way.
+#[derive(Clone)]
+pub struct AppendOp {
+    life: Life,
+    /// What the process is told about once, however often the batch is repeated.
+    group: u64,
+    batch: Vec<Append>,
+    /// What the statement read.
+    parents: Vec<bool>,
+    /// What the statement wrote.
+    inserted: Vec<Option<waypost_core::time::Timestamp>>,
+    tries: u32,
+    /// Which store it talks to: a connection does not outlive a failover.
+    failovers: u32,
+}
+
+/// How far a batch has got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// The statement reads.
+    Read,
+    /// The statement writes, and is committed.
+    Write,
+    /// The statements after it look.
+    Look,
+}
+
+impl Simulation {
+    /// Carries out what a driver says.
+    pub(super) fn carry(&mut self, life: Life, outputs: Vec<Output>) {
+        let mut appends = Vec::new();
+        for output in outputs {
+            match Work::of(output) {
+                Ok(Work::Append(append)) => appends.push(append),
+                Ok(Work::Renew) => self.heartbeat_now(life, 0),
+                Ok(Work::Deliver { mail, ticket }) => {
+                    let latency = self.latency();
+                    self.after(latency, Event::Put { life, mail, ticket });
+                }
+                Ok(Work::Hold { execution, reason }) if !is_poison(&reason) => {
+                    self.fail("hold", format!("x{} is set aside: {reason}", execution.0));
+                }
+                Ok(work) => {
+                    let latency = self.latency();
+                    self.after(latency, Event::Perform { life, work, tries: 0 });
+                }
+                Err(Output::Run(order)) => self.run_task(life, order),
+                Err(Output::CancelTask(token)) => self.cancel_task(life, token),
+                Err(Output::Answer(ticket, answer)) => self.told(life, ticket, answer),
+                Err(_) => {}
+            }
+        }
+        while !appends.is_empty() {
+            let most = self.clerks.get(&life).map_or(1, |clerk| clerk.config.batch_frames_max);
+            let rest = appends.split_off(most.min(appends.len()));
+            self.send(life, std::mem::replace(&mut appends, rest));
+        }
+    }
+
+    /// How long a message to or from the store takes.
+    pub(super) fn latency(&mut self) -> u64 {
+        match self.store.strikes(Fault::Slow) {
+            true => self.random.between(50, 2 * LEASE.0),
+            false => self.random.below(8),
+        }
+    }
+
+    /// How long a process waits before it repeats what failed.
+    fn patience(&mut self, tries: u32) -> u64 {
+        let doubled = 20_u64 << tries.min(6);
+        doubled.min(1_000) + self.random.below(10)
+    }
+
+    fn is_alive(&self, life: Life) -> bool {
+        self.processes.contains_key(&life)
+    }
+
+    /// Does what a process asked for happen? Always while it lives; maybe when it has died.
+    fn happens(&self, life: Life) -> bool {
+        self.is_alive(life) || self.store.strikes(Fault::Posthumous)
+    }
+
+    fn send(&mut self, life: Life, batch: Vec<Append>) {
+        self.groups += 1;
+        let group = self.groups;
+        for append in &batch {
+            if matches!(
+                append.side.control,
+                Some(ControlChange::Parked { .. } | ControlChange::Held { .. })
+            ) {
+                self.tempt(append.header.execution);
+            }
+        }
+        let op = AppendOp {
+            life,
+            group,
+            batch,
+            parents: Vec::new(),
+            inserted: Vec::new(),
+            tries: 0,
+            failovers: 0,
+        };
+        let latency = self.latency();
+        self.after(latency, Event::Append(op, Stage::Read));
+    }
+
+    pub(super) fn append(&mut self, op: AppendOp, stage: Stage) {
+        match stage {
+            Stage::Read => self.append_reads(op),
+            Stage::Write => self.append_writes(op),
+            Stage::Look => self.append_looks(op),
+        }
+    }
+
+    fn append_reads(&mut self, mut op: AppendOp) {
+        if !self.happens(op.life) || self.answered.contains(&op.group) {
+            return;
+        }
+        if let Err(error) = self.store.check(true) {
+            return self.append_fails(op, &error);
+        }
+        op.failovers = self.failovers;
+        op.parents = self.store.with(|tables, _| tables.find_parents(&op.batch));
+        if self.store.strikes(Fault::Repeat) {
+            let later = self.random.below(3_000);
+            self.after(later, Event::Append(op.clone(), Stage::Read));
+        }
+        self.later_or_now(op, Stage::Write);
+    }
+
+    /// The next statement, with others in between or not.
+    fn later_or_now(&mut self, op: AppendOp, stage: Stage) {
+        match self.store.strikes(Fault::StaleRead) {
+            true => {
+                let gap = self.random.between(1, 3_000);
+                self.after(gap, Event::Append(op, stage));
+            }
+            false => self.append(op, stage),
+        }
+    }
+
+    fn append_writes(&mut self, mut op: AppendOp) {
+        if op.failovers != self.failovers {
+            return self.append_fails(op, &StoreError::Unavailable("failover".to_owned()));
+        }
+        if self.store.inner().full {
+            return self.append_fails(op, &StoreError::Full("no space is left".to_owned()));
+        }
+        if self.is_poisoned(&op.batch) {
+            return self.split(op);
+        }
+        op.inserted = self.store.with(|tables, now| tables.insert(&op.batch, &op.parents, now));
+        for (append, at) in op.batch.iter().zip(&op.inserted) {
+            let at = *at;
+            self.note_frame(op.life, append, at.is_some());
+            if let Some(at) = at {
+                self.audit_commit(op.life, append, at);
+            }
+        }
+        if self.store.strikes(Fault::LostReply) {
+            let lost = StoreError::Unavailable("the reply was lost".to_owned());
+            return self.append_fails(op, &lost);
+        }
+        self.later_or_now(op, Stage::Look);
+    }
+
+    fn append_looks(&mut self, op: AppendOp) {
+        let looks = !is_planted(Bug::LookBeforeCommit);
+        if op.failovers != self.failovers {
+            return self.append_fails(op, &StoreError::Unavailable("failover".to_owned()));
+        }
+        let answers: Vec<_> = self.store.with(|tables, _| {
+            if looks {
+                tables.wake_parked(&op.batch, &op.inserted);
+            }
+            let frames = op.batch.iter().zip(&op.inserted);
+            frames
+                .map(|(append, at)| (append.header.execution, tables.outcome(append, *at)))
+                .collect()
+        });
+        if self.answered.insert(op.group) {
+            let latency = self.latency();
+            self.after(latency, Event::Inputs(op.life, vec![Input::Appended(answers)]));
+        }
+    }
+
+    /// The caller knows nothing but that it failed, and repeats it identically.
+    fn append_fails(&mut self, mut op: AppendOp, error: &StoreError) {
+        let life = op.life;
+        self.note("failed", &[life.into(), op.group], || format!("p{life} append: {error}"));
+        if self.is_alive(life) {
+            op.tries += 1;
+            let patience = self.patience(op.tries);
+            self.after(patience, Event::Append(op, Stage::Read));
+        }
+    }
+
+    fn is_poisoned(&mut self, batch: &[Append]) -> bool {
+        if self.store.strikes(Fault::Poison) {
+            let culprit = self.random.pick(batch).header.append_id;
+            // What is stored already was good enough.
+            let known = |append: &Append| append.header.append_id == culprit;
+            let stored = batch.iter().filter(|append| known(append)).any(|append| {
+                self.store.with(|tables, _| {
+                    let header = &append.header;
+                    tables.frames_from(header.execution, header.first_seq).next().is_some()
+                })
+            });
+            if !stored {
+                self.poisoned.insert(culprit);
+            }
+        }
+        batch.iter().any(|append| self.poisoned.contains(&append.header.append_id))
+    }
+
+    /// A batch that fails for its data is halved until the culprit stands alone.
+    fn split(&mut self, op: AppendOp) {
+        let AppendOp { life, group, mut batch, .. } = op;
+        self.answered.insert(group);
+        if is_planted(Bug::CommitTagIgnored) {
+            let at = self.truth.now();
+            let committed = |append: &Append| (append.header.execution, Appended::Committed { at });
+            let answers = batch.iter().map(committed).collect();
+            return self.reply(life, vec![Input::Appended(answers)]);
+        }
+        if let [append] = batch.as_slice() {
+            let execution = append.header.execution;
+            let appended = Appended::Poisoned { reason: POISON.to_owned() };
+            self.note("poison", &[life.into()], || format!("p{life} x{}", execution.0));
+            let inputs = vec![Input::Appended(vec![(execution, appended)])];
+            let latency = self.latency();
+            self.after(latency, Event::Inputs(life, inputs));
+            return;
+        }
+        let half = batch.split_off(batch.len() / 2);
+        self.send(life, batch);
+        self.send(life, half);
+    }
+
+    pub(super) fn put(&mut self, life: Life, mail: Mail, ticket: Ticket) {
+        if !self.happens(life) {
+            return;
+        }
+        if self.store.check(true).is_err() {
+            return self.put_again(life, mail, ticket);
+        }
+        let delivery = self.store.with(|tables, _| tables.put(&mail));
+        self.note("mail", &[life.into()], || {
+            format!("p{life} to x{}: {} {delivery:?}", mail.execution.0, mail.message)
+        });
+        if self.store.strikes(Fault::LostReply) {
+            return self.put_again(life, mail, ticket);
+        }
+        match delivery {
+            Delivery::Accepted { .. } if self.store.strikes(Fault::StaleRead) => {
+                let gap = self.random.between(1, 3_000);
+                self.after(gap, Event::Wake { life, mail, ticket });
+            }
+            Delivery::Accepted { .. } => self.wake(life, mail, ticket),
+            other => self.delivered(life, mail, ticket, other),
+        }
+    }
+
+    fn put_again(&mut self, life: Life, mail: Mail, ticket: Ticket) {
+        if self.is_alive(life) {
+            let patience = self.patience(3);
+            self.after(patience, Event::Put { life, mail, ticket });
+        }
+    }
+
+    pub(super) fn wake(&mut self, life: Life, mail: Mail, ticket: Ticket) {
+        // A process that dies between the two statements leaves mail that nobody was woken for.
+        if !self.happens(life) {
+            return;
+        }
+        let delivery = self.store.with(|tables, _| tables.wake(&mail));
+        if let Delivery::Accepted { owner: Some(owner) } = delivery {
+            self.nudge(owner);
+        }
+        self.delivered(life, mail, ticket, delivery);
+    }
+
+    fn delivered(&mut self, life: Life, mail: Mail, ticket: Ticket, delivery: Delivery) {
+        let Some(clerk) = self.clerks.get(&life) else { return };
+        let performed = clerk.delivered(mail, ticket, Some(&delivery));
+        self.reply(life, performed.inputs);
+        for (work, _) in performed.again {
+            if let Work::Deliver { mail, ticket } = work {
+                self.put_again(life, mail, ticket);
+            }
+        }
+    }
+
+    /// A hint to whoever owns an execution, which may get lost.
+    fn nudge(&mut self, owner: waypost_core::id::InstanceId) {
+        let to = self.processes.iter().find(|(_, process)| process.instance == owner);
+        let Some(life) = to.map(|(life, _)| *life) else { return };
+        if self.store.strikes(Fault::LostNudge) {
+            return;
+        }
+        let late = match self.store.strikes(Fault::LateNudge) {
+            true => self.random.between(100, 20_000),
+            false => self.random.below(10),
+        };
+        self.after(late, Event::Inputs(life, vec![Input::Nudge]));
+        if self.store.strikes(Fault::DoubleNudge) {
+            self.after(late + 1, Event::Inputs(life, vec![Input::Nudge]));
+        }
+    }
+
+    pub(super) fn perform(&mut self, life: Life, work: Work, tries: u32) {
+        if !self.happens(life) {
+            return;
+        }
+        if let Work::Claim { limit, only, held } = &work
+            && self.store.strikes(Fault::StaleRead)
+            && let Some(clerk) = self.clerks.get(&life)
+        {
+            let (instance, fold, limit) = (clerk.instance, clerk.config.fold, *limit);
+            let (only, held) = (only.clone(), held.clone());
+            let request = ClaimRequest { instance, fold, limit, only, held };
+            let listed = self.store.with(|tables, now| {
+                tables.sweep();
+                tables.list_claimable(&request, now)
+            });
+            let gap = self.random.between(1, 3_000);
+            return self.after(gap, Event::Take { life, work, listed });
+        }
+        self.perform_now(life, work, tries);
+    }
+
+    pub(super) fn perform_now(&mut self, life: Life, work: Work, tries: u32) {
+        let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
+        let owners = self.owners();
+        let wrong_clock = is_planted(Bug::ExpiryByOwnClock) && matches!(work, Work::Claim { .. });
+        let own_clock = self.processes.get(&life).map(|process| process.clock.now());
+        self.store.inner().claimers_clock = own_clock.filter(|_| wrong_clock);
+        if let Work::Hold { execution, .. } = &work {
+            self.tempt(*execution);
+        }
+        let performed = clerk.perform(work);
+        self.check_holds();
+        self.check_owners(clerk.instance, &owners);
+        self.reply(life, performed.inputs);
+        if !self.is_alive(life) {
+            return;
+        }
+        for (work, _) in performed.again {
+            let patience = self.patience(tries) + self.latency();
+            self.after(patience, Event::Perform { life, work, tries: tries + 1 });
+        }
+    }
+
+    fn reply(&mut self, life: Life, inputs: Vec<Input>) {
+        if !inputs.is_empty() {
+            let latency = self.latency();
+            self.after(latency, Event::Inputs(life, inputs));
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self, life: Life) {
+        let Some(process) = self.processes.get(&life) else { return };
+        let every = process.clerk.config.heartbeat_every.0;
+        self.after(every, Event::Heartbeat(life));
+        if self.processes.get(&life).is_some_and(|process| process.suspended.is_none()) {
+            self.heartbeat_now(life, 0);
+        }
+    }
+
+    pub(super) fn heartbeat_now(&mut self, life: Life, numbers: u32) {
+        let Some(process) = self.processes.get(&life) else { return };
+        let sent = process.clock.steady();
+        let latency = self.latency();
+        self.after(latency, Event::Renew { life, sent, numbers });
+    }
+
+    pub(super) fn renew(&mut self, life: Life, sent: Millis, numbers: u32) {
+        if !self.happens(life) {
+            return;
+        }
+        let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
+        match clerk.heartbeat(numbers, false) {
+            Ok(renewal) => {
+                let latency = self.latency();
+                self.after(latency, Event::Renewed { life, sent, renewal });
+            }
+            Err(_) if self.is_alive(life) => {
+                let patience = 1_000 + self.random.below(10);
+                self.after(patience, Event::Renew { life, sent, numbers });
+            }
+            Err(_) => {}
+        }
+    }
+
+    pub(super) fn renewed(&mut self, life: Life, sent: Millis, renewal: Renewal) {
+        let Some(process) = self.processes.get_mut(&life) else { return };
+        if let Some(later) = &mut process.suspended {
+            later.push(Event::Renewed { life, sent, renewal });
+            return;
+        }
+        process.time.observe(sent, renewal.now, &*process.clock);
+        process.open = true;
+        let mut inputs = vec![Input::Renewed { until: renewal.now.plus(LEASE) }];
+        if !renewal.numbers.is_empty() {
+            inputs.push(Input::Numbers(renewal.numbers));
+        }
+        self.inputs(life, inputs);
+    }
+
+    /// The connection that nothing goes wrong on, for what is not part of the simulation.
+    pub(super) fn say_goodbye(&self, life: Life) {
+        if let Some(clerk) = self.clerks.get(&life) {
+            let heartbeat = waypost_ports::store::Heartbeat {
+                instance: clerk.instance,
+                numbers: 0,
+                fold: clerk.config.fold,
+                leaving: true,
+            };
+            drop(Connection(self.store.clone()).heartbeat(&heartbeat));
+        }
+    }
+}
+
+/// What the store says of data that it refuses.
+pub(super) const POISON: &str = "the store refuses these bytes";
+
+pub(super) fn is_poison(reason: &str) -> bool {
+    reason == POISON
+}

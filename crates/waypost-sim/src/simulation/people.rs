@@ -1,0 +1,370 @@
+//! People: they submit, signal, pause, resume and cancel, at any moment and to any process, and
+//! remember what they were told. After everything has healed they look after what stands still.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use waypost_core::event::MessageId;
+use waypost_core::id::{DefinitionHash, ExecutionId};
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_core::status::NodeStatus;
+use waypost_engine::driver::{Answer, Input, Start, Ticket};
+use waypost_ports::store::{Idempotency, MailBody, NewDefinition};
+
+use super::{Event, Options, Simulation};
+use crate::fault::Fault;
+use crate::model::SentSignal;
+use crate::process::Life;
+use crate::program::{Appetite, Program, Signal};
+use crate::random::Random;
+
+/// Where tasks call.
+pub(super) const SINK_URL: &str = "http://sink.example";
+/// The label that tells which submission an execution came from.
+pub(super) const LABEL: &str = "submission";
+
+/// What people know.
+pub(super) struct People {
+    random: Random,
+    pub(super) submissions: Vec<Submission>,
+    asked: BTreeMap<(Life, u64), Asked>,
+    tickets: u64,
+    serials: u64,
+    /// What was done to each execution.
+    pub(super) done_to: BTreeMap<ExecutionId, DoneTo>,
+}
+
+/// A submission, from the plan to the acknowledgement.
+pub(super) struct Submission {
+    pub(super) program: Program,
+    pub(super) input: Value,
+    plan: Arc<Plan>,
+    definition: NewDefinition,
+    at_ms: u64,
+    /// Is it to be submitted at all?
+    kept: bool,
+    /// Which execution it became, and when that was acknowledged.
+    pub(super) acknowledged: Option<(ExecutionId, u64)>,
+}
+
+/// What somebody awaits the answer to.
+#[derive(Clone)]
+enum Asked {
+    Submission(usize),
+    Request { execution: ExecutionId, body: MailBody, serial: Option<u64> },
+}
+
+/// What people did to an execution.
+#[derive(Clone, Default)]
+pub(super) struct DoneTo {
+    pub(super) cancel: bool,
+    pub(super) pause: bool,
+    pub(super) signals: Vec<SentSignal>,
+    /// Messages that were acknowledged and not done yet, and when.
+    pub(super) accepted: Vec<(MessageId, u64)>,
+    /// Serial numbers of signals that were acknowledged as done, and when.
+    pub(super) signalled: Vec<(u64, u64)>,
+}
+
+impl People {
+    pub(super) fn new(seed: &Random, options: &Options) -> Self {
+        let mut random = seed.split("people");
+        let count = usize::try_from(random.between(1, 4)).unwrap_or(1);
+        let submissions = (0..count)
+            .map(|at| {
+                let mut random = seed.split(&format!("submission {at}"));
+                let kept = options.keep.as_ref().is_none_or(|keep| keep.contains(&at));
+                let at_ms = random.below(15_000);
+                let drawn = Program::generate(&mut random, &appetite(seed));
+                let program = smaller(drawn, options.shrink.get(&at));
+                let input = program.input(&mut seed.split(&format!("input {at}")), SINK_URL);
+                Submission::new(program, input, at_ms, kept)
+            })
+            .collect();
+        Self {
+            random,
+            submissions,
+            asked: BTreeMap::new(),
+            tickets: 0,
+            serials: 0,
+            done_to: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn programs(&self) -> Vec<Program> {
+        self.submissions.iter().map(|submission| submission.program.clone()).collect()
+    }
+
+    fn ask(&mut self, life: Life, asked: Asked) -> Ticket {
+        self.tickets += 1;
+        self.asked.insert((life, self.tickets), asked);
+        Ticket(self.tickets)
+    }
+
+    /// Forgets what was acknowledged after a moment: a replica that was behind has lost it.
+    pub(super) fn forget_since(&mut self, ms: u64) {
+        for submission in &mut self.submissions {
+            submission.acknowledged = submission.acknowledged.filter(|(_, at)| *at < ms);
+        }
+        for done in self.done_to.values_mut() {
+            done.accepted.retain(|(_, at)| *at < ms);
+            done.signalled.retain(|(_, at)| *at < ms);
+        }
+    }
+
+    /// Is there a submission that nobody has acknowledged?
+    pub(super) fn still_submits(&self) -> bool {
+        self.submissions.iter().any(|one| one.kept && one.acknowledged.is_none())
+    }
+}
+
+impl Submission {
+    fn new(program: Program, input: Value, at_ms: u64, kept: bool) -> Self {
+        let source = program.definition();
+        let compiled = waypost_lang::parse(source.as_bytes(), &waypost_nodes::catalog());
+        let compiled = compiled.unwrap_or_else(|faults| {
+            panic!("a program must be valid: {program}\n{faults}");
+        });
+        let definition = NewDefinition {
+            name: compiled.name.as_str().into(),
+            hash: compiled.hash,
+            canonical: compiled.canonical.as_str().into(),
+        };
+        let plan = Arc::new(compiled.plan);
+        Self { program, input, plan, definition, at_ms, kept, acknowledged: None }
+    }
+}
+
+/// A program, made smaller step by step. A step that there is none of ends the way.
+fn smaller(program: Program, path: Option<&Vec<usize>>) -> Program {
+    path.into_iter().flatten().fold(program, |program, step| {
+        let mut candidates = program.shrink_candidates();
+        if *step < candidates.len() { candidates.swap_remove(*step) } else { program }
+    })
+}
+
+/// Most worlds are short; some have delays that outlive leases many times over.
+fn appetite(seed: &Random) -> Appetite {
+    let mut random = seed.split("appetite");
+    Appetite {
+        nodes_max: if random.percent(80) { 7 } else { 14 },
+        delay_ms_max: if random.percent(90) { 40_000 } else { 900_000 },
+        ..Appetite::simulated()
+    }
+}
+
+impl Simulation {
+    pub(super) fn plan_submissions(&mut self) {
+        for at in 0..self.people.submissions.len() {
+            let submission = &self.people.submissions[at];
+            let (kept, ms, program) =
+                (submission.kept, submission.at_ms, submission.program.to_string());
+            let n = submission.input.get("n").and_then(Value::as_u64).unwrap_or(0);
+            let definition = submission.definition.clone();
+            let plan = Arc::clone(&submission.plan);
+            self.store.with(|tables, _| tables.define(&definition));
+            self.plans.keep(plan);
+            if kept {
+                self.note("plan", &[ms], || {
+                    format!("submission {at} at {ms} ms, n={n}: {program}")
+                });
+                self.after(ms, Event::Submit { at, again: false });
+            }
+        }
+    }
+
+    pub(super) fn submit(&mut self, at: usize, again: bool) {
+        if self.people.submissions[at].acknowledged.is_some() {
+            return;
+        }
+        // Whoever does not hear from us asks again: somebody else, under the same key.
+        let patience = match self.store.strikes(Fault::Impatience) {
+            true => self.random.below(500),
+            false => self.random.between(10_000, 30_000),
+        };
+        self.after(patience, Event::Submit { at, again: true });
+        let Some(life) = self.any_process() else { return };
+        self.note("submit", &[life.into(), at as u64], || {
+            format!("submission {at} to p{life}{}", if again { ", again" } else { "" })
+        });
+        let ticket = self.people.ask(life, Asked::Submission(at));
+        let submission = &self.people.submissions[at];
+        let start = Start {
+            plan: Arc::clone(&submission.plan),
+            version: 1,
+            input: Json::from_value(&submission.input),
+            key: None,
+            idempotency: Some(Idempotency {
+                key: format!("submission-{at}").into(),
+                digest: DefinitionHash::of(submission.input.to_string().as_bytes()).0,
+            }),
+            labels: BTreeMap::from([(LABEL.to_owned(), at.to_string())]),
+            actor: None,
+            ticket,
+            await_end: None,
+        };
+        self.inputs(life, vec![Input::Start(start)]);
+    }
+
+    /// This is a bad moment for an execution to hear from people: they may choose it.
+    pub(super) fn tempt(&mut self, execution: ExecutionId) {
+        if !self.healed && self.people.random.percent(50) {
+            let soon = self.people.random.below(30);
+            self.after(soon, Event::Request(Some(execution)));
+        }
+    }
+
+    pub(super) fn request(&mut self, of: Option<ExecutionId>) {
+        if self.healed {
+            return;
+        }
+        let executions = self.store.with(|tables, _| tables.executions());
+        let execution = match of {
+            Some(execution) => execution,
+            None => {
+                let next = self.people.random.between(200, 4_000);
+                self.after(next, Event::Request(None));
+                if executions.is_empty() {
+                    return;
+                }
+                *self.people.random.pick(&executions)
+            }
+        };
+        if self.store.strikes(Fault::Signals) {
+            let signal = *self.people.random.pick(&Signal::ALL);
+            let ok = self.people.random.percent(70);
+            self.signal(execution, signal, ok);
+        }
+        if self.store.strikes(Fault::Pauses) {
+            let body = match self.people.random.below(5) {
+                0 | 1 => MailBody::Pause { now: false },
+                2 => MailBody::Pause { now: true },
+                _ => MailBody::Resume,
+            };
+            self.ask(execution, body, None);
+        }
+        if self.store.strikes(Fault::Cancels) && self.people.random.percent(40) {
+            self.ask(execution, MailBody::Cancel { reason: None }, None);
+        }
+    }
+
+    fn signal(&mut self, execution: ExecutionId, signal: Signal, ok: bool) {
+        self.people.serials += 1;
+        let serial = self.people.serials;
+        let body = signal.body(serial, ok);
+        let sent = SentSignal { name: signal.name().to_owned(), body: body.clone() };
+        self.people.done_to.entry(execution).or_default().signals.push(sent);
+        let body = MailBody::Signal { name: signal.name().into(), body: Json::from_value(&body) };
+        self.ask(execution, body, Some(serial));
+    }
+
+    fn ask(&mut self, execution: ExecutionId, body: MailBody, serial: Option<u64>) {
+        let Some(life) = self.any_process() else { return };
+        let done = self.people.done_to.entry(execution).or_default();
+        match &body {
+            MailBody::Cancel { .. } => done.cancel = true,
+            MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
+            MailBody::Signal { .. } => {}
+        }
+        self.note("ask", &[life.into(), u64::try_from(execution.0).unwrap_or(0)], || {
+            format!("p{life} x{}: {body:?}", execution.0)
+        });
+        let asked = Asked::Request { execution, body: body.clone(), serial };
+        let ticket = self.people.ask(life, asked);
+        self.inputs(life, vec![Input::Request { execution, body, actor: None, ticket }]);
+    }
+
+    /// An answer. What it acknowledges must be durable now.
+    pub(super) fn told(&mut self, life: Life, Ticket(ticket): Ticket, answer: Answer) {
+        let Some(asked) = self.people.asked.remove(&(life, ticket)) else {
+            return self.fail("answers", format!("p{life} answered question {ticket} twice"));
+        };
+        let ms = self.ms();
+        // After a failover an answer may speak of what was lost with the old store, which nobody
+        // can help: whoever asked finds out, and asks again.
+        let lost = self.failovers > 0;
+        match (asked, answer) {
+            (
+                Asked::Submission(at),
+                Answer::Started { execution, .. }
+                | Answer::Exists { existing: execution, same: true },
+            ) => {
+                let durable = self.is_of(execution, at);
+                if !durable && lost {
+                    return;
+                }
+                if !durable {
+                    let what = format!("submission {at} is acknowledged and not durable");
+                    return self.fail("G1", what);
+                }
+                self.people.submissions[at].acknowledged = Some((execution, ms));
+            }
+            (Asked::Submission(_), _) => {}
+            (Asked::Request { execution, body, serial }, Answer::Moved) => {
+                // As the engine's callers do: the inbox takes it now.
+                self.ask(execution, body, serial);
+            }
+            (Asked::Request { execution, serial, .. }, Answer::Done(_)) => {
+                if let Some(serial) = serial {
+                    if !self.knows_signal(execution, serial) {
+                        if lost {
+                            return;
+                        }
+                        let what = format!(
+                            "signal {serial} to x{} was done and is not durable",
+                            execution.0
+                        );
+                        return self.fail("ack", what);
+                    }
+                    let done = self.people.done_to.entry(execution).or_default();
+                    done.signalled.push((serial, ms));
+                }
+            }
+            (Asked::Request { execution, .. }, Answer::Accepted(message)) => {
+                if !self.knows_message(execution, &message) {
+                    if lost {
+                        return;
+                    }
+                    let what = format!(
+                        "message {message} to x{} was accepted and is not durable",
+                        execution.0
+                    );
+                    return self.fail("ack", what);
+                }
+                let done = self.people.done_to.entry(execution).or_default();
+                done.accepted.push((message, ms));
+            }
+            (Asked::Request { .. }, _) => {}
+        }
+    }
+
+    /// After everything has healed: what is held is released, what waits for a signal gets it.
+    pub(super) fn care(&mut self) {
+        self.after(7_000, Event::Care);
+        self.check_open();
+        let open: BTreeSet<ExecutionId> = self.open_executions().into_iter().collect();
+        for execution in open {
+            let Some(state) = self.auditor.state(execution) else { continue };
+            let held = self.store.with(|tables, _| tables.load(execution));
+            let held =
+                held.and_then(|history| history.control).is_some_and(|row| row.held.is_some());
+            if held || state.pausing || state.quarantine.is_some() {
+                self.ask(execution, MailBody::Resume, None);
+                continue;
+            }
+            let waits = |signal: &&Signal| {
+                state.nodes.iter().any(|node| {
+                    node.status == NodeStatus::Waiting
+                        && matches!(&node.wait, Some(waypost_core::event::Wait::Signal { name, .. })
+                            if **name == *signal.name())
+                })
+            };
+            let wanted: Vec<Signal> = Signal::ALL.iter().filter(waits).copied().collect();
+            for signal in wanted {
+                self.signal(execution, signal, true);
+            }
+        }
+    }
+}

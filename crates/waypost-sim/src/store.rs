@@ -1,0 +1,163 @@
+//! The simulated store: the tables of the store in memory, behind connections that fail.
+//!
+//! Reads, claims, heartbeats and holds come through [`Connection`], the product's own port, and are
+//! done at one moment. Appends and deliveries are several statements with time in between, so the
+//! simulation runs those one by one on [`SimStore::with`].
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::time::Timestamp;
+use waypost_ports::memory::{Claimable, Tables};
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
+    History, Mail, NewDefinition, Renewal, Store, StoreError,
+};
+
+use crate::clock::TrueTime;
+use crate::fault::{Fault, Weather};
+
+/// The one store of a world. Clones share it.
+#[derive(Clone)]
+pub struct SimStore {
+    inner: Arc<Mutex<Inner>>,
+    truth: TrueTime,
+}
+
+/// What the store is made of.
+pub struct Inner {
+    /// The rows.
+    pub tables: Tables,
+    /// What goes wrong.
+    pub weather: Weather,
+    /// Does it answer nobody?
+    pub outage: bool,
+    /// Is there no space left?
+    pub full: bool,
+    /// What the claim that is being made saw when it began; others have come in between.
+    pub listed: Option<Claimable>,
+    /// By which clock leases are judged, where a planted bug has it so.
+    pub claimers_clock: Option<Timestamp>,
+}
+
+impl SimStore {
+    /// An empty store.
+    pub fn new(truth: TrueTime, weather: Weather) -> Self {
+        let tables = Tables::default();
+        let inner = Inner {
+            tables,
+            weather,
+            outage: false,
+            full: false,
+            listed: None,
+            claimers_clock: None,
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), truth }
+    }
+
+    /// Everything inside.
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A panic while it was held is a finding of its own; the tables are whole.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a statement.
+    pub fn with<T>(&self, statement: impl FnOnce(&mut Tables, Timestamp) -> T) -> T {
+        let mut inner = self.inner();
+        let now = inner.tables.tell_time(self.truth.now());
+        statement(&mut inner.tables, now)
+    }
+
+    /// Does this fault strike?
+    pub fn strikes(&self, fault: Fault) -> bool {
+        self.inner().weather.strikes(fault)
+    }
+
+    /// Can the store be reached and, for a write, has it space?
+    pub fn check(&self, writes: bool) -> Result<(), StoreError> {
+        let mut inner = self.inner();
+        if inner.outage || inner.weather.strikes(Fault::Fails) {
+            return Err(StoreError::Unavailable("no connection".to_owned()));
+        }
+        if writes && inner.full {
+            return Err(StoreError::Full("no space is left".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// A connection of one process, as the product's code sees it.
+#[derive(Clone)]
+pub struct Connection(pub SimStore);
+
+impl Connection {
+    fn call<T>(
+        &self,
+        writes: bool,
+        statement: impl FnOnce(&mut Tables, Timestamp) -> T,
+    ) -> Result<T, StoreError> {
+        self.0.check(writes)?;
+        let value = self.0.with(statement);
+        match self.0.strikes(Fault::LostReply) {
+            true => Err(StoreError::Unavailable("the reply was lost".to_owned())),
+            false => Ok(value),
+        }
+    }
+}
+
+impl Store for Connection {
+    fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
+        self.call(true, |tables, now| tables.renew(heartbeat, now))
+    }
+
+    fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+        self.call(true, |tables, now| tables.append(batch, now))
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
+        let (listed, clock) = {
+            let mut inner = self.0.inner();
+            (inner.listed.take(), inner.claimers_clock.take())
+        };
+        self.call(true, |tables, now| match listed {
+            _ if clock.is_some() => tables.claim(request, clock.unwrap_or(now)),
+            None => tables.claim(request, now),
+            Some(Claimable { executions, more, next_due }) => {
+                Claims { claimed: tables.take(&executions, request, now), more, next_due }
+            }
+        })
+    }
+
+    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.call(false, |tables, _| tables.load(execution))
+    }
+
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.call(false, |tables, _| tables.load_all(execution))
+    }
+
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+        self.call(true, |tables, _| mail.iter().map(|mail| tables.deliver(mail)).collect())
+    }
+
+    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.call(false, |tables, _| tables.collect(owner, limit))
+    }
+
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        self.call(true, |tables, _| tables.hold(execution, owner, reason))
+    }
+
+    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+        self.call(true, |tables, _| tables.define(definition))
+    }
+
+    fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
+        self.call(false, |tables, _| tables.definition(which))
+    }
+}

@@ -1,0 +1,379 @@
+//! Is the judge awake? True results, with one thing changed: it must complain of each.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use waypost_core::event::CancelReason;
+use waypost_core::status::{NodeStatus, Status};
+use waypost_sim::model::{Calls, Cause, End, NodeRan, Ran, SentSignal, judge};
+use waypost_sim::program::{
+    Appetite, FailurePolicy, Join, Kind, Need, Node, OnError, Program, Signal,
+};
+use waypost_sim::random::Random;
+
+use super::driver::{SINK, Trouble, run};
+
+/// Changes one thing; false where there is nothing of the kind to change.
+type Mutation = fn(&Program, &mut Ran, &mut Random) -> bool;
+
+const MUTATIONS: &[(&str, Mutation)] = &[
+    ("another status", |program, ran, random| {
+        let ends = [
+            NodeStatus::Completed,
+            NodeStatus::Failed,
+            NodeStatus::TimedOut,
+            NodeStatus::Skipped,
+            NodeStatus::Cancelled,
+        ];
+        let to = *random.pick(&ends);
+        change(
+            program,
+            ran,
+            random,
+            |_, node| node.status.is_settled() && node.status != to,
+            |node| {
+                node.status = to;
+            },
+        )
+    }),
+    ("not settled", |program, ran, random| {
+        let ended = ran.end != End::Waiting;
+        change(
+            program,
+            ran,
+            random,
+            |_, node| ended && node.status.is_settled(),
+            |node| {
+                node.status = NodeStatus::Running;
+                node.settled = None;
+            },
+        )
+    }),
+    ("settled twice", |program, ran, random| {
+        change(program, ran, random, |_, node| node.settlements == 1, |node| node.settlements = 2)
+    }),
+    ("another branch", |program, ran, random| {
+        change(
+            program,
+            ran,
+            random,
+            |_, node| node.branch.is_some(),
+            |node| {
+                node.branch = Some("elsewhere".into());
+            },
+        )
+    }),
+    ("another output", |program, ran, random| {
+        change(program, ran, random, completed, |node| node.output = Some(json!("changed")))
+    }),
+    ("another failure", |program, ran, random| {
+        change(program, ran, random, failed, |node| node.failure = Some("changed".into()))
+    }),
+    ("a failure forgotten", |program, ran, random| {
+        change(program, ran, random, failed, |node| {
+            (node.status, node.failure) = (NodeStatus::Completed, None);
+        })
+    }),
+    ("one try more", |program, ran, random| {
+        let ended = |at: Kind, node: &NodeRan| completed(at.clone(), node) || failed(at, node);
+        change(program, ran, random, ended, |node| node.tries += 1)
+    }),
+    ("one try less", |program, ran, random| {
+        let tried = |kind: Kind, node: &NodeRan| {
+            (completed(kind.clone(), node) || failed(kind, node)) && node.tries > 0
+        };
+        change(program, ran, random, tried, |node| node.tries -= 1)
+    }),
+    ("an attempt abandoned", |program, ran, random| {
+        change(program, ran, random, |_, _| true, |node| node.abandoned += 1)
+    }),
+    ("run too early", |program, ran, random| {
+        let needy = needy(program);
+        let fits = move |_: Kind, node: &NodeRan| node.scheduled.is_some();
+        change_in(&needy, program, ran, random, fits, |node| node.scheduled = Some(1))
+    }),
+    ("skipped too early", |program, ran, random| {
+        change(program, ran, random, skipped, |node| node.settled = Some(1))
+    }),
+    ("run instead of skipped", |program, ran, random| {
+        change(program, ran, random, skipped, |node| {
+            node.status = NodeStatus::Completed;
+            node.scheduled = node.settled;
+            (node.starts, node.tries) = (1, 1);
+        })
+    }),
+    ("skipped instead of run", |program, ran, random| {
+        change(program, ran, random, completed, |node| {
+            *node = NodeRan {
+                status: NodeStatus::Skipped,
+                settled: node.settled,
+                settlements: 1,
+                ..NodeRan::default()
+            };
+        })
+    }),
+    ("cancelled by no join", |program, ran, random| {
+        let no_joins = !program
+            .nodes
+            .iter()
+            .any(|node| matches!(node.join, Join::Count { cancel_rest: true, .. }));
+        change(
+            program,
+            ran,
+            random,
+            |_, node| no_joins && node.status.is_settled(),
+            |node| {
+                node.status = NodeStatus::Cancelled;
+                node.cancelled = Some(CancelReason::Join);
+            },
+        )
+    }),
+    ("a join that waited for more", |program, ran, _| {
+        let late = |at: usize| {
+            let Join::Count { count, .. } = program.nodes[at].join else { return None };
+            let sources = program.nodes[at].sources();
+            let sources: Vec<_> =
+                sources.iter().map(|of| ran.node(&program.nodes[*of].id)).collect();
+            let plain = program.nodes[at].needs.iter().all(|need| need.branch.is_none());
+            let all = sources.iter().all(|source| source.status == NodeStatus::Completed);
+            let last = sources.iter().filter_map(|source| source.settled).max();
+            (plain && all && sources.len() > count).then_some(last?)
+        };
+        let found = (0..program.nodes.len()).find_map(|at| Some((at, late(at)?)));
+        let Some((at, last)) = found else { return false };
+        let node = ran.nodes.entry(program.nodes[at].id.clone()).or_default();
+        if node.scheduled.is_none() {
+            return false;
+        }
+        node.scheduled = Some(last + 1);
+        true
+    }),
+    ("another end", |_, ran, random| {
+        let End::Ended(end) = ran.end else { return false };
+        let ends = [Status::Completed, Status::Failed, Status::Cancelled, Status::TimedOut];
+        let others: Vec<Status> = ends.into_iter().filter(|other| *other != end).collect();
+        ran.end = End::Ended(*random.pick(&others));
+        true
+    }),
+    ("ended twice", |_, ran, _| {
+        ran.ends += 1;
+        ran.ends > 1
+    }),
+    ("ended by a request that nobody made", |_, ran, _| {
+        let seq = u64::MAX;
+        (ran.cause, ran.output) = (Some((seq, Cause::Cancel)), None);
+        let ended = ran.end != End::Waiting;
+        ran.end = End::Ended(Status::Cancelled);
+        ended
+    }),
+    ("ended by a timeout that it does not have", |program, ran, _| {
+        let seq = u64::MAX;
+        (ran.cause, ran.output) = (Some((seq, Cause::Deadline)), None);
+        let ended = ran.end != End::Waiting;
+        ran.end = End::Ended(Status::TimedOut);
+        ended && program.timeout_ms.is_none()
+    }),
+    ("a failure that did not end it", |program, ran, _| {
+        let fast = program.failure_policy == FailurePolicy::FailFast;
+        let by_failure = matches!(ran.cause, Some((_, Cause::Failure(_))));
+        ran.cause = None;
+        ran.end = End::Ended(Status::Completed);
+        fast && by_failure
+    }),
+    ("stuck", |_, ran, _| {
+        let ended = ran.end != End::Waiting;
+        (ran.end, ran.ends) = (End::Waiting, 0);
+        ended
+    }),
+    ("another output of the execution", |_, ran, _| {
+        ran.output = Some(json!("changed"));
+        ran.end != End::Waiting
+    }),
+    ("one call more", |_, ran, _| first_calls(ran, |calls| calls.calls += 1)),
+    ("one call less", |program, ran, _| {
+        let ended = |id: &String| {
+            let node = ran.node(id);
+            let kind = || program.nodes[program.find(id).unwrap()].kind.clone();
+            completed(kind(), &node) || failed(kind(), &node)
+        };
+        let Some(id) = ran.sink.keys().find(|id| ended(id)).cloned() else { return false };
+        ran.sink.remove(&id);
+        true
+    }),
+    ("one effect more", |_, ran, _| first_calls(ran, |calls| calls.effects = calls.calls + 1)),
+    ("no effect", |_, ran, _| {
+        let done = |id: &String| ran.node(id).status == NodeStatus::Completed;
+        let Some(id) = ran.sink.keys().find(|id| done(id)).cloned() else { return false };
+        ran.sink.get_mut(&id).unwrap().values_mut().for_each(|calls| calls.effects = 0);
+        true
+    }),
+    ("a second key", |_, ran, _| {
+        let Some(calls) = ran.sink.values_mut().next() else { return false };
+        calls.insert("another".into(), Calls { calls: 0, effects: 0 });
+        true
+    }),
+    ("a call of a node that was skipped", |program, ran, _| {
+        let idle = |id: &&String| ran.node(id).starts == 0;
+        let Some(id) = program.nodes.iter().map(|node| &node.id).find(idle) else { return false };
+        let calls = BTreeMap::from([("key".into(), Calls { calls: 1, effects: 0 })]);
+        ran.sink.insert(id.clone(), calls);
+        true
+    }),
+    ("a signal that nobody sent", |program, ran, _| {
+        ran.world.signals.clear();
+        program.nodes.iter().any(|node| {
+            matches!(node.kind, Kind::Wait { .. })
+                && ran.node(&node.id).status == NodeStatus::Completed
+        })
+    }),
+    ("a node of another program", |_, ran, _| {
+        ran.nodes.insert("stranger".into(), NodeRan::default());
+        true
+    }),
+];
+
+fn completed(_: Kind, node: &NodeRan) -> bool {
+    node.status == NodeStatus::Completed
+}
+
+fn failed(_: Kind, node: &NodeRan) -> bool {
+    matches!(node.status, NodeStatus::Failed | NodeStatus::TimedOut)
+}
+
+fn skipped(_: Kind, node: &NodeRan) -> bool {
+    node.status == NodeStatus::Skipped
+}
+
+/// The nodes that need others.
+fn needy(program: &Program) -> Vec<usize> {
+    (0..program.nodes.len()).filter(|at| !program.nodes[*at].needs.is_empty()).collect()
+}
+
+fn change(
+    program: &Program,
+    ran: &mut Ran,
+    random: &mut Random,
+    fits: impl Fn(Kind, &NodeRan) -> bool,
+    change: impl FnOnce(&mut NodeRan),
+) -> bool {
+    let all: Vec<usize> = (0..program.nodes.len()).collect();
+    change_in(&all, program, ran, random, fits, change)
+}
+
+/// Changes one of these nodes that fits.
+fn change_in(
+    among: &[usize],
+    program: &Program,
+    ran: &mut Ran,
+    random: &mut Random,
+    fits: impl Fn(Kind, &NodeRan) -> bool,
+    change: impl FnOnce(&mut NodeRan),
+) -> bool {
+    let fitting: Vec<&String> = among
+        .iter()
+        .map(|at| &program.nodes[*at])
+        .filter(|node| fits(node.kind.clone(), &ran.node(&node.id)))
+        .map(|node| &node.id)
+        .collect();
+    if fitting.is_empty() {
+        return false;
+    }
+    let id = *random.pick(&fitting);
+    let mut node = ran.node(id);
+    change(&mut node);
+    ran.nodes.insert(id.clone(), node);
+    true
+}
+
+fn first_calls(ran: &mut Ran, change: impl FnOnce(&mut Calls)) -> bool {
+    let calls = ran.sink.values_mut().flat_map(BTreeMap::values_mut).next();
+    calls.map(change).is_some()
+}
+
+#[test]
+fn every_mutation_is_noticed() {
+    let mut tried: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut missed = Vec::new();
+    for seed in 0..1_000 {
+        let random = Random::new(seed);
+        let program = Program::generate(&mut random.split("program"), &Appetite::simulated());
+        let input = program.input(&mut random.split("input"), SINK);
+        let truth = run(&program, &input, &random, Trouble::default());
+        for (name, mutation) in MUTATIONS {
+            let mut ran = truth.clone();
+            if !mutation(&program, &mut ran, &mut random.split(name)) {
+                continue;
+            }
+            *tried.entry(name).or_default() += 1;
+            if judge(&program, &input, &ran).is_empty() {
+                missed.push(format!("seed {seed}, n = {}: {name}\n  {program}", input["n"]));
+            }
+        }
+    }
+    let rare: Vec<_> = MUTATIONS.iter().filter(|(name, _)| !tried.contains_key(name)).collect();
+    assert!(rare.is_empty(), "never tried: {:?}", rare.iter().map(|(name, _)| name));
+    assert!(missed.is_empty(), "{} missed\n{}", missed.len(), missed.join("\n"));
+}
+
+/// Two waits for one signal, one after the other, to which so many signals were sent; and where the
+/// second of them stands.
+fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
+    let wait = |id: &str, needs: Vec<Need>| Node {
+        id: id.into(),
+        kind: Kind::Wait { signal: Signal::Go, timeout_ms: None },
+        needs,
+        join: Join::All,
+        retry: None,
+        timeout_ms: None,
+        deadline_ms: None,
+        on_error: OnError::Fail,
+        at_most_once: false,
+    };
+    let nodes = vec![wait("a", vec![]), wait("b", vec![Need { source: 0, branch: None }])];
+    let program = Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None };
+    let done = second.status == NodeStatus::Completed;
+    let first = NodeRan { scheduled: Some(3), settled: Some(8), ..waited(0) };
+    let mut ran = Ran {
+        end: if done { End::Ended(Status::Completed) } else { End::Waiting },
+        output: done.then_some(serde_json::Value::Null),
+        ends: u32::from(done),
+        generation: 1,
+        nodes: BTreeMap::from([("a".into(), first), ("b".into(), second.clone())]),
+        ..Ran::default()
+    };
+    ran.world.signals = (0..sent)
+        .map(|serial| SentSignal { name: "go".into(), body: Signal::Go.body(serial, true) })
+        .collect();
+    judge(&program, &json!({ "n": 1 }), &ran)
+}
+
+/// A wait that was ended by the signal of this serial number.
+fn waited(serial: u64) -> NodeRan {
+    NodeRan {
+        status: NodeStatus::Completed,
+        output: Some(Signal::Go.body(serial, true)),
+        scheduled: Some(9),
+        settled: Some(14),
+        settlements: 1,
+        starts: 1,
+        tries: 1,
+        ..NodeRan::default()
+    }
+}
+
+#[test]
+fn a_signal_is_consumed_once_and_not_overlooked() {
+    let waits = NodeRan {
+        status: NodeStatus::Waiting,
+        output: None,
+        settled: None,
+        settlements: 0,
+        tries: 0,
+        ..waited(0)
+    };
+    let none: &[String] = &[];
+    assert_eq!(two_waits(2, &waited(1)), none);
+    assert_eq!(two_waits(1, &waits), none);
+    assert_eq!(two_waits(1, &waited(0)), ["b: took a signal that was consumed"]);
+    assert_eq!(two_waits(2, &waits), ["b: waits for a signal that came"]);
+}

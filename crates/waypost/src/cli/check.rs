@@ -1,0 +1,202 @@
+//! `waypost check`: are the invariants kept, in the logs and in the rows beside them?
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_engine::check::{Finding, Options, Report, Tally, check, repair};
+use waypost_ports::clock::{Clock, SystemClock};
+use waypost_sqlite::SqliteStore;
+
+use super::{Context, Exit, Usage, find};
+use crate::output::{Format, print_json, print_line, progress_line};
+use crate::wiring;
+
+/// Most findings that are written out; `-o json` has them all.
+const FINDINGS_MAX: usize = 50;
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Check this execution alone: its id, or `last` for the newest one
+    #[arg(value_name = "EXECUTION")]
+    execution: Option<String>,
+    /// Only executions that moved in this span, such as `24h`, or since a time such as
+    /// `2026-01-31T09:00:00Z`
+    #[arg(long, value_name = "WHEN", conflicts_with = "execution")]
+    since: Option<String>,
+    /// Heal what can be derived from the logs: control rows, snapshots, projections; no engine may
+    /// be running
+    #[arg(long)]
+    repair: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
+    let store = wiring::open_store(&context.settings.data)?;
+    if args.repair
+        && let Some(process) = store.engine_process()
+    {
+        bail!("--repair needs the folder to itself, and its engine is {process}: stop it first");
+    }
+    let options = options(args, &store)?;
+    let plans = wiring::plans();
+    let mut report = check(&store, &plans, &options, &|tally| {
+        progress_line(&format!("checked {} executions", grouped(tally.executions)));
+    })?;
+    progress_line("");
+    if args.repair && report.findings.iter().any(|finding| finding.cure.is_some()) {
+        drop(store);
+        let store = wiring::open_engine_store(&context.settings.data)?;
+        repair(&store, &plans, &mut report)?;
+        store.close()?;
+    }
+    match context.format {
+        Format::Json => print_json(&wire(&report))?,
+        Format::Text => print(&report, args.repair),
+    }
+    Ok(if report.is_well() { Exit::Done } else { Exit::Failed })
+}
+
+fn options(args: &Args, store: &SqliteStore) -> Result<Options> {
+    let only = match &args.execution {
+        Some(execution) => Some(find::Named { execution: execution.clone() }.find(store)?),
+        None => None,
+    };
+    let since = args.since.as_deref().map(|text| since(text, SystemClock.now())).transpose()?;
+    Ok(Options { only, since })
+}
+
+/// A time, or a span before now.
+fn since(text: &str, now: Timestamp) -> Result<Timestamp> {
+    if let Some(time) = Timestamp::parse(text) {
+        return Ok(time);
+    }
+    match Millis::parse(text) {
+        Ok(Millis(span)) => {
+            Ok(Timestamp(now.0.saturating_sub(i64::try_from(span).unwrap_or(i64::MAX))))
+        }
+        Err(error) => {
+            let what = format!("--since {text:?} is neither a time nor a span: {error}");
+            Err(Usage(what).into())
+        }
+    }
+}
+
+fn print(report: &Report, repaired: bool) {
+    for finding in report.findings.iter().take(FINDINGS_MAX) {
+        print_line(&line(finding, repaired));
+    }
+    let more = report.findings.len().saturating_sub(FINDINGS_MAX);
+    if more > 0 {
+        print_line(&format!("… and {} more; -o json prints all", grouped(more as u64)));
+    }
+    print_line(&format!("{}: {}", scope(&report.tally), verdict(report, repaired)));
+}
+
+fn line(finding: &Finding, repaired: bool) -> String {
+    let violation = &finding.violation;
+    let invariant = violation.invariant;
+    let fate = match (finding.healed, &finding.cure) {
+        (true, _) => " [healed]",
+        (false, Some(_)) if repaired => " [could not be healed]",
+        (false, Some(_)) => " [--repair heals it]",
+        (false, None) => "",
+    };
+    format!(
+        "{} seq {} breaks {invariant} ({}): {}{fate}",
+        name(finding),
+        violation.seq,
+        invariant.meaning(),
+        violation.what
+    )
+}
+
+fn name(finding: &Finding) -> String {
+    match &finding.key {
+        Some(key) => key.to_string(),
+        None => format!("execution {}", finding.violation.execution),
+    }
+}
+
+fn scope(tally: &Tally) -> String {
+    let counts = [
+        (tally.executions, "execution"),
+        (tally.frames, "frame"),
+        (tally.events, "event"),
+        (tally.nodes, "node"),
+    ];
+    let counts: Vec<String> = counts.iter().map(|(count, what)| several(*count, what)).collect();
+    format!("checked {}", counts.join(", "))
+}
+
+fn verdict(report: &Report, repaired: bool) -> String {
+    let count = |wanted: fn(&&Finding) -> bool| {
+        u64::try_from(report.findings.iter().filter(wanted).count()).unwrap_or(u64::MAX)
+    };
+    let (all, healed) = (count(|_| true), count(|finding| finding.healed));
+    let healable = count(|finding| finding.cure.is_some());
+    match (all, repaired) {
+        (0, _) => "all is well".to_owned(),
+        (all, true) => format!("{}, {} healed", several(all, "finding"), grouped(healed)),
+        (all, false) if healable > 0 => {
+            let all = several(all, "finding");
+            format!("{all}, {} of which --repair can heal", grouped(healable))
+        }
+        (all, false) => several(all, "finding"),
+    }
+}
+
+fn several(count: u64, what: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {what}{ending}", grouped(count))
+}
+
+/// A number with its thousands set apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn wire(report: &Report) -> Value {
+    let Tally { executions, frames, events, nodes } = report.tally;
+    let findings: Vec<Value> = report.findings.iter().map(wire_finding).collect();
+    json!({
+        "executions": executions, "frames": frames, "events": events, "nodes": nodes,
+        "well": report.is_well(), "findings": findings,
+    })
+}
+
+fn wire_finding(finding: &Finding) -> Value {
+    let violation = &finding.violation;
+    json!({
+        "id": finding.key, "number": violation.execution.0, "seq": violation.seq,
+        "invariant": violation.invariant.code(), "meaning": violation.invariant.meaning(),
+        "what": violation.what, "healable": finding.cure.is_some(), "healed": finding.healed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_time_or_a_span() {
+        let now = Timestamp::parse("2026-01-31T09:00:00Z").unwrap();
+        let hour = Timestamp::parse("2026-01-31T08:00:00Z").unwrap();
+        assert_eq!(since("1h", now).unwrap(), hour);
+        assert_eq!(since("2026-01-31T08:00:00Z", now).unwrap(), hour);
+        assert!(since("yesterday", now).is_err());
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}
