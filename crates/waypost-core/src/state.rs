@@ -155,6 +155,10 @@ pub struct Scheduled {
     pub seq: u64,
     /// The variables of that moment.
     pub variables: Variables,
+    /// Of the nodes that its expressions mention, those that had not settled then, and how they
+    /// stood. They may settle between two attempts, which must not send different things.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsettled: Vec<(NodeIx, NodeStatus)>,
 }
 
 /// A signal that nothing has waited for yet.

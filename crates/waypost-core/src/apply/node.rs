@@ -138,11 +138,17 @@ fn scheduled(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Time
         state.paused = None;
     }
     let seq = state.seq + 1;
-    let variables = Arc::clone(&state.variables);
+    let first = state.node(at).scheduled.is_none();
+    let scheduled = first.then(|| Scheduled {
+        at: now,
+        seq,
+        variables: Arc::clone(&state.variables),
+        unsettled: unsettled_mentions(plan, state, at),
+    });
     let node = state.node_mut(at);
     node.attempt = attempt;
-    if node.scheduled.is_none() {
-        node.scheduled = Some(Scheduled { at: now, seq, variables });
+    if let Some(scheduled) = scheduled {
+        node.scheduled = Some(scheduled);
         if let Some(span) = plan.node(at).deadline {
             let due = now.plus(span);
             node.deadline = Some(due);
@@ -150,6 +156,12 @@ fn scheduled(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Time
         }
     }
     Ok(())
+}
+
+fn unsettled_mentions(plan: &Plan, state: &State, at: NodeIx) -> Vec<(NodeIx, NodeStatus)> {
+    let mentions = plan.node(at).mentions.iter();
+    let statuses = mentions.map(|mentioned| (*mentioned, state.node(*mentioned).status));
+    statuses.filter(|(_, status)| !status.is_settled()).collect()
 }
 
 fn started(plan: &Plan, state: &mut State, at: NodeIx, token: Option<Token>, now: Timestamp) {

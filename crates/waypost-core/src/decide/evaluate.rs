@@ -175,8 +175,24 @@ impl Decider<'_> {
     }
 }
 
+/// A node of which nothing but its status can be seen.
+fn unsettled(status: NodeStatus) -> ScopeNode {
+    ScopeNode { status: status.name(), output: Json::null(), failure: Json::null() }
+}
+
 /// What a node's expressions can see.
 fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Variables) -> Scope {
+    scope_as_of(plan, state, at, (now, variables), &[])
+}
+
+/// The same, where some nodes are seen as they stood at an earlier moment.
+fn scope_as_of(
+    plan: &Plan,
+    state: &State,
+    at: NodeIx,
+    (now, variables): (Timestamp, &Variables),
+    earlier: &[(NodeIx, NodeStatus)],
+) -> Scope {
     let mut scope = Scope::new();
     scope.json("input", &state.created.input);
     scope.json("trigger", &state.created.input);
@@ -193,6 +209,10 @@ fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Var
     );
     let mentions = &plan.node(at).mentions;
     scope.nodes(mentions.iter().map(|at| {
+        let id = plan.node(*at).id.to_string();
+        if let Some((_, status)) = earlier.iter().find(|(unsettled, _)| unsettled == at) {
+            return (id, unsettled(*status));
+        }
         let node = state.node(*at);
         let failure = node.failure.as_deref().filter(|_| failed(node.status));
         let failure = failure.map(|failure| Json::from_value(&serde_json::json!(failure)));
@@ -201,7 +221,7 @@ fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Var
             output: output_of(plan, state, *at),
             failure: failure.unwrap_or_else(Json::null),
         };
-        (plan.node(*at).id.to_string(), shown)
+        (id, shown)
     }));
     scope
 }
@@ -217,7 +237,10 @@ pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Json, Failu
         return Ok(Json::null());
     };
     match &state.node(at).scheduled {
-        Some(first) => config.render(&scope(plan, state, at, first.at, &first.variables)),
+        Some(first) => {
+            let moment = (first.at, &first.variables);
+            config.render(&scope_as_of(plan, state, at, moment, &first.unsettled))
+        }
         None => config.render(&scope(plan, state, at, state.updated_at, &state.variables)),
     }
 }

@@ -32,6 +32,10 @@ impl Decider<'_> {
                     self.attempt_failed(at, failure);
                 }
             }
+            Outcome::Failed(failure) if self.leaves_doubt(at, &failure) => {
+                let unknown = outcome_unknown(&failure.message);
+                self.fail_for_good(at, unknown, FailureEnd::Final);
+            }
             Outcome::Failed(failure) => self.attempt_failed(at, failure),
             Outcome::Lost(failure) => self.attempt_lost(at, failure),
             Outcome::Cancelled if self.state.status == Status::Ending => {
@@ -50,6 +54,13 @@ impl Decider<'_> {
             }
         }
         Ok(())
+    }
+
+    /// May an attempt that must not be made twice have had its effect, although it failed? Nobody
+    /// answered it, so nobody knows.
+    fn leaves_doubt(&self, at: NodeIx, failure: &Failure) -> bool {
+        self.plan_node(at).delivery == Delivery::AtMostOnce
+            && [kind::TIMEOUT, kind::CONNECTION].contains(&&*failure.kind)
     }
 
     /// An attempt failed: the retry policy decides whether the node did.

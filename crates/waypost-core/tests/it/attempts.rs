@@ -153,6 +153,23 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "bug: an at-most-once attempt that nobody answered was retried",
+        "a once retry 3",
+        "
+        start
+        fail a timeout retry -> a FAILED, a failed outcome_unknown, execution FAILED
+    ",
+    ),
+    case(
+        "an at-most-once attempt that was refused is retried",
+        "a once retry 3",
+        "
+        start
+        fail a http retry -> a WAITING
+        wait 1s           -> a attempt 2, runs a
+    ",
+    ),
+    case(
         "a signal that does not come is a timeout, which trying again will not mend",
         "w = signal(go, within 5s) retry 3; x needs w",
         "

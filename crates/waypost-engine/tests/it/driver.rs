@@ -1,10 +1,10 @@
 //! The driver alone: no threads, no clock but the test's, and every order of events is a choice.
 
-mod chaos;
 mod claims;
 mod commits;
 mod crash;
 mod drain;
+mod found;
 mod parking;
 mod requests;
 mod slots;

@@ -120,6 +120,7 @@ impl Judge<'_> {
                     node.deadline_ms.is_some() && (world.is_disturbed() || !has_ample_time(node));
                 match script {
                     _ if struck => Ok(()),
+                    Script::Hang if node.at_most_once => Err("its outcome is unknown".into()),
                     Script::Hang => self.had_its_tries(node, Fault::Timeout, ran),
                     _ => expect(world.late || world.replies_lost, "the sink answers in time"),
                 }

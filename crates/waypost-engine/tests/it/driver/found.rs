@@ -1,0 +1,150 @@
+//! Bugs that the simulator found, each as the shortest story that shows it.
+
+use waypost_core::status::Status;
+use waypost_engine::driver::Input;
+use waypost_ports::store::LEASE;
+
+use crate::support::{Rig, StoreWork, World};
+
+/// Takes the claim that waits for the store.
+fn take_claim(rig: &mut Rig<'_>) -> StoreWork {
+    let is_claim = |work: &StoreWork| matches!(work, StoreWork::Claim { .. });
+    let at = rig.work.iter().position(is_claim).expect("a claim waits");
+    rig.work.remove(at).unwrap()
+}
+
+/// The store made this instance the owner and its answer was lost. Nobody else claims what a living
+/// instance owns, and this one never heard of it.
+#[test]
+fn a_claim_whose_reply_is_lost_is_made_good_by_a_roll_call() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 5000; a: task <- d");
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Paused);
+    world.pass(6_000);
+    rig.renew();
+    rig.step();
+    let claim = take_claim(&mut rig);
+    rig.perform(claim);
+    rig.inputs.clear();
+    let (loaded, more, next_due) = (Vec::new(), false, None);
+    rig.inputs.push(Input::Claimed { loaded, more, next_due, answered: false });
+    rig.settle();
+    assert_eq!(world.control(execution).unwrap().owner, Some(rig.instance));
+    world.pass(rig.config.poll_every.0);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// A claim was done after the commit that parked the execution, and answered before it.
+#[test]
+fn a_claim_that_overtakes_the_answer_to_a_park_is_not_forgotten() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 3000; a: task <- d");
+    rig.step();
+    let evaluated = rig.take_append();
+    let parked = world.append(&evaluated);
+    assert_eq!(world.status(execution), Status::Paused);
+    world.pass(4_000);
+    rig.renew();
+    rig.step();
+    let claim = take_claim(&mut rig);
+    rig.perform(claim);
+    rig.step();
+    rig.answer_append(&evaluated, parked);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// A store that lost its latest commits does not know which numbers it gave away.
+#[test]
+fn a_number_that_is_given_out_twice_is_used_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let first = rig.start("w: wait go 1000; a: task <- w");
+    rig.inputs.push(Input::Numbers(first.0..first.0 + 2));
+    let plan = world.flow("a: task");
+    let ticket = rig.submit(&plan);
+    rig.settle();
+    assert_ne!(rig.started(ticket), first);
+    assert_eq!(world.status(rig.started(ticket)), Status::Completed);
+    world.check();
+}
+
+/// After two thirds of a lease that was not renewed nothing begins: somebody else may be about to.
+#[test]
+fn nothing_begins_in_the_last_third_of_a_lease() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let renewed = |world: &World| Input::Renewed { until: world.now().plus(LEASE) };
+    rig.inputs.push(renewed(&world));
+    let execution = rig.start("a: task; b: task <- a");
+    let a = rig.take_task("a");
+    world.pass(LEASE.0 * 2 / 3);
+    rig.finish(&a);
+    rig.settle_store();
+    assert!(rig.running().is_empty(), "b may not begin");
+    rig.inputs.push(renewed(&world));
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// Its start was committed when the lease was nearly over, so it was kept back; then it was given
+/// up; then the lease was renewed.
+#[test]
+fn an_attempt_that_was_given_up_while_it_was_kept_back_is_not_made() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    let execution = rig.start("a: task; b: task <- a | timeout=100 on_error=continue");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step();
+    let started = rig.take_append();
+    let committed = world.append(&started);
+    world.pass(LEASE.0 * 2 / 3 + 1);
+    rig.answer_append(&started, committed);
+    rig.step();
+    assert!(rig.running().is_empty());
+    world.pass(10_000);
+    rig.step();
+    assert_eq!(rig.appends().count(), 1, "the attempt is given up for its silence");
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    rig.step();
+    assert!(rig.running().is_empty(), "what is about to be given up does not begin");
+    rig.settle();
+    assert!(rig.driver.is_quiet(), "its slot is free again");
+    assert_eq!(world.calls(execution, "b"), 0);
+    world.check();
+}
+
+/// A join of the first source fires before the others have settled; a retry must not see more of
+/// them than the first attempt saw, since it goes out under the same idempotency key.
+#[test]
+fn a_retry_sends_what_the_first_attempt_sent() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let flow = "a: pass; b: task; flaky: task <- a, b | join=1 retry=3 config=nodes.b.status";
+    let execution = rig.start(flow);
+    rig.settle_store();
+    let first = rig.take_task("flaky");
+    assert_eq!(first.task.config.text(), "\"RUNNING\"");
+    let b = rig.take_task("b");
+    rig.finish(&b);
+    rig.finish(&first);
+    rig.settle_store();
+    world.pass(2_000);
+    rig.settle_store();
+    let second = rig.take_task("flaky");
+    assert_eq!(second.task.attempt, 2);
+    assert_eq!(second.task.config.text(), first.task.config.text());
+    rig.finish(&second);
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
