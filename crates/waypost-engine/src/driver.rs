@@ -298,7 +298,7 @@ impl Driver {
 
     /// An execution that was claimed: the take-over is a frame of its own kind, decided together
     /// with the mail that was found and with what is due.
-    fn claimed(&mut self, loaded: Loaded, outputs: &mut Vec<Output>) {
+    fn claimed(&mut self, mut loaded: Loaded, outputs: &mut Vec<Output>) {
         if self.draining {
             return; // others claim it as soon as this instance has left
         }
@@ -314,9 +314,8 @@ impl Driver {
             }
             self.drop_live(execution, outputs);
         }
-        let mail = loaded.mail;
-        let live = Live::loaded(loaded.plan, loaded.state, loaded.parent, loaded.sizes);
-        self.live.insert(execution, live);
+        let mail = std::mem::take(&mut loaded.mail);
+        self.live.insert(execution, Live::loaded(loaded));
         self.post(execution, Letter::command(Command::TakeOver));
         mail.into_iter().for_each(|mail| self.mail(mail));
         self.post(execution, Letter::command(Command::Recover));

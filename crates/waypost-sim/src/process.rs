@@ -90,7 +90,7 @@ impl Process {
     }
 
     /// What the process takes for the store's time.
-    pub fn now(&self) -> Timestamp {
+    pub fn now(&mut self) -> Timestamp {
         self.time.now(&*self.clock)
     }
 

@@ -188,6 +188,8 @@ pub struct Simulation {
     /// What a replica that is behind holds.
     replica: Option<(Tables, u64)>,
     failovers: u32,
+    /// Processes that did not survive the healing.
+    kills: u32,
     healed: bool,
     finding: Option<Finding>,
 }
@@ -244,6 +246,7 @@ impl Simulation {
             poisoned: BTreeSet::new(),
             replica: None,
             failovers: 0,
+            kills: 0,
             healed: false,
             finding: None,
         }

@@ -141,6 +141,8 @@ pub struct Loaded {
     pub state: State,
     /// Its last frame.
     pub parent: Parent,
+    /// The epoch in its control row; 0 where it has none.
+    pub row_epoch: u32,
     /// Bytes of log since the last snapshot, and of that snapshot.
     pub sizes: (usize, usize),
     /// Mail that waits.

@@ -19,7 +19,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::handler::Task;
 use waypost_ports::store::{Append, ControlChange, Side, Submission};
 
-use super::io::{Answer, Committed, EndSummary, Output, TaskOrder, Ticket};
+use super::io::{Answer, Committed, EndSummary, Loaded, Output, TaskOrder, Ticket};
 use crate::config::Config;
 
 /// A command in a mailbox, and who wants to hear of it.
@@ -48,6 +48,8 @@ pub(super) struct Live {
     pub(super) claimed_again: bool,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
+    /// The epoch in its control row, when it was read.
+    row_epoch: u32,
     parent: Option<Parent>,
     in_flight: Option<InFlight>,
     /// Mail that was answered without an event; deleted with the next frame.
@@ -128,13 +130,11 @@ impl Live {
         (Self::with(plan, state, None), decision)
     }
 
-    pub(super) fn loaded(
-        plan: Arc<Plan>,
-        state: State,
-        parent: Parent,
-        (log_bytes, snapshot_bytes): (usize, usize),
-    ) -> Self {
-        Self { log_bytes, snapshot_bytes, ..Self::with(plan, state, Some(parent)) }
+    /// An execution that was read back; its mail is left to the caller.
+    pub(super) fn loaded(loaded: Loaded) -> Self {
+        let Loaded { plan, state, parent, row_epoch, sizes, .. } = loaded;
+        let (log_bytes, snapshot_bytes) = sizes;
+        Self { row_epoch, log_bytes, snapshot_bytes, ..Self::with(plan, state, Some(parent)) }
     }
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
@@ -142,6 +142,7 @@ impl Live {
             plan,
             state,
             parent,
+            row_epoch: 1,
             mailbox: VecDeque::new(),
             queued: false,
             promised: 0,
@@ -354,6 +355,8 @@ impl Live {
                         | Event::RunQuarantined { .. }
                         | Event::RunReopened { .. }
                 )
+                // It was taken over without a claim that raised the epoch, and its row is behind.
+                || matches!(event, Event::RunOwned { epoch, .. } if *epoch > self.row_epoch)
                 // Somebody released it through the inbox: its row says that it is held.
                 || matches!(event, Event::RunResumed { origin } if origin.message.is_some())
         };
@@ -481,7 +484,8 @@ impl Batch {
                 |effect: &Effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. });
             self.decision.effects.retain(stays);
         }
-        if self.decision.events.is_empty() {
+        // The first one is taken as it is; but one without events may have effects all the same.
+        if self.decision.events.is_empty() && self.decision.effects.is_empty() {
             self.decision = decision;
         } else {
             self.decision.events.extend(decision.events);

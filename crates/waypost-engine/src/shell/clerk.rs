@@ -234,6 +234,14 @@ impl Clerk {
     /// is read again, and what cannot be driven is set aside.
     fn load(&self, history: History) -> Performed {
         let execution = history.execution;
+        let needed = history.frames.last().map_or(0, |frame| frame.header.requires);
+        if needed > self.config.fold {
+            // A claim never gives us such a one; but an owner may find that a newer version has
+            // written meanwhile.
+            let known = self.config.fold;
+            let reason = format!("it needs a newer version: fold {needed}, this one reads {known}");
+            return self.hold(execution, reason);
+        }
         match fold_guarded(history, &self.plans, &*self.store) {
             Ok(loaded) => Performed::with(vec![Input::Reloaded(Box::new(loaded))]),
             Err(Damage::Store(error)) => Performed::not(Work::Reload(execution), error),

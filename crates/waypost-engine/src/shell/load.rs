@@ -75,6 +75,7 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         Some(snapshot) => start_from_snapshot(&snapshot.body, snapshot.seq, plans, store)?,
         None => None,
     };
+    let row_epoch = history.control.as_ref().map_or(0, |control| control.epoch);
     let snapshot_bytes = history.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
     let (frames, start) = match (from_snapshot, &history.snapshot) {
         (None, Some(_)) => {
@@ -87,6 +88,7 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         let last = frames.last().map(|frame| frame.header.as_parent());
         Loaded {
             parent: last.expect("a folded log has a last frame"),
+            row_epoch,
             plan,
             state,
             sizes: (log_bytes, snapshot_bytes),

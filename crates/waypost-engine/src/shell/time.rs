@@ -21,14 +21,17 @@ pub struct StoreTime {
     /// … when the local clocks showed this.
     steady: Millis,
     wall: Timestamp,
+    /// The latest time that was told. What was true once stays true: a wall clock that is set back
+    /// must not take the driver's time back.
+    latest: Timestamp,
     drift_ppm: u32,
 }
 
 impl StoreTime {
     /// Nothing is known until the first observation.
     pub fn new(drift_ppm: u32) -> Self {
-        let (base, wall) = (Timestamp(i64::MIN), Timestamp(i64::MIN));
-        Self { base, steady: Millis(0), wall, drift_ppm }
+        let never = Timestamp(i64::MIN);
+        Self { base: never, steady: Millis(0), wall: never, latest: never, drift_ppm }
     }
 
     /// Takes in what the store said the time was, in answer to a question that was sent when the
@@ -42,12 +45,13 @@ impl StoreTime {
         *self = Self { base: carried_on.max(store).min(latest), steady, wall, ..*self };
     }
 
-    /// The store's time, or a little before.
-    pub fn now(&self, clock: &dyn Clock) -> Timestamp {
+    /// The store's time, or a little before; never earlier than it was told before.
+    pub fn now(&mut self, clock: &dyn Clock) -> Timestamp {
         if is_planted(Bug::OwnClock) {
             return clock.now();
         }
-        self.carried_on(clock.steady(), clock.now())
+        self.latest = self.latest.max(self.carried_on(clock.steady(), clock.now()));
+        self.latest
     }
 
     /// Time has passed only where both clocks say so. One of them alone may be wrong: the wall
@@ -92,22 +96,30 @@ mod tests {
         time
     }
 
-    fn now(time: &StoreTime, steady: u64, wall: i64) -> i64 {
+    fn now(time: &mut StoreTime, steady: u64, wall: i64) -> i64 {
         time.now(&Clocks { steady, wall }).0
     }
 
     #[test]
     fn a_local_clock_that_is_wrong_does_not_matter() {
-        let time = known(5_000_000, 100, 77);
-        assert_eq!(now(&time, 100, 77), 5_000_000);
-        assert_eq!(now(&time, 1_100, 1_077), 5_000_999, "less what the clock may run too fast");
+        let mut time = known(5_000_000, 100, 77);
+        assert_eq!(now(&mut time, 100, 77), 5_000_000);
+        assert_eq!(now(&mut time, 1_100, 1_077), 5_000_999, "less what the clock may run too fast");
     }
 
     #[test]
     fn a_clock_that_is_set_forward_or_back_ends_no_wait_early() {
-        let time = known(5_000_000, 100, 1_000);
-        assert_eq!(now(&time, 1_100, 9_999_999), 5_000_999, "set forward");
-        assert_eq!(now(&time, 1_100, 500), 5_000_000, "set back");
+        let mut time = known(5_000_000, 100, 1_000);
+        assert_eq!(now(&mut time, 600, 500), 5_000_000, "set back");
+        assert_eq!(now(&mut time, 1_100, 9_999_999), 5_000_999, "set forward");
+    }
+
+    /// A wait that begins after its node's deadline was set must not be due before it.
+    #[test]
+    fn time_does_not_go_back_with_the_clock() {
+        let mut time = known(5_000_000, 100, 1_000);
+        assert_eq!(now(&mut time, 1_100, 2_000), 5_000_999);
+        assert_eq!(now(&mut time, 1_200, 500), 5_000_999);
     }
 
     #[test]
@@ -115,9 +127,9 @@ mod tests {
         let mut time = known(5_000_000, 0, 0);
         // The store's clock was read at once and the reply took 400 ms.
         time.observe(Millis(1_000), Timestamp(5_001_000), &Clocks { steady: 1_400, wall: 1_400 });
-        assert_eq!(now(&time, 1_400, 1_400), 5_001_398, "the old observation knows better");
+        assert_eq!(now(&mut time, 1_400, 1_400), 5_001_398, "the old observation knows better");
         // The local clock ran twice as fast as the store's.
         time.observe(Millis(5_000), Timestamp(5_002_500), &Clocks { steady: 5_000, wall: 5_000 });
-        assert_eq!(now(&time, 5_000, 5_000), 5_002_500, "the upper bound corrects it");
+        assert_eq!(now(&mut time, 5_000, 5_000), 5_002_500, "the upper bound corrects it");
     }
 }

@@ -166,14 +166,11 @@ impl Simulation {
                 format!("p{life} runs {path} of x{} before its start is durable", execution.0);
             return self.fail("act", what);
         }
-        let owner = self
-            .store
-            .with(|tables, _| tables.control(execution).and_then(|control| control.owner));
-        let current = self
-            .auditor
-            .state(execution)
-            .is_some_and(|state| state.nodes.iter().any(|node| node.token == Some(token)));
-        if owner.is_some() && owner == self.instance_of(life) && !current {
+        // By the log: an instance that lost the execution and does not know it yet may call again,
+        // under the same key.
+        let Some(state) = self.auditor.state(execution) else { return };
+        let current = state.nodes.iter().any(|node| node.token == Some(token));
+        if state.owner.is_some() && state.owner == self.instance_of(life) && !current {
             let what =
                 format!("p{life} owns x{} and runs {path}, which is not to be run", execution.0);
             self.fail("act", what);
@@ -226,6 +223,8 @@ impl Simulation {
 
     /// While people look after a healed world: what was accepted is there, and mail wakes.
     pub(super) fn check_open(&mut self) {
+        // As the next claim does, whenever somebody has room for one.
+        self.store.with(|tables, _| tables.sweep());
         for execution in self.open_executions() {
             let examined = self.store.with(|tables, now| tables.examine(execution, now));
             let Some(examined) = examined else { continue };
@@ -426,7 +425,8 @@ impl Simulation {
             paused: done.pause
                 || events.iter().any(|e| matches!(e, LogEvent::RunQuarantined { .. })),
             signals: done.signals,
-            attempts_lost: LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
+            attempts_lost: self.kills > 0
+                || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
             replies_lost: false,
             late: true,
             starts_lost: self.auditor.failed_over,

@@ -228,6 +228,7 @@ impl Simulation {
             if stays {
                 self.resume(life);
             } else {
+                self.kills += 1;
                 self.kill(life);
             }
         }

@@ -29,8 +29,8 @@ impl Simulation {
     pub(super) fn cancel_task(&mut self, life: Life, token: Token) {
         let Some(process) = self.processes.get_mut(&life) else { return };
         let Some(running) = process.tasks.get_mut(&token) else { return };
-        running.cancelled = true;
         if !self.store.strikes(Fault::DeafWorker) {
+            running.cancelled = true;
             let order = Box::new(running.order.clone());
             let soon = self.random.below(100);
             self.after(soon, Event::Ended { life, order, outcome: Outcome::Cancelled });
