@@ -1,8 +1,9 @@
 //! Bugs that the simulator found, each as the shortest story that shows it.
 
+use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::Input;
-use waypost_ports::store::LEASE;
+use waypost_ports::store::{LEASE, Mail, MailBody, Store};
 
 use crate::support::{Rig, StoreWork, World};
 
@@ -146,5 +147,74 @@ fn a_retry_sends_what_the_first_attempt_sent() {
     rig.finish(&second);
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+fn signal(name: &str) -> MailBody {
+    MailBody::Signal { name: name.into(), body: Json::null() }
+}
+
+/// A recovery that has nothing to record, in one round with something that has: what was to follow
+/// the recovery was dropped.
+#[test]
+fn effects_of_a_decision_without_events_are_not_lost() {
+    let world = World::new();
+    let mut first = Rig::with(&world, |config| config.frame_commands_max = 1);
+    let execution = first.start("w: wait go; b: pass <- w; e: pass");
+    first.step();
+    first.perform_appends();
+    assert_eq!(world.names(execution).last(), Some(&"NodeWaiting"), "e is not evaluated yet");
+    drop(first);
+    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go") };
+    world.store.deliver(&[mail]).unwrap();
+    world.outlive_leases();
+    // Take-over and mail share a frame; the recovery is decided together with what follows it.
+    let mut second = Rig::with(&world, |config| config.frame_commands_max = 2);
+    second.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// An offer is an effect without an event, too: a node whose slot was gone again when its turn came
+/// was never offered another.
+#[test]
+fn a_node_whose_slot_is_gone_again_is_offered_another() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 1);
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    rig.start("a: task");
+    let execution = rig.start("b: task; w: wait go");
+    rig.settle_store();
+    rig.request(execution, signal("other"));
+    rig.step();
+    let in_flight = rig.take_append();
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step(); // the slot is promised to b, whose execution has a frame in flight
+    world.pass(LEASE.0 * 2 / 3); // and now nothing may begin
+    rig.request(execution, signal("another"));
+    let committed = world.append(&in_flight);
+    rig.answer_append(&in_flight, committed);
+    rig.settle_store();
+    assert!(rig.running().is_empty());
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    rig.settle_store();
+    assert_eq!(rig.running(), ["b"]);
+    world.check();
+}
+
+/// The store lost its latest commits, and with them that the execution was claimed: its row is as
+/// old as the log, and the take-over that follows must bring it along.
+#[test]
+fn a_take_over_without_a_claim_brings_the_control_row_along() {
+    let world = World::new();
+    let execution = Rig::new(&world).start("a: task");
+    let history = world.store.load(execution).unwrap().unwrap();
+    let loaded = waypost_engine::fold(history, &world.plans, &world.store).unwrap();
+    let mut again = Rig::new(&world);
+    again.inputs.push(Input::Reloaded(Box::new(loaded)));
+    again.settle_store();
+    let control = world.control(execution).unwrap();
+    assert_eq!((control.owner, control.epoch), (Some(again.instance), 2));
     world.check();
 }
