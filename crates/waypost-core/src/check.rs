@@ -73,8 +73,6 @@ pub struct LogCheck {
     blind: bool,
     violations: Vec<Violation>,
     counts: Counts,
-    /// The newest fold that can be read.
-    fold: u16,
 }
 
 /// How much was looked at.
@@ -115,14 +113,7 @@ impl LogCheck {
             blind: false,
             violations: Vec::new(),
             counts: Counts::default(),
-            fold: FOLD_VERSION,
         }
-    }
-
-    /// The same, for logs that may need this fold.
-    #[must_use]
-    pub fn reading(self, fold: u16) -> Self {
-        Self { fold, ..self }
     }
 
     /// Takes in the next frame: its header, the store's time, and its events or why they cannot be
@@ -202,9 +193,9 @@ impl LogCheck {
         events: Result<&'a [Event], &str>,
     ) -> Option<&'a [Event]> {
         let seq = header.first_seq;
-        if header.requires > self.fold {
-            let (needed, known) = (header.requires, self.fold);
-            let what = format!("the frame needs fold {needed}, this program knows {known}");
+        if header.requires > FOLD_VERSION {
+            let needed = header.requires;
+            let what = format!("the frame needs fold {needed}, this program knows {FOLD_VERSION}");
             self.report(Invariant::VersionsGrow, seq, what);
             return None;
         }

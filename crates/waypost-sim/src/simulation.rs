@@ -135,6 +135,8 @@ pub enum Event {
     Submit { at: usize, again: bool },
     /// Somebody asks something of an execution: of this one, or of any.
     Request(Option<ExecutionId>),
+    /// Somebody releases an execution that was set aside.
+    Release(ExecutionId),
     /// Something goes wrong.
     Fate,
     /// A process starts on a machine.
@@ -195,11 +197,11 @@ pub struct Simulation {
 }
 
 /// Events after which a world that has not come to rest is stuck.
-const EVENTS_MAX: u64 = 100_000;
+const EVENTS_MAX: u64 = 60_000;
 /// How long things go wrong.
 const CHAOS_MS: u64 = 40_000;
 /// How long a healed world may take, besides what its delays and limits take.
-const REST_MS: u64 = 4 * 3_600_000;
+const REST_MS: u64 = 3_600_000;
 
 /// Simulates.
 pub fn run(options: &Options) -> Report {
@@ -302,6 +304,7 @@ impl Simulation {
             Event::Ended { life, order, outcome } => self.ended(life, &order, outcome),
             Event::Submit { at, again } => self.submit(at, again),
             Event::Request(of) => self.request(of),
+            Event::Release(execution) => self.release(execution),
             Event::Fate => self.fate(),
             Event::Start { machine } => self.start(machine),
             Event::Resume(life) => self.resume(life),

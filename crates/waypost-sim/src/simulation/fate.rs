@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use uuid::Uuid;
+use waypost_core::event::FOLD_VERSION;
 use waypost_core::id::InstanceId;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_engine::driver::Input;
@@ -13,8 +14,8 @@ use crate::clock::MachineClock;
 use crate::fault::Fault;
 use crate::process::{Birth, Life, Process};
 
-/// The fold that new versions write and old ones cannot read.
-pub(super) const NEW_FOLD: u16 = 2;
+/// The fold of the version before this one, which cannot read what this one writes.
+const OLD_FOLD: u16 = FOLD_VERSION - 1;
 
 impl Simulation {
     pub(super) fn build_machines(&mut self) {
@@ -34,7 +35,7 @@ impl Simulation {
                 false => 0,
             };
             let old = machine > 0 && self.store.strikes(Fault::OldVersion);
-            let fold = if old { NEW_FOLD - 1 } else { NEW_FOLD };
+            let fold = if old { OLD_FOLD } else { FOLD_VERSION };
             let clock = Arc::new(MachineClock::new(self.truth.clone(), offset, drift));
             self.machines.push(Machine { clock, fold, life: None });
             let soon = self.random.below(50);

@@ -101,13 +101,8 @@ impl Simulation {
     fn send(&mut self, life: Life, batch: Vec<Append>) {
         self.groups += 1;
         let group = self.groups;
-        for append in &batch {
-            if matches!(
-                append.side.control,
-                Some(ControlChange::Parked { .. } | ControlChange::Held { .. })
-            ) {
-                self.tempt(append.header.execution);
-            }
+        for append in batch.iter().filter(|append| parks(append)) {
+            self.tempt(append.header.execution);
         }
         let op = AppendOp {
             life,
@@ -151,6 +146,9 @@ impl Simulation {
         match self.store.strikes(Fault::StaleRead) {
             true => {
                 let gap = self.random.between(1, 3_000);
+                for append in op.batch.iter().filter(|append| parks(append)) {
+                    self.tempt(append.header.execution);
+                }
                 self.after(gap, Event::Append(op, stage));
             }
             false => self.append(op, stage),
@@ -234,7 +232,9 @@ impl Simulation {
     /// A batch that fails for its data is halved until the culprit stands alone.
     fn split(&mut self, op: AppendOp) {
         let AppendOp { life, group, mut batch, .. } = op;
-        self.answered.insert(group);
+        if !self.answered.insert(group) {
+            return; // a repeat of what was split before
+        }
         if is_planted(Bug::CommitTagIgnored) {
             let at = self.truth.now();
             let committed = |append: &Append| (append.header.execution, Appended::Committed { at });
@@ -354,7 +354,8 @@ impl Simulation {
         let own_clock = self.processes.get(&life).map(|process| process.clock.now());
         self.store.inner().claimers_clock = own_clock.filter(|_| wrong_clock);
         if let Work::Hold { execution, .. } = &work {
-            self.tempt(*execution);
+            let soon = self.random.below(100);
+            self.after(soon, Event::Release(*execution));
         }
         let performed = clerk.perform(work);
         self.check_holds();
@@ -441,6 +442,12 @@ impl Simulation {
 
 /// What the store says of data that it refuses.
 pub(super) const POISON: &str = "the store refuses these bytes";
+
+/// Does a frame take its execution out of memory?
+fn parks(append: &Append) -> bool {
+    let change = append.side.control.as_ref();
+    matches!(change, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }))
+}
 
 pub(super) fn is_poison(reason: &str) -> bool {
     reason == POISON

@@ -216,6 +216,13 @@ impl Simulation {
         }
     }
 
+    /// Whoever sees that an execution was set aside may let it go on at once.
+    pub(super) fn release(&mut self, execution: ExecutionId) {
+        if !self.healed {
+            self.ask(execution, MailBody::Resume, None);
+        }
+    }
+
     pub(super) fn request(&mut self, of: Option<ExecutionId>) {
         if self.healed {
             return;
@@ -323,10 +330,11 @@ impl Simulation {
                 }
             }
             (Asked::Request { execution, .. }, Answer::Accepted(message)) => {
+                // Of another execution, maybe, that had this number before.
+                if lost && !self.holds_message(execution, &message) {
+                    return;
+                }
                 if !self.knows_message(execution, &message) {
-                    if lost {
-                        return;
-                    }
                     let what = format!(
                         "message {message} to x{} was accepted and is not durable",
                         execution.0
