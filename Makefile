@@ -12,7 +12,7 @@ KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run lint test bench fmt
+.PHONY: help setup build run lint test chaos bench fmt
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ test: lint ## Check formatting and lints, run all tests
 	else \
 		set -x; cargo test --workspace --lib --bins --tests; \
 	fi
+
+chaos: setup ## Kill, stop and starve real processes for MINUTES=5, or play one round again: SEED=n
+	CHAOS_MINUTES=$(or $(MINUTES),$(if $(SEED),,5)) CHAOS_SEED=$(SEED) cargo test -p waypost --test it \
+		-- --exact chaos::real_processes_keep_what_was_promised --nocapture
 
 bench: build ## Measure the engine on this machine, with full durability
 	$(WAYPOST) bench chain

@@ -74,7 +74,12 @@ async fn attempt_outcome(
     };
     // Cancel-safe: `attempt` is pinned outside and polled on in the branches below.
     tokio::select! {
-        result = &mut attempt => finished(result),
+        result = &mut attempt => match finished(result) {
+            // A handler that is quick to stop may be seen before the reason that it had; its failure
+            // is not one of the node.
+            Outcome::Failed(_) if stop.is_cancelled() => Outcome::Cancelled,
+            outcome => outcome,
+        },
         () = expired => {
             stop.cancel();
             match tokio::time::timeout(STOP_GRACE, &mut attempt).await {

@@ -13,6 +13,7 @@ use waypost_core::command::Refusal;
 use waypost_core::event::Event;
 use waypost_core::id::ExecutionId;
 use waypost_core::state::State;
+use waypost_core::status::Status;
 use waypost_ports::store::{Delivery, Mail, MailBody, Store, StoreError};
 use waypost_sqlite::SqliteStore;
 
@@ -91,7 +92,15 @@ pub(super) async fn send(
     if state.status.is_end() {
         bail!("{}", Refusal::Ended(state.status));
     }
+    let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
+    let is_pause = matches!(body, MailBody::Pause { .. });
+    if held && is_pause {
+        // It would not wake for this, and nobody would ever say so.
+        bail!("{}", Refusal::AlreadyPaused);
+    }
     let message = message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
+    // What only an engine that goes on with the execution can make use of.
+    let waits = matches!(body, MailBody::Signal { .. } | MailBody::Resume);
     let is_signal = matches!(body, MailBody::Signal { .. });
     let mail = Mail {
         execution,
@@ -105,49 +114,50 @@ pub(super) async fn send(
         Some(Delivery::Unknown) | None => bail!("there is no such execution"),
     }
     let key = state.created.key.clone();
-    let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
     if is_signal && held {
         return kept(&format!("{key}: kept; it is taken when the execution is resumed"), context);
     }
-    if store.engine_process().is_some() {
-        return match until_taken(&store, execution, &message)? {
-            Some(state) => told(&state, context),
-            None => kept(&format!("{key}: the engine has not taken it yet; it is kept"), context),
-        };
+    match until_taken(&store, execution, &message)? {
+        Awaited::Taken(state) => return told(&state, context),
+        Awaited::TooLong => {
+            return kept(&format!("{key}: the engine has not taken it yet; it is kept"), context);
+        }
+        Awaited::NoEngine => {}
     }
-    if is_signal {
+    if waits {
         let note = format!("{key}: kept; no engine is running, go on with: waypost resume {key}");
         return kept(&note, context);
     }
-    carry_out(execution, &message, store, context).await
+    carry_out(&mail, store, context).await
+}
+
+/// What came of waiting for an engine in another process.
+enum Awaited {
+    Taken(Box<State>),
+    TooLong,
+    /// There is none, or it ended while it was awaited.
+    NoEngine,
 }
 
 /// Waits until the engine in another process has taken the message.
-fn until_taken(
-    store: &Arc<SqliteStore>,
-    execution: ExecutionId,
-    message: &str,
-) -> Result<Option<State>> {
+fn until_taken(store: &Arc<SqliteStore>, execution: ExecutionId, message: &str) -> Result<Awaited> {
     let deadline = Instant::now() + PATIENCE;
-    loop {
+    while store.engine_process().is_some() {
         let state = find::load(Arc::clone(store), execution)?.state;
         if state.messages.contains(message) {
-            return Ok(Some(state));
+            return Ok(Awaited::Taken(Box::new(state)));
         }
         if Instant::now() >= deadline {
-            return Ok(None);
+            return Ok(Awaited::TooLong);
         }
         std::thread::park_timeout(LOOK_EVERY);
     }
+    Ok(Awaited::NoEngine)
 }
 
 /// Opens an engine here, for as long as the request takes.
-async fn carry_out(
-    execution: ExecutionId,
-    message: &str,
-    store: Arc<SqliteStore>,
-    context: &Context,
-) -> Result<Exit> {
+async fn carry_out(mail: &Mail, store: Arc<SqliteStore>, context: &Context) -> Result<Exit> {
+    let execution = mail.execution;
     drop(store);
     let store = match wiring::open_engine_store(&context.settings.data) {
         Ok(store) => Arc::new(store),
@@ -157,6 +167,17 @@ async fn carry_out(
         }
         Err(error) => return Err(error),
     };
+    // Where an engine that has gone since did all there was to do, or somebody else's pause came
+    // first, nothing will happen that could be awaited.
+    let found = find::load(Arc::clone(&store), execution)?;
+    let state = &found.state;
+    let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
+    let is_pause = matches!(mail.body, MailBody::Pause { .. });
+    let under_way = state.pausing || state.status == Status::Ending;
+    let done = state.messages.contains(&mail.message) && !under_way;
+    if done || held && is_pause {
+        return told(state, context);
+    }
     let (engine, mut events) = run::open(&store, context)?;
     let started = engine.adopt(execution);
     let ended = started.ended();
@@ -176,7 +197,7 @@ async fn carry_out(
     }
     engine.stop(PATIENCE).await;
     let state = find::load(Arc::clone(&store), execution)?.state;
-    if !state.messages.contains(message) {
+    if !state.messages.contains(&mail.message) {
         return kept("kept; it is taken when the execution goes on", context);
     }
     told(&state, context)

@@ -181,6 +181,21 @@ fn pause_and_cancel_work_without_an_engine() {
 }
 
 #[test]
+fn a_second_pause_is_refused_and_does_not_wait_for_ever() {
+    let program = Program::new();
+    let (flow, input) = approval(&program);
+    let running = program.start(&["run", &flow, "--input", &input], "for signal approved");
+    let id = running.execution();
+    running.kill();
+    assert_eq!(program.run(&["pause", &id]).code, 0);
+    for again in [&["pause", &id][..], &["pause", &id, "--now"]] {
+        let ran = program.run(again);
+        assert_eq!(ran.code, 1, "{}", ran.out);
+        assert!(ran.err.contains("already paused"), "{}", ran.err);
+    }
+}
+
+#[test]
 fn an_idempotency_key_starts_one_execution() {
     let program = Program::new();
     let flow = program.file("hello.yaml", HELLO).display().to_string();

@@ -3,11 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bad_input;
+mod chaos;
 mod check;
 mod cli;
 mod docs;
 mod examples;
-mod kill;
 mod program;
-mod sink;
 mod tidy;

@@ -37,6 +37,22 @@ async fn a_cancellation_reaches_the_handler_that_runs() {
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
 }
 
+/// Whichever of the two is seen first: the cancellation, or what the handler makes of it.
+#[tokio::test]
+async fn a_handler_that_is_quick_to_stop_has_not_failed() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    for _ in 0..30 {
+        let started = lab.start(&engine, "a: task | handler=hold").await;
+        let execution = started.execution;
+        let _held = lab.held().await;
+        engine.request(execution, CANCEL, None).await.unwrap();
+        assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
+        assert!(lab.find(execution, "NodeCancelled").is_some());
+        assert_eq!(lab.find(execution, "NodeFailed"), None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_ignores_its_cancellation_is_dropped() {
     let lab = Lab::new();
