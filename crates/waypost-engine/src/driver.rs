@@ -14,6 +14,7 @@
 //! and replies are held back until the commit that they follow from.
 
 mod claims;
+mod ids;
 mod io;
 mod live;
 mod slots;
@@ -22,10 +23,9 @@ mod wheel;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use uuid::Uuid;
 use waypost_core::command::{Command, Env, Outcome, Report};
 use waypost_core::event::{Origin, RunCreated};
-use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, Token};
+use waypost_core::id::{AppendId, ExecutionId, InstanceId, Token};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Appended, Mail, MailBody, Submission};
@@ -56,8 +56,7 @@ pub struct Driver {
     draining: bool,
     /// The time of the step.
     now: Timestamp,
-    seed: u128,
-    counter: u128,
+    ids: ids::Ids,
 }
 
 impl Driver {
@@ -77,8 +76,7 @@ impl Driver {
             numbers: 0..0,
             draining: false,
             now: Timestamp(i64::MIN),
-            seed,
-            counter: 0,
+            ids: ids::Ids::new(seed),
         }
     }
 
@@ -223,7 +221,7 @@ impl Driver {
         start: Start,
         outputs: &mut Vec<Output>,
     ) {
-        let key = start.key.clone().unwrap_or_else(|| self.new_key(now));
+        let key = start.key.clone().unwrap_or_else(|| self.ids.key(now));
         let submission = Submission { key: key.clone(), idempotency: start.idempotency.clone() };
         let created = RunCreated {
             key,
@@ -244,7 +242,7 @@ impl Driver {
         let env = self.env(now);
         let (mut live, decision) = Live::create(start.plan, execution, created, &env);
         self.slots.take(live::runs_in(&decision.effects));
-        let ids = (self.instance, AppendId(self.new_uuid()));
+        let ids = (self.instance, AppendId(self.ids.uuid()));
         outputs.push(live.append_first(
             now,
             ids,
@@ -286,7 +284,7 @@ impl Driver {
             self.post(execution, letter);
             return;
         }
-        let message: Arc<str> = format!("msg_{}", self.new_uuid().simple()).into();
+        let message: Arc<str> = format!("msg_{}", self.ids.uuid().simple()).into();
         let mail = Mail { execution, message, actor, body };
         outputs.push(Output::Deliver { mail, ticket });
     }
@@ -373,7 +371,7 @@ impl Driver {
 
     fn decide(&mut self, now: Timestamp, execution: ExecutionId, outputs: &mut Vec<Output>) {
         let mut env = self.env(now);
-        let ids = (self.instance, AppendId(self.new_uuid()));
+        let ids = (self.instance, AppendId(self.ids.uuid()));
         let Some(live) = self.live.get_mut(&execution) else { return };
         live.queued = false;
         if !live.may_decide() {
@@ -561,36 +559,11 @@ impl Driver {
     }
 
     fn env(&mut self, now: Timestamp) -> Env {
-        let entropy = self.next_random();
+        let entropy = self.ids.random();
         let slots = if self.draining { 0 } else { self.slots.available(now) };
         Env { now, instance: self.instance, slots, entropy }
     }
-
-    fn new_uuid(&mut self) -> Uuid {
-        Uuid::from_u128(self.next_random())
-    }
-
-    fn new_key(&mut self, now: Timestamp) -> ExecutionKey {
-        let random = self.next_random().to_le_bytes();
-        let mut bits = [0; 10];
-        bits.iter_mut().zip(random).for_each(|(bit, byte)| *bit = byte);
-        let ms = u64::try_from(now.0).unwrap_or(0);
-        ExecutionKey::from_uuid(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid())
-    }
-
-    /// Numbers that never repeat within a driver and, for different seeds, practically never at
-    /// all: a counter through the finaliser of a 128-bit mixer.
-    fn next_random(&mut self) -> u128 {
-        self.counter += 1;
-        let mut z = self.seed.wrapping_add(self.counter.wrapping_mul(MIX));
-        z = (z ^ (z >> 64)).wrapping_mul(MIX);
-        z = (z ^ (z >> 59)).wrapping_mul(MIX);
-        z ^ (z >> 64)
-    }
 }
-
-/// An odd constant with its bits well spread (the golden ratio in 128 bits).
-const MIX: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
 fn command_of(body: MailBody, origin: Origin) -> Command {
     match body {

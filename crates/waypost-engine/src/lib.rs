@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
 //! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects |
-//! | `driver/wheel`, `driver/claims`, `driver/slots` | timers of live executions; when to ask the store; what may run |
+//! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
 //! | `shell` | threads that carry: engine, store, worker |
 //! | `shell/clerk` | what is done at the store, one try at a time |
 //! | `shell/time` | what time it is for the store |

@@ -13,24 +13,29 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `operations` | what processes do at the store |
+//! | `event` | what can happen |
+//! | `operations`, `mail`, `leases` | what processes do at the store |
 //! | `tasks` | workers and their calls |
 //! | `people` | submissions, requests, and what they were told |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
-//! | `auditing` | what must be true at every moment and in the end |
+//! | `auditing`, `verdict` | what must be true at every moment, and in the end |
 
 mod auditing;
+mod event;
 mod fate;
+mod leases;
+mod mail;
 mod operations;
 mod people;
 mod tasks;
+mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use waypost_core::id::{AppendId, ExecutionId, InstanceId};
-use waypost_engine::driver::{Input, Output, TaskOrder};
-use waypost_engine::{Clerk, Plans, Work};
+use waypost_core::id::{AppendId, InstanceId};
+use waypost_engine::driver::Input;
+use waypost_engine::{Clerk, Plans};
 use waypost_ports::memory::Tables;
 
 use crate::clock::{MachineClock, TrueTime};
@@ -43,7 +48,8 @@ use crate::random::Random;
 use crate::store::SimStore;
 use crate::trace::Trace;
 
-pub(crate) use operations::{AppendOp, Stage};
+pub use event::Event;
+use event::kind_of;
 
 /// What to simulate.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,56 +109,6 @@ pub struct Report {
     pub trace: Vec<String>,
     /// The chances of the faults.
     pub weather: String,
-}
-
-/// Something that will happen.
-pub enum Event {
-    /// A process takes a step.
-    Step(Life),
-    /// A process says that it lives.
-    Heartbeat(Life),
-    /// That reaches the store.
-    Renew { life: Life, sent: waypost_core::time::Millis, numbers: u32 },
-    /// The store's answer to that.
-    Renewed { life: Life, sent: waypost_core::time::Millis, renewal: waypost_ports::store::Renewal },
-    /// A statement of an append.
-    Append(AppendOp, Stage),
-    /// The first statement of a delivery.
-    Put { life: Life, mail: waypost_ports::store::Mail, ticket: waypost_engine::driver::Ticket },
-    /// The second.
-    Wake { life: Life, mail: waypost_ports::store::Mail, ticket: waypost_engine::driver::Ticket },
-    /// Other work at the store.
-    Perform { life: Life, work: Work, tries: u32 },
-    /// The second statement of a claim.
-    Take { life: Life, work: Work, listed: waypost_ports::memory::Claimable },
-    /// Answers reach a process.
-    Inputs(Life, Vec<Input>),
-    /// A worker calls the outside world.
-    Call(Life, Box<TaskOrder>),
-    /// An attempt ends.
-    Ended { life: Life, order: Box<TaskOrder>, outcome: waypost_core::command::Outcome },
-    /// Somebody submits.
-    Submit { at: usize, again: bool },
-    /// Somebody asks something of an execution: of this one, or of any.
-    Request(Option<ExecutionId>),
-    /// Somebody releases an execution that was set aside.
-    Release(ExecutionId),
-    /// Something goes wrong.
-    Fate,
-    /// A process starts on a machine.
-    Start { machine: usize },
-    /// A process goes on after it stood still.
-    Resume(Life),
-    /// A process that was told to stop has had its time.
-    Leave(Life),
-    /// The store answers again.
-    OutageEnds,
-    /// There is space again.
-    SpaceComes,
-    /// The projector writes.
-    Project,
-    /// After everything has healed: people look after what stands still.
-    Care,
 }
 
 /// One machine.
@@ -417,31 +373,6 @@ impl Simulation {
             programs: self.people.programs(),
             weather: inner.weather.describe(),
             trace: self.trace.into_lines(),
-        }
-    }
-}
-
-fn kind_of(output: &Output) -> String {
-    match output {
-        Output::Append(append) => {
-            let header = &append.header;
-            format!("append x{} {}..{}", header.execution.0, header.first_seq, header.last_seq)
-        }
-        Output::Run(order) => format!("run x{} {}", order.execution.0, order.task.path),
-        Output::CancelTask(_) => "cancel task".to_owned(),
-        Output::Answer(ticket, answer) => format!("answer {} {answer:?}", ticket.0),
-        Output::Deliver { mail, .. } => format!("deliver x{}", mail.execution.0),
-        Output::Claim { .. } => "claim".to_owned(),
-        Output::Reload(ExecutionId(id)) => format!("reload x{id}"),
-        Output::FindEnd(ExecutionId(id)) => format!("find end x{id}"),
-        Output::Collect => "collect".to_owned(),
-        Output::ReserveNumbers => "numbers".to_owned(),
-        Output::Renew => "renew".to_owned(),
-        Output::Hold { execution, reason } => format!("hold x{}: {reason}", execution.0),
-        Output::Committed(committed) => {
-            let names: Vec<_> =
-                committed.events.iter().map(waypost_core::event::Event::name).collect();
-            format!("committed x{} {}", committed.execution.0, names.join(" "))
         }
     }
 }

@@ -2,19 +2,14 @@
 //! done although whoever asked for it has died.
 
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::time::Millis;
 use waypost_engine::Work;
-use waypost_engine::driver::{Input, Output, Ticket};
+use waypost_engine::driver::{Input, Output};
 use waypost_ports::clock::Clock;
-use waypost_ports::store::{
-    Append, Appended, ClaimRequest, ControlChange, Delivery, LEASE, Mail, Renewal, Store,
-    StoreError,
-};
+use waypost_ports::store::{Append, Appended, ClaimRequest, ControlChange, LEASE, StoreError};
 
 use super::{Event, Simulation};
 use crate::fault::Fault;
 use crate::process::Life;
-use crate::store::Connection;
 
 /// A batch of frames on its way.
 #[derive(Clone)]
@@ -84,17 +79,17 @@ impl Simulation {
     }
 
     /// How long a process waits before it repeats what failed.
-    fn patience(&mut self, tries: u32) -> u64 {
+    pub(super) fn patience(&mut self, tries: u32) -> u64 {
         let doubled = 20_u64 << tries.min(6);
         doubled.min(1_000) + self.random.below(10)
     }
 
-    fn is_alive(&self, life: Life) -> bool {
+    pub(super) fn is_alive(&self, life: Life) -> bool {
         self.processes.contains_key(&life)
     }
 
     /// Does what a process asked for happen? Always while it lives; maybe when it has died.
-    fn happens(&self, life: Life) -> bool {
+    pub(super) fn happens(&self, life: Life) -> bool {
         self.is_alive(life) || self.store.strikes(Fault::Posthumous)
     }
 
@@ -255,77 +250,6 @@ impl Simulation {
         self.send(life, half);
     }
 
-    pub(super) fn put(&mut self, life: Life, mail: Mail, ticket: Ticket) {
-        if !self.happens(life) {
-            return;
-        }
-        if self.store.check(true).is_err() {
-            return self.put_again(life, mail, ticket);
-        }
-        let delivery = self.store.with(|tables, _| tables.put(&mail));
-        self.note("mail", &[life.into()], || {
-            format!("p{life} to x{}: {} {delivery:?}", mail.execution.0, mail.message)
-        });
-        if self.store.strikes(Fault::LostReply) {
-            return self.put_again(life, mail, ticket);
-        }
-        match delivery {
-            Delivery::Accepted { .. } if self.store.strikes(Fault::StaleRead) => {
-                let gap = self.random.between(1, 3_000);
-                self.after(gap, Event::Wake { life, mail, ticket });
-            }
-            Delivery::Accepted { .. } => self.wake(life, mail, ticket),
-            other => self.delivered(life, mail, ticket, other),
-        }
-    }
-
-    fn put_again(&mut self, life: Life, mail: Mail, ticket: Ticket) {
-        if self.is_alive(life) {
-            let patience = self.patience(3);
-            self.after(patience, Event::Put { life, mail, ticket });
-        }
-    }
-
-    pub(super) fn wake(&mut self, life: Life, mail: Mail, ticket: Ticket) {
-        // A process that dies between the two statements leaves mail that nobody was woken for.
-        if !self.happens(life) {
-            return;
-        }
-        let delivery = self.store.with(|tables, _| tables.wake(&mail));
-        if let Delivery::Accepted { owner: Some(owner) } = delivery {
-            self.nudge(owner);
-        }
-        self.delivered(life, mail, ticket, delivery);
-    }
-
-    fn delivered(&mut self, life: Life, mail: Mail, ticket: Ticket, delivery: Delivery) {
-        let Some(clerk) = self.clerks.get(&life) else { return };
-        let performed = clerk.delivered(mail, ticket, Some(&delivery));
-        self.reply(life, performed.inputs);
-        for (work, _) in performed.again {
-            if let Work::Deliver { mail, ticket } = work {
-                self.put_again(life, mail, ticket);
-            }
-        }
-    }
-
-    /// A hint to whoever owns an execution, which may get lost.
-    fn nudge(&mut self, owner: waypost_core::id::InstanceId) {
-        let to = self.processes.iter().find(|(_, process)| process.instance == owner);
-        let Some(life) = to.map(|(life, _)| *life) else { return };
-        if self.store.strikes(Fault::LostNudge) {
-            return;
-        }
-        let late = match self.store.strikes(Fault::LateNudge) {
-            true => self.random.between(100, 20_000),
-            false => self.random.below(10),
-        };
-        self.after(late, Event::Inputs(life, vec![Input::Nudge]));
-        if self.store.strikes(Fault::DoubleNudge) {
-            self.after(late + 1, Event::Inputs(life, vec![Input::Nudge]));
-        }
-    }
-
     pub(super) fn perform(&mut self, life: Life, work: Work, tries: u32) {
         if !self.happens(life) {
             return;
@@ -370,72 +294,10 @@ impl Simulation {
         }
     }
 
-    fn reply(&mut self, life: Life, inputs: Vec<Input>) {
+    pub(super) fn reply(&mut self, life: Life, inputs: Vec<Input>) {
         if !inputs.is_empty() {
             let latency = self.latency();
             self.after(latency, Event::Inputs(life, inputs));
-        }
-    }
-
-    pub(super) fn heartbeat(&mut self, life: Life) {
-        let Some(process) = self.processes.get(&life) else { return };
-        let every = process.clerk.config.heartbeat_every.0;
-        self.after(every, Event::Heartbeat(life));
-        if self.processes.get(&life).is_some_and(|process| process.suspended.is_none()) {
-            self.heartbeat_now(life, 0);
-        }
-    }
-
-    pub(super) fn heartbeat_now(&mut self, life: Life, numbers: u32) {
-        let Some(process) = self.processes.get(&life) else { return };
-        let sent = process.clock.steady();
-        let latency = self.latency();
-        self.after(latency, Event::Renew { life, sent, numbers });
-    }
-
-    pub(super) fn renew(&mut self, life: Life, sent: Millis, numbers: u32) {
-        if !self.happens(life) {
-            return;
-        }
-        let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
-        match clerk.heartbeat(numbers, false) {
-            Ok(renewal) => {
-                let latency = self.latency();
-                self.after(latency, Event::Renewed { life, sent, renewal });
-            }
-            Err(_) if self.is_alive(life) => {
-                let patience = 1_000 + self.random.below(10);
-                self.after(patience, Event::Renew { life, sent, numbers });
-            }
-            Err(_) => {}
-        }
-    }
-
-    pub(super) fn renewed(&mut self, life: Life, sent: Millis, renewal: Renewal) {
-        let Some(process) = self.processes.get_mut(&life) else { return };
-        if let Some(later) = &mut process.suspended {
-            later.push(Event::Renewed { life, sent, renewal });
-            return;
-        }
-        process.time.observe(sent, renewal.now, &*process.clock);
-        process.open = true;
-        let mut inputs = vec![Input::Renewed { until: renewal.now.plus(LEASE) }];
-        if !renewal.numbers.is_empty() {
-            inputs.push(Input::Numbers(renewal.numbers));
-        }
-        self.inputs(life, inputs);
-    }
-
-    /// The connection that nothing goes wrong on, for what is not part of the simulation.
-    pub(super) fn say_goodbye(&self, life: Life) {
-        if let Some(clerk) = self.clerks.get(&life) {
-            let heartbeat = waypost_ports::store::Heartbeat {
-                instance: clerk.instance,
-                numbers: 0,
-                fold: clerk.config.fold,
-                leaving: true,
-            };
-            drop(Connection(self.store.clone()).heartbeat(&heartbeat));
         }
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use waypost_core::event::{Event, FailureEnd, Origin, RunCreated, Wait};
 use waypost_core::failure::Failure;
-use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey};
 use waypost_core::json::Json;
 use waypost_core::kind::Family;
 use waypost_core::time::Timestamp;
@@ -111,16 +111,7 @@ fn live(store: &SqliteStore) {
     store.define(&definition).unwrap();
     for (number, frames) in workload::numbers(store, 4).zip(lives()) {
         let mut hand = Hand::new(ExecutionId(number), workload::INSTANCE);
-        let created = Event::RunCreated(Box::new(RunCreated {
-            key: ExecutionKey(format!("life-{number}").into()),
-            workflow: "chain".into(),
-            version: 1,
-            definition: definition.hash,
-            input: Json::parse(r#"{"n":1}"#).unwrap(),
-            labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
-            deadline: None,
-            origin: Origin::default(),
-        }));
+        let created = created(number, definition.hash);
         store.append(&[hand.write(&[created]).into()]).unwrap();
         for events in frames {
             store.append(&[hand.write(&events).into()]).unwrap();
@@ -130,6 +121,19 @@ fn live(store: &SqliteStore) {
         }
     }
     store.wait_projected().unwrap();
+}
+
+fn created(number: i64, definition: DefinitionHash) -> Event {
+    Event::RunCreated(Box::new(RunCreated {
+        key: ExecutionKey(format!("life-{number}").into()),
+        workflow: "chain".into(),
+        version: 1,
+        definition,
+        input: Json::parse(r#"{"n":1}"#).unwrap(),
+        labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
+        deadline: None,
+        origin: Origin::default(),
+    }))
 }
 
 fn options() -> Options {
@@ -244,4 +248,27 @@ fn foreign_projections_are_made_again() {
     let store = SqliteStore::open(other.path(), options()).unwrap();
     store.wait_projected().unwrap();
     assert_eq!(dump(other.path()), expected);
+}
+
+/// The second row of one execution was refused, and its frame tried again and again.
+#[test]
+fn bug_a_log_that_creates_its_execution_twice_held_up_all_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path(), options()).unwrap();
+    let definition = workload::definition(3);
+    store.define(&definition).unwrap();
+    let numbers: Vec<i64> = workload::numbers(&store, 2).collect();
+    for number in &numbers {
+        let mut hand = Hand::new(ExecutionId(*number), workload::INSTANCE);
+        for _ in 0..2 {
+            let created = created(*number, definition.hash);
+            store.append(&[hand.write(&[created]).into()]).unwrap();
+            store.wait_projected().unwrap();
+        }
+    }
+    assert_eq!(store.lag().unwrap().frames, 0);
+    let connection = rows_of(folder.path());
+    let rows: i64 =
+        connection.query_row("SELECT count(*) FROM executions", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 2);
 }

@@ -155,11 +155,15 @@ fn functions(text: &str) -> Vec<(String, usize)> {
         let has_body = !line.ends_with([';', '}']);
         let Some(name) = function_name(line).filter(|_| has_body) else { continue };
         let indent = &line[..line.len() - line.trim_start().len()];
-        let begins = |line: &&str| {
+        // Where the signature ends: with a body, or with none, as in a trait.
+        let ends = |line: &&str| {
             let rest = line.strip_prefix(indent).unwrap_or(" ");
-            !rest.starts_with(' ') && rest.ends_with('{')
+            !rest.starts_with(' ') && rest.ends_with(['{', ';'])
         };
-        let Some(begin) = lines[at..].iter().position(begins) else { continue };
+        let Some(begin) = lines[at..].iter().position(ends) else { continue };
+        if lines[at + begin].ends_with(';') {
+            continue;
+        }
         let mut body = lines[at + begin + 1..].iter();
         let end = body.position(|line| line.strip_prefix(indent) == Some("}"));
         found.push((name.to_owned(), end.unwrap_or(0)));

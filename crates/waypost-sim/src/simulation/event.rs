@@ -1,0 +1,89 @@
+//! What can happen in a simulation, and how a driver's outputs are told.
+
+use waypost_core::command::Outcome;
+use waypost_core::event::Event as LogEvent;
+use waypost_core::id::ExecutionId;
+use waypost_core::time::Millis;
+use waypost_engine::Work;
+use waypost_engine::driver::{Input, Output, TaskOrder, Ticket};
+use waypost_ports::memory::Claimable;
+use waypost_ports::store::{Mail, Renewal};
+
+use super::operations::{AppendOp, Stage};
+use crate::process::Life;
+
+/// Something that will happen.
+#[expect(missing_docs, reason = "fields are named for what they hold")]
+pub enum Event {
+    /// A process takes a step.
+    Step(Life),
+    /// A process says that it lives.
+    Heartbeat(Life),
+    /// That reaches the store.
+    Renew { life: Life, sent: Millis, numbers: u32 },
+    /// The store's answer to that.
+    Renewed { life: Life, sent: Millis, renewal: Renewal },
+    /// A statement of an append.
+    Append(AppendOp, Stage),
+    /// The first statement of a delivery.
+    Put { life: Life, mail: Mail, ticket: Ticket },
+    /// The second.
+    Wake { life: Life, mail: Mail, ticket: Ticket },
+    /// Other work at the store.
+    Perform { life: Life, work: Work, tries: u32 },
+    /// The second statement of a claim.
+    Take { life: Life, work: Work, listed: Claimable },
+    /// Answers reach a process.
+    Inputs(Life, Vec<Input>),
+    /// A worker calls the outside world.
+    Call(Life, Box<TaskOrder>),
+    /// An attempt ends.
+    Ended { life: Life, order: Box<TaskOrder>, outcome: Outcome },
+    /// Somebody submits.
+    Submit { at: usize, again: bool },
+    /// Somebody asks something of an execution: of this one, or of any.
+    Request(Option<ExecutionId>),
+    /// Somebody releases an execution that was set aside.
+    Release(ExecutionId),
+    /// Something goes wrong.
+    Fate,
+    /// A process starts on a machine.
+    Start { machine: usize },
+    /// A process goes on after it stood still.
+    Resume(Life),
+    /// A process that was told to stop has had its time.
+    Leave(Life),
+    /// The store answers again.
+    OutageEnds,
+    /// There is space again.
+    SpaceComes,
+    /// The projector writes.
+    Project,
+    /// After everything has healed: people look after what stands still.
+    Care,
+}
+
+/// What a driver put out, in a few words.
+pub(super) fn kind_of(output: &Output) -> String {
+    match output {
+        Output::Append(append) => {
+            let header = &append.header;
+            format!("append x{} {}..{}", header.execution.0, header.first_seq, header.last_seq)
+        }
+        Output::Run(order) => format!("run x{} {}", order.execution.0, order.task.path),
+        Output::CancelTask(_) => "cancel task".to_owned(),
+        Output::Answer(ticket, answer) => format!("answer {} {answer:?}", ticket.0),
+        Output::Deliver { mail, .. } => format!("deliver x{}", mail.execution.0),
+        Output::Claim { .. } => "claim".to_owned(),
+        Output::Reload(ExecutionId(id)) => format!("reload x{id}"),
+        Output::FindEnd(ExecutionId(id)) => format!("find end x{id}"),
+        Output::Collect => "collect".to_owned(),
+        Output::ReserveNumbers => "numbers".to_owned(),
+        Output::Renew => "renew".to_owned(),
+        Output::Hold { execution, reason } => format!("hold x{}: {reason}", execution.0),
+        Output::Committed(committed) => {
+            let names: Vec<_> = committed.events.iter().map(LogEvent::name).collect();
+            format!("committed x{} {}", committed.execution.0, names.join(" "))
+        }
+    }
+}

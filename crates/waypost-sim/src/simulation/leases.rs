@@ -1,0 +1,74 @@
+//! Leases: processes say that they live, and learn the store's time from the answer.
+
+use waypost_core::time::Millis;
+use waypost_engine::driver::Input;
+use waypost_ports::clock::Clock;
+use waypost_ports::store::{Heartbeat, LEASE, Renewal, Store};
+
+use super::{Event, Simulation};
+use crate::process::Life;
+use crate::store::Connection;
+
+impl Simulation {
+    pub(super) fn heartbeat(&mut self, life: Life) {
+        let Some(process) = self.processes.get(&life) else { return };
+        let every = process.clerk.config.heartbeat_every.0;
+        self.after(every, Event::Heartbeat(life));
+        if self.processes.get(&life).is_some_and(|process| process.suspended.is_none()) {
+            self.heartbeat_now(life, 0);
+        }
+    }
+
+    pub(super) fn heartbeat_now(&mut self, life: Life, numbers: u32) {
+        let Some(process) = self.processes.get(&life) else { return };
+        let sent = process.clock.steady();
+        let latency = self.latency();
+        self.after(latency, Event::Renew { life, sent, numbers });
+    }
+
+    pub(super) fn renew(&mut self, life: Life, sent: Millis, numbers: u32) {
+        if !self.happens(life) {
+            return;
+        }
+        let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
+        match clerk.heartbeat(numbers, false) {
+            Ok(renewal) => {
+                let latency = self.latency();
+                self.after(latency, Event::Renewed { life, sent, renewal });
+            }
+            Err(_) if self.is_alive(life) => {
+                let patience = 1_000 + self.random.below(10);
+                self.after(patience, Event::Renew { life, sent, numbers });
+            }
+            Err(_) => {}
+        }
+    }
+
+    pub(super) fn renewed(&mut self, life: Life, sent: Millis, renewal: Renewal) {
+        let Some(process) = self.processes.get_mut(&life) else { return };
+        if let Some(later) = &mut process.suspended {
+            later.push(Event::Renewed { life, sent, renewal });
+            return;
+        }
+        process.time.observe(sent, renewal.now, &*process.clock);
+        process.open = true;
+        let mut inputs = vec![Input::Renewed { until: renewal.now.plus(LEASE) }];
+        if !renewal.numbers.is_empty() {
+            inputs.push(Input::Numbers(renewal.numbers));
+        }
+        self.inputs(life, inputs);
+    }
+
+    /// The connection that nothing goes wrong on, for what is not part of the simulation.
+    pub(super) fn say_goodbye(&self, life: Life) {
+        if let Some(clerk) = self.clerks.get(&life) {
+            let heartbeat = Heartbeat {
+                instance: clerk.instance,
+                numbers: 0,
+                fold: clerk.config.fold,
+                leaving: true,
+            };
+            drop(Connection(self.store.clone()).heartbeat(&heartbeat));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The verdict: what is looked at in the end, when everything has come to rest. And the projector,
+//! which is at work all the time and is judged by what it leaves.
+
+use std::collections::BTreeMap;
+
+use waypost_core::event::Event as LogEvent;
+use waypost_core::frame::decode;
+use waypost_core::id::ExecutionId;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::projection::{Changes, Stamp};
+use waypost_ports::store::StoredFrame;
+
+use super::people::LABEL;
+use super::{Event, Simulation};
+use crate::fault::Fault;
+use crate::model::{Ran, World, judge};
+
+impl Simulation {
+    /// The projector: reads the log in the order of commits and writes rows, at its own pace.
+    pub(super) fn project(&mut self) {
+        if !self.healed {
+            let next = self.random.between(50, 2_000);
+            self.after(next, Event::Project);
+        }
+        let from = self.auditor.projected;
+        let most = match self.healed {
+            true => usize::MAX,
+            false => 1 + self.random.index(8),
+        };
+        let mut batch: Vec<_> =
+            self.auditor.commits.iter().skip(from).take(most).copied().collect();
+        let advance = batch.len();
+        if is_planted(Bug::ProjectionMissesLast) {
+            batch.pop();
+        }
+        let mut changes: BTreeMap<ExecutionId, Changes> = BTreeMap::new();
+        for (execution, first_seq) in &batch {
+            let frame = self
+                .store
+                .with(|tables, _| tables.frames_from(*execution, *first_seq).next().cloned());
+            let Some(frame) = frame else { continue };
+            let events = frame.body.as_ref().ok().and_then(|body| decode(body).ok());
+            let changes = changes.entry(*execution).or_insert_with(|| {
+                match self.auditor.views.get(execution) {
+                    Some(view) => Changes::resume(view.clone()),
+                    None => Changes::default(),
+                }
+            });
+            for (seq, event) in (*first_seq..).zip(events.unwrap_or_default()) {
+                changes.apply(Stamp { seq, at: frame.at }, event);
+            }
+        }
+        if self.store.strikes(Fault::ProjectorDies) {
+            return; // cursor and rows are written together, or not at all
+        }
+        self.auditor.projected += advance;
+        self.auditor.views.extend(changes.into_iter().map(|(id, changes)| (id, changes.view)));
+    }
+
+    /// The end: everything that can be looked at is looked at.
+    pub(super) fn check_everything(&mut self) {
+        self.project();
+        self.check_submissions();
+        self.check_projections();
+        let executions: Vec<_> = self.auditor.logs.keys().copied().collect();
+        for execution in executions {
+            self.check_acknowledged(execution);
+            self.judge(execution);
+        }
+        let mail = self.store.with(|tables, _| tables.mail());
+        if let Some(mail) = mail.first() {
+            self.fail("L4", format!("{} to x{} is never consumed", mail.message, mail.execution.0));
+        }
+    }
+
+    /// What was acknowledged exists, once.
+    fn check_submissions(&mut self) {
+        let mut born: BTreeMap<String, Vec<ExecutionId>> = BTreeMap::new();
+        for (execution, log) in &self.auditor.logs {
+            if let Some(state) = log.check.state() {
+                let label = state.created.labels.get(LABEL).cloned().unwrap_or_default();
+                born.entry(label).or_default().push(*execution);
+            }
+        }
+        if let Some((label, twice)) = born.iter().find(|(_, born)| born.len() > 1) {
+            return self.fail("G2", format!("submission {label} became {twice:?}"));
+        }
+        for (at, submission) in self.people.submissions.iter().enumerate() {
+            if let Some((execution, _)) = submission.acknowledged
+                && born.get(&at.to_string()) != Some(&vec![execution])
+            {
+                let what =
+                    format!("submission {at} was acknowledged as x{} and is lost", execution.0);
+                return self.fail("G1", what);
+            }
+        }
+    }
+
+    fn check_projections(&mut self) {
+        for (execution, log) in &self.auditor.logs {
+            let (Some(state), view) = (log.check.state(), self.auditor.views.get(execution)) else {
+                continue;
+            };
+            let shown = view.map(|view| (view.seq, view.status));
+            if shown != Some((state.seq, state.status)) {
+                let logged = (state.seq, state.status);
+                let what = format!("x{} is shown as {shown:?} and is {logged:?}", execution.0);
+                return self.fail("G7", what);
+            }
+        }
+    }
+
+    fn check_acknowledged(&mut self, execution: ExecutionId) {
+        let Some(done) = self.people.done_to.get(&execution).cloned() else { return };
+        for (serial, _) in done.signalled {
+            if !self.knows_signal(execution, serial) {
+                return self.fail("ack", format!("signal {serial} to x{} is lost", execution.0));
+            }
+        }
+        for (message, _) in done.accepted {
+            if !self.knows_message(execution, &message) {
+                return self.fail("ack", format!("{message} to x{} is lost", execution.0));
+            }
+        }
+    }
+
+    /// What came of an execution is what the model allows.
+    fn judge(&mut self, execution: ExecutionId) {
+        let frames: Vec<StoredFrame> =
+            self.store.with(|tables, _| tables.frames_from(execution, 0).cloned().collect());
+        let events: Vec<LogEvent> = frames
+            .iter()
+            .filter_map(|frame| frame.body.as_ref().ok())
+            .flat_map(|body| decode(body).unwrap_or_default())
+            .collect();
+        let Some(LogEvent::RunCreated(created)) = events.first() else { return };
+        let at = created.labels.get(LABEL).and_then(|label| label.parse::<usize>().ok());
+        let Some(submission) = at.and_then(|at| self.people.submissions.get(at)) else { return };
+        let mut ran = Ran::read(&events);
+        let done = self.people.done_to.get(&execution).cloned().unwrap_or_default();
+        let inner = self.store.inner();
+        ran.world = World {
+            cancel_requested: done.cancel,
+            paused: done.pause
+                || events.iter().any(|e| matches!(e, LogEvent::RunQuarantined { .. })),
+            signals: done.signals,
+            attempts_lost: self.kills > 0
+                || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
+            replies_lost: false,
+            late: true,
+            starts_lost: self.auditor.failed_over,
+        };
+        drop(inner);
+        for node in &submission.program.nodes {
+            let seen = self.sink.seen(&created.key.to_string(), &node.id);
+            if !seen.is_empty() {
+                ran.sink.insert(node.id.clone(), seen);
+            }
+        }
+        let complaints = judge(&submission.program, &submission.input, &ran);
+        if let Some(first) = complaints.first() {
+            let program = submission.program.to_string();
+            let what = format!(
+                "x{} {first} ({} in all); program: {program}",
+                execution.0,
+                complaints.len()
+            );
+            self.fail("model", what);
+        }
+    }
+}
+
+/// Faults that may cost attempts.
+const LOSES_ATTEMPTS: &[Fault] = &[
+    Fault::Kill,
+    Fault::Suspend,
+    Fault::Drains,
+    Fault::Outage,
+    Fault::Fails,
+    Fault::LostReply,
+    Fault::Slow,
+    Fault::Full,
+    Fault::Poison,
+    Fault::StaleRead,
+    Fault::LostSuffix,
+    Fault::WorkerDeath,
+    Fault::EffectWithoutReply,
+    Fault::NoEffectNoReply,
+    Fault::Pauses,
+];
