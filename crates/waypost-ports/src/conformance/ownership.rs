@@ -280,7 +280,7 @@ pub fn a_roll_call_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
     let claims = rig.claim_as(&again);
     assert_eq!(executions(&claims), [parked.execution], "the others are in memory");
     assert_eq!(Hand::of(&claims.claimed[0]).epoch, Hand::of(&lost.claimed[0]).epoch);
-    let all = Some(vec![driven.execution, taken.execution, parked.execution]);
+    let all = Some(vec![driven.execution, parked.execution, taken.execution]);
     assert_eq!(executions(&rig.claim_as(&ClaimRequest { held: all, ..again })), []);
     assert_eq!(rig.control(driven.execution).owner, Some(instance));
 }
