@@ -27,6 +27,8 @@ pub(super) struct Auditor {
     pub(super) logs: BTreeMap<ExecutionId, Log>,
     /// Which process writes under each name: an epoch has one writer only if a name has.
     writers: BTreeMap<InstanceId, Life>,
+    /// When the last frame was committed.
+    pub(super) last_commit_ms: u64,
     /// Attempts whose start is durable.
     started: BTreeSet<Token>,
     /// Frames in the order of their commits: what a projector reads.
@@ -78,6 +80,7 @@ impl Simulation {
             return self.fail("I3", what);
         }
         self.auditor.commits.push((header.execution, header.first_seq));
+        self.auditor.last_commit_ms = self.ms();
         self.audit_frame(&frame, true);
     }
 

@@ -11,7 +11,8 @@ use waypost_core::projection::{Changes, Stamp};
 use waypost_ports::store::StoredFrame;
 
 use super::people::LABEL;
-use super::{Event, Simulation};
+use super::{Event, IDLE_MS, Simulation};
+use crate::clock::START;
 use crate::fault::Fault;
 use crate::model::{Ran, World, judge};
 
@@ -55,6 +56,18 @@ impl Simulation {
         }
         self.auditor.projected += advance;
         self.auditor.views.extend(changes.into_iter().map(|(id, changes)| (id, changes.view)));
+    }
+
+    /// Has nothing been committed for long, although something could have been? Looked at now and
+    /// then: it costs more than an event.
+    pub(super) fn is_stuck(&self) -> bool {
+        if !self.healed || !self.events.is_multiple_of(256) {
+            return false;
+        }
+        let due = |execution: &ExecutionId| self.auditor.state(*execution)?.next_due();
+        let due = self.open_executions().iter().filter_map(due).max();
+        let due_ms = due.map_or(0, |due| due.since(START).0);
+        self.ms() > self.auditor.last_commit_ms.max(due_ms) + IDLE_MS
     }
 
     /// The end: everything that can be looked at is looked at.
