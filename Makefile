@@ -12,10 +12,10 @@ KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run lint test chaos bench fmt
+.PHONY: help setup build run lint test sim sim-planted chaos bench fmt
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Check for what building needs, and install what is missing
 	@scripts/setup
@@ -41,6 +41,12 @@ test: lint ## Check formatting and lints, run all tests
 	else \
 		set -x; cargo test --workspace --lib --bins --tests; \
 	fi
+
+sim: setup ## Simulate SEEDS=20000 worlds, from seed FROM=0 on
+	cargo run --release -p waypost-sim -- run --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0)
+
+sim-planted: setup ## Plant each bug in turn and see whether the simulator finds it
+	cargo run --release -p waypost-sim --features planted -- planted
 
 chaos: setup ## Kill, stop and starve real processes for MINUTES=5, or play one round again: SEED=n
 	CHAOS_MINUTES=$(or $(MINUTES),$(if $(SEED),,5)) CHAOS_SEED=$(SEED) cargo test -p waypost --test it \
