@@ -1,5 +1,5 @@
 //! The documentation against the program: links lead somewhere, definitions are valid, commands
-//! exist, and nothing that can be configured goes unmentioned.
+//! exist, nothing that can be configured goes unmentioned, and no promise is made without a test.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -284,4 +284,112 @@ fn the_guide_to_adding_a_kind_shows_a_real_one() {
 #[test]
 fn architecture_can_be_read_in_one_sitting() {
     assert!(page("ARCHITECTURE.md").lines().count() <= 300);
+}
+
+#[test]
+fn every_guarantee_is_shown_by_tests_that_exist() {
+    let files = find(&root().join("crates"), &|name| name.ends_with(".rs"));
+    assert!(file_of_test("waypost-core::rules::nobody_wrote_this", &files).is_none());
+    let (mut faults, mut rows) = (Vec::new(), 0);
+    for (number, line) in (1..).zip(page("docs/guarantees.md").lines()) {
+        let Some(row) = line.strip_prefix("| ").and_then(|row| row.strip_suffix(" |")) else {
+            continue;
+        };
+        let Some((promise, shown_by)) = row.split_once(" | ") else { continue };
+        if promise == "promise" || promise == "---" {
+            continue;
+        }
+        rows += 1;
+        let place = format!("docs/guarantees.md:{number}");
+        let tests = tests_and_titles(shown_by);
+        if tests.is_empty() {
+            faults.push(format!("{place}: no test shows this"));
+        }
+        for (test, titles) in tests {
+            let Some(file) = file_of_test(test, &files) else {
+                faults.push(format!("{place}: there is no test {test}"));
+                continue;
+            };
+            let unknown = titles.into_iter().filter(|title| !knows_title(file, title, &files));
+            faults.extend(unknown.map(|title| format!("{place}: {test} has no {title:?}")));
+        }
+    }
+    refuse(&faults);
+    assert!(rows > 50, "only {rows} promises were found: are tables still recognised?");
+}
+
+/// Reads `` `test` ("title", "title"), `test` ``.
+fn tests_and_titles(cell: &str) -> Vec<(&str, Vec<&str>)> {
+    let spans: Vec<&str> = cell.split('`').skip(1).collect();
+    spans
+        .chunks(2)
+        .map(|pair| {
+            let behind = pair.get(1).copied().unwrap_or_default();
+            (pair[0], behind.split('"').skip(1).step_by(2).collect())
+        })
+        .collect()
+}
+
+/// The file that holds a test such as `waypost-core::rules::the_graph_follows_its_rules`: in the
+/// crate's `tests/it` or in its `src`, with the last modules inside of the file, maybe.
+fn file_of_test<'a>(test: &str, files: &'a [File]) -> Option<&'a File> {
+    let mut path: Vec<&str> = test.split("::").collect();
+    let function = path.pop()?;
+    let (crate_name, modules) = path.split_first()?;
+    let candidates =
+        [("tests/it", "main"), ("src", "lib")].into_iter().flat_map(|(folder, top)| {
+            (0..=modules.len()).map(move |depth| {
+                let (outside, inside) = modules.split_at(depth);
+                let stem = if depth == 0 { top.to_owned() } else { outside.join("/") };
+                (format!("crates/{crate_name}/{folder}/{stem}.rs"), inside)
+            })
+        });
+    candidates.into_iter().find_map(|(name, inside)| {
+        let file = files.iter().find(|file| file.name == name)?;
+        holds_test(&file.text, inside, function).then_some(file)
+    })
+}
+
+/// Is there such a test in a file, outside of modules or inside of one?
+fn holds_test(text: &str, modules: &[&str], function: &str) -> bool {
+    if let [module] = modules
+        && text.contains("conformance_tests!(")
+    {
+        return is_conformance_case(module, function);
+    }
+    let signature = format!("fn {function}(");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut module = None;
+    lines.windows(2).any(|pair| {
+        let [before, line] = [pair[0], pair[1]];
+        match before.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(" {")) {
+            Some(name) => module = Some(name),
+            None if before == "}" => module = None,
+            None => {}
+        }
+        let attribute = before.trim_start();
+        let is_test = attribute == "#[test]" || attribute.starts_with("#[tokio::test");
+        let line = line.trim_start().trim_start_matches("async ");
+        is_test && line.starts_with(&signature) && module.as_slice() == modules
+    })
+}
+
+/// The suite of all stores is a list in a macro.
+fn is_conformance_case(module: &str, case: &str) -> bool {
+    let suite = page("crates/waypost-ports/src/conformance.rs");
+    let list = suite.split_once(&format!("{module}: [")).and_then(|(_, rest)| rest.split_once(']'));
+    list.is_some_and(|(cases, _)| cases.split(',').any(|listed| listed.trim() == case))
+}
+
+/// A case stands in its test's file. What the simulator's tests are about, its rules, faults and
+/// planted bugs, is spread over the simulator and the core.
+fn knows_title(file: &File, title: &str, files: &[File]) -> bool {
+    let quoted = format!("\"{title}\"");
+    let simulated = file.name.starts_with("crates/waypost-sim/");
+    let places = ["crates/waypost-sim/src/", "crates/waypost-core/src/"];
+    let is_place = |other: &&File| places.iter().any(|place| other.name.starts_with(place));
+    match simulated {
+        true => files.iter().filter(is_place).any(|other| other.text.contains(&quoted)),
+        false => file.text.contains(&quoted),
+    }
 }
