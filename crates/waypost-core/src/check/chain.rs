@@ -28,9 +28,7 @@ struct Last {
 }
 
 impl Chain {
-    /// Judges the next header. Its time of decision may lie behind the store's time: nothing makes
-    /// sure of that order yet. Once the engine decides by the store's time, `decided_at <= at` and
-    /// a `decided_at` that never goes back belong here.
+    /// Judges the next header.
     pub(super) fn frame(
         &mut self,
         execution: ExecutionId,
@@ -42,6 +40,7 @@ impl Chain {
             self.is_fenced(header),
             self.is_new(header),
             self.is_later(at),
+            is_decided_first(header, at),
             self.is_readable_by_its_writer(header),
         ];
         let requires = self.last.as_ref().map_or(0, |last| last.requires).max(header.requires);
@@ -139,4 +138,13 @@ impl Chain {
         let what = format!("it needs fold {known}, an earlier frame fold {needed}");
         broken(Invariant::VersionsGrow, what)
     }
+}
+
+/// The engine decides by a time that is never ahead of the store's: a wait that it ends is due there.
+fn is_decided_first(header: &FrameHeader, at: Timestamp) -> Verdict {
+    if header.decided_at <= at {
+        return Ok(());
+    }
+    let what = format!("decided at {}, stored before that, at {at}", header.decided_at);
+    broken(Invariant::TimeGoesOn, what)
 }

@@ -141,7 +141,9 @@ impl Invariant {
             Self::DefinitionPinned => "the definition that an execution was created with is there",
             Self::AppendsOnce => "an append is applied once",
             Self::Limits => "limits hold",
-            Self::TimeGoesOn => "the store's time never goes back within a log",
+            Self::TimeGoesOn => {
+                "time goes on: the store's never goes back, and decisions precede it"
+            }
             Self::VersionsGrow => "nobody appends behind a frame that he cannot read",
             Self::ProjectionsFold => "the projections show what the log says",
             Self::ReasonToWake => "every unfinished execution has a reason to wake",

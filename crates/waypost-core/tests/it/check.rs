@@ -181,6 +181,12 @@ fn remove(frames: &mut [Frame], seq: u64) {
     }
 }
 
+/// Moves a frame in time.
+fn decide_and_store(frame: &mut Frame, ms: u64) {
+    frame.at = EPOCH.plus(Millis(ms));
+    frame.header.decided_at = frame.at;
+}
+
 fn started(node: &str, attempt: u32) -> Event {
     Event::NodeStarted { node: node.into(), attempt, worker: None, token: None }
 }
@@ -519,7 +525,7 @@ const CASES: &[Case] = &[
         name: "a delay that ends early",
         flow: "d = delay(5s)",
         write: |draft| draft.pass("5s"),
-        damage: |frames| frames[1].at = EPOCH.plus(Millis(4_999)),
+        damage: |frames| decide_and_store(&mut frames[1], 4_999),
         finds: &[("I10", 6)],
     },
     Case {
@@ -530,8 +536,15 @@ const CASES: &[Case] = &[
             draft.pass("1s");
             draft.complete("a");
         },
-        damage: |frames| frames[2].at = EPOCH.plus(Millis(999)),
+        damage: |frames| decide_and_store(&mut frames[2], 999),
         finds: &[("I10", 6)],
+    },
+    Case {
+        name: "a decision that is later than its commit",
+        flow: "a",
+        write: |draft| draft.complete("a"),
+        damage: |frames| frames[1].header.decided_at = EPOCH.plus(Millis(1)),
+        finds: &[("T1", 5)],
     },
     Case {
         name: "a wait that ends twice",
