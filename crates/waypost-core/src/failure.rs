@@ -20,6 +20,9 @@ pub struct Failure {
     /// Would trying again be of use, as the handler sees it?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retryable: bool,
+    /// Is it sure that nothing was sent, so that there can have been no effect?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsent: bool,
     /// How long the other side asked us to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Millis>,
@@ -40,6 +43,7 @@ impl Failure {
             message: message.into(),
             status: None,
             retryable: false,
+            unsent: false,
             retry_after: None,
             details: None,
         }

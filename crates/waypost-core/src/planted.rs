@@ -54,6 +54,7 @@ bugs! {
     ClaimForgotten = "claim-forgotten", "a claim whose reply was lost is not asked for again";
     KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was given up while it was kept back is made";
     MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
+    CacheTrustedBySeq = "cache-trusted-by-seq", "a snapshot counts for the seq on its label, whatever it holds";
     TimerNeverArmed = "timer-never-armed", "a wait in memory has no timer";
     // The core.
     AbandonedCounts = "abandoned-counts", "an attempt that was lost counts as a try";

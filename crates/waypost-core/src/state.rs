@@ -156,8 +156,8 @@ pub struct Scheduled {
     /// The variables of that moment.
     pub variables: Variables,
     /// Of the nodes that its expressions mention, those that had not settled then, and how they
-    /// stood. They may settle between two attempts, which must not send different things.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// stood. They may settle between two attempts, which must not send different things. No default
+    /// for snapshots without it: those are from before, and are passed over.
     pub unsettled: Vec<(NodeIx, NodeStatus)>,
 }
 

@@ -184,6 +184,7 @@ impl Driver {
             Input::Renewed { until } => self.renewed(until, outputs),
             Input::Drain => {
                 self.draining = true;
+                self.slots.drop_kept();
                 let tickets = self.backlog.drain(..).map(|start| start.ticket);
                 outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Draining)));
             }
@@ -334,7 +335,7 @@ impl Driver {
 
     /// The lease is confirmed: what was kept back may begin, where it is still to be made.
     fn renewed(&mut self, until: Timestamp, outputs: &mut Vec<Output>) {
-        for order in self.slots.renewed(until) {
+        for order in self.slots.renewed(self.now, until) {
             // It may have been given up by a frame that is still on its way.
             let token = order.task.token;
             let live = self.live.get(&order.execution);
@@ -352,6 +353,8 @@ impl Driver {
     fn run(&mut self, order: TaskOrder, outputs: &mut Vec<Output>) {
         if self.slots.are_safe(self.now) {
             outputs.push(Output::Run(order));
+        } else if self.draining {
+            self.slots.give_back(1);
         } else {
             self.slots.keep_back(order);
         }

@@ -1,8 +1,8 @@
 -- claim, as a roll call: executions of an owner that are not among those it has in memory (?4, a JSON
 -- array); ?3 is NULL or a JSON array of the only ones wanted. Served by a scan of control: asked
--- rarely.
+-- rarely, by a reader, who holds up nobody.
 SELECT execution FROM control
-WHERE owner = ?1
+WHERE owner = (SELECT number FROM instances WHERE id = ?1)
   AND execution NOT IN (SELECT value FROM json_each(?4))
   AND (?3 IS NULL OR execution IN (SELECT value FROM json_each(?3)))
 ORDER BY execution LIMIT ?2

@@ -3,12 +3,12 @@
 //! Taking is a write and is kept short; the histories are read after it has committed, by a reader,
 //! so that a claim of hundreds of executions does not hold up appends.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{ClaimRequest, Claims, StoreError, Urgency};
 
-use crate::connection::Readers;
+use crate::connection::{Readers, is_corrupt};
 use crate::store::Write;
 use crate::{history, instances, queries};
 
@@ -19,23 +19,35 @@ pub(crate) struct Taken {
     next_due: Option<Timestamp>,
 }
 
-/// Makes an instance the owner of what can be claimed.
-pub(crate) fn take(write: &Write<'_>, request: &ClaimRequest) -> rusqlite::Result<Taken> {
+/// For a roll call: what the claimer owns and does not have in memory, as a reader sees it. The
+/// scan of all control rows must not hold up appends, so it is made outside of the write.
+pub(crate) fn find_forgotten(
+    connection: &Connection,
+    request: &ClaimRequest,
+) -> rusqlite::Result<Vec<ExecutionId>> {
+    let Some(held) = &request.held else { return Ok(Vec::new()) };
+    let only = request.only.as_ref().map(|only| json_array(only));
+    let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+    let instance = request.instance.0.as_bytes().as_slice();
+    let mut find = connection.prepare_cached(queries::CLAIM_FORGOTTEN)?;
+    let rows = find.query_map(params![instance, limit, only, json_array(held)], |row| {
+        row.get(0).map(ExecutionId)
+    })?;
+    rows.collect()
+}
+
+/// Makes an instance the owner of what can be claimed, besides what it owns already and forgot.
+pub(crate) fn take(
+    write: &Write<'_>,
+    request: &ClaimRequest,
+    forgotten: &[ExecutionId],
+) -> rusqlite::Result<Taken> {
     let instance = write.instance(request.instance)?;
     instances::release_expired(write, instance)?;
     let only = request.only.as_ref().map(|only| json_array(only));
     // One more than asked for, in order to tell whether there are more.
     let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
-    let mut executions = Vec::new();
-    if let Some(held) = &request.held {
-        let held = json_array(held);
-        let mut forgotten = write.tx.prepare_cached(queries::CLAIM_FORGOTTEN)?;
-        let rows = forgotten.query_map(params![instance, wanted, only, held], |row| row.get(0))?;
-        for execution in rows {
-            executions.push(ExecutionId(execution?));
-        }
-    }
-    let forgotten = executions.len();
+    let mut executions = forgotten.to_vec();
     {
         let left = wanted - i64::try_from(executions.len()).unwrap_or(wanted);
         let mut ready = write.tx.prepare_cached(queries::CLAIM_READY)?;
@@ -54,7 +66,7 @@ pub(crate) fn take(write: &Write<'_>, request: &ClaimRequest) -> rusqlite::Resul
     let more = executions.len() > request.limit;
     executions.truncate(request.limit);
     let mut take = write.tx.prepare_cached(queries::CLAIM_TAKE)?;
-    for execution in executions.iter().skip(forgotten) {
+    for execution in executions.iter().skip(forgotten.len()) {
         take.execute([execution.0, instance])?;
     }
     let mut next_due = write.tx.prepare_cached(queries::CLAIM_NEXT_DUE)?;
@@ -64,11 +76,27 @@ pub(crate) fn take(write: &Write<'_>, request: &ClaimRequest) -> rusqlite::Resul
     Ok(Taken { executions, more, next_due: next_due.map(Timestamp) })
 }
 
-/// Reads what was taken.
-pub(crate) fn read(readers: &Readers, taken: &Taken) -> Result<Claims, StoreError> {
+/// Reads what was taken: what is still the claimer's. One that cannot be read is handed out all the
+/// same, as damaged: the claim is made, and the others must not wait for it.
+pub(crate) fn read(
+    readers: &Readers,
+    taken: &Taken,
+    claimer: InstanceId,
+) -> Result<Claims, StoreError> {
     let claimed = readers.read(|connection| {
-        let histories = taken.executions.iter().map(|id| history::load(connection, *id));
-        histories.filter_map(Result::transpose).collect()
+        let mut claimed = Vec::with_capacity(taken.executions.len());
+        for execution in &taken.executions {
+            match history::load(connection, *execution) {
+                Ok(history) => claimed.extend(history.filter(|history| {
+                    history.control.as_ref().is_some_and(|row| row.owner == Some(claimer))
+                })),
+                Err(error) if is_corrupt(&error) => {
+                    claimed.push(history::unreadable(*execution, error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(claimed)
     })?;
     Ok(Claims { claimed, more: taken.more, next_due: taken.next_due })
 }

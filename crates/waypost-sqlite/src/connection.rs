@@ -148,14 +148,21 @@ pub(crate) fn normalise(error: rusqlite::Error) -> StoreError {
     let message = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(message),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(message),
-        _ => match error {
-            rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..)
-            | rusqlite::Error::InvalidColumnType(..) => StoreError::Corrupt(message),
-            _ => StoreError::Unavailable(message),
-        },
+        _ if is_corrupt(&error) => StoreError::Corrupt(message),
+        _ => StoreError::Unavailable(message),
     }
+}
+
+/// Is what is stored not what was written?
+pub(crate) fn is_corrupt(error: &rusqlite::Error) -> bool {
+    let of_file = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
+    error.sqlite_error_code().is_some_and(|code| of_file.contains(&code))
+        || matches!(
+            error,
+            rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::InvalidColumnType(..)
+        )
 }
 
 /// A count or seq as SQLite stores it.

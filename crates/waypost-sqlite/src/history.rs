@@ -29,6 +29,23 @@ pub(crate) fn load_all(
     load_from(connection, execution, None, 0)
 }
 
+/// What stands for an execution whose rows cannot be read.
+pub(crate) fn unreadable(execution: ExecutionId, reason: String) -> History {
+    let header = FrameHeader {
+        execution,
+        first_seq: 1,
+        last_seq: 1,
+        append_id: AppendId(Uuid::nil()),
+        parent: None,
+        instance: InstanceId(Uuid::nil()),
+        epoch: 0,
+        decided_at: Timestamp(0),
+        requires: 0,
+    };
+    let frame = StoredFrame { header, at: Timestamp(0), body: Err(reason) };
+    History { execution, control: None, snapshot: None, frames: vec![frame], mail: Vec::new() }
+}
+
 fn load_from(
     connection: &Connection,
     execution: ExecutionId,

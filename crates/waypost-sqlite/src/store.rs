@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use waypost_core::id::{ExecutionId, InstanceId};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
@@ -44,6 +44,26 @@ pub(crate) struct Writer {
     connection: Connection,
     /// Numbers of instances that are committed.
     instances: HashMap<InstanceId, i64>,
+    time: StoreClock,
+}
+
+/// The store's time. It follows the wall clock, never goes back, and never stands still: where the
+/// wall clock is set back by hours it goes on from where it was, at its own pace. If it waited for
+/// the wall clock to catch up, every wait would.
+struct StoreClock {
+    told: Timestamp,
+    told_when: Millis,
+}
+
+impl StoreClock {
+    /// The time now, not before the latest that is stored.
+    fn now(&mut self, clock: &dyn Clock, stored: Timestamp) -> Timestamp {
+        let steady = clock.steady();
+        let passed = Millis(steady.0.saturating_sub(self.told_when.0));
+        let now = self.told.plus(passed).max(clock.now()).max(stored);
+        (self.told, self.told_when) = (now, steady);
+        now
+    }
 }
 
 /// A write in progress. Takes the file's write lock when it begins, so that nothing it has read can
@@ -74,7 +94,8 @@ impl SqliteStore {
             true => Projections::engine(folder, &readers, options.families)?,
             false => Projections::guest(folder, options.families),
         };
-        let writer = Writer { connection, instances: HashMap::new() };
+        let time = StoreClock { told: options.clock.now(), told_when: options.clock.steady() };
+        let writer = Writer { connection, instances: HashMap::new(), time };
         let store = Self {
             projections,
             readers,
@@ -151,26 +172,26 @@ impl SqliteStore {
         action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         let mut writer = self.writer.lock();
-        let Writer { connection, instances } = &mut *writer;
-        let result = transact(connection, instances, self.clock.as_ref(), action);
+        let result = transact(&mut writer, self.clock.as_ref(), action);
         if result.is_err() {
             // A number that was given in the transaction is gone with it.
-            instances.clear();
+            writer.instances.clear();
         }
         result
     }
 }
 
 fn transact<T>(
-    connection: &mut Connection,
-    instances: &mut HashMap<InstanceId, i64>,
+    writer: &mut Writer,
     clock: &dyn Clock,
     action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
+    let Writer { connection, instances, time } = writer;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let latest = tx.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
     let latest = latest.optional()?.map_or(Timestamp(i64::MIN), Timestamp);
-    let write = Write { tx, now: latest.max(clock.now()), instances: RefCell::new(instances) };
+    let now = time.now(clock, latest);
+    let write = Write { tx, now, instances: RefCell::new(instances) };
     let value = action(&write)?;
     write.tx.commit()?;
     Ok(value)
@@ -239,8 +260,10 @@ impl Store for SqliteStore {
 
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
         self.expect_engine("claim executions")?;
-        let taken = self.write(|write| claim::take(write, request))?;
-        claim::read(&self.readers, &taken)
+        let forgotten =
+            self.readers.read(|connection| claim::find_forgotten(connection, request))?;
+        let taken = self.write(|write| claim::take(write, request, &forgotten))?;
+        claim::read(&self.readers, &taken, request.instance)
     }
 
     fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {

@@ -60,6 +60,7 @@ impl Decider<'_> {
     /// answered it, so nobody knows.
     fn leaves_doubt(&self, at: NodeIx, failure: &Failure) -> bool {
         self.plan_node(at).delivery == Delivery::AtMostOnce
+            && !failure.unsent
             && [kind::TIMEOUT, kind::CONNECTION].contains(&&*failure.kind)
     }
 

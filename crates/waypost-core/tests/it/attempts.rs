@@ -170,6 +170,16 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "an at-most-once attempt that never went out is retried",
+        "a once retry 3",
+        "
+        start
+        fail a connection retry unsent -> a WAITING
+        wait 1s                        -> a attempt 2, runs a
+        fail a connection retry        -> a FAILED, a failed outcome_unknown
+    ",
+    ),
+    case(
         "a signal that does not come is a timeout, which trying again will not mend",
         "w = signal(go, within 5s) retry 3; x needs w",
         "

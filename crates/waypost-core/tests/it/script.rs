@@ -297,7 +297,8 @@ fn same_json(found: Option<&Json>, expected: &str) -> Result<(), String> {
     if parse(found) == parse(expected) { Ok(()) } else { Err(found.to_owned()) }
 }
 
-/// `fail a`, `fail a timeout`, `fail a http retry`, `fail a http retry after 3s`.
+/// `fail a`, `fail a timeout`, `fail a http retry`, `fail a http retry after 3s`, `fail a connection
+/// retry unsent`.
 fn failure(words: &[&str]) -> Failure {
     let kind = words.first().map_or("broken", |kind| kind);
     let message = "it failed";
@@ -306,6 +307,7 @@ fn failure(words: &[&str]) -> Failure {
         _ => Failure::permanent(kind.to_owned(), message),
     };
     failure.retry_after = words.get(3).map(|span| millis(span));
+    failure.unsent = words.get(2) == Some(&"unsent");
     failure
 }
 

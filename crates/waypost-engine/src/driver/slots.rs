@@ -90,11 +90,18 @@ impl Slots {
     }
 
     /// The lease is good until then; gives what was kept back.
-    pub(super) fn renewed(&mut self, until: Timestamp) -> Vec<TaskOrder> {
+    pub(super) fn renewed(&mut self, now: Timestamp, until: Timestamp) -> Vec<TaskOrder> {
         let caution = i64::try_from(CAUTION.0).unwrap_or(i64::MAX);
         self.safe_until = Timestamp(until.0.saturating_sub(caution));
-        self.renewing = false;
+        // One that does not help is not asked for again: the next heartbeat comes by itself.
+        self.renewing = !self.are_safe(now);
         std::mem::take(&mut self.kept_back)
+    }
+
+    /// Drops what was kept back: somebody else will make it.
+    pub(super) fn drop_kept(&mut self) {
+        let dropped = self.kept_back.drain(..).count();
+        self.give_back(u32::try_from(dropped).unwrap_or(u32::MAX));
     }
 
     /// Is something about to wait for the next heartbeat? A machine that slept should not.

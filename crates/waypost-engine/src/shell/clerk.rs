@@ -244,6 +244,7 @@ impl Clerk {
         }
         match fold_guarded(history, &self.plans, &*self.store) {
             Ok(loaded) => Performed::with(vec![Input::Reloaded(Box::new(loaded))]),
+            Err(Damage::Store(StoreError::Corrupt(reason))) => self.hold(execution, reason),
             Err(Damage::Store(error)) => Performed::not(Work::Reload(execution), error),
             Err(damage) => self.hold(execution, damage.to_string()),
         }
@@ -251,6 +252,8 @@ impl Clerk {
 
     fn reload(&self, execution: ExecutionId) -> Performed {
         match self.store.load(execution) {
+            // Asking again does not mend it, and everybody else would wait.
+            Err(StoreError::Corrupt(reason)) => self.hold(execution, reason),
             Err(error) => Performed::not(Work::Reload(execution), error),
             Ok(None) => Performed::default(),
             Ok(Some(history)) => {

@@ -258,6 +258,7 @@ async fn a_refused_or_broken_connection_may_pass() {
     let failure = call_err(json!({"url": format!("http://{address}/")})).await;
     assert_eq!((&*failure.kind, failure.retryable), ("connection", true));
     assert!(failure.message.contains("refused"), "{}", failure.message);
+    assert!(failure.unsent, "no request goes out without a connection");
 
     for bytes in [
         b"".as_slice(),
@@ -269,6 +270,7 @@ async fn a_refused_or_broken_connection_may_pass() {
         let failure = call_err(json!({"url": server.url("/")})).await;
         let text = String::from_utf8_lossy(bytes);
         assert_eq!((&*failure.kind, failure.retryable), ("connection", true), "{text} {failure:?}");
+        assert!(!failure.unsent, "the request may have had its effect");
         assert_eq!(server.requests().len(), 1, "no hidden retries");
     }
 }

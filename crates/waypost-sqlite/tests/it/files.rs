@@ -3,9 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use rusqlite::Connection;
 use waypost_core::id::ExecutionId;
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::query::{EventsRequest, ListRequest, Query, UNREADABLE};
 use waypost_ports::store::{
     Appended, ClaimRequest, Delivery, Heartbeat, Mail, MailBody, Store, StoreError,
@@ -232,4 +235,50 @@ fn numbers_are_not_given_back_by_a_kill() {
     copy(folder.path(), other.path());
     let restored = open(other.path());
     assert_eq!(restored.heartbeat(&heartbeat).unwrap().numbers.start, reserved.end);
+}
+
+/// The claim is made when the rows are read: one that cannot be must not keep the others from
+/// being handed out, now and with every claim that follows.
+#[test]
+fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut chains: Vec<_> =
+        workload::numbers(&store, 3).map(|number| Chain::new(number, 10)).collect();
+    for chain in &mut chains {
+        commit(&store, chain);
+        store.append(&[chain.park(Some(Timestamp(0)))]).unwrap();
+    }
+    let raw = Connection::open(folder.path().join("log.db")).unwrap();
+    let damage = "UPDATE frames SET append_id = x'00' WHERE execution = ?1";
+    assert!(raw.execute(damage, [chains[1].execution.0]).unwrap() > 0);
+    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None, held: None };
+    let claims = store.claim(&request).unwrap();
+    let intact = |frames: &[waypost_ports::store::StoredFrame]| {
+        frames.iter().all(|frame| frame.body.is_ok())
+    };
+    let handed: Vec<_> =
+        claims.claimed.iter().map(|found| (found.execution, intact(&found.frames))).collect();
+    let expected: Vec<_> = chains.iter().zip([true, false, true]).collect();
+    assert_eq!(handed, expected.iter().map(|(c, ok)| (c.execution, *ok)).collect::<Vec<_>>());
+}
+
+/// A store that waited for a clock that was set back to catch up would make every wait do so.
+#[test]
+fn time_goes_on_where_the_clock_is_set_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = Timestamp(1_780_000_000_000);
+    let clock = Arc::new(ManualClock::at(start));
+    let shared = Arc::clone(&clock) as Arc<dyn Clock>;
+    let store =
+        SqliteStore::open(folder.path(), Options { clock: shared, ..Options::engine() }).unwrap();
+    let heartbeat = Heartbeat { instance: INSTANCE, numbers: 1, fold: 1, leaving: false };
+    let now = |store: &SqliteStore| store.heartbeat(&heartbeat).unwrap().now;
+    assert_eq!(now(&store), start);
+    clock.set(Timestamp(start.0 - 7_200_000));
+    assert_eq!(now(&store), start, "it does not go back");
+    clock.advance(Millis(1_500));
+    assert_eq!(now(&store), start.plus(Millis(1_500)), "and does not stand still");
+    clock.set(start.plus(Millis(60_000)));
+    assert!(now(&store) >= start.plus(Millis(60_000)));
 }

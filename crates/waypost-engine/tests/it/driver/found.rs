@@ -218,3 +218,53 @@ fn a_take_over_without_a_claim_brings_the_control_row_along() {
     assert_eq!((control.owner, control.epoch), (Some(again.instance), 2));
     world.check();
 }
+
+/// A lease whose renewal does not reach into the driver's time (its clock was set back, or the
+/// answer came late) was asked for again at once, and so on, a commit each time.
+#[test]
+fn a_renewal_that_does_not_help_is_not_asked_for_again_and_again() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let until = world.now().plus(LEASE);
+    rig.inputs.push(Input::Renewed { until });
+    rig.step();
+    world.outlive_leases();
+    let plan = world.flow("a: task");
+    rig.submit(&plan);
+    rig.step();
+    rig.perform_appends();
+    rig.step();
+    assert_eq!(rig.renewals, 1, "the attempt waits for a lease");
+    for _ in 0..5 {
+        rig.inputs.push(Input::Renewed { until });
+        rig.step();
+    }
+    assert_eq!(rig.renewals, 1);
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    rig.settle();
+    assert!(world.first_open().is_none());
+}
+
+/// An engine that stops has nothing to wait for in attempts that it will not make.
+#[test]
+fn a_stop_drops_what_was_kept_back() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    rig.start("a: task; b: task <- a");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step();
+    let started = rig.take_append();
+    let committed = world.append(&started);
+    world.pass(LEASE.0 * 2 / 3 + 1);
+    rig.answer_append(&started, committed);
+    rig.step();
+    assert!(!rig.driver.is_quiet(), "b is kept back");
+    rig.inputs.push(Input::Drain);
+    rig.step();
+    assert!(rig.driver.is_quiet());
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    rig.step();
+    assert!(rig.running().is_empty());
+}

@@ -51,6 +51,8 @@ pub(crate) struct Rig<'w> {
     pub(crate) cancelled: Vec<Token>,
     pub(crate) answers: HashMap<Ticket, Answer>,
     pub(crate) committed: Vec<Committed>,
+    /// How often the driver asked for its lease to be renewed.
+    pub(crate) renewals: u32,
     tickets: u64,
 }
 
@@ -76,6 +78,7 @@ impl<'w> Rig<'w> {
             cancelled: Vec::new(),
             answers: HashMap::new(),
             committed: Vec::new(),
+            renewals: 0,
             tickets: 0,
         };
         rig.reserve_numbers();
@@ -171,7 +174,10 @@ impl<'w> Rig<'w> {
             Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
             Output::Collect => self.work.push_back(StoreWork::Collect),
             Output::ReserveNumbers => self.work.push_back(StoreWork::Numbers),
-            Output::Renew => self.renew(),
+            Output::Renew => {
+                self.renewals += 1;
+                self.renew();
+            }
             Output::Hold { execution, reason } => {
                 self.work.push_back(StoreWork::Hold { execution, reason });
             }

@@ -50,7 +50,8 @@ impl Clients {
             return Ok(client.clone());
         }
         let client = self.build(key).map_err(|error| {
-            Failure::permanent(kind::CONNECTION, format!("cannot make an HTTP client: {error}"))
+            let message = format!("cannot make an HTTP client: {error}");
+            Failure { unsent: true, ..Failure::permanent(kind::CONNECTION, message) }
         })?;
         if made.len() >= CLIENTS_MAX {
             // Requests under way keep theirs; the rest is made anew when needed.

@@ -70,6 +70,12 @@ pub(super) fn failure_of(call: &Call, error: &reqwest::Error) -> Failure {
         return denied.into();
     }
     let message = format!("{}: {}", call.describe(), root_cause(error));
+    let failure = failure_with(error, message);
+    // Where no connection came about, no request went out on it.
+    Failure { unsent: error.is_connect(), ..failure }
+}
+
+fn failure_with(error: &reqwest::Error, message: String) -> Failure {
     if error.is_timeout() {
         Failure::transient(kind::TIMEOUT, message)
     } else if error.is_builder() {
