@@ -147,8 +147,7 @@ impl Simulation {
                 events.iter().for_each(|event| log.tracker.event(event, &mut ignored));
             }
         }
-        let again: Vec<usize> = (0..self.people.submissions.len()).collect();
-        for at in again {
+        for at in self.people.unacknowledged() {
             self.after(1_000, Event::Submit { at, again: true });
         }
     }
@@ -239,7 +238,7 @@ impl Simulation {
                 let failed_over = self.auditor.failed_over;
                 let counts = |finding: &&waypost_engine::check::Finding| {
                     let code = finding.violation.invariant.code();
-                    ["G8", "G11", "R2"].contains(&code) || (code == "R1" && !failed_over)
+                    !failed_over && ["G8", "G11", "R1", "R2"].contains(&code)
                 };
                 if let Some(finding) = report.findings.iter().find(counts) {
                     let violation = &finding.violation;
@@ -291,7 +290,7 @@ impl Simulation {
     }
 
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.people.still_submits() && self.open_executions().is_empty()
+        self.people.unacknowledged().is_empty() && self.open_executions().is_empty()
     }
 
     pub(super) fn fail_stuck(&mut self) {

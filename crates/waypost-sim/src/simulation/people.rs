@@ -114,9 +114,11 @@ impl People {
         }
     }
 
-    /// Is there a submission that nobody has acknowledged?
-    pub(super) fn still_submits(&self) -> bool {
-        self.submissions.iter().any(|one| one.kept && one.acknowledged.is_none())
+    /// Submissions that nobody has acknowledged.
+    pub(super) fn unacknowledged(&self) -> Vec<usize> {
+        let open = |one: &Submission| one.kept && one.acknowledged.is_none();
+        let numbered = self.submissions.iter().enumerate();
+        numbered.filter(|(_, one)| open(one)).map(|(at, _)| at).collect()
     }
 }
 
