@@ -1,11 +1,16 @@
 //! Bugs that the simulator found, each as the shortest story that shows it.
 
+use std::sync::Arc;
+
+use waypost_core::event::FOLD_VERSION;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
+use waypost_engine::config::Config;
 use waypost_engine::driver::Input;
+use waypost_engine::{Clerk, Plans, Work};
 use waypost_ports::store::{LEASE, Mail, MailBody, Store};
 
-use crate::support::{Rig, StoreWork, World};
+use crate::support::{Rig, StoreWork, World, flows};
 
 /// Takes the claim that waits for the store.
 fn take_claim(rig: &mut Rig<'_>) -> StoreWork {
@@ -267,4 +272,21 @@ fn a_stop_drops_what_was_kept_back() {
     rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
     rig.step();
     assert!(rig.running().is_empty());
+}
+
+/// The store failed over while both versions had claimed an execution, the newer one wrote, and the
+/// older one, which owns it by its row, read it again.
+#[test]
+fn an_older_version_sets_aside_what_a_newer_one_has_written() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let plans = Arc::new(Plans::new(Box::new(flows::compile)));
+    let older = Config { fold: FOLD_VERSION - 1, ..Config::default() };
+    let clerk = Clerk::new(Arc::new(world.store.clone()), plans, older, rig.instance);
+    let performed = clerk.perform(Work::Reload(execution));
+    assert!(performed.inputs.is_empty() && performed.again.is_empty());
+    let control = world.control(execution).unwrap();
+    assert_eq!(control.owner, None);
+    assert!(control.held.is_some_and(|reason| reason.contains("newer version")));
 }
