@@ -15,7 +15,6 @@ mod node;
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::frame::Parent;
 use crate::id::ExecutionId;
 use crate::plan::Plan;
 use crate::state::State;
@@ -53,15 +52,6 @@ pub fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Re
     state.seq += 1;
     state.updated_at = at;
     Ok(())
-}
-
-/// A log, folded.
-#[derive(Debug)]
-pub struct Folded {
-    /// The state.
-    pub state: State,
-    /// The last frame.
-    pub parent: Parent,
 }
 
 /// Starts a fold with the first event of a log.

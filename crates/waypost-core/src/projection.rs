@@ -359,32 +359,24 @@ pub fn status_after(before: Status, event: &Event) -> Status {
         Event::RunPauseRequested { .. }
         | Event::SignalReceived { .. }
         | Event::MessageIgnored { .. } => before,
-        // A report that comes while PAUSED or ENDING is a fact about its node alone.
-        Event::NodeScheduled { .. }
-        | Event::NodeStarted { .. }
+        Event::NodeScheduled { .. } => match before {
+            Status::Scheduled | Status::Resuming => Status::Running,
+            _ => before,
+        },
+        // Facts about their nodes alone.
+        Event::NodeStarted { .. }
         | Event::NodeCheckpointed { .. }
         | Event::NodeCompleted { .. }
         | Event::NodeFailed { .. }
         | Event::NodeWaiting { .. }
         | Event::NodeResumed { .. }
         | Event::NodeSkipped { .. }
-        | Event::NodeCancelled { .. } => match before {
-            Status::Requested | Status::Scheduling | Status::Scheduled | Status::Resuming => {
-                Status::Running
-            }
-            Status::Running
-            | Status::Paused
-            | Status::Ending
-            | Status::Completed
-            | Status::Failed
-            | Status::Cancelled
-            | Status::TimedOut => before,
-        },
+        | Event::NodeCancelled { .. } => before,
     }
 }
 
 /// The status of a node after an event about it; PENDING for events about no node.
-fn node_status(event: &Event) -> NodeStatus {
+pub fn node_status(event: &Event) -> NodeStatus {
     match event {
         Event::NodeScheduled { .. } => NodeStatus::Queued,
         Event::NodeStarted { .. } | Event::NodeCheckpointed { .. } | Event::NodeResumed { .. } => {

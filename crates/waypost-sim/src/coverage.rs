@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::event::{Event, FailureEnd, PauseReason};
+use waypost_core::projection::{node_status, status_after};
 use waypost_core::status::{NodeStatus, Status};
 
 use crate::fault::Fault;
@@ -49,7 +50,8 @@ impl Coverage {
     }
 }
 
-/// Follows one execution through its two machines, by the names of its events alone.
+/// Follows one execution through its two machines as the projections do, by its events alone. The
+/// auditor compares it with the state after every frame.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     status: Status,
@@ -66,11 +68,11 @@ impl Tracker {
     /// Takes in the next event, and counts the arrow that it is.
     pub fn event(&mut self, event: &Event, coverage: &mut Coverage) {
         let before = self.status;
-        self.status = run_after(before, event);
+        self.status = status_after(before, event);
         let arrow = match event.node() {
             Some(node) => {
                 let from = self.nodes.get(node).copied().unwrap_or(NodeStatus::Pending);
-                let to = node_after(from, event);
+                let to = node_status(event);
                 self.nodes.insert(Arc::clone(node), to);
                 (from.name(), name_of(event), to.name())
             }
@@ -86,46 +88,6 @@ impl Tracker {
     /// Where the execution stands.
     pub fn status(&self) -> Status {
         self.status
-    }
-}
-
-fn run_after(status: Status, event: &Event) -> Status {
-    match event {
-        Event::RunOwned { .. } => match status {
-            Status::Requested | Status::Scheduling => Status::Scheduled,
-            Status::Paused => Status::Resuming,
-            other => other,
-        },
-        Event::NodeScheduled { .. } => match status {
-            Status::Scheduled | Status::Resuming => Status::Running,
-            other => other,
-        },
-        Event::RunPaused { .. } | Event::RunQuarantined { .. } => Status::Paused,
-        Event::RunResumed { .. } => Status::Running,
-        Event::RunEnding { .. } => Status::Ending,
-        Event::RunCompleted { .. } => Status::Completed,
-        Event::RunFailed { .. } => Status::Failed,
-        Event::RunCancelled { .. } => Status::Cancelled,
-        Event::RunTimedOut {} => Status::TimedOut,
-        Event::RunReopened { .. } => Status::Scheduled,
-        _ => status,
-    }
-}
-
-fn node_after(status: NodeStatus, event: &Event) -> NodeStatus {
-    match event {
-        Event::NodeScheduled { .. } => NodeStatus::Queued,
-        Event::NodeStarted { .. } | Event::NodeResumed { .. } => NodeStatus::Running,
-        Event::NodeWaiting { .. } => NodeStatus::Waiting,
-        Event::NodeCompleted { .. } => NodeStatus::Completed,
-        Event::NodeFailed { end, .. } => match end {
-            FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => NodeStatus::Waiting,
-            FailureEnd::Final => NodeStatus::Failed,
-            FailureEnd::TimedOut => NodeStatus::TimedOut,
-        },
-        Event::NodeSkipped { .. } => NodeStatus::Skipped,
-        Event::NodeCancelled { .. } => NodeStatus::Cancelled,
-        _ => status,
     }
 }
 
