@@ -5,11 +5,12 @@
 //! held one moment for as long as it takes to read a large store would keep the store from tidying
 //! up behind its writers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionId;
-use waypost_core::projection::ExecutionView;
+use waypost_core::projection::{ExecutionView, WaitChange};
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
@@ -229,4 +230,20 @@ pub enum DerivedRow {
         /// When time alone makes it claimable.
         next_due: Option<Timestamp>,
     },
+}
+
+/// The waits that are open after these changes.
+pub fn open_waits(changes: &[WaitChange]) -> Vec<ShownWait> {
+    let mut open = BTreeMap::new();
+    for change in changes {
+        match change {
+            WaitChange::Opened { stamp, node, wait } => {
+                let (seq, path, due) = (stamp.seq, node.to_string(), wait.due());
+                open.insert(node, ShownWait { seq, path, due });
+            }
+            WaitChange::Closed { node: Some(node), .. } => drop(open.remove(node)),
+            WaitChange::Closed { node: None, .. } => open.clear(),
+        }
+    }
+    open.into_values().collect()
 }

@@ -125,11 +125,6 @@ impl Weather {
         strikes
     }
 
-    /// Can it strike at all in this world?
-    pub fn has(&self, fault: Fault) -> bool {
-        self.chances.get(fault as usize).is_some_and(|chance| *chance > 0)
-    }
-
     /// Nothing goes wrong any more.
     pub fn heal(&mut self) {
         self.healed = true;

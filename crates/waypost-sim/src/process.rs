@@ -104,16 +104,6 @@ impl Process {
             wake => Some(wake.since(now).0),
         }
     }
-
-    /// Does nothing run here and is nothing on its way to the store?
-    pub fn is_quiet(&self) -> bool {
-        self.driver.is_quiet()
-    }
-
-    /// Executions in its memory.
-    pub fn live(&self) -> usize {
-        self.driver.live()
-    }
 }
 
 /// Small limits and odd intervals bring out what large and round ones hide.

@@ -6,14 +6,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub struct Trace {
     lines: Option<Vec<String>>,
     hash: DefaultHasher,
-    count: u64,
 }
 
 impl Trace {
     /// An empty trace, with text or without.
     pub fn new(text: bool) -> Self {
         // The hasher without keys of its own: the same in every process.
-        Self { lines: text.then(Vec::new), hash: DefaultHasher::new(), count: 0 }
+        Self { lines: text.then(Vec::new), hash: DefaultHasher::new() }
     }
 
     /// Notes something: a time, a word, some numbers; and how it is told to people.
@@ -25,25 +24,14 @@ impl Trace {
         tell: impl FnOnce() -> String,
     ) {
         (ms, what, numbers).hash(&mut self.hash);
-        self.count += 1;
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{:>9}.{:03} s  {what:<10} {}", ms / 1000, ms % 1000, tell()));
         }
     }
 
-    /// The same for what has more than numbers: the text counts, too.
-    pub fn hash_text(&mut self, text: &str) {
-        text.hash(&mut self.hash);
-    }
-
     /// What two runs of one seed have in common.
     pub fn hash(&self) -> u64 {
         self.hash.finish()
-    }
-
-    /// How much was noted.
-    pub fn count(&self) -> u64 {
-        self.count
     }
 
     /// The text.

@@ -1,11 +1,9 @@
 //! What the projections show of an execution, against the fold of its log up to the same point.
 
-use std::collections::BTreeMap;
-
 use waypost_core::json::Json;
-use waypost_core::projection::{Changes, ExecutionView, NodeChange, WaitChange};
+use waypost_core::projection::{Changes, ExecutionView, NodeChange};
 use waypost_core::status::NodeStatus;
-use waypost_ports::audit::{Shown, ShownNode, ShownRows, ShownWait};
+use waypost_ports::audit::{Shown, ShownNode, ShownRows, open_waits};
 
 /// The first difference, in words.
 pub(super) fn compare(shown: &Shown, folded: &Changes) -> Option<String> {
@@ -87,19 +85,8 @@ fn compare_waits(rows: &ShownRows, folded: &Changes) -> Option<String> {
     if rows.waits.is_empty() && folded.waits.is_empty() {
         return None;
     }
-    let mut open = BTreeMap::new();
-    for change in &folded.waits {
-        match change {
-            WaitChange::Opened { stamp, node, wait } => {
-                let (seq, path, due) = (stamp.seq, node.to_string(), wait.due());
-                open.insert(node, ShownWait { seq, path, due });
-            }
-            WaitChange::Closed { node: Some(node), .. } => drop(open.remove(node)),
-            WaitChange::Closed { node: None, .. } => open.clear(),
-        }
-    }
-    let mut log: Vec<&ShownWait> = open.values().collect();
-    let mut shown: Vec<&ShownWait> = rows.waits.iter().collect();
+    let mut log = open_waits(&folded.waits);
+    let mut shown = rows.waits.clone();
     log.sort_unstable();
     shown.sort_unstable();
     (log != shown).then(|| "its open waits differ from its log".to_owned())

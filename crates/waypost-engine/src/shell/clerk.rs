@@ -13,8 +13,7 @@ use waypost_core::command::Refusal;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::state::{End, State};
 use waypost_ports::store::{
-    Append, ClaimRequest, Claims, Delivery, Heartbeat, History, LEASE, Mail, Renewal, Store,
-    StoreError,
+    Append, ClaimRequest, Claims, Delivery, Heartbeat, History, Mail, Renewal, Store, StoreError,
 };
 
 use super::{Damage, Plans, fold};
@@ -58,8 +57,6 @@ pub enum Work {
     FindEnd(ExecutionId),
     /// See [`Output::ReserveNumbers`].
     ReserveNumbers,
-    /// See [`Output::Renew`]. Better done by whoever sends the heartbeats, who learns the time.
-    Renew,
 }
 
 impl Work {
@@ -75,7 +72,6 @@ impl Work {
             Output::Reload(execution) => Self::Reload(execution),
             Output::FindEnd(execution) => Self::FindEnd(execution),
             Output::ReserveNumbers => Self::ReserveNumbers,
-            Output::Renew => Self::Renew,
             other => return Err(other),
         })
     }
@@ -161,12 +157,6 @@ impl Clerk {
             Work::ReserveNumbers => match self.heartbeat(self.config.numbers_at_once, false) {
                 Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),
                 Err(error) => Performed::not(Work::ReserveNumbers, error),
-            },
-            Work::Renew => match self.heartbeat(0, false) {
-                Ok(Renewal { now, .. }) => {
-                    Performed::with(vec![Input::Renewed { until: now.plus(LEASE) }])
-                }
-                Err(error) => Performed::not(Work::Renew, error),
             },
         }
     }

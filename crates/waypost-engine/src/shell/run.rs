@@ -169,6 +169,7 @@ impl EngineThread {
                         cancel.cancel();
                     }
                 }
+                Err(Output::Renew) => work.push(Order::Renew),
                 Err(Output::Answer(ticket, answer)) => self.questions.answer(ticket, answer),
                 Err(Output::Committed(committed)) => self.observe(&committed),
                 Err(other) => unreachable!("{other:?} is for the store"),

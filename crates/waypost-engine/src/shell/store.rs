@@ -16,6 +16,8 @@ use crate::driver::Input;
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are appends")]
 pub(crate) enum Order {
     Perform(Work),
+    /// Send the next heartbeat now.
+    Renew,
     Stop,
 }
 
@@ -64,7 +66,7 @@ impl StoreThread {
             for order in orders.drain(..) {
                 match order {
                     Order::Perform(Work::Append(append)) => appends.push(append),
-                    Order::Perform(Work::Renew) => heartbeat_at = Instant::now(),
+                    Order::Renew => heartbeat_at = Instant::now(),
                     Order::Perform(other) => others.push(other),
                     Order::Stop => stop = true,
                 }

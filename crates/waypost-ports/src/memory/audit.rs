@@ -1,12 +1,11 @@
 //! What a checker asks of the store in memory. Its projections are folded anew for each question,
 //! so there is never anything to find, or to mend, in those.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::frame;
 use waypost_core::id::ExecutionId;
-use waypost_core::projection::{Changes, NodeChange, Stamp, WaitChange};
+use waypost_core::projection::{Changes, NodeChange, Stamp};
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
@@ -14,7 +13,7 @@ use super::tables::ControlRow;
 use super::{MemoryStore, Tables};
 use crate::audit::{
     Audit, Chunk, ChunkRequest, DerivedRow, Examined, Ownership, Remedy, Repair, Shown, ShownNode,
-    ShownRows, ShownWait, Standing, Stray, StrayKind,
+    ShownRows, Standing, Stray, StrayKind, open_waits,
 };
 use crate::store::{Control, History, StoreError, Urgency};
 
@@ -176,19 +175,4 @@ fn node(path: &str, change: &NodeChange) -> ShownNode {
         output: change.output.as_ref().map(|output| output.text().to_owned()),
         branch: change.branch.as_deref().map(str::to_owned),
     }
-}
-
-fn open_waits(changes: &[WaitChange]) -> Vec<ShownWait> {
-    let mut open = BTreeMap::new();
-    for change in changes {
-        match change {
-            WaitChange::Opened { stamp, node, wait } => {
-                let (seq, path, due) = (stamp.seq, node.to_string(), wait.due());
-                open.insert(node, ShownWait { seq, path, due });
-            }
-            WaitChange::Closed { node: Some(node), .. } => drop(open.remove(node)),
-            WaitChange::Closed { node: None, .. } => open.clear(),
-        }
-    }
-    open.into_values().collect()
 }

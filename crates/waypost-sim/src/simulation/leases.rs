@@ -3,11 +3,10 @@
 use waypost_core::time::Millis;
 use waypost_engine::driver::Input;
 use waypost_ports::clock::Clock;
-use waypost_ports::store::{Heartbeat, LEASE, Renewal, Store};
+use waypost_ports::store::{LEASE, Renewal};
 
 use super::{Event, Simulation};
 use crate::process::Life;
-use crate::store::Connection;
 
 impl Simulation {
     pub(super) fn heartbeat(&mut self, life: Life) {
@@ -59,16 +58,10 @@ impl Simulation {
         self.inputs(life, inputs);
     }
 
-    /// The connection that nothing goes wrong on, for what is not part of the simulation.
+    /// The last heartbeat, which may not get through.
     pub(super) fn say_goodbye(&self, life: Life) {
         if let Some(clerk) = self.clerks.get(&life) {
-            let heartbeat = Heartbeat {
-                instance: clerk.instance,
-                numbers: 0,
-                fold: clerk.config.fold,
-                leaving: true,
-            };
-            drop(Connection(self.store.clone()).heartbeat(&heartbeat));
+            drop(clerk.heartbeat(0, true));
         }
     }
 }

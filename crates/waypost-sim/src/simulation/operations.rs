@@ -45,7 +45,6 @@ impl Simulation {
         for output in outputs {
             match Work::of(output) {
                 Ok(Work::Append(append)) => appends.push(append),
-                Ok(Work::Renew) => self.heartbeat_now(life, 0),
                 Ok(Work::Deliver { mail, ticket }) => {
                     let latency = self.latency();
                     self.after(latency, Event::Put { life, mail, ticket });
@@ -57,6 +56,7 @@ impl Simulation {
                     let latency = self.latency();
                     self.after(latency, Event::Perform { life, work, tries: 0 });
                 }
+                Err(Output::Renew) => self.heartbeat_now(life, 0),
                 Err(Output::Run(order)) => self.run_task(life, order),
                 Err(Output::CancelTask(token)) => self.cancel_task(life, token),
                 Err(Output::Answer(ticket, answer)) => self.told(life, ticket, answer),
