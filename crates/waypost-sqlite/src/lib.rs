@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   folder/
-//!     lock               held by the one process that runs the engine, and says which one it is
+//!     lock               held by the one process that runs the engine; says which one, and where its
+//!                        server listens
 //!     log.db             frames, control, inbox, …: the truth; WAL, every commit is synced
 //!     projections.db     rows for readers; WAL, may be deleted at any time
 //!     projections.lock   held by whoever writes the projections
@@ -46,6 +47,7 @@ mod queries;
 mod query;
 mod store;
 
+pub use lock::{EngineProcess, engine_of};
 pub use migrate::{Migration, Migrations, migrate, migrations};
 pub use options::{Families, Options};
 pub use store::SqliteStore;

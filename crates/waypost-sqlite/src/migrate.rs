@@ -51,7 +51,7 @@ pub fn migrate(folder: &Path) -> Result<Vec<Migration>, StoreError> {
     std::fs::create_dir_all(folder).map_err(|error| {
         StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
     })?;
-    let _lock = FolderLock::engine(folder, SystemClock.now())?;
+    let _lock = FolderLock::engine(folder, SystemClock.now(), None)?;
     let path = folder.join(crate::store::LOG_FILE);
     let mut connection = connection::open_log(&path, &Options::engine())?;
     apply(&mut connection, KNOWN)
