@@ -14,10 +14,13 @@
 //! | `ownership` | control rows, claims, leases, holding |
 //! | `mail` | the inbox and waking up |
 //! | `reading` | loads, snapshots, lists, events |
+//! | `access` | API keys and the trail |
 //! | `audit` | what a checker reads, and what it may put right |
 //!
 //! [`conformance_tests!`]: crate::conformance_tests
 
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod access;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod audit;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
@@ -34,13 +37,14 @@ pub mod rig;
 
 use std::sync::Arc;
 
+use crate::access::Access;
 use crate::audit::Audit;
 use crate::clock::Clock;
 
 /// What a backend's test binary brings: some data, empty at first.
 pub trait Backend {
     /// The store under test.
-    type Store: Audit;
+    type Store: Audit + Access;
 
     /// Opens the data. Called again after the store was dropped, for the same data.
     fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;
@@ -130,6 +134,13 @@ macro_rules! conformance_tests {
                 lists_show_where_executions_stand,
                 events_are_filtered,
                 a_rebuild_changes_nothing,
+            ];
+            access: [
+                keys_are_kept_exactly_and_in_order,
+                the_id_of_a_key_is_given_once,
+                a_revoked_key_keeps_its_first_time,
+                the_trail_is_kept_exactly_and_in_order,
+                the_trail_is_filtered_and_paged,
             ];
             audit: [
                 executions_come_in_chunks,

@@ -5,6 +5,7 @@
 //! statements that work on them; [`MemoryStore`] makes each operation of a store out of those, one
 //! operation at a time. The simulator runs the same statements with others in between.
 
+mod access;
 mod audit;
 mod claiming;
 mod query;

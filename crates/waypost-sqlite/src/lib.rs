@@ -21,6 +21,7 @@
 //! | `mail` | the inbox |
 //! | `history` | reading executions back |
 //! | `definitions` | versions of workflows |
+//! | `access` | API keys and the trail |
 //! | `query` | lists and logs for people |
 //! | `audit` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
@@ -31,6 +32,7 @@
 //!
 //! Nothing here decides what becomes of an execution.
 
+mod access;
 mod append;
 mod audit;
 mod claim;

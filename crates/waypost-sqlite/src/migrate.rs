@@ -31,8 +31,10 @@ pub struct Migrations {
 }
 
 /// Every layout this build knows.
-const KNOWN: &[Migration] =
-    &[Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") }];
+const KNOWN: &[Migration] = &[
+    Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
+    Migration { version: 2, name: "access", sql: include_str!("../migrations/0002_access.sql") },
+];
 
 /// Where a folder stands, without changing it.
 pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {

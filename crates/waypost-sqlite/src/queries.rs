@@ -46,6 +46,9 @@ queries! {
     INSTANCE_RENEW = "instance_renew";
     INSTANCES_END_ALL = "instances_end_all";
     INSTANCES_EXPIRED = "instances_expired";
+    KEY_INSERT = "key_insert";
+    KEY_REVOKE = "key_revoke";
+    KEYS_LIST = "keys_list";
     MAIL_COLLECT = "mail_collect";
     MAIL_CONSUME = "mail_consume";
     MAIL_DISCARD = "mail_discard";
@@ -64,4 +67,7 @@ queries! {
     SUBMISSION_DELETE = "submission_delete";
     SUBMISSION_INSERT = "submission_insert";
     TIME_LATEST = "time_latest";
+    TRAIL_BY_ACTOR = "trail_by_actor";
+    TRAIL_INSERT = "trail_insert";
+    TRAIL_LIST = "trail_list";
 }

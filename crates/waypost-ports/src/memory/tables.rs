@@ -20,6 +20,7 @@ use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
+use crate::access::{KeyRow, TrailEntry};
 use crate::store::{
     Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, LEASE, Mail,
     Renewal, Snapshot, StoredFrame, Submission, Urgency,
@@ -42,6 +43,10 @@ pub struct Tables {
     idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
     pub(super) snapshots: BTreeMap<ExecutionId, KeptSnapshot>,
     pub(super) definitions: Vec<Definition>,
+    /// In the order in which they were added.
+    pub(super) api_keys: Vec<KeyRow>,
+    /// In the order in which it was recorded.
+    pub(super) trail: Vec<TrailEntry>,
 }
 
 #[derive(Clone)]
