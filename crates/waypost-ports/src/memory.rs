@@ -96,7 +96,7 @@ impl Store for MemoryStore {
     }
 
     fn define(&self, new: &NewDefinition) -> Result<Definition, StoreError> {
-        self.with(|tables, _| Ok(tables.define(new)))
+        self.with(|tables, now| Ok(tables.define(new, now)))
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {

@@ -20,6 +20,7 @@
 //! | `instances` | leases and numbers |
 //! | `mail` | the inbox |
 //! | `history` | reading executions back |
+//! | `feed` | the frames of all executions, in the order of commits |
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the trail |
 //! | `query` | lists and logs for people |
@@ -38,6 +39,7 @@ mod audit;
 mod claim;
 mod connection;
 mod definitions;
+mod feed;
 mod history;
 mod instances;
 mod lock;

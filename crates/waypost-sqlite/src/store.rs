@@ -136,6 +136,13 @@ impl SqliteStore {
         self.projections.skipped()
     }
 
+    /// The store's time, for whoever judges leases without writing anything.
+    pub(crate) fn time(&self) -> Timestamp {
+        let mut writer = self.writer.lock();
+        let told = writer.time.told;
+        writer.time.now(self.clock.as_ref(), told)
+    }
+
     /// The time by this store's clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()

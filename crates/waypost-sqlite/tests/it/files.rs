@@ -9,7 +9,9 @@ use rusqlite::Connection;
 use waypost_core::id::ExecutionId;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::{Clock, ManualClock};
-use waypost_ports::query::{EventsRequest, ListRequest, Query, UNREADABLE};
+use waypost_ports::query::{
+    EventsRequest, FeedPosition, FeedRequest, ListRequest, Query, UNREADABLE,
+};
 use waypost_ports::store::{
     Appended, ClaimRequest, Delivery, Heartbeat, Mail, MailBody, Store, StoreError,
 };
@@ -125,6 +127,10 @@ fn a_damaged_frame_is_flagged_and_the_others_go_on() {
         limit: 10,
     };
     assert_eq!(store.events(&request).unwrap().len(), 2);
+    let all = FeedRequest { after: FeedPosition::default(), limit: 10 };
+    let fed: Vec<bool> =
+        store.feed(&all).unwrap().iter().map(|fed| fed.frame.body.is_ok()).collect();
+    assert_eq!(fed, [true, true, false, true, false, true]);
     store.wait_projected().unwrap();
     assert_eq!(store.frames_skipped(), 2);
     let page = store.list(&ListRequest { limit: 10, ..ListRequest::default() }).unwrap();
@@ -288,6 +294,10 @@ fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() 
     let intact = |frames: &[waypost_ports::store::StoredFrame]| {
         frames.iter().all(|frame| frame.body.is_ok())
     };
+    let all = FeedRequest { after: FeedPosition::default(), limit: 10 };
+    let fed = store.feed(&all).unwrap();
+    let unreadable = fed.iter().filter(|fed| fed.frame.body.is_err()).count();
+    assert_eq!((fed.len(), unreadable), (6, 2), "the feed gets past them, too");
     let handed: Vec<_> =
         claims.claimed.iter().map(|found| (found.execution, intact(&found.frames))).collect();
     let expected: Vec<_> = chains.iter().zip([true, false, true]).collect();

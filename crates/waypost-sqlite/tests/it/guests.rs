@@ -76,6 +76,24 @@ fn keys_from_a_guest_are_seen_by_the_engine() {
     assert!(guest.keys().unwrap()[0].revoked_at.is_some());
 }
 
+/// The columns that say how far the rows go differ between layouts.
+#[test]
+fn rows_of_another_layout_count_as_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = SqliteStore::open(folder.path(), Options::engine()).unwrap();
+    workload::run(&engine, 2, 3, 2);
+    engine.close().unwrap();
+    let rows = rusqlite::Connection::open(folder.path().join("projections.db")).unwrap();
+    rows.execute_batch("ALTER TABLE meta DROP COLUMN shown_at; PRAGMA user_version = 1").unwrap();
+    drop(rows);
+    let guest = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    let lag = guest.lag().unwrap();
+    assert_eq!((lag.frames, lag.as_of), (6, None));
+    let page = guest.list(&ListRequest { limit: 9, ..ListRequest::default() }).unwrap();
+    assert_eq!((page.rows.len(), page.lag.frames), (2, 0));
+    assert!(guest.lag().unwrap().as_of.is_some());
+}
+
 #[test]
 fn a_guest_makes_an_empty_store_where_there_is_none() {
     let folder = tempfile::tempdir().unwrap();

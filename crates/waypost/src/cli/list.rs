@@ -41,10 +41,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     };
     let store = wiring::open_store(&context.settings.data)?;
     let page = store.list(&ListRequest {
-        status,
+        statuses: status.into_iter().collect(),
         workflow: args.workflow.clone(),
         before: args.before.map(ExecutionId),
         limit: args.limit,
+        ..ListRequest::default()
     })?;
     if context.format == Format::Json {
         let rows: Vec<_> = page.rows.iter().map(wire).collect();
