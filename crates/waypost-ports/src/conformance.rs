@@ -14,14 +14,31 @@
 //! | `ownership` | control rows, claims, leases, holding |
 //! | `mail` | the inbox and waking up |
 //! | `reading` | loads, snapshots, lists, events |
+//! | `lists` | filters and pages |
+//! | `feed` | all frames in the order of commits |
+//! | `definitions`, `instances` | lists of them |
+//! | `access` | API keys and the trail |
+//! | `hostile` | text that would do harm if it were more than text |
 //! | `audit` | what a checker reads, and what it may put right |
 //!
 //! [`conformance_tests!`]: crate::conformance_tests
 
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod access;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod audit;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod chain;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod definitions;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod feed;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod hostile;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod instances;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod lists;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod mail;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
@@ -34,13 +51,14 @@ pub mod rig;
 
 use std::sync::Arc;
 
+use crate::access::Access;
 use crate::audit::Audit;
 use crate::clock::Clock;
 
 /// What a backend's test binary brings: some data, empty at first.
 pub trait Backend {
     /// The store under test.
-    type Store: Audit;
+    type Store: Audit + Access;
 
     /// Opens the data. Called again after the store was dropped, for the same data.
     fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;
@@ -130,6 +148,47 @@ macro_rules! conformance_tests {
                 lists_show_where_executions_stand,
                 events_are_filtered,
                 a_rebuild_changes_nothing,
+            ];
+            lists: [
+                several_statuses_keep_the_order,
+                lists_are_filtered_by_time,
+                lists_are_filtered_by_labels,
+                lists_are_searched,
+                filters_add_up_and_are_paged,
+                lists_say_of_when_they_are,
+            ];
+            feed: [
+                the_feed_follows_the_order_of_commits,
+                the_feed_goes_on_after_a_place,
+                pages_of_the_feed_are_bounded_by_bytes,
+            ];
+            definitions: [
+                the_newest_version_of_each_is_listed,
+                the_versions_of_one_are_listed,
+            ];
+            instances: [
+                those_that_are_alive_are_listed,
+                the_dead_are_listed_while_they_own_something,
+            ];
+            access: [
+                keys_are_kept_exactly_and_in_order,
+                the_id_of_a_key_is_given_once,
+                a_revoked_key_keeps_its_first_time,
+                the_trail_is_kept_exactly_and_in_order,
+                the_trail_is_filtered_and_paged,
+            ];
+            hostile: [
+                keys_are_only_text,
+                idempotency_keys_are_only_text,
+                names_of_workflows_are_only_text,
+                names_of_definitions_are_only_text,
+                labels_are_only_text,
+                searched_text_is_only_text,
+                mail_is_only_text,
+                reasons_are_only_text,
+                filters_of_events_are_only_text,
+                keys_of_the_api_are_only_text,
+                the_trail_is_only_text,
             ];
             audit: [
                 executions_come_in_chunks,

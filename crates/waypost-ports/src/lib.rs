@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `store` | the log and the rows beside it: what the engine needs |
 //! | `query` | lists and logs: what people need |
+//! | `access` | API keys, and the trail of who did what |
 //! | `audit` | everything of every execution: what a checker needs |
 //! | `handler` | the code of action kinds |
 //! | `clock` | time |
@@ -12,6 +13,7 @@
 //!
 //! Nothing here decides what becomes of an execution, and no backend is named.
 
+pub mod access;
 pub mod audit;
 pub mod clock;
 pub mod conformance;

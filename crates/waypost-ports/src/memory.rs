@@ -5,6 +5,7 @@
 //! statements that work on them; [`MemoryStore`] makes each operation of a store out of those, one
 //! operation at a time. The simulator runs the same statements with others in between.
 
+mod access;
 mod audit;
 mod claiming;
 mod query;
@@ -95,7 +96,7 @@ impl Store for MemoryStore {
     }
 
     fn define(&self, new: &NewDefinition) -> Result<Definition, StoreError> {
-        self.with(|tables, _| Ok(tables.define(new)))
+        self.with(|tables, now| Ok(tables.define(new, now)))
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {

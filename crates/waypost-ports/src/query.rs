@@ -1,15 +1,19 @@
 //! Questions that people ask: lists and logs. Apart from the [`Store`](crate::store::Store), which
 //! serves the engine; nothing here changes anything.
 
+mod filter;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
 use crate::store::{StoreError, StoredFrame};
+
+pub use filter::{Budget, Filter, Looked};
 
 /// What readers ask of a store.
 pub trait Query: Send + Sync {
@@ -22,6 +26,22 @@ pub trait Query: Send + Sync {
     /// Events of one execution, oldest first, from the log.
     fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError>;
 
+    /// Frames of all executions in the order of their commits, after a place in it: what a feed of
+    /// everything is made of. Frames that commit later always come later.
+    fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError>;
+
+    /// Where the feed ends now.
+    fn feed_end(&self) -> Result<FeedPosition, StoreError>;
+
+    /// Definitions by name, and of one name the newest version first.
+    fn definitions(&self, request: &DefinitionsRequest) -> Result<DefinitionPage, StoreError>;
+
+    /// The newest version of a workflow, without its content: asked at every start.
+    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError>;
+
+    /// Instances that are alive, or own something still, by id.
+    fn instances(&self) -> Result<Vec<InstanceRow>, StoreError>;
+
     /// How far the projections are behind the log.
     fn lag(&self) -> Result<ProjectionLag, StoreError>;
 
@@ -33,22 +53,38 @@ pub trait Query: Send + Sync {
 /// Which executions to list.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
-    /// Of this status.
-    pub status: Option<Status>,
+    /// Of one of these statuses; of any where there are none.
+    pub statuses: Vec<Status>,
     /// Of this workflow.
     pub workflow: Option<String>,
+    /// Accepted at this time or later.
+    pub since: Option<Timestamp>,
+    /// Accepted before this time.
+    pub until: Option<Timestamp>,
+    /// With all of these labels.
+    pub labels: BTreeMap<String, String>,
+    /// With this text in its key, its error, a label or its input, whatever the case of its letters.
+    pub text: Option<String>,
     /// Older than this one, for paging.
     pub before: Option<ExecutionId>,
     /// At most so many.
     pub limit: usize,
 }
 
+/// Rows that one page of a filtered list looks at.
+pub const SCANNED_MAX: usize = 100_000;
+
+/// Bytes that one page of a filtered list looks at: rows may have large inputs.
+pub const SCANNED_BYTES_MAX: usize = 64 << 20;
+
 /// A page of executions.
 #[derive(Clone, Debug)]
 pub struct ExecutionPage {
     /// The rows.
     pub rows: Vec<ExecutionRow>,
-    /// Where the next page starts.
+    /// Where the next page starts. A page may hold fewer rows than asked for, or none, and still
+    /// have a next one: a filter that fits little is given up on after [`SCANNED_MAX`] rows, or
+    /// after [`SCANNED_BYTES_MAX`].
     pub next: Option<ExecutionId>,
     /// How far behind the log the rows may be.
     pub lag: ProjectionLag,
@@ -79,6 +115,83 @@ pub struct ExecutionRow {
     pub current_node: Option<String>,
     /// When it goes on by itself.
     pub resume_at: Option<Timestamp>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A place in the feed: after a frame. The order of places is the order of commits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct FeedPosition(pub u64);
+
+/// Bytes of bodies after which a page of the feed ends, with the frame that reaches them.
+pub const FEED_BYTES_MAX: usize = 1 << 20;
+
+/// Which part of the feed.
+#[derive(Clone, Copy, Debug)]
+pub struct FeedRequest {
+    /// After this place.
+    pub after: FeedPosition,
+    /// At most so many frames; fewer where they are large.
+    pub limit: usize,
+}
+
+/// A frame of the feed.
+#[derive(Clone, Debug)]
+pub struct FeedFrame {
+    /// The place after it.
+    pub position: FeedPosition,
+    /// The key of its execution; empty where it was given none.
+    pub key: Arc<str>,
+    /// The frame.
+    pub frame: StoredFrame,
+}
+
+/// Which definitions to list.
+#[derive(Clone, Debug, Default)]
+pub struct DefinitionsRequest {
+    /// Every version of this workflow; the newest version of each where none is named.
+    pub workflow: Option<String>,
+    /// After this row of the same list, for paging.
+    pub after: Option<(String, u32)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A page of definitions.
+#[derive(Clone, Debug)]
+pub struct DefinitionPage {
+    /// The rows.
+    pub rows: Vec<DefinitionRow>,
+    /// Is there more after the last row?
+    pub more: bool,
+}
+
+/// A definition without its content.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DefinitionRow {
+    /// The workflow.
+    pub workflow: Arc<str>,
+    /// From 1.
+    pub version: u32,
+    /// Identity of the content.
+    pub hash: DefinitionHash,
+    /// When it was kept, where that is known.
+    pub created_at: Option<Timestamp>,
+}
+
+/// An instance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InstanceRow {
+    /// Who.
+    pub instance: InstanceId,
+    /// When its lease ends, by the store's time; `None` when it has been ended.
+    pub alive_until: Option<Timestamp>,
+    /// Does the lease still last?
+    pub alive: bool,
+    /// The newest fold it knows.
+    pub fold: u16,
+    /// Unfinished executions that it owns.
+    pub owned: u64,
 }
 
 /// How far the projections are behind.
@@ -86,6 +199,8 @@ pub struct ExecutionRow {
 pub struct ProjectionLag {
     /// Frames not projected yet.
     pub frames: u64,
+    /// The store's time of the newest frame that the rows show; `None` where they show none.
+    pub as_of: Option<Timestamp>,
 }
 
 /// Which events to show.

@@ -154,7 +154,7 @@ impl Store for Connection {
     }
 
     fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
-        self.call(true, |tables, _| tables.define(definition))
+        self.call(true, |tables, now| tables.define(definition, now))
     }
 
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {

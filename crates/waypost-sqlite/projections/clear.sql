@@ -6,4 +6,4 @@ DELETE FROM definition_nodes;
 DELETE FROM definitions;
 DELETE FROM workflows;
 DELETE FROM paths;
-UPDATE meta SET cursor = 0;
+UPDATE meta SET cursor = 0, shown_at = NULL;

@@ -5,11 +5,12 @@
 -- Rows are compact: whatever is the same for many of them is stored once and joined in the views,
 -- which are what people read.
 
--- One row: the store it was made from and the last frame it shows.
+-- One row: the store it was made from, the last frame it shows and that frame's time.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     store BLOB NOT NULL,
-    cursor INTEGER NOT NULL
+    cursor INTEGER NOT NULL,
+    shown_at INTEGER
 ) STRICT;
 
 CREATE TABLE statuses (code INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -195,7 +196,8 @@ SELECT e.execution AS execution,
        e.error AS error,
        p.path AS current_node,
        (SELECT min(coalesce(o.resume_at, o.expires_at)) FROM wait_rows AS o
-        WHERE o.execution = e.execution AND o.status = 0) AS resume_at
+        WHERE o.execution = e.execution AND o.status = 0) AS resume_at,
+       e.labels AS labels
 FROM execution_rows AS e
 CROSS JOIN definitions AS d ON d.id = e.definition
 CROSS JOIN workflows AS w ON w.id = e.workflow

@@ -175,6 +175,11 @@ pub(crate) fn from_stored(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }
 
+/// One more row than asked for, in order to tell whether there is another page.
+pub(crate) fn limit_and_one(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)
+}
+
 /// What is kept beside bytes in order to notice when they change.
 pub(crate) fn checksum(bytes: &[u8]) -> i64 {
     xxhash_rust::xxh3::xxh3_64(bytes).cast_signed()

@@ -2,15 +2,18 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use waypost_core::id::DefinitionHash;
+use waypost_core::time::Timestamp;
+use waypost_ports::query::{DefinitionPage, DefinitionRow, DefinitionsRequest};
 use waypost_ports::store::{Definition, DefinitionRef, NewDefinition};
 
+use crate::connection::limit_and_one;
 use crate::queries;
 use crate::store::Write;
 
 /// Keeps a definition, as the next version of its workflow unless its content is known.
 pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<Definition> {
     let mut insert = write.tx.prepare_cached(queries::DEFINITION_INSERT)?;
-    insert.execute(params![new.hash.0.as_slice(), &*new.name, &*new.canonical])?;
+    insert.execute(params![new.hash.0.as_slice(), &*new.name, &*new.canonical, write.now.0])?;
     by_hash(&write.tx, new.hash)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
 }
 
@@ -24,6 +27,41 @@ pub(crate) fn find(
         DefinitionRef::Latest(name) => by_version(connection, name, None),
         DefinitionRef::Version(name, version) => by_version(connection, name, Some(*version)),
     }
+}
+
+/// The newest version of a workflow, without its content.
+pub(crate) fn latest(
+    connection: &Connection,
+    workflow: &str,
+) -> rusqlite::Result<Option<DefinitionRow>> {
+    let mut select = connection.prepare_cached(queries::DEFINITION_LATEST)?;
+    select.query_row([workflow], read_row).optional()
+}
+
+/// A page of definitions.
+pub(crate) fn list(
+    connection: &Connection,
+    request: &DefinitionsRequest,
+) -> rusqlite::Result<DefinitionPage> {
+    let after = request.after.as_ref();
+    let one_more = limit_and_one(request.limit);
+    let mut rows = match &request.workflow {
+        Some(workflow) => {
+            let before = after.map_or(i64::MAX, |(_, version)| i64::from(*version));
+            let mut select = connection.prepare_cached(queries::DEFINITION_VERSIONS)?;
+            let rows = select.query_map(params![workflow, before, one_more], read_row)?;
+            rows.collect::<Result<Vec<_>, _>>()?
+        }
+        None => {
+            let name = after.map(|(name, _)| name);
+            let mut select = connection.prepare_cached(queries::DEFINITIONS_LATEST)?;
+            let rows = select.query_map(params![name, one_more], read_row)?;
+            rows.collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    let more = rows.len() > request.limit;
+    rows.truncate(request.limit);
+    Ok(DefinitionPage { rows, more })
 }
 
 /// Finds a definition by its content.
@@ -57,5 +95,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Definition> {
         version: row.get(1)?,
         hash: DefinitionHash(row.get(2)?),
         canonical: canonical.into(),
+    })
+}
+
+fn read_row(row: &Row<'_>) -> rusqlite::Result<DefinitionRow> {
+    let workflow: String = row.get(0)?;
+    Ok(DefinitionRow {
+        workflow: workflow.into(),
+        version: row.get(1)?,
+        hash: DefinitionHash(row.get(2)?),
+        created_at: row.get::<_, Option<i64>>(3)?.map(Timestamp),
     })
 }

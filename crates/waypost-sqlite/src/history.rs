@@ -31,6 +31,12 @@ pub(crate) fn load_all(
 
 /// What stands for an execution whose rows cannot be read.
 pub(crate) fn unreadable(execution: ExecutionId, reason: String) -> History {
+    let frames = vec![unreadable_frame(execution, reason)];
+    History { execution, control: None, snapshot: None, frames, mail: Vec::new() }
+}
+
+/// What stands for a frame whose row cannot be read.
+pub(crate) fn unreadable_frame(execution: ExecutionId, reason: String) -> StoredFrame {
     let header = FrameHeader {
         execution,
         first_seq: 1,
@@ -42,8 +48,7 @@ pub(crate) fn unreadable(execution: ExecutionId, reason: String) -> History {
         decided_at: Timestamp(0),
         requires: 0,
     };
-    let frame = StoredFrame { header, at: Timestamp(0), body: Err(reason) };
-    History { execution, control: None, snapshot: None, frames: vec![frame], mail: Vec::new() }
+    StoredFrame { header, at: Timestamp(0), body: Err(reason) }
 }
 
 fn load_from(
@@ -114,7 +119,8 @@ pub(crate) fn parent_of(
     parent.optional()
 }
 
-fn read_frame(
+/// A frame in the columns of `frames_load`.
+pub(crate) fn read_frame(
     row: &Row<'_>,
     execution: ExecutionId,
     parent: Option<Parent>,

@@ -4,10 +4,14 @@
 //! the same transaction: from then on these executions are simply ready, and claims need not look for
 //! dead owners.
 
-use rusqlite::params;
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+use waypost_core::id::InstanceId;
 use waypost_core::time::Timestamp;
+use waypost_ports::query::InstanceRow;
 use waypost_ports::store::{Heartbeat, LEASE, Renewal};
 
+use crate::connection::from_stored;
 use crate::queries;
 use crate::store::Write;
 
@@ -44,6 +48,25 @@ pub(crate) fn release_all(write: &Write<'_>) -> rusqlite::Result<()> {
     write.tx.prepare_cached(queries::INSTANCES_END_ALL)?.execute([])?;
     write.tx.prepare_cached(queries::CONTROL_RELEASE_ALL)?.execute([])?;
     Ok(())
+}
+
+/// Those that are alive or own something.
+pub(crate) fn list(connection: &Connection, now: Timestamp) -> rusqlite::Result<Vec<InstanceRow>> {
+    let latest = connection.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
+    // Another process may have told a later time.
+    let now = latest.optional()?.map_or(now, |latest| now.max(Timestamp(latest)));
+    let mut select = connection.prepare_cached(queries::INSTANCES_LIST)?;
+    let rows = select.query_map([now.0], |row| {
+        let alive_until = row.get::<_, Option<i64>>(1)?.map(Timestamp);
+        Ok(InstanceRow {
+            instance: InstanceId(Uuid::from_bytes(row.get(0)?)),
+            alive_until,
+            alive: alive_until.is_some_and(|until| until > now),
+            fold: row.get(2)?,
+            owned: from_stored(row.get(3)?),
+        })
+    })?;
+    rows.collect()
 }
 
 fn end(write: &Write<'_>, number: i64) -> rusqlite::Result<()> {

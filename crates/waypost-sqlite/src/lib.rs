@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   folder/
-//!     lock               held by the one process that runs the engine, and says which one it is
+//!     lock               held by the one process that runs the engine; says which one, and where its
+//!                        server listens
 //!     log.db             frames, control, inbox, …: the truth; WAL, every commit is synced
 //!     projections.db     rows for readers; WAL, may be deleted at any time
 //!     projections.lock   held by whoever writes the projections
@@ -19,7 +20,9 @@
 //! | `instances` | leases and numbers |
 //! | `mail` | the inbox |
 //! | `history` | reading executions back |
+//! | `feed` | the frames of all executions, in the order of commits |
 //! | `definitions` | versions of workflows |
+//! | `access` | API keys and the trail |
 //! | `query` | lists and logs for people |
 //! | `audit` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
@@ -30,11 +33,13 @@
 //!
 //! Nothing here decides what becomes of an execution.
 
+mod access;
 mod append;
 mod audit;
 mod claim;
 mod connection;
 mod definitions;
+mod feed;
 mod history;
 mod instances;
 mod lock;
@@ -46,6 +51,7 @@ mod queries;
 mod query;
 mod store;
 
+pub use lock::{EngineProcess, engine_of};
 pub use migrate::{Migration, Migrations, migrate, migrations};
 pub use options::{Families, Options};
 pub use store::SqliteStore;

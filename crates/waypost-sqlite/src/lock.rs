@@ -20,11 +20,26 @@ struct Holder {
     pid: u32,
     command: String,
     since: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+}
+
+/// The process that runs the engine of a folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineProcess {
+    /// Which one it is, for people.
+    pub description: String,
+    /// The URL that its server listens at, if it has one.
+    pub address: Option<String>,
 }
 
 impl FolderLock {
     /// Takes the lock of the engine, or says who has it.
-    pub(crate) fn engine(folder: &Path, now: Timestamp) -> Result<Self, StoreError> {
+    pub(crate) fn engine(
+        folder: &Path,
+        now: Timestamp,
+        address: Option<String>,
+    ) -> Result<Self, StoreError> {
         let path = folder.join("lock");
         let mut file = open(&path).map_err(|error| unusable(&path, &error))?;
         match file.try_lock() {
@@ -32,7 +47,7 @@ impl FolderLock {
             Err(TryLockError::WouldBlock) => return Err(taken(folder, &mut file)),
             Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
         }
-        let holder = Holder { pid: std::process::id(), command: command(), since: now };
+        let holder = Holder { pid: std::process::id(), command: command(), since: now, address };
         let text = serde_json::to_string(&holder).unwrap_or_default();
         let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
         written.map_err(|error| unusable(&path, &error))?;
@@ -71,9 +86,9 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
-/// Who holds the lock of the engine, if somebody does.
-pub(crate) fn engine_process(folder: &Path) -> Option<String> {
-    let mut file = open(&folder.join("lock")).ok()?;
+/// The process that runs the engine of a folder, if one does. Opens no store and makes no file.
+pub fn engine_of(folder: &Path) -> Option<EngineProcess> {
+    let mut file = File::open(folder.join("lock")).ok()?;
     // Shared, so that two processes that look at once do not take each other for the engine.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
@@ -81,20 +96,23 @@ pub(crate) fn engine_process(folder: &Path) -> Option<String> {
     }
 }
 
-fn holder(file: &mut File) -> String {
+fn holder(file: &mut File) -> EngineProcess {
     let mut text = String::new();
     let holder = match file.read_to_string(&mut text) {
         Ok(_) => serde_json::from_str::<Holder>(&text).ok(),
         Err(_) => None,
     };
-    holder.map_or_else(
-        || "another process".to_owned(),
-        |Holder { pid, command, since }| format!("process {pid} ({command}), since {since}"),
-    )
+    match holder {
+        Some(Holder { pid, command, since, address }) => EngineProcess {
+            description: format!("process {pid} ({command}), since {since}"),
+            address,
+        },
+        None => EngineProcess { description: "another process".to_owned(), address: None },
+    }
 }
 
 fn taken(folder: &Path, file: &mut File) -> StoreError {
-    let who = holder(file);
+    let who = holder(file).description;
     StoreError::Refused(format!("the folder {} is in use by {who}", folder.display()))
 }
 

@@ -31,8 +31,10 @@ pub struct Migrations {
 }
 
 /// Every layout this build knows.
-const KNOWN: &[Migration] =
-    &[Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") }];
+const KNOWN: &[Migration] = &[
+    Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
+    Migration { version: 2, name: "access", sql: include_str!("../migrations/0002_access.sql") },
+];
 
 /// Where a folder stands, without changing it.
 pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {
@@ -51,7 +53,7 @@ pub fn migrate(folder: &Path) -> Result<Vec<Migration>, StoreError> {
     std::fs::create_dir_all(folder).map_err(|error| {
         StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
     })?;
-    let _lock = FolderLock::engine(folder, SystemClock.now())?;
+    let _lock = FolderLock::engine(folder, SystemClock.now(), None)?;
     let path = folder.join(crate::store::LOG_FILE);
     let mut connection = connection::open_log(&path, &Options::engine())?;
     apply(&mut connection, KNOWN)

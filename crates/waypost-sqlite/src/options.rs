@@ -16,6 +16,8 @@ pub struct Options {
     pub engine: bool,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
+    /// The URL that the server of this process listens at: what others find in the folder's lock.
+    pub address: Option<String>,
     /// The families of node kinds.
     pub families: Families,
     /// How many pages the log's file may have; for tests of a full disk.
@@ -34,6 +36,7 @@ impl Options {
         Self {
             engine: true,
             clock: Arc::new(SystemClock),
+            address: None,
             families: Arc::new(|_| None),
             pages_max: None,
             page_bytes: PAGE_BYTES,

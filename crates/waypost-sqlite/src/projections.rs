@@ -28,10 +28,11 @@ use waypost_ports::audit::ShownRows;
 use waypost_ports::query::{ExecutionPage, ListRequest, ProjectionLag};
 use waypost_ports::store::StoreError;
 
-use crate::connection::{Readers, from_stored, normalise};
+use crate::connection::{Readers, normalise};
 use crate::lock::FolderLock;
 use crate::options::Families;
 use crate::queries::{FRAME_LATEST, FRAMES_HEAD};
+use file::Progress;
 use projector::Projector;
 use thread::ProjectorThread;
 
@@ -112,12 +113,11 @@ impl Projections {
     /// How far the rows are behind.
     pub(crate) fn lag(&self, log: &Readers) -> Result<ProjectionLag, StoreError> {
         let head = head(log)?;
-        let exists = self.folder.join(file::NAME).exists();
-        let cursor = match exists {
-            true => self.rows.read(file::cursor)?,
-            false => 0,
+        let progress = match self.can_be_read()? {
+            true => self.rows.read(file::progress)?,
+            false => Progress::default(),
         };
-        Ok(ProjectionLag { frames: from_stored(head - cursor) })
+        Ok(progress.lag(head))
     }
 
     /// Derives all rows again.
@@ -148,12 +148,12 @@ impl Projections {
         &self,
         executions: &[ExecutionId],
     ) -> Result<(Vec<Option<ShownRows>>, i64), StoreError> {
-        if !self.folder.join(file::NAME).exists() {
+        if !self.can_be_read()? {
             return Ok((vec![None; executions.len()], 0));
         }
         self.rows.read(|connection| {
             let rows = executions.iter().map(|execution| shown::rows(connection, *execution));
-            Ok((rows.collect::<Result<_, _>>()?, file::cursor(connection)?))
+            Ok((rows.collect::<Result<_, _>>()?, file::progress(connection)?.cursor))
         })
     }
 
@@ -161,7 +161,7 @@ impl Projections {
     pub(crate) fn without_log(&self, log: &Readers) -> Result<Vec<ExecutionId>, StoreError> {
         let mut strays = Vec::new();
         let mut after = i64::MIN;
-        while self.folder.join(file::NAME).exists() {
+        while self.can_be_read()? {
             let chunk =
                 self.rows.read(|connection| shown::after(connection, after, STRAYS_AT_ONCE))?;
             let Some(last) = chunk.last() else { break };
@@ -183,6 +183,16 @@ impl Projections {
     pub(crate) fn reproject(&self, executions: &[ExecutionId]) -> Result<(), StoreError> {
         let Some(thread) = &self.thread else { return Ok(()) };
         executions.iter().try_for_each(|execution| thread.reproject(*execution)).map_err(normalise)
+    }
+
+    /// Are there rows, of a layout that is known here?
+    fn can_be_read(&self) -> Result<bool, StoreError> {
+        let known = self.folder.join(file::NAME).exists() && self.rows.read(file::is_current)?;
+        if !known {
+            // The file will be made again, and a reader that is kept would stay with the old one.
+            self.rows.close();
+        }
+        Ok(known)
     }
 
     /// Does what the thread would do, unless there is one in another process.

@@ -1,6 +1,9 @@
 //! The SQL of the log's file, one statement a file. Nothing else in this crate holds SQL text, but
 //! for the pragmas of `connection` and the statements of `projections`.
 
+#[cfg(test)]
+use rusqlite::Connection;
+
 macro_rules! queries {
     ($($name:ident = $file:literal;)*) => {
         $(pub(crate) const $name: &str = include_str!(concat!("../queries/", $file, ".sql"));)*
@@ -27,6 +30,9 @@ queries! {
     DEFINITION_BY_HASH = "definition_by_hash";
     DEFINITION_BY_VERSION = "definition_by_version";
     DEFINITION_INSERT = "definition_insert";
+    DEFINITION_LATEST = "definition_latest";
+    DEFINITION_VERSIONS = "definition_versions";
+    DEFINITIONS_LATEST = "definitions_latest";
     EXECUTION_NEWEST = "execution_newest";
     EXECUTIONS_AFTER = "executions_after";
     FRAME_BEFORE = "frame_before";
@@ -35,6 +41,7 @@ queries! {
     FRAME_INSERT = "frame_insert";
     FRAME_LATEST = "frame_latest";
     FRAME_PARENT = "frame_parent";
+    FRAMES_FEED = "frames_feed";
     FRAMES_HEAD = "frames_head";
     FRAMES_HOLDING = "frames_holding";
     FRAMES_LOAD = "frames_load";
@@ -46,6 +53,10 @@ queries! {
     INSTANCE_RENEW = "instance_renew";
     INSTANCES_END_ALL = "instances_end_all";
     INSTANCES_EXPIRED = "instances_expired";
+    INSTANCES_LIST = "instances_list";
+    KEY_INSERT = "key_insert";
+    KEY_REVOKE = "key_revoke";
+    KEYS_LIST = "keys_list";
     MAIL_COLLECT = "mail_collect";
     MAIL_CONSUME = "mail_consume";
     MAIL_DISCARD = "mail_discard";
@@ -64,4 +75,22 @@ queries! {
     SUBMISSION_DELETE = "submission_delete";
     SUBMISSION_INSERT = "submission_insert";
     TIME_LATEST = "time_latest";
+    TRAIL_BY_ACTOR = "trail_by_actor";
+    TRAIL_INSERT = "trail_insert";
+    TRAIL_LIST = "trail_list";
 }
+
+/// How SQLite would go about a statement, step by step.
+#[cfg(test)]
+pub(crate) fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let mut rows = explain.raw_query();
+    let mut steps = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        steps.push(row.get(3).unwrap());
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,13 +3,15 @@
 use rusqlite::{Connection, OptionalExtension};
 use waypost_core::id::ExecutionId;
 use waypost_ports::query::{
-    EventRow, EventsRequest, ExecutionPage, ListRequest, ProjectionLag, Query, read_events,
+    DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest, ExecutionPage,
+    FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest, ProjectionLag, Query,
+    read_events,
 };
 use waypost_ports::store::StoreError;
 
 use crate::connection::to_stored;
 use crate::store::SqliteStore;
-use crate::{history, queries};
+use crate::{definitions, feed, history, instances, queries};
 
 impl Query for SqliteStore {
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
@@ -34,6 +36,27 @@ impl Query for SqliteStore {
 
     fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError> {
         self.readers.read(|connection| events(connection, request))
+    }
+
+    fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError> {
+        self.readers.read(|connection| feed::page(connection, request))
+    }
+
+    fn feed_end(&self) -> Result<FeedPosition, StoreError> {
+        self.readers.read(feed::end)
+    }
+
+    fn definitions(&self, request: &DefinitionsRequest) -> Result<DefinitionPage, StoreError> {
+        self.readers.read(|connection| definitions::list(connection, request))
+    }
+
+    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
+        self.readers.read(|connection| definitions::latest(connection, workflow))
+    }
+
+    fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
+        let now = self.time();
+        self.readers.read(|connection| instances::list(connection, now))
     }
 
     fn lag(&self) -> Result<ProjectionLag, StoreError> {

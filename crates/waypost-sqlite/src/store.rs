@@ -83,7 +83,7 @@ impl SqliteStore {
             StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
         })?;
         let engine = match options.engine {
-            true => Some(FolderLock::engine(folder, options.clock.now())?),
+            true => Some(FolderLock::engine(folder, options.clock.now(), options.address.clone())?),
             false => None,
         };
         let path = folder.join(LOG_FILE);
@@ -112,7 +112,12 @@ impl SqliteStore {
 
     /// The process that runs the engine of this folder, if one does.
     pub fn engine_process(&self) -> Option<String> {
-        lock::engine_process(&self.folder)
+        lock::engine_of(&self.folder).map(|process| process.description)
+    }
+
+    /// The URL that the server of that process listens at, if it has one.
+    pub fn engine_address(&self) -> Option<String> {
+        lock::engine_of(&self.folder).and_then(|process| process.address)
     }
 
     /// Copies the WAL back, empties it and lets go of the folder.
@@ -129,6 +134,13 @@ impl SqliteStore {
     /// cannot be read.
     pub fn frames_skipped(&self) -> u64 {
         self.projections.skipped()
+    }
+
+    /// The store's time, for whoever judges leases without writing anything.
+    pub(crate) fn time(&self) -> Timestamp {
+        let mut writer = self.writer.lock();
+        let told = writer.time.told;
+        writer.time.now(self.clock.as_ref(), told)
     }
 
     /// The time by this store's clock.

@@ -13,6 +13,7 @@ mod resume;
 mod run;
 mod show;
 mod validate;
+mod when;
 mod why;
 
 use std::io::IsTerminal;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{DefinitionHash, ExecutionKey};
 
 use super::Backend;
-use super::rig::{Draft, FOLD, Hand, Rig};
+use super::rig::{Draft, Hand, Rig};
 use crate::query::Query;
 use crate::store::{
-    Append, Appended, Definition, DefinitionRef, Heartbeat, Idempotency, NewDefinition, Store,
-    Submission,
+    Append, Appended, Definition, DefinitionRef, Idempotency, NewDefinition, Store, Submission,
 };
 
 pub fn a_key_is_given_once<B: Backend>(backend: &B) {
@@ -84,19 +83,13 @@ pub fn a_repeated_start_is_committed<B: Backend>(backend: &B) {
     assert_eq!(rig.store().find(Some("k1")).expect("it is answered"), Some(hand.execution));
 }
 
-fn reserve<B: Backend>(rig: &Rig<'_, B>, instance: InstanceId, numbers: u32) -> Vec<ExecutionId> {
-    let heartbeat = Heartbeat { instance, numbers, fold: FOLD, leaving: false };
-    let renewal = rig.store().heartbeat(&heartbeat).expect("a heartbeat is taken");
-    renewal.numbers.map(ExecutionId).collect()
-}
-
 pub fn numbers_never_repeat<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
-    let mut all = reserve(&rig, one, 10);
-    all.extend(reserve(&rig, two, 1));
-    all.extend(reserve(&rig, one, 0));
-    all.extend(reserve(&rig, one, 5));
+    let mut all = rig.numbers(one, 10);
+    all.extend(rig.numbers(two, 1));
+    all.extend(rig.numbers(one, 0));
+    all.extend(rig.numbers(one, 5));
     assert_eq!(all.len(), 16);
     assert!(all.is_sorted() && all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
     assert!(all[0].0 >= 1);
@@ -105,9 +98,9 @@ pub fn numbers_never_repeat<B: Backend>(backend: &B) {
 pub fn numbers_never_repeat_after_reopening<B: Backend>(backend: &B) {
     let mut rig = Rig::new(backend);
     let instance = rig.instance(1);
-    let last = reserve(&rig, instance, 10).pop().expect("ten numbers were set aside");
+    let last = rig.numbers(instance, 10).pop().expect("ten numbers were set aside");
     rig.reopen();
-    assert!(reserve(&rig, instance, 1)[0] > last);
+    assert!(rig.numbers(instance, 1)[0] > last);
 }
 
 fn define<B: Backend>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Definition {

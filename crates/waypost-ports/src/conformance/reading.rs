@@ -126,9 +126,9 @@ pub fn lists_are_filtered_and_paged<B: Backend>(backend: &B) {
     let rest = ListRequest { before: page.next, ..everything.clone() };
     let page = list(&rig, &rest);
     assert_eq!((numbers(&page), page.next), (all[2..].to_vec(), None));
-    let completed = ListRequest { status: Some(Status::Completed), ..everything.clone() };
+    let completed = ListRequest { statuses: vec![Status::Completed], ..everything.clone() };
     assert_eq!(numbers(&list(&rig, &completed)), all[3..]);
-    let of_b = ListRequest { workflow: Some("b".to_owned()), ..everything };
+    let of_b = ListRequest { workflow: Some("b".to_owned()), ..everything.clone() };
     assert_eq!(numbers(&list(&rig, &of_b)), [all[1], all[3]]);
     let both = ListRequest { workflow: Some("b".to_owned()), ..completed };
     assert_eq!(numbers(&list(&rig, &both)), [all[3]]);

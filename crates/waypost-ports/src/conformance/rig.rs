@@ -84,9 +84,27 @@ impl<'a, B: Backend> Rig<'a, B> {
 
     /// A number for a new execution.
     pub fn number(&self, instance: InstanceId) -> ExecutionId {
-        let heartbeat = Heartbeat { instance, numbers: 1, fold: FOLD, leaving: false };
+        self.numbers(instance, 1).pop().expect("one number was set aside")
+    }
+
+    /// Numbers for new executions.
+    pub fn numbers(&self, instance: InstanceId, count: u32) -> Vec<ExecutionId> {
+        let heartbeat = Heartbeat { instance, numbers: count, fold: FOLD, leaving: false };
         let renewal = self.store().heartbeat(&heartbeat).expect("a heartbeat is taken");
-        ExecutionId(renewal.numbers.start)
+        renewal.numbers.map(ExecutionId).collect()
+    }
+
+    /// Starts executions in one batch; gives their hands.
+    pub fn create_all(&self, instance: InstanceId, runs: Vec<RunCreated>) -> Vec<Hand> {
+        let count = u32::try_from(runs.len()).expect("a case starts a few executions");
+        let numbers = self.numbers(instance, count).into_iter();
+        let mut hands: Vec<_> = numbers.map(|number| Hand::new(number, instance)).collect();
+        let batch: Vec<Append> =
+            hands.iter_mut().zip(runs).map(|(hand, run)| hand.create_as(run).into()).collect();
+        for outcome in self.append_all(&batch) {
+            assert!(matches!(outcome, Appended::Committed { .. }), "{outcome:?}");
+        }
+        hands
     }
 
     /// Starts an execution that `instance` owns at epoch 1; its log has two events.
@@ -250,19 +268,29 @@ impl Hand {
 
     /// The first frame of an execution of this key, with its names.
     pub fn create(&mut self, key: &str, workflow: &str) -> Draft {
-        let created = Event::RunCreated(Box::new(RunCreated {
-            key: ExecutionKey(key.into()),
-            workflow: workflow.into(),
-            version: 1,
-            definition: DefinitionHash::of(workflow.as_bytes()),
-            input: Json::null(),
-            labels: BTreeMap::new(),
-            deadline: None,
-            origin: Origin::default(),
-        }));
+        self.create_as(created(key, workflow))
+    }
+
+    /// The same with whatever else is said about it.
+    pub fn create_as(&mut self, run: RunCreated) -> Draft {
+        let submission = Submission { key: run.key.clone(), idempotency: None };
         let owned = Event::RunOwned { instance: self.instance, epoch: self.epoch };
-        let draft = self.write(&[created, owned]).control(ControlChange::Owned);
-        draft.submission(Submission { key: ExecutionKey(key.into()), idempotency: None })
+        let draft = self.write(&[Event::RunCreated(Box::new(run)), owned]);
+        draft.control(ControlChange::Owned).submission(submission)
+    }
+}
+
+/// What is said of an execution when it is accepted, without much in it.
+pub fn created(key: &str, workflow: &str) -> RunCreated {
+    RunCreated {
+        key: ExecutionKey(key.into()),
+        workflow: workflow.into(),
+        version: 1,
+        definition: DefinitionHash::of(workflow.as_bytes()),
+        input: Json::null(),
+        labels: BTreeMap::new(),
+        deadline: None,
+        origin: Origin::default(),
     }
 }
 

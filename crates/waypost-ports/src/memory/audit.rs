@@ -91,9 +91,7 @@ impl Tables {
         let standing = self.control.get(&execution).map(|row| Standing {
             ownership: match row.control.owner {
                 None => Ownership::Nobody,
-                Some(owner) if self.leases.get(&owner).is_some_and(|end| *end > now) => {
-                    Ownership::Held
-                }
+                Some(owner) if self.is_alive(owner, now) => Ownership::Held,
                 Some(_) => Ownership::Expired,
             },
             wakes_from: row.wakes_from,

@@ -1,17 +1,21 @@
 //! Lists and logs of the store in memory, folded anew for each question.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use waypost_core::frame;
-use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::json::Json;
 use waypost_core::projection::{Changes, Stamp, WaitChange};
 use waypost_core::time::Timestamp;
 
+use super::tables::{KeptDefinition, Lease};
 use super::{MemoryStore, Tables};
 use crate::query::{
-    EventRow, EventsRequest, ExecutionPage, ExecutionRow, ListRequest, ProjectionLag, Query,
-    read_events,
+    Budget, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest,
+    ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest, Filter,
+    InstanceRow, ListRequest, Looked, ProjectionLag, Query, read_events,
 };
 use crate::store::{StoreError, StoredFrame};
 
@@ -27,19 +31,14 @@ impl Query for MemoryStore {
 
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
         self.with(|data, _| {
-            let mut rows: Vec<_> = data
-                .rows()
-                .into_values()
-                .rev()
-                .filter(|row| request.status.is_none_or(|status| row.status == status))
-                .filter(|row| request.workflow.as_deref().is_none_or(|name| *row.workflow == *name))
-                .filter(|row| request.before.is_none_or(|before| row.execution < before))
-                .take(request.limit.saturating_add(1))
-                .collect();
-            let more = rows.len() > request.limit;
-            rows.truncate(request.limit);
-            let next = rows.last().filter(|_| more).map(|row| row.execution);
-            Ok(ExecutionPage { rows, next, lag: ProjectionLag::default() })
+            let ListRequest { statuses, workflow, before, .. } = request;
+            let listed = data.listed().into_iter().rev().filter(|Listed { row, .. }| {
+                (statuses.is_empty() || statuses.contains(&row.status))
+                    && workflow.as_deref().is_none_or(|name| *row.workflow == *name)
+                    && before.is_none_or(|before| row.execution < before)
+            });
+            let (rows, next) = page(listed, request, Budget::PAGE);
+            Ok(ExecutionPage { rows, next, lag: data.lag() })
         })
     }
 
@@ -54,8 +53,31 @@ impl Query for MemoryStore {
         })
     }
 
+    fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError> {
+        self.with(|data, _| Ok(data.feed(request)))
+    }
+
+    fn feed_end(&self) -> Result<FeedPosition, StoreError> {
+        self.with(|data, _| Ok(FeedPosition(data.commits.len() as u64)))
+    }
+
+    fn definitions(&self, request: &DefinitionsRequest) -> Result<DefinitionPage, StoreError> {
+        self.with(|data, _| Ok(data.list_definitions(request)))
+    }
+
+    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
+        self.with(|data, _| {
+            let versions = data.definition_rows().into_iter();
+            Ok(versions.filter(|row| *row.workflow == *workflow).max_by_key(|row| row.version))
+        })
+    }
+
+    fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
+        self.with(|data, now| Ok(data.instances(now)))
+    }
+
     fn lag(&self) -> Result<ProjectionLag, StoreError> {
-        Ok(ProjectionLag::default())
+        self.with(|data, _| Ok(data.lag()))
     }
 
     fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError> {
@@ -65,13 +87,134 @@ impl Query for MemoryStore {
     }
 }
 
+/// A row, with what a filter looks at besides.
+struct Listed {
+    row: ExecutionRow,
+    input: Json,
+}
+
 impl Tables {
-    fn rows(&self) -> BTreeMap<ExecutionId, ExecutionRow> {
+    /// Rows of all executions, by number.
+    fn listed(&self) -> Vec<Listed> {
         let mut changes: BTreeMap<ExecutionId, Changes> = BTreeMap::new();
         for ((execution, _), stored) in &self.frames {
             fold(changes.entry(*execution).or_default(), stored);
         }
-        changes.iter().filter_map(|(id, changes)| Some((*id, row(*id, changes)?))).collect()
+        changes.iter().filter_map(|(execution, changes)| listed(*execution, changes)).collect()
+    }
+
+    /// Rows are folded when they are asked for, and so are never behind.
+    fn lag(&self) -> ProjectionLag {
+        let newest = self.commits.last().and_then(|place| self.frames.get(place));
+        ProjectionLag { frames: 0, as_of: newest.map(|frame| frame.at) }
+    }
+
+    fn feed(&self, request: &FeedRequest) -> Vec<FeedFrame> {
+        let after = usize::try_from(request.after.0).unwrap_or(usize::MAX);
+        let mut page = Vec::new();
+        let mut bytes = 0;
+        for (position, place) in (1..).zip(&self.commits).skip(after) {
+            if page.len() >= request.limit || bytes >= FEED_BYTES_MAX {
+                break;
+            }
+            let Some(frame) = self.frames.get(place) else { continue };
+            bytes += frame.body.as_ref().map_or(0, Vec::len);
+            let position = FeedPosition(position);
+            page.push(FeedFrame { position, key: self.key_of(place.0), frame: frame.clone() });
+        }
+        page
+    }
+
+    fn key_of(&self, execution: ExecutionId) -> Arc<str> {
+        let key = self.keys.iter().find(|(_, holder)| **holder == execution);
+        key.map_or_else(|| "".into(), |(key, _)| Arc::clone(&key.0))
+    }
+
+    fn definition_rows(&self) -> Vec<DefinitionRow> {
+        let row = |kept: &KeptDefinition| DefinitionRow {
+            workflow: Arc::clone(&kept.definition.name),
+            version: kept.definition.version,
+            hash: kept.definition.hash,
+            created_at: Some(kept.created_at),
+        };
+        self.definitions.iter().map(row).collect()
+    }
+
+    fn list_definitions(&self, request: &DefinitionsRequest) -> DefinitionPage {
+        let place = |row: &DefinitionRow| (Arc::clone(&row.workflow), Reverse(row.version));
+        let mut rows = self.definition_rows();
+        rows.sort_by_key(place);
+        match &request.workflow {
+            Some(name) => rows.retain(|row| *row.workflow == **name),
+            None => rows.dedup_by_key(|row| Arc::clone(&row.workflow)),
+        }
+        if let Some((name, version)) = &request.after {
+            let after = (name.as_str().into(), Reverse(*version));
+            rows.retain(|row| place(row) > after);
+        }
+        let more = rows.len() > request.limit;
+        rows.truncate(request.limit);
+        DefinitionPage { rows, more }
+    }
+
+    fn instances(&self, now: Timestamp) -> Vec<InstanceRow> {
+        let mut owned: BTreeMap<InstanceId, u64> = BTreeMap::new();
+        for owner in self.control.values().filter_map(|row| row.control.owner) {
+            *owned.entry(owner).or_default() += 1;
+        }
+        let known: BTreeSet<_> = self.leases.keys().chain(owned.keys()).copied().collect();
+        let rows = known.into_iter().map(|instance| {
+            let never = Lease { until: None, fold: 0 };
+            let lease = self.leases.get(&instance).unwrap_or(&never);
+            InstanceRow {
+                instance,
+                alive_until: lease.until,
+                alive: self.is_alive(instance, now),
+                fold: lease.fold,
+                owned: owned.get(&instance).copied().unwrap_or(0),
+            }
+        });
+        rows.filter(|row| row.alive || row.owned > 0).collect()
+    }
+}
+
+/// The rows of a page, and where the next one starts.
+fn page(
+    listed: impl Iterator<Item = Listed>,
+    request: &ListRequest,
+    mut budget: Budget,
+) -> (Vec<ExecutionRow>, Option<ExecutionId>) {
+    let filter = Filter::of(request);
+    let mut rows: Vec<ExecutionRow> = Vec::new();
+    let mut seen = None;
+    for Listed { row, input } in listed {
+        if let Some(filter) = &filter {
+            if budget.is_spent() {
+                return (rows, seen);
+            }
+            let looked = look(&row, &input);
+            budget.spend(&looked);
+            seen = Some(row.execution);
+            if !filter.fits(&looked) {
+                continue;
+            }
+        }
+        if rows.len() == request.limit {
+            let next = rows.last().map(|row| row.execution);
+            return (rows, next);
+        }
+        rows.push(row);
+    }
+    (rows, None)
+}
+
+fn look<'a>(row: &'a ExecutionRow, input: &'a Json) -> Looked<'a> {
+    Looked {
+        created_at: row.created_at,
+        labels: &row.labels,
+        key: &row.key,
+        error: row.error.as_deref(),
+        input: input.text(),
     }
 }
 
@@ -84,10 +227,10 @@ fn fold(changes: &mut Changes, stored: &StoredFrame) {
     }
 }
 
-fn row(execution: ExecutionId, changes: &Changes) -> Option<ExecutionRow> {
+fn listed(execution: ExecutionId, changes: &Changes) -> Option<Listed> {
     let created = changes.created.as_ref()?;
     let view = &changes.view;
-    Some(ExecutionRow {
+    let row = ExecutionRow {
         execution,
         key: Arc::clone(&created.run.key.0),
         workflow: Arc::clone(&created.run.workflow),
@@ -99,7 +242,9 @@ fn row(execution: ExecutionId, changes: &Changes) -> Option<ExecutionRow> {
         error: view.error.clone(),
         current_node: view.current_node.as_deref().map(str::to_owned),
         resume_at: resume_at(&changes.waits),
-    })
+        labels: created.run.labels.clone(),
+    };
+    Some(Listed { row, input: created.run.input.clone() })
 }
 
 /// The earliest due time of the waits that are open.
@@ -113,4 +258,39 @@ fn resume_at(waits: &[WaitChange]) -> Option<Timestamp> {
         }
     }
     open.into_values().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::rig::created;
+
+    fn rows(count: i64) -> Vec<Listed> {
+        let row = |number: i64| {
+            let run = Box::new(created(&format!("key-{number}"), "w"));
+            let at = Timestamp(number);
+            let created = Some(waypost_core::projection::Created { at, run });
+            listed(ExecutionId(number), &Changes { created, ..Changes::default() })
+        };
+        (1..=count).rev().filter_map(row).collect()
+    }
+
+    #[test]
+    fn a_filter_that_fits_little_is_given_up_on_and_goes_on_from_there() {
+        let text = Some("key-1".to_owned());
+        let mut request = ListRequest { text, limit: 100, ..ListRequest::default() };
+        let budget = Budget { rows: 4, ..Budget::PAGE };
+        let (mut found, mut pages) = (Vec::new(), 0);
+        loop {
+            let older = |listed: &Listed| request.before.is_none_or(|b| listed.row.execution < b);
+            let (rows, next) = page(rows(10).into_iter().filter(older), &request, budget);
+            found.extend(rows.iter().map(|row| row.execution.0));
+            pages += 1;
+            match next {
+                Some(_) => request.before = next,
+                None => break,
+            }
+        }
+        assert_eq!((found, pages), (vec![10, 1], 3));
+    }
 }

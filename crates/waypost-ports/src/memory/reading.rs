@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use waypost_core::id::ExecutionId;
+use waypost_core::time::Timestamp;
 
 use super::Tables;
-use super::tables::KeptSnapshot;
+use super::tables::{KeptDefinition, KeptSnapshot};
 use crate::store::{
     Control, Definition, DefinitionRef, History, Mail, NewDefinition, Snapshot, StoredFrame,
 };
@@ -52,18 +53,19 @@ impl Tables {
     }
 
     /// Keeps a definition.
-    pub fn define(&mut self, new: &NewDefinition) -> Definition {
-        if let Some(known) = self.definitions.iter().find(|known| known.hash == new.hash) {
+    pub fn define(&mut self, new: &NewDefinition, now: Timestamp) -> Definition {
+        let known = self.definitions.iter().map(|kept| &kept.definition);
+        if let Some(known) = known.clone().find(|known| known.hash == new.hash) {
             return known.clone();
         }
-        let versions = self.definitions.iter().filter(|known| known.name == new.name);
+        let latest = known.filter(|known| known.name == new.name).map(|known| known.version);
         let definition = Definition {
             name: Arc::clone(&new.name),
-            version: versions.map(|known| known.version).max().unwrap_or(0) + 1,
+            version: latest.max().unwrap_or(0) + 1,
             hash: new.hash,
             canonical: Arc::clone(&new.canonical),
         };
-        self.definitions.push(definition.clone());
+        self.definitions.push(KeptDefinition { definition: definition.clone(), created_at: now });
         definition
     }
 
@@ -76,7 +78,8 @@ impl Tables {
                 known.name == *name && known.version == *version
             }
         };
-        self.definitions.iter().filter(matches).max_by_key(|known| known.version).cloned()
+        let known = self.definitions.iter().map(|kept| &kept.definition);
+        known.filter(matches).max_by_key(|known| known.version).cloned()
     }
 
     /// Loses or changes the snapshot of an execution: it is a cache, and nobody may depend on it.

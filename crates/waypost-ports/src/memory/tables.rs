@@ -20,6 +20,7 @@ use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
+use crate::access::{KeyRow, TrailEntry};
 use crate::store::{
     Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, LEASE, Mail,
     Renewal, Snapshot, StoredFrame, Submission, Urgency,
@@ -32,16 +33,36 @@ pub struct Tables {
     latest: Timestamp,
     /// The last number set aside for an execution.
     last_number: i64,
-    /// Until when each instance is alive.
-    pub(super) leases: BTreeMap<InstanceId, Timestamp>,
+    /// Of every instance that announced itself.
+    pub(super) leases: BTreeMap<InstanceId, Lease>,
     pub(super) frames: BTreeMap<(ExecutionId, u64), StoredFrame>,
+    /// The places of the frames, in the order of their commits.
+    pub(super) commits: Vec<(ExecutionId, u64)>,
     pub(super) control: BTreeMap<ExecutionId, ControlRow>,
     /// In the order of arrival.
     pub(super) inbox: Vec<Mail>,
     pub(super) keys: BTreeMap<ExecutionKey, ExecutionId>,
     idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
     pub(super) snapshots: BTreeMap<ExecutionId, KeptSnapshot>,
-    pub(super) definitions: Vec<Definition>,
+    pub(super) definitions: Vec<KeptDefinition>,
+    /// In the order in which they were added.
+    pub(super) api_keys: Vec<KeyRow>,
+    /// In the order in which it was recorded.
+    pub(super) trail: Vec<TrailEntry>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Lease {
+    /// `None` once it was ended.
+    pub(super) until: Option<Timestamp>,
+    /// The newest fold that the instance knows.
+    pub(super) fold: u16,
+}
+
+#[derive(Clone)]
+pub(super) struct KeptDefinition {
+    pub(super) definition: Definition,
+    pub(super) created_at: Timestamp,
 }
 
 #[derive(Clone)]
@@ -132,6 +153,7 @@ impl Tables {
             }
             let frame = StoredFrame { header: *header, at: now, body: Ok(append.body.clone()) };
             self.frames.insert(place, frame);
+            self.commits.push(place);
             self.write_side(append);
             inserted.push(Some(now));
         }
@@ -260,11 +282,8 @@ impl Tables {
 impl Tables {
     /// Renews or ends a lease.
     pub fn renew(&mut self, heartbeat: &Heartbeat, now: Timestamp) -> Renewal {
-        if heartbeat.leaving {
-            self.leases.remove(&heartbeat.instance);
-        } else {
-            self.leases.insert(heartbeat.instance, now.plus(LEASE));
-        }
+        let until = (!heartbeat.leaving).then(|| now.plus(LEASE));
+        self.leases.insert(heartbeat.instance, Lease { until, fold: heartbeat.fold });
         let first = self.last_number + 1;
         self.last_number += i64::from(heartbeat.numbers);
         Renewal { now, numbers: first..self.last_number + 1 }
@@ -272,7 +291,8 @@ impl Tables {
 
     /// Is an instance alive at this time?
     pub fn is_alive(&self, instance: InstanceId, now: Timestamp) -> bool {
-        self.leases.get(&instance).is_some_and(|end| *end > now)
+        let until = self.leases.get(&instance).and_then(|lease| lease.until);
+        until.is_some_and(|until| until > now)
     }
 
     /// Sets an execution of this owner aside.

@@ -166,7 +166,7 @@ impl Simulation {
             let n = submission.input.get("n").and_then(Value::as_u64).unwrap_or(0);
             let definition = submission.definition.clone();
             let plan = Arc::clone(&submission.plan);
-            self.store.with(|tables, _| tables.define(&definition));
+            self.store.with(|tables, now| tables.define(&definition, now));
             self.plans.keep(plan);
             if kept {
                 self.note("plan", &[ms], || {

@@ -1,6 +1,12 @@
 //! Layouts: from nothing, from an older one, from a newer one, and half way.
 
+use waypost_core::id::{DefinitionHash, InstanceId};
+use waypost_ports::access::Access;
+use waypost_ports::query::Query;
+use waypost_ports::store::{Heartbeat, NewDefinition, Store};
+
 use super::*;
+use crate::store::SqliteStore;
 
 const FIRST: Migration = Migration { version: 1, name: "first", sql: "CREATE TABLE a (x)" };
 const SECOND: Migration = Migration {
@@ -45,6 +51,45 @@ fn a_newer_layout_is_refused() {
     let error = apply(&mut connection, &[FIRST]).unwrap_err();
     assert!(matches!(error, StoreError::Refused(_)));
     assert!(error.to_string().contains("layout 2 and this version knows 1"), "{error}");
+}
+
+/// What layout 1 had in it: two versions of a workflow, an execution and its mail.
+const OF_LAYOUT_1: &str = r#"
+    INSERT INTO instances VALUES (1, zeroblob(16), NULL, 1);
+    INSERT INTO definitions VALUES (zeroblob(32), 'hello', 1, '{"a":1}');
+    INSERT INTO definitions VALUES (CAST(hex(zeroblob(16)) AS BLOB), 'hello', 2, '{"a":2}');
+    INSERT INTO frames VALUES (1, 7, 1, 2, zeroblob(16), 1, 1, 5, 6, 1, 0, x'5b5d');
+    INSERT INTO control VALUES (7, NULL, 1, NULL, 0, NULL, 0, 1);
+    INSERT INTO inbox VALUES (1, 7, 'm1', 'ann', 2, '"resume"');
+    INSERT INTO submissions VALUES (7, 'order-1', NULL, NULL);
+    UPDATE store SET last_number = 41;
+"#;
+
+#[test]
+fn a_folder_of_layout_1_is_brought_forward_with_its_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(crate::store::LOG_FILE);
+    let mut old = connection::open_log(&path, &Options::engine()).unwrap();
+    apply(&mut old, &KNOWN[..1]).unwrap();
+    old.execute_batch(OF_LAYOUT_1).unwrap();
+    drop(old);
+    assert_eq!(versions(&migrations(folder.path()).unwrap().pending), [2]);
+
+    let store = SqliteStore::open(folder.path(), Options::engine()).unwrap();
+    assert_eq!(migrations(folder.path()).unwrap().current, 2);
+    let latest = store.latest("hello").unwrap().unwrap();
+    assert_eq!((latest.version, latest.created_at), (2, None), "nobody noted it");
+    let execution = store.find(Some("order-1")).unwrap().unwrap();
+    let history = store.load(execution).unwrap().unwrap();
+    assert_eq!((history.frames.len(), history.mail.len()), (1, 1));
+    let hash = DefinitionHash::of(b"3");
+    let new = NewDefinition { name: "hello".into(), hash, canonical: "3".into() };
+    assert_eq!(store.define(&new).unwrap().version, 3);
+    assert!(store.latest("hello").unwrap().unwrap().created_at.is_some());
+    let instance = InstanceId(uuid::Uuid::from_u128(1));
+    let beat = Heartbeat { instance, numbers: 1, fold: 1, leaving: false };
+    assert_eq!(store.heartbeat(&beat).unwrap().numbers, 42..43);
+    assert_eq!(store.keys().unwrap(), []);
 }
 
 #[test]

@@ -4,16 +4,18 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::Timestamp;
+use waypost_ports::query::ProjectionLag;
 
 use super::queries;
-use crate::connection::open_projections;
+use crate::connection::{from_stored, open_projections};
 
 /// The file, in its folder.
 pub(super) const NAME: &str = "projections.db";
 
 /// Raised with every change of `schema.sql` or of what rows mean; files of another layout are thrown
 /// away.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 
 /// Opens the projections of a store, made anew unless they are usable.
 pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<Connection> {
@@ -30,9 +32,34 @@ pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<C
     create(&path, store)
 }
 
-/// The last frame that the rows show.
-pub(super) fn cursor(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.prepare_cached(queries::META_LOAD)?.query_row([], |row| row.get(1))
+/// How far the rows go.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Progress {
+    /// The last frame that they show.
+    pub(super) cursor: i64,
+    /// Its time.
+    pub(super) shown_at: Option<Timestamp>,
+}
+
+impl Progress {
+    /// How far that is behind a log that goes up to `head`.
+    pub(super) fn lag(self, head: i64) -> ProjectionLag {
+        ProjectionLag { frames: from_stored(head - self.cursor), as_of: self.shown_at }
+    }
+}
+
+/// How far the rows go.
+pub(super) fn progress(connection: &Connection) -> rusqlite::Result<Progress> {
+    connection.prepare_cached(queries::META_LOAD)?.query_row([], |row| {
+        let shown_at = row.get::<_, Option<i64>>(2)?.map(Timestamp);
+        Ok(Progress { cursor: row.get(1)?, shown_at })
+    })
+}
+
+/// Is a file of this layout? One that is not is made again by whoever writes next.
+pub(super) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
+    let layout: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(layout == LAYOUT)
 }
 
 /// Nothing unless the file is of this layout and was made from this store, and from no future of it:
@@ -42,8 +69,7 @@ fn open_usable(path: &Path, store: &[u8], head: i64) -> rusqlite::Result<Option<
         return Ok(None);
     }
     let connection = open_projections(path)?;
-    let layout: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if layout != LAYOUT {
+    if !is_current(&connection)? {
         return Ok(None);
     }
     let meta = connection.query_row(queries::META_LOAD, [], |row| {

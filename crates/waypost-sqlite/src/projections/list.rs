@@ -1,45 +1,166 @@
-//! Reading rows.
+//! Pages of rows, newest first.
+//!
+//! Status and workflow are matters of indexes: each status is a walk of its own along one of them, and
+//! the walks are merged, so that a page costs what is on it. Everything else a request may ask for is
+//! looked at row by row, within a budget.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeMap;
+
+use rusqlite::types::Type;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, params};
 use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::query::{ExecutionPage, ExecutionRow, ListRequest, ProjectionLag};
+use waypost_ports::query::{Budget, ExecutionPage, ExecutionRow, Filter, ListRequest, Looked};
 
 use super::{file, queries};
 use crate::connection::from_stored;
 
-/// A page of executions, newest first; `head` is how far the log goes.
+/// A page of executions; `head` is how far the log goes.
 pub(super) fn page(
     connection: &Connection,
     request: &ListRequest,
     head: i64,
 ) -> rusqlite::Result<ExecutionPage> {
-    let lag = ProjectionLag { frames: from_stored(head - file::cursor(connection)?) };
+    let lag = file::progress(connection)?.lag(head);
+    let (rows, next) = rows(connection, request, Budget::PAGE)?;
+    Ok(ExecutionPage { rows, next, lag })
+}
+
+/// The rows of a page, and where the next one starts.
+fn rows(
+    connection: &Connection,
+    request: &ListRequest,
+    mut budget: Budget,
+) -> rusqlite::Result<(Vec<ExecutionRow>, Option<ExecutionId>)> {
+    let (mut rows, mut seen) = (Vec::new(), None);
+    let Some(indexes) = indexes(connection, request)? else { return Ok((rows, None)) };
+    let statements = indexes.iter().map(|index| connection.prepare_cached(index.sql));
+    let mut statements = statements.collect::<Result<Vec<_>, _>>()?;
+    let mut walks = Walks::begin(&mut statements, &indexes)?;
+    let filter = Filter::of(request);
+    let mut look = connection.prepare_cached(queries::LISTED_LOOK)?;
+    let mut select = connection.prepare_cached(queries::LISTED_ROW)?;
+    while let Some(execution) = walks.next()? {
+        if let Some(filter) = &filter {
+            if budget.is_spent() {
+                return Ok((rows, seen));
+            }
+            seen = Some(execution);
+            if !fits(&mut look, filter, execution, &mut budget)? {
+                continue;
+            }
+        }
+        if rows.len() == request.limit {
+            let next = rows.last().map(|row: &ExecutionRow| row.execution);
+            return Ok((rows, next));
+        }
+        rows.push(select.query_row([execution.0], read)?);
+    }
+    Ok((rows, None))
+}
+
+/// An index to walk along, with the values that choose a part of it.
+struct Index {
+    sql: &'static str,
+    params: Vec<i64>,
+}
+
+/// One for each status; nothing where there is no such workflow.
+fn indexes(connection: &Connection, request: &ListRequest) -> rusqlite::Result<Option<Vec<Index>>> {
+    let before = request.before.map_or(i64::MAX, |before| before.0);
     let workflow = match &request.workflow {
         Some(name) => match workflow_number(connection, name)? {
             Some(number) => Some(number),
-            None => return Ok(ExecutionPage { rows: Vec::new(), next: None, lag }),
+            None => return Ok(None),
         },
         None => None,
     };
-    let sql = match (workflow, request.status) {
-        (None, None) => queries::LIST,
-        (None, Some(_)) => queries::LIST_BY_STATUS,
-        (Some(_), None) => queries::LIST_BY_WORKFLOW,
-        (Some(_), Some(_)) => queries::LIST_BY_WORKFLOW_STATUS,
+    let mut statuses: Vec<Option<Status>> = request.statuses.iter().copied().map(Some).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    if statuses.is_empty() {
+        statuses.push(None);
+    }
+    let index = |status: Option<Status>| {
+        let (sql, params) = match (workflow, status.map(|status| status as i64)) {
+            (None, None) => (queries::LIST, vec![before]),
+            (None, Some(status)) => (queries::LIST_BY_STATUS, vec![before, status]),
+            (Some(workflow), None) => (queries::LIST_BY_WORKFLOW, vec![before, workflow]),
+            (Some(workflow), Some(status)) => {
+                (queries::LIST_BY_WORKFLOW_STATUS, vec![before, workflow, status])
+            }
+        };
+        Index { sql, params }
     };
-    let before = request.before.map_or(i64::MAX, |before| before.0);
-    // One more than asked for, in order to tell whether there is another page.
-    let limit = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
-    let status = request.status.map(|status| status as u8);
-    let mut select = connection.prepare_cached(sql)?;
-    let rows = select.query_map(params![before, limit, status, workflow], read)?;
-    let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
-    let more = rows.len() > request.limit;
-    rows.truncate(request.limit);
-    let next = rows.last().filter(|_| more).map(|row| row.execution);
-    Ok(ExecutionPage { rows, next, lag })
+    Ok(Some(statuses.into_iter().map(index).collect()))
+}
+
+/// Several walks, each newest first, as one.
+struct Walks<'a>(Vec<Walk<'a>>);
+
+struct Walk<'a> {
+    rows: Rows<'a>,
+    /// Where it stands; nothing at its end.
+    at: Option<i64>,
+}
+
+impl<'a> Walks<'a> {
+    fn begin(
+        statements: &'a mut [CachedStatement<'_>],
+        indexes: &[Index],
+    ) -> rusqlite::Result<Self> {
+        let walks = statements.iter_mut().zip(indexes).map(|(statement, index)| {
+            let rows = statement.query(rusqlite::params_from_iter(&index.params))?;
+            let mut walk = Walk { rows, at: None };
+            walk.advance()?;
+            Ok(walk)
+        });
+        walks.collect::<rusqlite::Result<_>>().map(Self)
+    }
+
+    fn next(&mut self) -> rusqlite::Result<Option<ExecutionId>> {
+        let newest = self.0.iter_mut().max_by_key(|walk| walk.at);
+        let Some((walk, at)) = newest.and_then(|walk| walk.at.map(|at| (walk, at))) else {
+            return Ok(None);
+        };
+        walk.advance()?;
+        Ok(Some(ExecutionId(at)))
+    }
+}
+
+impl Walk<'_> {
+    fn advance(&mut self) -> rusqlite::Result<()> {
+        self.at = self.rows.next()?.map(|row| row.get(0)).transpose()?;
+        Ok(())
+    }
+}
+
+fn fits(
+    look: &mut CachedStatement<'_>,
+    filter: &Filter<'_>,
+    execution: ExecutionId,
+    budget: &mut Budget,
+) -> rusqlite::Result<bool> {
+    look.query_row(params![execution.0, filter.reads_input()], |row| {
+        let looked = Looked {
+            created_at: Timestamp(row.get(0)?),
+            labels: &labels(row, 3)?,
+            key: row.get_ref(1)?.as_str()?,
+            error: row.get_ref(2)?.as_str_or_null()?,
+            input: row.get_ref(4)?.as_str()?,
+        };
+        budget.spend(&looked);
+        Ok(filter.fits(&looked))
+    })
+}
+
+/// The labels in a column; most executions have none.
+fn labels(row: &Row<'_>, column: usize) -> rusqlite::Result<BTreeMap<String, String>> {
+    let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(BTreeMap::new()) };
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+    })
 }
 
 fn workflow_number(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
@@ -64,6 +185,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ExecutionRow> {
         error: row.get(8)?,
         current_node: row.get(9)?,
         resume_at: time(10)?,
+        labels: labels(row, 11)?,
     })
 }
 
@@ -73,3 +195,6 @@ pub(super) fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<Status> {
     let status = usize::try_from(code).ok().and_then(|code| Status::ALL.get(code));
     status.copied().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, code))
 }
+
+#[cfg(test)]
+mod tests;

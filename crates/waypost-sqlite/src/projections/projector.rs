@@ -41,6 +41,13 @@ pub(super) struct Touched {
     pub(super) known: bool,
 }
 
+/// The last frame of a batch.
+#[derive(Clone, Copy)]
+struct LastRead {
+    place: i64,
+    at: Timestamp,
+}
+
 impl Projector {
     /// Opens the projections' file, made anew where it has to be.
     pub(super) fn open(
@@ -54,7 +61,7 @@ impl Projector {
             let store: Vec<u8> = log.query_row(STORE_ID, [], |row| row.get(0))?;
             let head = log.query_row(FRAMES_HEAD, [], |row| row.get(0))?;
             let rows = file::open(folder, &store, head)?;
-            let cursor = file::cursor(&rows)?;
+            let cursor = file::progress(&rows)?.cursor;
             Ok((log, rows, cursor))
         };
         let (log, rows, cursor) = open().map_err(normalise)?;
@@ -80,13 +87,10 @@ impl Projector {
     /// Shows the next frames, as many as go into one transaction.
     pub(super) fn step(&mut self) -> rusqlite::Result<()> {
         let mut batch = BTreeMap::new();
-        let last = self.read(&mut batch)?;
-        if last == self.cursor {
-            return Ok(());
-        }
+        let Some(last) = self.read(&mut batch)? else { return Ok(()) };
         let written = self.write(batch, last);
         match written {
-            Ok(()) => self.cursor = last,
+            Ok(()) => self.cursor = last.place,
             // Numbers that were given in the transaction are gone with it.
             Err(_) => self.names.forget(),
         }
@@ -164,16 +168,16 @@ impl Projector {
         }
     }
 
-    /// Folds the next frames; gives the last one's place.
-    fn read(&mut self, batch: &mut BTreeMap<i64, Touched>) -> rusqlite::Result<i64> {
-        let mut last = self.cursor;
+    /// Folds the next frames; gives the last one, if there is any.
+    fn read(&mut self, batch: &mut BTreeMap<i64, Touched>) -> rusqlite::Result<Option<LastRead>> {
+        let mut last = None;
         let mut tail = self.log.prepare_cached(FRAMES_TAIL)?;
         let mut frames = tail.query([self.cursor, FRAMES_MAX])?;
         while let Some(row) = frames.next()? {
-            last = row.get(0)?;
             let execution: i64 = row.get(1)?;
             let first_seq = from_stored(row.get(2)?);
             let at = Timestamp(row.get(3)?);
+            last = Some(LastRead { place: row.get(0)?, at });
             let events = match decode(row.get_ref(5)?.as_blob()?, row.get(4)?) {
                 Ok(events) => events,
                 Err(error) => {
@@ -193,10 +197,10 @@ impl Projector {
         Ok(last)
     }
 
-    fn write(&mut self, batch: BTreeMap<i64, Touched>, last: i64) -> rusqlite::Result<()> {
+    fn write(&mut self, batch: BTreeMap<i64, Touched>, last: LastRead) -> rusqlite::Result<()> {
         let tx = self.rows.transaction()?;
         Rows { tx: &tx, log: &self.log, names: &mut self.names }.write(batch)?;
-        tx.prepare_cached(queries::CURSOR_ADVANCE)?.execute([last])?;
+        tx.prepare_cached(queries::CURSOR_ADVANCE)?.execute([last.place, last.at.0])?;
         tx.commit()
     }
 }

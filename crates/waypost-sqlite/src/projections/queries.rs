@@ -21,6 +21,8 @@ queries! {
     LIST_BY_STATUS = "list_by_status";
     LIST_BY_WORKFLOW = "list_by_workflow";
     LIST_BY_WORKFLOW_STATUS = "list_by_workflow_status";
+    LISTED_LOOK = "listed_look";
+    LISTED_ROW = "listed_row";
     META_CREATE = "meta_create";
     META_LOAD = "meta_load";
     NODES_FORGET = "nodes_forget";

@@ -9,11 +9,13 @@ use rusqlite::Connection;
 use waypost_core::id::ExecutionId;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::{Clock, ManualClock};
-use waypost_ports::query::{EventsRequest, ListRequest, Query, UNREADABLE};
+use waypost_ports::query::{
+    EventsRequest, FeedPosition, FeedRequest, ListRequest, Query, UNREADABLE,
+};
 use waypost_ports::store::{
     Appended, ClaimRequest, Delivery, Heartbeat, Mail, MailBody, Store, StoreError,
 };
-use waypost_sqlite::{Options, SqliteStore, migrations};
+use waypost_sqlite::{Options, SqliteStore, engine_of, migrations};
 
 use crate::workload::{self, Chain, INSTANCE};
 
@@ -125,6 +127,10 @@ fn a_damaged_frame_is_flagged_and_the_others_go_on() {
         limit: 10,
     };
     assert_eq!(store.events(&request).unwrap().len(), 2);
+    let all = FeedRequest { after: FeedPosition::default(), limit: 10 };
+    let fed: Vec<bool> =
+        store.feed(&all).unwrap().iter().map(|fed| fed.frame.body.is_ok()).collect();
+    assert_eq!(fed, [true, true, false, true, false, true]);
     store.wait_projected().unwrap();
     assert_eq!(store.frames_skipped(), 2);
     let page = store.list(&ListRequest { limit: 10, ..ListRequest::default() }).unwrap();
@@ -145,6 +151,37 @@ fn a_second_engine_is_told_who_was_first() {
     assert!(message.contains(&command) && message.contains(", since 2"), "{message}");
     drop(first);
     drop(open(folder.path()));
+}
+
+#[test]
+fn the_lock_says_where_the_server_of_a_folder_is() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(engine_of(folder.path()), None);
+    assert!(!folder.path().join("lock").exists(), "who only asks leaves nothing behind");
+    let address = Some("http://127.0.0.1:7070".to_owned());
+    let options = Options { address: address.clone(), ..Options::engine() };
+    let engine = SqliteStore::open(folder.path(), options).unwrap();
+    let guest = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    assert_eq!((guest.engine_address(), engine.engine_address()), (address.clone(), address));
+    let process = engine_of(folder.path()).unwrap();
+    assert_eq!(Some(process.description), guest.engine_process());
+    assert_eq!(process.address, guest.engine_address());
+    drop(engine);
+    assert_eq!((guest.engine_address(), engine_of(folder.path())), (None, None), "it has ended");
+    let engine = open(folder.path());
+    assert_eq!(engine_of(folder.path()).unwrap().address, None, "one without a server");
+    drop(engine);
+    // As an older version wrote it, and as nobody did.
+    for (text, described) in
+        [(r#"{"pid":7,"command":"waypost run","since":0}"#, "process 7"), ("{", "another process")]
+    {
+        let file = std::fs::File::create(folder.path().join("lock")).unwrap();
+        file.lock().unwrap();
+        std::fs::write(folder.path().join("lock"), text).unwrap();
+        let process = engine_of(folder.path()).unwrap();
+        assert!(process.description.contains(described), "{process:?}");
+        assert_eq!(process.address, None);
+    }
 }
 
 fn big_mail(execution: ExecutionId, message: &str) -> Mail {
@@ -257,6 +294,10 @@ fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() 
     let intact = |frames: &[waypost_ports::store::StoredFrame]| {
         frames.iter().all(|frame| frame.body.is_ok())
     };
+    let all = FeedRequest { after: FeedPosition::default(), limit: 10 };
+    let fed = store.feed(&all).unwrap();
+    let unreadable = fed.iter().filter(|fed| fed.frame.body.is_err()).count();
+    assert_eq!((fed.len(), unreadable), (6, 2), "the feed gets past them, too");
     let handed: Vec<_> =
         claims.claimed.iter().map(|found| (found.execution, intact(&found.frames))).collect();
     let expected: Vec<_> = chains.iter().zip([true, false, true]).collect();

@@ -1,6 +1,7 @@
 //! Processes beside the engine's: they read, and deliver mail.
 
 use waypost_core::time::Timestamp;
+use waypost_ports::access::{Access, NewKey, Role};
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{ClaimRequest, Delivery, Mail, MailBody, Store, StoreError};
 use waypost_sqlite::{Options, SqliteStore};
@@ -59,6 +60,38 @@ fn a_guest_lists_what_nobody_has_projected() {
     let page = guest.list(&request).unwrap();
     assert_eq!((page.rows.len(), page.lag.frames), (20, 0));
     assert_eq!(guest.rebuild(&mut |_, _| {}).unwrap(), 60);
+}
+
+/// Somebody adds a key from the command line while the server runs.
+#[test]
+fn keys_from_a_guest_are_seen_by_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = SqliteStore::open(folder.path(), Options::engine()).unwrap();
+    let guest = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    let (id, name) = ("k1".into(), "deploys".into());
+    let key = NewKey { id, name, role: Role::Operator, digest: [1; 32] };
+    guest.add_key(&key).unwrap();
+    assert_eq!(engine.keys().unwrap()[0].key, key);
+    assert!(engine.revoke_key("k1").unwrap());
+    assert!(guest.keys().unwrap()[0].revoked_at.is_some());
+}
+
+/// The columns that say how far the rows go differ between layouts.
+#[test]
+fn rows_of_another_layout_count_as_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = SqliteStore::open(folder.path(), Options::engine()).unwrap();
+    workload::run(&engine, 2, 3, 2);
+    engine.close().unwrap();
+    let rows = rusqlite::Connection::open(folder.path().join("projections.db")).unwrap();
+    rows.execute_batch("ALTER TABLE meta DROP COLUMN shown_at; PRAGMA user_version = 1").unwrap();
+    drop(rows);
+    let guest = SqliteStore::open(folder.path(), Options::guest()).unwrap();
+    let lag = guest.lag().unwrap();
+    assert_eq!((lag.frames, lag.as_of), (6, None));
+    let page = guest.list(&ListRequest { limit: 9, ..ListRequest::default() }).unwrap();
+    assert_eq!((page.rows.len(), page.lag.frames), (2, 0));
+    assert!(guest.lag().unwrap().as_of.is_some());
 }
 
 #[test]

@@ -2,12 +2,10 @@
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use waypost_core::time::{Millis, Timestamp};
 use waypost_engine::check::{Finding, Options, Report, Tally, check, repair};
-use waypost_ports::clock::{Clock, SystemClock};
 use waypost_sqlite::SqliteStore;
 
-use super::{Context, Exit, Usage, find};
+use super::{Context, Exit, find, when};
 use crate::output::{Format, print_json, print_line, progress_line};
 use crate::wiring;
 
@@ -60,24 +58,8 @@ fn options(args: &Args, store: &SqliteStore) -> Result<Options> {
         Some(execution) => Some(find::Named { execution: execution.clone() }.find(store)?),
         None => None,
     };
-    let since = args.since.as_deref().map(|text| since(text, SystemClock.now())).transpose()?;
+    let since = args.since.as_deref().map(|text| when::parse("--since", text)).transpose()?;
     Ok(Options { only, since })
-}
-
-/// A time, or a span before now.
-fn since(text: &str, now: Timestamp) -> Result<Timestamp> {
-    if let Some(time) = Timestamp::parse(text) {
-        return Ok(time);
-    }
-    match Millis::parse(text) {
-        Ok(Millis(span)) => {
-            Ok(Timestamp(now.0.saturating_sub(i64::try_from(span).unwrap_or(i64::MAX))))
-        }
-        Err(error) => {
-            let what = format!("--since {text:?} is neither a time nor a span: {error}");
-            Err(Usage(what).into())
-        }
-    }
 }
 
 fn print(report: &Report, repaired: bool) {
@@ -183,15 +165,6 @@ fn wire_finding(finding: &Finding) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn since_is_a_time_or_a_span() {
-        let now = Timestamp::parse("2026-01-31T09:00:00Z").unwrap();
-        let hour = Timestamp::parse("2026-01-31T08:00:00Z").unwrap();
-        assert_eq!(since("1h", now).unwrap(), hour);
-        assert_eq!(since("2026-01-31T08:00:00Z", now).unwrap(), hour);
-        assert!(since("yesterday", now).is_err());
-    }
 
     #[test]
     fn thousands_are_set_apart() {

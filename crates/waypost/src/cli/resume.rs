@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use waypost_core::event::PauseReason;
+use waypost_core::status::Status;
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{Mail, MailBody, Store};
 use waypost_sqlite::SqliteStore;
@@ -66,10 +67,10 @@ async fn resume(key: &str, store: &Arc<SqliteStore>, context: &Context) -> Resul
 fn unfinished(store: &SqliteStore) -> Result<Vec<String>> {
     let (mut keys, mut before) = (Vec::new(), None);
     loop {
-        let request = ListRequest { before, limit: 1_000, ..ListRequest::default() };
+        let statuses = Status::ALL.into_iter().filter(|status| !status.is_end()).collect();
+        let request = ListRequest { statuses, before, limit: 1_000, ..ListRequest::default() };
         let page = store.list(&request)?;
-        let open = page.rows.iter().filter(|row| !row.status.is_end());
-        keys.extend(open.map(|row| row.key.to_string()));
+        keys.extend(page.rows.iter().map(|row| row.key.to_string()));
         match page.next {
             Some(next) => before = Some(next),
             None => break,

@@ -227,6 +227,39 @@ fn commands_about_nothing_say_so() {
     }
     let status = program.run(&["list", "--status", "DONE"]);
     assert!(status.err.contains("COMPLETED"), "{}", status.err);
+    let label = program.run(&["list", "--label", "team"]);
+    assert!(label.err.contains("NAME=VALUE"), "{}", label.err);
+}
+
+#[test]
+fn lists_are_filtered() {
+    let program = Program::new();
+    let flow = program.file("hello.yaml", HELLO).display().to_string();
+    for (id, name, team) in [("a-1", "Ada", "team=red"), ("b-2", "Bo%b", "team=blue")] {
+        let input = format!(r#"{{"name":"{name}"}}"#);
+        let ran = program.run(&["run", &flow, "--id", id, "--input", &input, "--label", team]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    let listed = |args: &[&str]| -> Vec<String> {
+        let list = program.json(&[&["list"], args].concat());
+        let rows = list["executions"].as_array().unwrap();
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    for (args, expected) in [
+        (&["--status", "failed,completed"][..], &["b-2", "a-1"][..]),
+        (&["--status", "failed", "--status", "paused"], &[]),
+        (&["--label", "team=red"], &["a-1"]),
+        (&["--text", "O%B"], &["b-2"]),
+        (&["--text", "o_b"], &[]),
+        (&["--since", "1h", "--until", "0s"], &["b-2", "a-1"]),
+        (&["--until", "1h"], &[]),
+        (&["--since", "2026-01-31T09:00:00Z", "--label", "team=blue"], &["b-2"]),
+    ] {
+        assert_eq!(listed(args), expected, "{args:?}");
+    }
+    let list = program.json(&["list", "--limit", "1"]);
+    assert_eq!(list["executions"][0]["labels"]["team"], "blue");
+    assert!(list["asOf"].is_string() && list["next"].is_number(), "{list}");
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! Who may do what, and who did: API keys and the trail of what was done with them.
+//!
+//! A key's secret is never stored; its digest is. Nothing here judges a request: the server compares
+//! and decides.
+
+use std::fmt;
+use std::sync::Arc;
+
+use waypost_core::time::Timestamp;
+
+use crate::store::StoreError;
+
+/// What the server asks of a store about keys and the trail.
+pub trait Access: Send + Sync {
+    /// Keeps a key. Refused where there is one of its id, revoked or not: the trail names keys by
+    /// their ids.
+    fn add_key(&self, key: &NewKey) -> Result<(), StoreError>;
+
+    /// Every key, revoked ones too, oldest first.
+    fn keys(&self) -> Result<Vec<KeyRow>, StoreError>;
+
+    /// Revokes a key from now on. `false` where there is none of this id; revoking twice keeps the
+    /// first time.
+    fn revoke_key(&self, id: &str) -> Result<bool, StoreError>;
+
+    /// Adds to the trail, durably, in order.
+    fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError>;
+
+    /// A page of the trail, newest first.
+    fn trail(&self, request: &TrailRequest) -> Result<TrailPage, StoreError>;
+}
+
+/// What a key's holder may do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Everything, keys included.
+    Admin,
+    /// Deploy, start and steer.
+    Operator,
+    /// Look.
+    Viewer,
+    /// Take tasks and report on them.
+    Worker,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::Viewer, Self::Worker];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Operator => "operator",
+            Self::Viewer => "viewer",
+            Self::Worker => "worker",
+        }
+    }
+
+    /// The role of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A key to keep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewKey {
+    /// The public part of the key, by which it is found.
+    pub id: Arc<str>,
+    /// What people call it.
+    pub name: Arc<str>,
+    /// What it may do.
+    pub role: Role,
+    /// Of its secret.
+    pub digest: [u8; 32],
+}
+
+/// A key that is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyRow {
+    /// What was kept.
+    pub key: NewKey,
+    /// Since when.
+    pub created_at: Timestamp,
+    /// Since when it is worth nothing.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// Somebody did something, or tried to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TrailEntry {
+    /// When, by the server's clock.
+    pub at: Timestamp,
+    /// Who: a key's id, or `local`; `anonymous` where nobody knows.
+    pub actor: Arc<str>,
+    /// From where.
+    pub address: Arc<str>,
+    /// What, by the name of the route or command.
+    pub action: Arc<str>,
+    /// On what: an execution's key, a workflow, a key's id.
+    pub subject: Option<Arc<str>>,
+    /// What came of it: an HTTP status.
+    pub status: u16,
+}
+
+/// Which part of the trail.
+#[derive(Clone, Debug, Default)]
+pub struct TrailRequest {
+    /// Of this actor.
+    pub actor: Option<String>,
+    /// Before this place, for paging.
+    pub before: Option<u64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A page of the trail.
+#[derive(Clone, Debug)]
+pub struct TrailPage {
+    /// Entries with their places.
+    pub rows: Vec<(u64, TrailEntry)>,
+    /// Is there more before the last one?
+    pub more: bool,
+}

@@ -1,0 +1,326 @@
+//! Text is data: whatever somebody writes where a text is asked for is kept as it is, found by what
+//! it is, and never part of a statement, a pattern or a path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::event::{Event, RunCreated};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey};
+use waypost_core::json::Json;
+
+use super::Backend;
+use super::rig::{Hand, Rig, START, created, mail, signal};
+use crate::access::{Access, NewKey, Role, TrailEntry, TrailRequest};
+use crate::query::{DefinitionsRequest, EventsRequest, ListRequest, Query};
+use crate::store::{
+    Append, Appended, DefinitionRef, Delivery, Idempotency, MailBody, NewDefinition, Store,
+    Submission,
+};
+
+/// Texts that would do harm where somebody builds statements, patterns or paths from them. All
+/// differ, also from each other's halves.
+pub fn corpus() -> Vec<String> {
+    let short = [
+        "",
+        " ",
+        "'",
+        "''",
+        "\"",
+        "`",
+        "\\",
+        "\\'",
+        "%",
+        "_",
+        "%%",
+        "a%b",
+        "*",
+        "?",
+        "?1",
+        ":1",
+        "@1",
+        "$1",
+        ";",
+        "--",
+        "/*",
+        "*/",
+        "'; drop table frames; --",
+        "\"; drop table trail; --",
+        "' or '1'='1",
+        "\") or 1=1 --",
+        "x' union all select null --",
+        "'||(select id)||'",
+        "\0",
+        "a\0b",
+        "\u{1}",
+        "\n",
+        "\r\n\t",
+        "$",
+        "$.a",
+        "$[0]",
+        "$.\"a\"",
+        "a.b",
+        "[1]",
+        "{}",
+        "[",
+        "-1",
+        "0x10",
+        "1e999",
+        "9223372036854775808",
+        "NaN",
+        "x'00'",
+        "ü",
+        "Ü",
+        "u\u{308}",
+        "ß",
+        "İ",
+        "日本語",
+        "🦀",
+        "\u{202e}",
+        "\u{feff}",
+        "\u{10ffff}",
+        "${{ secrets.a }}",
+        "../../etc",
+    ];
+    let long = ["x".repeat(10_000), "'\"%\\".repeat(2_500), "é\0".repeat(3_000)];
+    short.into_iter().map(str::to_owned).chain(long).collect()
+}
+
+/// One execution for each text.
+fn start_all<B: Backend>(rig: &Rig<'_, B>, run: impl Fn(usize, &str) -> RunCreated) -> Vec<Hand> {
+    let texts = corpus();
+    let runs = texts.iter().enumerate().map(|(number, text)| run(number, text)).collect();
+    rig.create_all(rig.instance(1), runs)
+}
+
+fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<ExecutionId> {
+    let page = rig.store().list(request).expect("the list is answered");
+    page.rows.iter().map(|row| row.execution).collect()
+}
+
+fn everything() -> ListRequest {
+    ListRequest { limit: 1_000, ..ListRequest::default() }
+}
+
+pub fn keys_are_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let hands = start_all(&rig, |_, text| created(text, "w"));
+    for (text, hand) in corpus().iter().zip(&hands) {
+        let found = rig.store().find(Some(text)).expect("it is answered");
+        assert_eq!(found, Some(hand.execution), "{text:?}");
+    }
+    rig.settle();
+    let page = rig.store().list(&everything()).expect("the list is answered");
+    let shown: Vec<String> = page.rows.iter().rev().map(|row| row.key.to_string()).collect();
+    assert_eq!(shown, corpus());
+}
+
+pub fn idempotency_keys_are_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let texts = corpus();
+    let submit = |prefix: &str| -> Vec<Append> {
+        let count = u32::try_from(texts.len()).expect("there are a few");
+        let numbers = rig.numbers(instance, count).into_iter().zip(&texts).enumerate();
+        let start = numbers.map(|(at, (number, text))| {
+            let key = ExecutionKey(format!("{prefix}{at}").into());
+            let idempotency = Some(Idempotency { key: text.as_str().into(), digest: [1; 32] });
+            let draft = Hand::new(number, instance).create(&key.0, "w");
+            draft.submission(Submission { key, idempotency }).into()
+        });
+        start.collect()
+    };
+    let first = submit("first");
+    for outcome in rig.append_all(&first) {
+        assert!(matches!(outcome, Appended::Committed { .. }), "{outcome:?}");
+    }
+    let again = rig.append_all(&submit("again"));
+    for (outcome, first) in again.into_iter().zip(first) {
+        let execution = first.header.execution;
+        assert_eq!(outcome, Appended::Duplicate { execution, same: true });
+    }
+}
+
+pub fn names_of_workflows_are_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let hands = start_all(&rig, |number, text| created(&number.to_string(), text));
+    rig.settle();
+    for (text, hand) in corpus().into_iter().zip(hands) {
+        let request = ListRequest { workflow: Some(text.clone()), ..everything() };
+        assert_eq!(list(&rig, &request), [hand.execution], "{text:?}");
+    }
+}
+
+pub fn names_of_definitions_are_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let texts = corpus();
+    for (number, text) in texts.iter().enumerate() {
+        let canonical: Arc<str> = format!("{number} {text}").into();
+        let hash = DefinitionHash::of(canonical.as_bytes());
+        let new = NewDefinition { name: text.as_str().into(), hash, canonical: canonical.clone() };
+        assert_eq!(rig.store().define(&new).expect("it is kept").version, 1, "{text:?}");
+        let latest = rig.store().latest(text).expect("it is answered").expect("it is there");
+        assert_eq!((&*latest.workflow, latest.hash), (text.as_str(), hash));
+        let which = DefinitionRef::Latest(text.as_str().into());
+        let found = rig.store().definition(&which).expect("it is answered");
+        assert_eq!(found.expect("it is there").canonical, canonical);
+        let request = DefinitionsRequest { workflow: Some(text.clone()), after: None, limit: 9 };
+        assert_eq!(rig.store().definitions(&request).expect("it is answered").rows, [latest]);
+    }
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let request = DefinitionsRequest { workflow: None, after, limit: 7 };
+        let page = rig.store().definitions(&request).expect("it is answered");
+        names.extend(page.rows.iter().map(|row| row.workflow.to_string()));
+        after = page.rows.last().map(|row| (row.workflow.to_string(), row.version));
+        if !page.more {
+            break;
+        }
+    }
+    let mut sorted = texts;
+    sorted.sort();
+    assert_eq!(names, sorted);
+}
+
+pub fn labels_are_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let labels = |text: &str| BTreeMap::from([(text.to_owned(), format!("{text}={text}"))]);
+    let hands = start_all(&rig, |number, text| RunCreated {
+        labels: labels(text),
+        ..created(&number.to_string(), "w")
+    });
+    rig.settle();
+    for (text, hand) in corpus().iter().zip(hands) {
+        let request = ListRequest { labels: labels(text), ..everything() };
+        assert_eq!(list(&rig, &request), [hand.execution], "{text:?}");
+        let other = BTreeMap::from([(text.clone(), text.clone())]);
+        assert_eq!(list(&rig, &ListRequest { labels: other, ..everything() }), [], "{text:?}");
+    }
+}
+
+pub fn searched_text_is_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let hands = start_all(&rig, |number, text| match number % 3 {
+        0 => created(&format!("key {text}"), "w"),
+        1 => RunCreated {
+            labels: BTreeMap::from([("label".to_owned(), text.to_owned())]),
+            ..created(&format!("key {number}"), "w")
+        },
+        _ => RunCreated {
+            input: Json::from_value(&serde_json::json!([text])),
+            ..created(&format!("key {number}"), "w")
+        },
+    });
+    rig.settle();
+    for (text, hand) in corpus().iter().zip(hands).filter(|(text, _)| !text.is_empty()) {
+        let request = ListRequest { text: Some(text.clone()), ..everything() };
+        let found = list(&rig, &request);
+        assert!(found.contains(&hand.execution), "{text:?} is found in {found:?}");
+        let absent = format!("{text}\u{e000}");
+        let request = ListRequest { text: Some(absent), ..everything() };
+        assert_eq!(list(&rig, &request), [], "{text:?} with more behind it is not");
+    }
+}
+
+pub fn mail_is_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let hand = rig.start(rig.instance(1));
+    let bodies = |text: &str| {
+        let name: Arc<str> = text.into();
+        let body = Json::from_value(&serde_json::json!({ text: text }));
+        [MailBody::Signal { name, body }, MailBody::Cancel { reason: Some(text.to_owned()) }]
+    };
+    let mut sent = Vec::new();
+    for (number, text) in corpus().iter().enumerate() {
+        let mut mail = mail(hand.execution, text, bodies(text)[number % 2].clone());
+        mail.actor = Some(text.as_str().into());
+        sent.push(mail);
+    }
+    let deliver = || rig.store().deliver(&sent).expect("the mail is answered");
+    assert!(deliver().iter().all(|answer| matches!(answer, Delivery::Accepted { .. })));
+    assert!(deliver().iter().all(|answer| *answer == Delivery::Duplicate));
+    assert_eq!(rig.load(hand.execution).mail, sent);
+}
+
+pub fn reasons_are_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    for text in corpus() {
+        let hand = rig.start(instance);
+        rig.store().hold(hand.execution, instance, &text).expect("it is set aside");
+        assert_eq!(rig.control(hand.execution).held, Some(text));
+        rig.send(hand.execution, "m", signal());
+    }
+}
+
+pub fn filters_of_events_are_only_text<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let mut hand = rig.start(rig.instance(1));
+    let texts = corpus();
+    let scheduled = |text: &String| Event::NodeScheduled {
+        node: text.as_str().into(),
+        attempt: 1,
+        cause: Vec::new(),
+    };
+    let events: Vec<_> = texts.iter().map(scheduled).collect();
+    rig.commit(hand.write(&events));
+    for (seq, text) in (3..).zip(&texts) {
+        let of_node = EventsRequest {
+            execution: hand.execution,
+            node: Some(text.clone()),
+            kind: None,
+            after: 0,
+            limit: 9,
+        };
+        let seqs = |request: &EventsRequest| -> Vec<u64> {
+            let rows = rig.store().events(request).expect("the events are answered");
+            rows.iter().map(|row| row.seq).collect()
+        };
+        assert_eq!(seqs(&of_node), [seq], "{text:?}");
+        let of_kind = EventsRequest { node: None, kind: Some(text.clone()), ..of_node };
+        assert!(seqs(&of_kind).is_empty(), "{text:?}");
+    }
+}
+
+pub fn keys_of_the_api_are_only_text<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    let key = |text: &String| NewKey {
+        id: text.as_str().into(),
+        name: text.as_str().into(),
+        role: Role::Viewer,
+        digest: DefinitionHash::of(text.as_bytes()).0,
+    };
+    let all: Vec<_> = corpus().iter().map(key).collect();
+    for key in &all {
+        rig.store().add_key(key).expect("the key is kept");
+    }
+    rig.reopen();
+    let keys = |rig: &Rig<'_, B>| rig.store().keys().expect("the keys are answered");
+    assert_eq!(keys(&rig).into_iter().map(|row| row.key).collect::<Vec<_>>(), all);
+    for (number, key) in all.iter().enumerate() {
+        assert!(rig.store().revoke_key(&key.id).expect("it is answered"), "{:?}", key.id);
+        let revoked = keys(&rig).iter().filter(|row| row.revoked_at.is_some()).count();
+        assert_eq!(revoked, number + 1, "one at a time");
+    }
+}
+
+pub fn the_trail_is_only_text<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    let entry = |text: &String| TrailEntry {
+        at: START,
+        actor: text.as_str().into(),
+        address: text.as_str().into(),
+        action: text.as_str().into(),
+        subject: Some(text.as_str().into()),
+        status: 200,
+    };
+    let all: Vec<_> = corpus().iter().map(entry).collect();
+    rig.store().record(&all).expect("the trail is extended");
+    rig.reopen();
+    for expected in &all {
+        let actor = Some(expected.actor.to_string());
+        let request = TrailRequest { actor, before: None, limit: 9 };
+        let page = rig.store().trail(&request).expect("the trail is answered");
+        let entries: Vec<_> = page.rows.into_iter().map(|(_, entry)| entry).collect();
+        assert_eq!(entries, std::slice::from_ref(expected));
+    }
+}

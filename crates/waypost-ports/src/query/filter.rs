@@ -1,0 +1,167 @@
+//! Which executions a list shows, beyond their status and workflow, for which stores have indexes.
+//!
+//! Stores walk their rows newest first and ask here about each. One judge for all of them: nothing
+//! that a user wrote becomes part of a statement or of a pattern, and all stores agree on what a
+//! capital letter is. A [`Budget`] bounds the walk.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use waypost_core::time::Timestamp;
+
+use super::{ListRequest, SCANNED_BYTES_MAX, SCANNED_MAX};
+
+/// Judges rows.
+#[derive(Debug)]
+pub struct Filter<'a> {
+    request: &'a ListRequest,
+    /// The text to look for, in lower case.
+    text: Option<String>,
+}
+
+/// What is looked at of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Looked<'a> {
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Its key.
+    pub key: &'a str,
+    /// Why it failed.
+    pub error: Option<&'a str>,
+    /// Its input, as JSON text; may be left empty unless [`Filter::reads_input`].
+    pub input: &'a str,
+}
+
+/// How much one page may still look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Rows.
+    pub rows: usize,
+    /// Bytes of them.
+    pub bytes: usize,
+}
+
+impl<'a> Filter<'a> {
+    /// Nothing where all rows of the statuses and the workflow are asked for.
+    pub fn of(request: &'a ListRequest) -> Option<Self> {
+        let ListRequest { since, until, labels, text, .. } = request;
+        let any = since.is_some() || until.is_some() || !labels.is_empty() || text.is_some();
+        any.then(|| Self { request, text: text.as_deref().map(lower) })
+    }
+
+    /// Does it look at inputs?
+    pub fn reads_input(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Is this row on the list?
+    pub fn fits(&self, row: &Looked<'_>) -> bool {
+        let ListRequest { since, until, labels, .. } = self.request;
+        since.is_none_or(|since| row.created_at >= since)
+            && until.is_none_or(|until| row.created_at < until)
+            && labels.iter().all(|(name, value)| row.labels.get(name) == Some(value))
+            && self.text.as_deref().is_none_or(|text| mentions(row, text))
+    }
+}
+
+impl Budget {
+    /// That of a page.
+    pub const PAGE: Self = Self { rows: SCANNED_MAX, bytes: SCANNED_BYTES_MAX };
+
+    /// Is nothing left?
+    pub fn is_spent(&self) -> bool {
+        self.rows == 0 || self.bytes == 0
+    }
+
+    /// A row was looked at.
+    pub fn spend(&mut self, row: &Looked<'_>) {
+        let bytes = row.key.len() + row.error.map_or(0, str::len) + row.input.len();
+        self.rows = self.rows.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+fn mentions(row: &Looked<'_>, text: &str) -> bool {
+    holds(row.key, text)
+        || row.error.is_some_and(|error| holds(error, text))
+        || row.labels.iter().any(|(name, value)| holds(name, text) || holds(value, text))
+        || json_holds(row.input, text)
+}
+
+fn holds(place: &str, text: &str) -> bool {
+    lower(place).contains(text)
+}
+
+/// Looks at JSON as it is written, and at its strings as they are read: a quote or a line break in a
+/// string is written in another way than whoever looks for it writes it.
+fn json_holds(json: &str, text: &str) -> bool {
+    let escapes = || json.contains('\\');
+    holds(json, text)
+        || (escapes() && serde_json::from_str(json).is_ok_and(|value| string_holds(&value, text)))
+}
+
+fn string_holds(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => holds(string, text),
+        Value::Array(items) => items.iter().any(|item| string_holds(item, text)),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| holds(name, text) || string_holds(value, text))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Letter by letter: `str::to_lowercase` looks at what stands around a sigma, which differs between a
+/// text and the place it is found in.
+fn lower(text: &str) -> String {
+    match text.is_ascii() {
+        true => text.to_ascii_lowercase(),
+        false => text.chars().flat_map(char::to_lowercase).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_found_whatever_its_case() {
+        let labels = BTreeMap::from([("Team".to_owned(), "Größe".to_owned())]);
+        let row = Looked {
+            created_at: Timestamp(0),
+            labels: &labels,
+            key: "Order-100%",
+            error: Some("answered 404"),
+            input: r#"{"say":"\"Hi\"\nthere","ΟΔΟΣΑ":1,"n":17}"#,
+        };
+        for (text, found) in [
+            ("order", true),
+            ("100%", true),
+            ("1%", false),
+            ("or_er", false),
+            ("ANSWERED 404", true),
+            ("team", true),
+            ("GRÖSSE", false),
+            ("GRÖẞE", true),
+            ("\"hi\"", true),
+            ("hi\"\nTHERE", true),
+            (r#"\"hi"#, true),
+            ("ΟΔΟΣ", true),
+            (":17", true),
+            ("", true),
+            ("nowhere", false),
+        ] {
+            let request = ListRequest { text: Some(text.to_owned()), ..ListRequest::default() };
+            assert_eq!(Filter::of(&request).unwrap().fits(&row), found, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_filter_by_is_no_filter() {
+        assert!(Filter::of(&ListRequest { limit: 5, ..ListRequest::default() }).is_none());
+        let request = ListRequest { since: Some(Timestamp(1)), ..ListRequest::default() };
+        assert!(!Filter::of(&request).unwrap().reads_input());
+    }
+}

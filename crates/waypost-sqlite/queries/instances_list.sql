@@ -1,0 +1,10 @@
+-- instances: those that are alive or own something, with how much. Served by instances_alive and the
+-- key of instances; scans control, by a reader, who holds up nobody.
+WITH owned (number, executions) AS MATERIALIZED (
+    SELECT owner, count(*) FROM control WHERE owner IS NOT NULL GROUP BY owner
+)
+SELECT instances.id, instances.alive_until, instances.fold, coalesce(owned.executions, 0)
+FROM instances LEFT JOIN owned ON owned.number = instances.number
+WHERE instances.number IN (SELECT number FROM instances WHERE alive_until > ?1
+                           UNION ALL SELECT number FROM owned)
+ORDER BY instances.id

@@ -1,0 +1,112 @@
+//! API keys and the trail.
+
+use std::sync::Arc;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, params};
+use waypost_core::time::Timestamp;
+use waypost_ports::access::{Access, KeyRow, NewKey, Role, TrailEntry, TrailPage, TrailRequest};
+use waypost_ports::store::StoreError;
+
+use crate::connection::{from_stored, limit_and_one};
+use crate::queries;
+use crate::store::{SqliteStore, Write};
+
+impl Access for SqliteStore {
+    fn add_key(&self, key: &NewKey) -> Result<(), StoreError> {
+        match self.write(|write| add(write, key))? {
+            true => Ok(()),
+            false => Err(StoreError::Refused(format!("there is a key of id {} already", key.id))),
+        }
+    }
+
+    fn keys(&self) -> Result<Vec<KeyRow>, StoreError> {
+        self.readers.read(|connection| {
+            let mut select = connection.prepare_cached(queries::KEYS_LIST)?;
+            select.query_map([], read_key)?.collect()
+        })
+    }
+
+    fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
+        self.write(|write| {
+            let mut revoke = write.tx.prepare_cached(queries::KEY_REVOKE)?;
+            Ok(revoke.execute(params![id, write.now.0])? > 0)
+        })
+    }
+
+    fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+        match entries.is_empty() {
+            true => Ok(()),
+            false => self.write(|write| entries.iter().try_for_each(|entry| insert(write, entry))),
+        }
+    }
+
+    fn trail(&self, request: &TrailRequest) -> Result<TrailPage, StoreError> {
+        self.readers.read(|connection| trail(connection, request))
+    }
+}
+
+/// Says no where the id is taken.
+fn add(write: &Write<'_>, key: &NewKey) -> rusqlite::Result<bool> {
+    let NewKey { id, name, role, digest } = key;
+    let mut insert = write.tx.prepare_cached(queries::KEY_INSERT)?;
+    let row = params![&**id, &**name, role.name(), digest.as_slice(), write.now.0];
+    Ok(insert.execute(row)? > 0)
+}
+
+fn read_key(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
+    let role = row.get_ref(2)?.as_str()?;
+    let role = Role::parse(role).ok_or_else(|| {
+        let unknown = format!("there is no role {role:?}").into();
+        rusqlite::Error::FromSqlConversionFailure(2, Type::Text, unknown)
+    })?;
+    let (id, name) = (text(row, 0)?, text(row, 1)?);
+    Ok(KeyRow {
+        key: NewKey { id, name, role, digest: row.get(3)? },
+        created_at: Timestamp(row.get(4)?),
+        revoked_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+    })
+}
+
+fn insert(write: &Write<'_>, entry: &TrailEntry) -> rusqlite::Result<()> {
+    let TrailEntry { at, actor, address, action, subject, status } = entry;
+    let mut insert = write.tx.prepare_cached(queries::TRAIL_INSERT)?;
+    insert.execute(params![at.0, &**actor, &**address, &**action, subject.as_deref(), status])?;
+    Ok(())
+}
+
+fn trail(connection: &Connection, request: &TrailRequest) -> rusqlite::Result<TrailPage> {
+    let before = request.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
+    let one_more = limit_and_one(request.limit);
+    let mut rows = match &request.actor {
+        Some(actor) => {
+            let mut select = connection.prepare_cached(queries::TRAIL_BY_ACTOR)?;
+            let rows = select.query_map(params![before, one_more, actor], read_entry)?;
+            rows.collect::<Result<Vec<_>, _>>()?
+        }
+        None => {
+            let mut select = connection.prepare_cached(queries::TRAIL_LIST)?;
+            let rows = select.query_map([before, one_more], read_entry)?;
+            rows.collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    let more = rows.len() > request.limit;
+    rows.truncate(request.limit);
+    Ok(TrailPage { rows, more })
+}
+
+fn read_entry(row: &Row<'_>) -> rusqlite::Result<(u64, TrailEntry)> {
+    let entry = TrailEntry {
+        at: Timestamp(row.get(1)?),
+        actor: text(row, 2)?,
+        address: text(row, 3)?,
+        action: text(row, 4)?,
+        subject: row.get_ref(5)?.as_str_or_null()?.map(Into::into),
+        status: row.get(6)?,
+    };
+    Ok((from_stored(row.get(0)?), entry))
+}
+
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Arc<str>> {
+    Ok(row.get_ref(column)?.as_str()?.into())
+}

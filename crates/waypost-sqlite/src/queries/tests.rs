@@ -1,0 +1,30 @@
+//! The plans of what people ask for: along indexes, never through a whole table.
+
+use super::*;
+use crate::migrate;
+
+#[test]
+fn what_people_ask_for_is_served_by_indexes() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    migrate::apply_known(&mut connection).unwrap();
+    let definitions = "USING COVERING INDEX definitions_listed";
+    for (sql, index) in [
+        (FRAMES_FEED, "SEARCH frames USING INTEGER PRIMARY KEY (rowid>?)"),
+        (DEFINITION_LATEST, definitions),
+        (DEFINITION_VERSIONS, definitions),
+        (DEFINITIONS_LATEST, definitions),
+        (KEY_REVOKE, "SEARCH api_keys USING INDEX"),
+        (TRAIL_LIST, "SEARCH trail USING INTEGER PRIMARY KEY (rowid<?)"),
+        (TRAIL_BY_ACTOR, "USING INDEX trail_by_actor (actor=? AND id<?)"),
+    ] {
+        let steps = plan(&connection, sql);
+        assert!(steps.iter().any(|step| step.contains(index)), "{sql}\n{steps:#?}");
+        let of_a_table = |step: &String| {
+            step.starts_with("SCAN ") && step != "SCAN next" && step != "SCAN CONSTANT ROW"
+        };
+        assert!(!steps.iter().any(of_a_table), "{sql}\n{steps:#?}");
+    }
+    let steps = plan(&connection, INSTANCES_LIST);
+    let alive = "SEARCH instances USING COVERING INDEX instances_alive (alive_until>?)";
+    assert!(steps.iter().any(|step| step == alive), "{steps:#?}");
+}
