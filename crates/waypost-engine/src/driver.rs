@@ -17,6 +17,7 @@ mod claims;
 mod ids;
 mod io;
 mod live;
+mod requests;
 mod slots;
 mod wheel;
 
@@ -28,10 +29,10 @@ use waypost_core::event::{Origin, RunCreated};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, Token};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Appended, Mail, MailBody, Submission};
+use waypost_ports::store::{Appended, Submission};
 
-pub use io::TaskOrder;
-pub use io::{Answer, Committed, EndSummary, Input, Loaded, Output, Start, Ticket};
+pub use io::{Answer, Committed, EndSummary, Input, Loaded};
+pub use io::{Outgoing, Output, Request, Start, TaskOrder, Ticket};
 pub(crate) use live::panic_text;
 use live::{Broken, Decided, Letter, Live};
 
@@ -136,9 +137,7 @@ impl Driver {
                 self.slots.give_back(u32::from(token_free));
                 self.report(execution, report);
             }
-            Input::Request { execution, body, actor, ticket } => {
-                self.request(execution, body, actor, ticket, outputs);
-            }
+            Input::Request { request, ticket } => self.request(request, ticket, outputs),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
             Input::Claimed { loaded, more, next_due, answered } => {
                 self.claims.answered(now, loaded.len(), more, next_due, &self.config);
@@ -149,32 +148,15 @@ impl Driver {
             }
             Input::Reloaded(loaded) => self.claimed(*loaded, outputs),
             Input::Delivered { execution, ticket, answer } => {
-                // Nobody owned it, or it was claimed here in the meantime, without this mail.
-                match self.live.get_mut(&execution) {
-                    Some(live) => {
-                        live.mail_waits = true;
-                        self.claims.look_for_mail(now);
-                    }
-                    None => self.claims.nudge(now),
-                }
-                outputs.push(Output::Answer(ticket, answer));
+                self.delivered(execution, ticket, answer, outputs);
             }
             Input::Collected => self.claims.collected(now, &self.config),
             Input::Numbers(numbers) => {
                 self.numbers = numbers;
                 self.claims.numbers_came();
             }
-            Input::AwaitEnd { execution, ticket } => {
-                self.waiting_for_end.entry(execution).or_default().push(ticket);
-                if !self.live.contains_key(&execution) {
-                    outputs.push(Output::FindEnd(execution));
-                }
-            }
-            Input::EndFound { execution, answer } => {
-                self.adopted.remove(&execution);
-                let tickets = self.waiting_for_end.remove(&execution).unwrap_or_default();
-                outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, answer.clone())));
-            }
+            Input::AwaitEnd { execution, ticket } => self.await_end(execution, ticket, outputs),
+            Input::EndFound { execution, answer } => self.end_found(execution, &answer, outputs),
             Input::Forget { execution, ticket } => self.forget(execution, ticket),
             Input::Adopt(execution) => {
                 self.adopted.insert(execution);
@@ -267,32 +249,6 @@ impl Driver {
 
     fn report(&mut self, execution: ExecutionId, report: Report) {
         self.post(execution, Letter::command(Command::Report(report)));
-    }
-
-    /// A request from this process: straight to the mailbox where the execution is live, through
-    /// the inbox where it is not.
-    fn request(
-        &mut self,
-        execution: ExecutionId,
-        body: MailBody,
-        actor: Option<Arc<str>>,
-        ticket: Ticket,
-        outputs: &mut Vec<Output>,
-    ) {
-        if self.live.contains_key(&execution) {
-            let origin = Origin { message: None, actor };
-            let letter = Letter { command: command_of(body, origin), ticket: Some(ticket) };
-            self.post(execution, letter);
-            return;
-        }
-        let message: Arc<str> = format!("msg_{}", self.ids.uuid().simple()).into();
-        let mail = Mail { execution, message, actor, body };
-        outputs.push(Output::Deliver { mail, ticket });
-    }
-
-    fn mail(&mut self, mail: Mail) {
-        let origin = Origin { message: Some(mail.message), actor: mail.actor };
-        self.post(mail.execution, Letter::command(command_of(mail.body, origin)));
     }
 
     /// An execution that was claimed: the take-over is a frame of its own kind, decided together
@@ -520,16 +476,6 @@ impl Driver {
         }
     }
 
-    /// Whoever awaited an end has gone away.
-    fn forget(&mut self, execution: ExecutionId, ticket: Ticket) {
-        if let Some(waiting) = self.waiting_for_end.get_mut(&execution) {
-            waiting.retain(|other| *other != ticket);
-            if waiting.is_empty() {
-                self.waiting_for_end.remove(&execution);
-            }
-        }
-    }
-
     /// Takes an execution out of memory.
     fn remove(&mut self, execution: ExecutionId) -> Option<Live> {
         self.wheel.arm(execution, None);
@@ -565,14 +511,5 @@ impl Driver {
         let entropy = self.ids.random();
         let slots = if self.draining { 0 } else { self.slots.available(now) };
         Env { now, instance: self.instance, slots, entropy }
-    }
-}
-
-fn command_of(body: MailBody, origin: Origin) -> Command {
-    match body {
-        MailBody::Signal { name, body } => Command::Signal { name, body, origin },
-        MailBody::Cancel { reason } => Command::Cancel { reason, origin },
-        MailBody::Pause { now } => Command::Pause { now, origin },
-        MailBody::Resume => Command::Resume { origin },
     }
 }

@@ -10,14 +10,15 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 use waypost_core::command::Refusal;
+use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_ports::clock::Clock;
-use waypost_ports::store::{Idempotency, LEASE, MailBody, Store, StoreError};
+use waypost_ports::store::{Idempotency, LEASE, Store, StoreError};
 
 use crate::config::Config;
-use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Start, Ticket};
+use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Request, Start, Ticket};
 use crate::shell::{
     Clerk, EngineThread, Handlers, Inbox, Plans, Questions, StoreThread, StoreTime, Worker,
 };
@@ -91,6 +92,15 @@ struct AwaitedEnd {
     answer: oneshot::Receiver<Answer>,
     inbox: Arc<Inbox<Input>>,
     questions: Arc<Questions>,
+}
+
+impl AwaitedEnd {
+    async fn ended(mut self) -> Option<EndSummary> {
+        match (&mut self.answer).await {
+            Ok(Answer::Ended(end)) => Some(end),
+            _ => None,
+        }
+    }
 }
 
 impl Drop for AwaitedEnd {
@@ -237,21 +247,19 @@ impl Engine {
 
     /// Asks something of an execution: a signal, a pause, a resumption, a cancellation. Returns
     /// when the request is durable.
-    pub async fn request(
-        &self,
-        execution: ExecutionId,
-        body: MailBody,
-        actor: Option<Arc<str>>,
-    ) -> Result<Requested, EngineError> {
+    ///
+    /// A request whose message was received before is refused as [`Refusal::Duplicate`] and changes
+    /// nothing, also where the first one was refused; of an execution that has ended, one hears that
+    /// instead.
+    pub async fn request(&self, request: Request) -> Result<Requested, EngineError> {
         loop {
             let permit = Arc::clone(&self.requests).acquire_owned().await;
             let permit = permit.map_err(|_| EngineError::Stopping)?;
             let (ticket, answer) = self.questions.ask(Some(permit));
-            let (body, actor) = (body.clone(), actor.clone());
-            self.inbox.push(Input::Request { execution, body, actor, ticket });
+            self.inbox.push(Input::Request { request: request.clone(), ticket });
             return match answer.await {
                 Ok(Answer::Done(status)) => Ok(Requested::Done(status)),
-                Ok(Answer::Accepted(_)) => Ok(Requested::Accepted),
+                Ok(Answer::Accepted(message)) => Ok(Requested::Accepted { message }),
                 // It left memory meanwhile, and the request was not done: the inbox takes it now.
                 Ok(Answer::Moved) => continue,
                 Ok(Answer::Refused(refusal)) => Err(refusal.into()),
@@ -261,6 +269,12 @@ impl Engine {
                 _ => Err(EngineError::Stopping),
             };
         }
+    }
+
+    /// Waits for the end of an execution, whoever started it. `None` where there is no such
+    /// execution, or the engine stopped first. Dropping this withdraws the question.
+    pub async fn ended(&self, execution: ExecutionId) -> Option<EndSummary> {
+        self.await_end(execution).ended().await
     }
 
     /// Has this engine drive an execution, under [`Scope::Adopted`](crate::config::Scope), and
@@ -323,20 +337,20 @@ fn join(thread: JoinHandle<()>) {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Requested {
     /// Done; the execution's status after it.
     Done(waypost_core::status::Status),
     /// Durable; whoever claims the execution does it.
-    Accepted,
+    Accepted {
+        /// The id under which it was accepted.
+        message: MessageId,
+    },
 }
 
 impl Started {
     /// Waits for the end. `None` when the engine stopped first; the execution goes on elsewhere.
-    pub async fn ended(mut self) -> Option<EndSummary> {
-        match (&mut self.end.answer).await {
-            Ok(Answer::Ended(end)) => Some(end),
-            _ => None,
-        }
+    pub async fn ended(self) -> Option<EndSummary> {
+        self.end.ended().await
     }
 }

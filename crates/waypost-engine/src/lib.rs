@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
 //! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects |
+//! | `driver/requests` | what is asked of executions, and who awaits an end |
 //! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
 //! | `shell` | threads that carry: engine, store, worker |
 //! | `shell/clerk` | what is done at the store, one try at a time |
@@ -22,6 +23,7 @@ pub mod driver;
 mod engine;
 mod shell;
 
+pub use driver::{EndSummary, Request};
 pub use engine::{Engine, EngineError, Observer, Parts, Requested, StartRequest, Started};
 pub use shell::{Clerk, Damage, Handlers, Performed, PlanSource, Plans, StoreTime, Work, fold};
 

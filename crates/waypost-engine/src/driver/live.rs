@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
-use waypost_core::event::{Event, MessageId, Origin, RunCreated};
+use waypost_core::event::{Event, MessageId, RunCreated};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
@@ -243,12 +243,15 @@ impl Live {
         for _ in 0..config.frame_commands_max {
             let Some(letter) = self.mailbox.pop_front() else { break };
             batch.deciding = letter.ticket;
-            if let Some(message) = message_of(&letter.command) {
+            let origin = letter.command.origin();
+            if let Some(message) = origin.and_then(|origin| origin.message.as_ref()) {
                 if !self.consumed.contains(message) {
                     self.consumed.push(Arc::clone(message));
                 }
-                // Mail is looked up again until its frame is committed: an echo is no request.
-                if self.state.messages.contains(message) || is_planted(Bug::MailConsumedUnread) {
+                // Mail is looked up again until its frame is committed: an echo is no request. Where
+                // somebody awaits an answer, it is that the message was received before.
+                let echo = self.state.messages.contains(message);
+                if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
                     continue;
                 }
             }
@@ -256,10 +259,11 @@ impl Live {
             let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
             let env = Env { slots, entropy, ..*env };
             let answer = match decide(&self.plan, &mut self.state, letter.command, &env) {
-                Ok(decision) => {
+                Ok(mut decision) => {
                     slots = slots.saturating_sub(runs_in(&decision.effects));
+                    let refusal = decision.refusal.take();
                     batch.merge(decision);
-                    Answer::Done(self.state.status)
+                    refusal.map_or(Answer::Done(self.state.status), Answer::Refused)
                 }
                 Err(refusal) => self.refused(refusal),
             };
@@ -497,18 +501,6 @@ impl Batch {
 pub(super) fn runs_in(effects: &[Effect]) -> u32 {
     let runs = effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count();
     u32::try_from(runs).unwrap_or(u32::MAX)
-}
-
-fn message_of(command: &Command) -> Option<&MessageId> {
-    let origin: &Origin = match command {
-        Command::Signal { origin, .. }
-        | Command::Cancel { origin, .. }
-        | Command::Pause { origin, .. }
-        | Command::Resume { origin }
-        | Command::Reopen { origin } => origin,
-        _ => return None,
-    };
-    origin.message.as_ref()
 }
 
 /// What a panic said.
