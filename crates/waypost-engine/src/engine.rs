@@ -14,11 +14,13 @@ use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
+use waypost_core::time::Timestamp;
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{Idempotency, LEASE, Store, StoreError};
 
 use crate::config::Config;
 use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Request, Start, Ticket};
+use crate::metrics::EngineMetrics;
 use crate::shell::{
     Clerk, EngineThread, Handlers, Inbox, Plans, Questions, StoreThread, StoreTime, Worker,
 };
@@ -144,6 +146,7 @@ pub struct Engine {
     admission: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     stop: Arc<Mutex<Option<Instant>>>,
+    metrics: Arc<EngineMetrics>,
     /// Held while the threads are awaited, so that every caller of `stop` waits for the same end: a
     /// Tokio mutex, because that wait is an await.
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
@@ -165,6 +168,7 @@ impl Engine {
         let outstanding = Arc::new(AtomicUsize::new(0));
         let questions = Arc::new(Questions::default());
         let stop = Arc::new(Mutex::new(None));
+        let metrics = Arc::new(EngineMetrics::new(config.slots));
         inbox.push(Input::Renewed { until: renewal.now.plus(LEASE) });
         inbox.push(Input::Numbers(renewal.numbers));
         let engine = EngineThread {
@@ -183,6 +187,8 @@ impl Engine {
                 engine: Arc::clone(&inbox),
             },
             observer,
+            metrics: Arc::clone(&metrics),
+            queue_looked_at: Timestamp(i64::MIN),
             running: HashMap::new(),
             stop: Arc::clone(&stop),
         };
@@ -195,25 +201,25 @@ impl Engine {
             work,
             outstanding,
             engine: Arc::clone(&inbox),
+            metrics: Arc::clone(&metrics),
             stop: Arc::clone(&stop),
         };
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(body)
-                .map_err(|error| StoreError::Unavailable(format!("no thread: {error}")))
-        };
         let threads = vec![
-            spawn("waypost-engine", Box::new(move || engine.run()))?,
-            spawn("waypost-store", Box::new(move || writer.run()))?,
+            spawn("waypost-engine", move || engine.run())?,
+            spawn("waypost-store", move || writer.run())?,
         ];
         let threads = tokio::sync::Mutex::new(threads);
-        Ok(Self { instance, inbox, questions, admission, requests, stop, threads })
+        Ok(Self { instance, inbox, questions, admission, requests, stop, metrics, threads })
     }
 
     /// This process, to the store.
     pub fn instance(&self) -> InstanceId {
         self.instance
+    }
+
+    /// What it tells of itself, also after it has stopped.
+    pub fn metrics(&self) -> Arc<EngineMetrics> {
+        Arc::clone(&self.metrics)
     }
 
     /// Starts an execution. Returns when it is durable; waits in line while too many others do.
@@ -328,6 +334,11 @@ impl Drop for Engine {
         self.begin_stop(Duration::ZERO);
         self.threads.get_mut().drain(..).for_each(join);
     }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread.map_err(|error| StoreError::Unavailable(format!("no thread: {error}")))
 }
 
 fn join(thread: JoinHandle<()>) {

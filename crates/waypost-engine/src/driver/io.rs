@@ -237,6 +237,8 @@ pub struct TaskOrder {
     pub execution: ExecutionId,
     /// The task.
     pub task: Task,
+    /// Since when the attempt might have been made.
+    pub since: Timestamp,
 }
 
 /// Events that have become durable together.
