@@ -179,6 +179,8 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// Held back until the events are durable.
     pub effects: Vec<Effect>,
+    /// Why nothing changed, where all that happened is that a message was consumed.
+    pub refusal: Option<Refusal>,
 }
 
 /// Why a command changed nothing.

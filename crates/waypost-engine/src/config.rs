@@ -33,6 +33,8 @@ pub struct Config {
     pub frame_commands_max: usize,
     /// Frames committed in one transaction.
     pub batch_frames_max: usize,
+    /// A node that has waited for a slot for longer than this is counted as queued too long.
+    pub queued_too_long: Millis,
     /// Which executions to claim.
     pub scope: Scope,
     /// The fold that this engine reads and writes. Others than this build's own are for tests of
@@ -69,6 +71,7 @@ impl Default for Config {
             snapshot_bytes_min: 64 * 1024,
             frame_commands_max: 1_000,
             batch_frames_max: 1_024,
+            queued_too_long: Millis::from_secs(60),
             scope: Scope::All,
             fold: waypost_core::event::FOLD_VERSION,
             drift_ppm: 500,

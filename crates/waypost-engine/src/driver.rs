@@ -17,6 +17,8 @@ mod claims;
 mod ids;
 mod io;
 mod live;
+mod measures;
+mod requests;
 mod slots;
 mod wheel;
 
@@ -28,12 +30,13 @@ use waypost_core::event::{Origin, RunCreated};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, Token};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Appended, Mail, MailBody, Submission};
+use waypost_ports::store::{Appended, Submission};
 
-pub use io::TaskOrder;
-pub use io::{Answer, Committed, EndSummary, Input, Loaded, Output, Start, Ticket};
+pub use io::{Answer, Committed, EndSummary, Input, Loaded};
+pub use io::{Outgoing, Output, Request, Start, TaskOrder, Ticket};
 pub(crate) use live::panic_text;
 use live::{Broken, Decided, Letter, Live};
+pub use measures::{AttemptEnd, Measures, Queue};
 
 use crate::config::{Config, Scope};
 
@@ -56,6 +59,8 @@ pub struct Driver {
     draining: bool,
     /// The time of the step.
     now: Timestamp,
+    /// Of the step.
+    measures: measures::Measures,
     ids: ids::Ids,
 }
 
@@ -76,6 +81,7 @@ impl Driver {
             numbers: 0..0,
             draining: false,
             now: Timestamp(i64::MIN),
+            measures: measures::Measures::default(),
             ids: ids::Ids::new(seed),
         }
     }
@@ -83,10 +89,12 @@ impl Driver {
     /// Takes in what has come, at this time, and puts out what must be done.
     pub fn step(&mut self, now: Timestamp, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
         self.now = now;
+        self.measures.clear();
         for input in inputs.drain(..) {
             self.take(now, input, outputs);
         }
-        while let Some(execution) = self.wheel.pop_due(now) {
+        while let Some((due, execution)) = self.wheel.pop_due(now) {
+            self.measures.timer(due, now);
             self.post(execution, Letter::command(Command::Tick));
         }
         self.admit(now, outputs);
@@ -134,11 +142,12 @@ impl Driver {
             }
             Input::Report { execution, report, token_free } => {
                 self.slots.give_back(u32::from(token_free));
+                if let Some(live) = self.live.get_mut(&execution) {
+                    live.reported.push(now);
+                }
                 self.report(execution, report);
             }
-            Input::Request { execution, body, actor, ticket } => {
-                self.request(execution, body, actor, ticket, outputs);
-            }
+            Input::Request { request, ticket } => self.request(request, ticket, outputs),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
             Input::Claimed { loaded, more, next_due, answered } => {
                 self.claims.answered(now, loaded.len(), more, next_due, &self.config);
@@ -149,32 +158,15 @@ impl Driver {
             }
             Input::Reloaded(loaded) => self.claimed(*loaded, outputs),
             Input::Delivered { execution, ticket, answer } => {
-                // Nobody owned it, or it was claimed here in the meantime, without this mail.
-                match self.live.get_mut(&execution) {
-                    Some(live) => {
-                        live.mail_waits = true;
-                        self.claims.look_for_mail(now);
-                    }
-                    None => self.claims.nudge(now),
-                }
-                outputs.push(Output::Answer(ticket, answer));
+                self.delivered(execution, ticket, answer, outputs);
             }
             Input::Collected => self.claims.collected(now, &self.config),
             Input::Numbers(numbers) => {
                 self.numbers = numbers;
                 self.claims.numbers_came();
             }
-            Input::AwaitEnd { execution, ticket } => {
-                self.waiting_for_end.entry(execution).or_default().push(ticket);
-                if !self.live.contains_key(&execution) {
-                    outputs.push(Output::FindEnd(execution));
-                }
-            }
-            Input::EndFound { execution, answer } => {
-                self.adopted.remove(&execution);
-                let tickets = self.waiting_for_end.remove(&execution).unwrap_or_default();
-                outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, answer.clone())));
-            }
+            Input::AwaitEnd { execution, ticket } => self.await_end(execution, ticket, outputs),
+            Input::EndFound { execution, answer } => self.end_found(execution, &answer, outputs),
             Input::Forget { execution, ticket } => self.forget(execution, ticket),
             Input::Adopt(execution) => {
                 self.adopted.insert(execution);
@@ -269,32 +261,6 @@ impl Driver {
         self.post(execution, Letter::command(Command::Report(report)));
     }
 
-    /// A request from this process: straight to the mailbox where the execution is live, through
-    /// the inbox where it is not.
-    fn request(
-        &mut self,
-        execution: ExecutionId,
-        body: MailBody,
-        actor: Option<Arc<str>>,
-        ticket: Ticket,
-        outputs: &mut Vec<Output>,
-    ) {
-        if self.live.contains_key(&execution) {
-            let origin = Origin { message: None, actor };
-            let letter = Letter { command: command_of(body, origin), ticket: Some(ticket) };
-            self.post(execution, letter);
-            return;
-        }
-        let message: Arc<str> = format!("msg_{}", self.ids.uuid().simple()).into();
-        let mail = Mail { execution, message, actor, body };
-        outputs.push(Output::Deliver { mail, ticket });
-    }
-
-    fn mail(&mut self, mail: Mail) {
-        let origin = Origin { message: Some(mail.message), actor: mail.actor };
-        self.post(mail.execution, Letter::command(command_of(mail.body, origin)));
-    }
-
     /// An execution that was claimed: the take-over is a frame of its own kind, decided together
     /// with the mail that was found and with what is due.
     fn claimed(&mut self, mut loaded: Loaded, outputs: &mut Vec<Output>) {
@@ -314,7 +280,12 @@ impl Driver {
             self.drop_live(execution, outputs);
         }
         let mail = std::mem::take(&mut loaded.mail);
-        self.live.insert(execution, Live::loaded(loaded));
+        if let Some(due) = loaded.state.next_due().filter(|due| *due <= self.now) {
+            self.measures.timer(due, self.now);
+        }
+        let mut live = Live::loaded(loaded);
+        live.orphaned = live.state.owner.is_some_and(|owner| owner != self.instance);
+        self.live.insert(execution, live);
         self.post(execution, Letter::command(Command::TakeOver));
         mail.into_iter().for_each(|mail| self.mail(mail));
         self.post(execution, Letter::command(Command::Recover));
@@ -323,12 +294,13 @@ impl Driver {
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
     fn hand_out_slots(&mut self, now: Timestamp) {
         while !self.draining
-            && let Some((execution, node, attempt)) = self.slots.next_offer(now)
+            && let Some(offer) = self.slots.next_offer(now)
         {
-            if let Some(live) = self.live.get_mut(&execution) {
-                live.promised += 1;
+            if let Some(live) = self.live.get_mut(&offer.execution) {
+                live.promised.push(offer);
                 self.slots.promise();
-                self.post(execution, Letter::command(Command::Start { node, attempt }));
+                let start = Command::Start { node: offer.node, attempt: offer.attempt };
+                self.post(offer.execution, Letter::command(start));
             }
         }
     }
@@ -352,6 +324,7 @@ impl Driver {
     /// Has an attempt made, as soon as that is safe.
     fn run(&mut self, order: TaskOrder, outputs: &mut Vec<Output>) {
         if self.slots.are_safe(self.now) {
+            self.measures.attempt_begins(order.since, self.now);
             outputs.push(Output::Run(order));
         } else if self.draining {
             self.slots.give_back(1);
@@ -364,7 +337,7 @@ impl Driver {
     fn stop_task(&mut self, token: Token, outputs: &mut Vec<Output>) {
         match self.slots.take_kept(token) {
             None => outputs.push(Output::CancelTask(token)),
-            Some(TaskOrder { execution, task }) => {
+            Some(TaskOrder { execution, task, .. }) => {
                 self.slots.give_back(1);
                 let (node, attempt, outcome) = (task.path, task.attempt, Outcome::Cancelled);
                 self.report(execution, Report { node, attempt, token, outcome });
@@ -380,8 +353,8 @@ impl Driver {
         if !live.may_decide() {
             return;
         }
-        let promised = std::mem::take(&mut live.promised);
-        self.slots.withdraw_promises(promised);
+        live.starting = std::mem::take(&mut live.promised);
+        self.slots.withdraw_promises(live.starting.len());
         if !self.draining {
             env.slots = self.slots.available(now);
         }
@@ -392,6 +365,7 @@ impl Driver {
             Ok(Decided::Nothing(flight)) => self.follow_up(execution, *flight, outputs),
             Err(Broken { reason, tickets }) => {
                 self.drop_live(execution, outputs);
+                self.measures.quarantined += 1;
                 outputs.push(Output::Hold { execution, reason });
                 outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, Answer::Moved)));
             }
@@ -403,10 +377,14 @@ impl Driver {
         let Some(flight) = live.landed() else { return };
         match appended {
             Appended::Committed { at } => {
+                self.measures.committed(flight.events(), live);
+                self.measures.reports_landed(flight.reported(), self.now);
+                self.measures.takeovers += u64::from(std::mem::take(&mut live.orphaned));
                 let flight = live.committed(at, flight, outputs);
                 self.follow_up(execution, flight, outputs);
             }
             Appended::Fenced => {
+                self.measures.fenced += 1;
                 self.refused(execution, &flight, &Answer::Moved, outputs);
                 // Where this was a take-over that came too late, its claim still stands: nobody
                 // else will look after the execution.
@@ -422,6 +400,7 @@ impl Driver {
                 let answer = Answer::Poisoned(reason.clone());
                 self.refused(execution, &flight, &answer, outputs);
                 if !flight.is_first() {
+                    self.measures.quarantined += 1;
                     outputs.push(Output::Hold { execution, reason });
                 }
             }
@@ -480,9 +459,7 @@ impl Driver {
             return;
         }
         flight.runs.into_iter().for_each(|order| self.run(order, outputs));
-        for (node, attempt) in flight.offers {
-            self.slots.offer(execution, node, attempt);
-        }
+        flight.offers.into_iter().for_each(|offer| self.slots.offer(offer));
         if !self.draining {
             for (node, attempt) in flight.evaluations {
                 self.post(execution, Letter::command(Command::Evaluate { node, attempt }));
@@ -496,7 +473,8 @@ impl Driver {
             match live.state.next_due() {
                 // It came due while the frame was in flight.
                 Some(due) if due <= self.now => {
-                    self.post(execution, Letter::command(Command::Tick))
+                    self.measures.timer(due, self.now);
+                    self.post(execution, Letter::command(Command::Tick));
                 }
                 due => {
                     let due = due.filter(|_| !is_planted(Bug::TimerNeverArmed));
@@ -520,21 +498,11 @@ impl Driver {
         }
     }
 
-    /// Whoever awaited an end has gone away.
-    fn forget(&mut self, execution: ExecutionId, ticket: Ticket) {
-        if let Some(waiting) = self.waiting_for_end.get_mut(&execution) {
-            waiting.retain(|other| *other != ticket);
-            if waiting.is_empty() {
-                self.waiting_for_end.remove(&execution);
-            }
-        }
-    }
-
     /// Takes an execution out of memory.
     fn remove(&mut self, execution: ExecutionId) -> Option<Live> {
         self.wheel.arm(execution, None);
         let live = self.live.remove(&execution)?;
-        self.slots.withdraw_promises(live.promised);
+        self.slots.withdraw_promises(live.promised.len());
         Some(live)
     }
 
@@ -565,14 +533,5 @@ impl Driver {
         let entropy = self.ids.random();
         let slots = if self.draining { 0 } else { self.slots.available(now) };
         Env { now, instance: self.instance, slots, entropy }
-    }
-}
-
-fn command_of(body: MailBody, origin: Origin) -> Command {
-    match body {
-        MailBody::Signal { name, body } => Command::Signal { name, body, origin },
-        MailBody::Cancel { reason } => Command::Cancel { reason, origin },
-        MailBody::Pause { now } => Command::Pause { now, origin },
-        MailBody::Resume => Command::Resume { origin },
     }
 }

@@ -10,14 +10,17 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 use waypost_core::command::Refusal;
+use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
+use waypost_core::time::Timestamp;
 use waypost_ports::clock::Clock;
-use waypost_ports::store::{Idempotency, LEASE, MailBody, Store, StoreError};
+use waypost_ports::store::{Idempotency, LEASE, Store, StoreError};
 
 use crate::config::Config;
-use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Start, Ticket};
+use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Request, Start, Ticket};
+use crate::metrics::EngineMetrics;
 use crate::shell::{
     Clerk, EngineThread, Handlers, Inbox, Plans, Questions, StoreThread, StoreTime, Worker,
 };
@@ -93,6 +96,15 @@ struct AwaitedEnd {
     questions: Arc<Questions>,
 }
 
+impl AwaitedEnd {
+    async fn ended(mut self) -> Option<EndSummary> {
+        match (&mut self.answer).await {
+            Ok(Answer::Ended(end)) => Some(end),
+            _ => None,
+        }
+    }
+}
+
 impl Drop for AwaitedEnd {
     fn drop(&mut self) {
         let open = self.questions.forget(self.ticket);
@@ -134,6 +146,7 @@ pub struct Engine {
     admission: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     stop: Arc<Mutex<Option<Instant>>>,
+    metrics: Arc<EngineMetrics>,
     /// Held while the threads are awaited, so that every caller of `stop` waits for the same end: a
     /// Tokio mutex, because that wait is an await.
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
@@ -155,6 +168,7 @@ impl Engine {
         let outstanding = Arc::new(AtomicUsize::new(0));
         let questions = Arc::new(Questions::default());
         let stop = Arc::new(Mutex::new(None));
+        let metrics = Arc::new(EngineMetrics::new(config.slots));
         inbox.push(Input::Renewed { until: renewal.now.plus(LEASE) });
         inbox.push(Input::Numbers(renewal.numbers));
         let engine = EngineThread {
@@ -173,6 +187,8 @@ impl Engine {
                 engine: Arc::clone(&inbox),
             },
             observer,
+            metrics: Arc::clone(&metrics),
+            queue_looked_at: Timestamp(i64::MIN),
             running: HashMap::new(),
             stop: Arc::clone(&stop),
         };
@@ -185,25 +201,25 @@ impl Engine {
             work,
             outstanding,
             engine: Arc::clone(&inbox),
+            metrics: Arc::clone(&metrics),
             stop: Arc::clone(&stop),
         };
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(body)
-                .map_err(|error| StoreError::Unavailable(format!("no thread: {error}")))
-        };
         let threads = vec![
-            spawn("waypost-engine", Box::new(move || engine.run()))?,
-            spawn("waypost-store", Box::new(move || writer.run()))?,
+            spawn("waypost-engine", move || engine.run())?,
+            spawn("waypost-store", move || writer.run())?,
         ];
         let threads = tokio::sync::Mutex::new(threads);
-        Ok(Self { instance, inbox, questions, admission, requests, stop, threads })
+        Ok(Self { instance, inbox, questions, admission, requests, stop, metrics, threads })
     }
 
     /// This process, to the store.
     pub fn instance(&self) -> InstanceId {
         self.instance
+    }
+
+    /// What it tells of itself, also after it has stopped.
+    pub fn metrics(&self) -> Arc<EngineMetrics> {
+        Arc::clone(&self.metrics)
     }
 
     /// Starts an execution. Returns when it is durable; waits in line while too many others do.
@@ -237,21 +253,19 @@ impl Engine {
 
     /// Asks something of an execution: a signal, a pause, a resumption, a cancellation. Returns
     /// when the request is durable.
-    pub async fn request(
-        &self,
-        execution: ExecutionId,
-        body: MailBody,
-        actor: Option<Arc<str>>,
-    ) -> Result<Requested, EngineError> {
+    ///
+    /// A request whose message was received before is refused as [`Refusal::Duplicate`] and changes
+    /// nothing, also where the first one was refused; of an execution that has ended, one hears that
+    /// instead.
+    pub async fn request(&self, request: Request) -> Result<Requested, EngineError> {
         loop {
             let permit = Arc::clone(&self.requests).acquire_owned().await;
             let permit = permit.map_err(|_| EngineError::Stopping)?;
             let (ticket, answer) = self.questions.ask(Some(permit));
-            let (body, actor) = (body.clone(), actor.clone());
-            self.inbox.push(Input::Request { execution, body, actor, ticket });
+            self.inbox.push(Input::Request { request: request.clone(), ticket });
             return match answer.await {
                 Ok(Answer::Done(status)) => Ok(Requested::Done(status)),
-                Ok(Answer::Accepted(_)) => Ok(Requested::Accepted),
+                Ok(Answer::Accepted(message)) => Ok(Requested::Accepted { message }),
                 // It left memory meanwhile, and the request was not done: the inbox takes it now.
                 Ok(Answer::Moved) => continue,
                 Ok(Answer::Refused(refusal)) => Err(refusal.into()),
@@ -261,6 +275,12 @@ impl Engine {
                 _ => Err(EngineError::Stopping),
             };
         }
+    }
+
+    /// Waits for the end of an execution, whoever started it. `None` where there is no such
+    /// execution, or the engine stopped first. Dropping this withdraws the question.
+    pub async fn ended(&self, execution: ExecutionId) -> Option<EndSummary> {
+        self.await_end(execution).ended().await
     }
 
     /// Has this engine drive an execution, under [`Scope::Adopted`](crate::config::Scope), and
@@ -316,6 +336,11 @@ impl Drop for Engine {
     }
 }
 
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread.map_err(|error| StoreError::Unavailable(format!("no thread: {error}")))
+}
+
 fn join(thread: JoinHandle<()>) {
     if thread.join().is_err() {
         tracing::error!("an engine thread panicked");
@@ -323,20 +348,20 @@ fn join(thread: JoinHandle<()>) {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Requested {
     /// Done; the execution's status after it.
     Done(waypost_core::status::Status),
     /// Durable; whoever claims the execution does it.
-    Accepted,
+    Accepted {
+        /// The id under which it was accepted.
+        message: MessageId,
+    },
 }
 
 impl Started {
     /// Waits for the end. `None` when the engine stopped first; the execution goes on elsewhere.
-    pub async fn ended(mut self) -> Option<EndSummary> {
-        match (&mut self.end.answer).await {
-            Ok(Answer::Ended(end)) => Some(end),
-            _ => None,
-        }
+    pub async fn ended(self) -> Option<EndSummary> {
+        self.end.ended().await
     }
 }

@@ -3,13 +3,15 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
-//! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects |
+//! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects; in `live/orders` they become orders |
+//! | `driver/requests` | what is asked of executions, and who awaits an end |
 //! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
 //! | `shell` | threads that carry: engine, store, worker |
 //! | `shell/clerk` | what is done at the store, one try at a time |
 //! | `shell/time` | what time it is for the store |
 //! | `shell/load` | from a stored history to a state |
 //! | `engine` | the library's door |
+//! | `metrics` | what an engine tells of itself; `driver/measures` is what a step of it measured |
 //! | `check` | are the invariants kept? what is not, and what of that can be healed |
 //! | `config` | intervals and limits |
 //!
@@ -20,8 +22,10 @@ pub mod check;
 pub mod config;
 pub mod driver;
 mod engine;
+pub mod metrics;
 mod shell;
 
+pub use driver::{EndSummary, Request};
 pub use engine::{Engine, EngineError, Observer, Parts, Requested, StartRequest, Started};
 pub use shell::{Clerk, Damage, Handlers, Performed, PlanSource, Plans, StoreTime, Work, fold};
 

@@ -68,6 +68,7 @@ faults! {
     EffectWithoutReply = "effect-without-reply", "a call to the outside world works and is not answered";
     NoEffectNoReply = "no-effect-no-reply", "a call to the outside world is lost on the way";
     Impatience = "impatience", "somebody submits again because the answer did not come";
+    DoubleRequest = "double-request", "somebody asks again under the same message id";
     Signals = "signals", "signals come early, late, twice and unasked for";
     Pauses = "pauses", "people pause and resume";
     Cancels = "cancels", "people cancel";

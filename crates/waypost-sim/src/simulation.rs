@@ -247,8 +247,8 @@ impl Simulation {
             Event::Renew { life, sent, numbers } => self.renew(life, sent, numbers),
             Event::Renewed { life, sent, renewal } => self.renewed(life, sent, renewal),
             Event::Append(op, stage) => self.append(op, stage),
-            Event::Put { life, mail, ticket } => self.put(life, mail, ticket),
-            Event::Wake { life, mail, ticket } => self.wake(life, mail, ticket),
+            Event::Put { life, outgoing } => self.put(life, outgoing),
+            Event::Wake { life, outgoing } => self.wake(life, outgoing),
             Event::Perform { life, work, tries } => self.perform(life, work, tries),
             Event::Take { life, work, listed } => {
                 self.store.inner().listed = Some(listed);
@@ -260,6 +260,7 @@ impl Simulation {
             Event::Ended { life, order, outcome } => self.ended(life, &order, outcome),
             Event::Submit { at, again } => self.submit(at, again),
             Event::Request(of) => self.request(of),
+            Event::Repeat(request, serial) => self.ask_somebody(request, serial),
             Event::Release(execution) => self.release(execution),
             Event::Fate => self.fate(),
             Event::Start { machine } => self.start(machine),

@@ -16,8 +16,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use waypost::wiring;
 use waypost_core::json::Json;
-use waypost_engine::StartRequest;
 use waypost_engine::config::Config;
+use waypost_engine::{Request, StartRequest};
 use waypost_ports::store::{MailBody, Store};
 
 const WORKFLOW: &str = "
@@ -64,7 +64,8 @@ async fn main() -> Result<()> {
     // A signal may come before anybody waits for it: it is kept.
     let body = Json::parse(r#"{"text": "Hello yourself"}"#)?;
     let signal = MailBody::Signal { name: "answer".into(), body };
-    engine.request(started.execution, signal, Some("embed".into())).await?;
+    let request = Request::new(started.execution, signal);
+    engine.request(Request { actor: Some("embed".into()), ..request }).await?;
 
     let end = started.ended().await.context("the engine stopped first")?;
     println!("{} {}", end.status, end.output.unwrap_or_else(Json::null));

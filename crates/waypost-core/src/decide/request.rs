@@ -1,7 +1,8 @@
 //! What people ask of an execution.
 //!
-//! A request that came as mail must be consumed by an event even when it changes nothing, or it
-//! would lie in the inbox for ever; one that came straight to the owner is only answered.
+//! A request with a message id must be consumed by an event even when it changes nothing: as mail it
+//! would lie in the inbox for ever, and whoever sends it again must hear that it was received. One
+//! without is only answered.
 
 use std::sync::Arc;
 
@@ -207,6 +208,7 @@ impl Decider<'_> {
             Some(message) if !self.state.messages.contains(&message) => {
                 let reason = refusal.to_string();
                 self.emit(Event::MessageIgnored { message, reason });
+                self.decision.refusal = Some(refusal);
                 Ok(())
             }
             _ => Err(refusal),

@@ -38,12 +38,8 @@ pub enum Input {
     },
     /// A request of somebody in this process.
     Request {
-        /// To which execution.
-        execution: ExecutionId,
         /// What is asked.
-        body: MailBody,
-        /// Who asks.
-        actor: Option<Arc<str>>,
+        request: Request,
         /// Where the answer goes.
         ticket: Ticket,
     },
@@ -132,6 +128,26 @@ pub struct Start {
     pub await_end: Option<Ticket>,
 }
 
+/// Something that is asked of an execution.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which one.
+    pub execution: ExecutionId,
+    /// What is asked.
+    pub body: MailBody,
+    /// The id by which the request is known when it is sent again; made where absent.
+    pub message: Option<MessageId>,
+    /// Who asks.
+    pub actor: Option<Arc<str>>,
+}
+
+impl Request {
+    /// A request with nothing but the necessary.
+    pub fn new(execution: ExecutionId, body: MailBody) -> Self {
+        Self { execution, body, message: None, actor: None }
+    }
+}
+
 /// An execution read back from the store.
 #[derive(Debug)]
 pub struct Loaded {
@@ -161,12 +177,7 @@ pub enum Output {
     /// Answer a question.
     Answer(Ticket, Answer),
     /// Put mail into an inbox; answer with [`Input::Delivered`].
-    Deliver {
-        /// The mail.
-        mail: Mail,
-        /// Whose request it is.
-        ticket: Ticket,
-    },
+    Deliver(Outgoing),
     /// Claim executions; answer with [`Input::Claimed`].
     Claim {
         /// At most so many.
@@ -199,6 +210,26 @@ pub enum Output {
     Committed(Committed),
 }
 
+/// A request on its way to an inbox.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The mail.
+    pub mail: Mail,
+    /// Did the sender choose the message's id? Then a message of this id that is there already was
+    /// sent before; otherwise it is this very one.
+    pub chosen: bool,
+    /// Whose request it is.
+    pub ticket: Ticket,
+}
+
+impl Outgoing {
+    /// The same after a try that was not answered: what is there may be from that try.
+    #[must_use]
+    pub fn again(self) -> Self {
+        Self { chosen: false, ..self }
+    }
+}
+
 /// A task, with the execution that its report goes to.
 #[derive(Clone, Debug)]
 pub struct TaskOrder {
@@ -206,6 +237,8 @@ pub struct TaskOrder {
     pub execution: ExecutionId,
     /// The task.
     pub task: Task,
+    /// Since when the attempt might have been made.
+    pub since: Timestamp,
 }
 
 /// Events that have become durable together.

@@ -1,25 +1,27 @@
 //! One live execution: its state, its mailbox, and the one append that may be in flight.
 
+mod orders;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
-use waypost_core::decide::{create, decide, idempotency_key, render_task};
-use waypost_core::event::{Event, MessageId, Origin, RunCreated};
-use waypost_core::failure::{Failure, kind};
+use waypost_core::command::{Command, Decision, Effect, Env, Refusal};
+use waypost_core::decide::{create, decide};
+use waypost_core::event::{Event, MessageId, RunCreated};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
-use waypost_core::kind::Behaviour;
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
-use waypost_core::status::Status;
+use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
-use waypost_ports::handler::Task;
 use waypost_ports::store::{Append, ControlChange, Side, Submission};
 
-use super::io::{Answer, Committed, EndSummary, Loaded, Output, TaskOrder, Ticket};
+pub(super) use orders::Flight;
+
+use super::io::{Answer, Committed, EndSummary, Loaded, Output, Ticket};
+use super::slots::Offer;
 use crate::config::Config;
 
 /// A command in a mailbox, and who wants to hear of it.
@@ -42,8 +44,14 @@ pub(super) struct Live {
     pub(super) mailbox: VecDeque<Letter>,
     /// Is it in the driver's `ready` list?
     pub(super) queued: bool,
-    /// Slots promised to `Start` letters in the mailbox.
-    pub(super) promised: u32,
+    /// What slots are promised to: there is a `Start` letter in the mailbox for each.
+    pub(super) promised: Vec<Offer>,
+    /// What slots were promised to when the last decision was made.
+    pub(super) starting: Vec<Offer>,
+    /// When the reports in the mailbox came.
+    pub(super) reported: Vec<Timestamp>,
+    /// Was its last owner gone, and is the take-over not durable yet?
+    pub(super) orphaned: bool,
     /// Was it claimed, by this instance, while a frame was in flight?
     pub(super) claimed_again: bool,
     /// Is there mail for it in the store that was not read with it?
@@ -64,21 +72,9 @@ struct InFlight {
     events: Arc<[Event]>,
     effects: Vec<Effect>,
     answers: Vec<(Ticket, Answer)>,
+    /// When the reports came that it answers to.
+    reported: Vec<Timestamp>,
     parked: bool,
-}
-
-/// What follows from a commit.
-#[derive(Default)]
-pub(super) struct Flight {
-    pub(super) evaluations: Vec<(NodeIx, u32)>,
-    pub(super) runs: Vec<TaskOrder>,
-    pub(super) offers: Vec<(NodeIx, u32)>,
-    pub(super) cancelled: Vec<Token>,
-    /// Attempts that were started in the log and will not be made: their config cannot be rendered,
-    /// or they were cancelled in the frame that started them.
-    pub(super) never_ran: Vec<Report>,
-    pub(super) end: Option<EndSummary>,
-    pub(super) parked: bool,
 }
 
 /// What was landed but not yet followed up.
@@ -93,6 +89,15 @@ impl Landed {
     /// Slots that were taken for attempts which now are not made.
     pub(super) fn slots(&self) -> u32 {
         runs_in(&self.0.effects)
+    }
+
+    pub(super) fn events(&self) -> &[Event] {
+        &self.0.events
+    }
+
+    /// When the reports came that it answers to.
+    pub(super) fn reported(&self) -> &[Timestamp] {
+        &self.0.reported
     }
 
     /// Was it to be the first frame of its execution?
@@ -145,7 +150,10 @@ impl Live {
             row_epoch: 1,
             mailbox: VecDeque::new(),
             queued: false,
-            promised: 0,
+            promised: Vec::new(),
+            starting: Vec::new(),
+            reported: Vec::new(),
+            orphaned: false,
             claimed_again: false,
             mail_waits: false,
             in_flight: None,
@@ -166,6 +174,12 @@ impl Live {
 
     pub(super) fn may_decide(&self) -> bool {
         self.in_flight.is_none()
+    }
+
+    /// Does this attempt wait for a slot?
+    pub(super) fn is_queued(&self, at: NodeIx, attempt: u32) -> bool {
+        let node = self.state.nodes.get(at.at());
+        node.is_some_and(|node| node.status == NodeStatus::Queued && node.attempt == attempt)
     }
 
     pub(super) fn running_tokens(&self) -> impl Iterator<Item = Token> + '_ {
@@ -217,12 +231,14 @@ impl Live {
         if batch.decision.events.is_empty() {
             let answers = batch.answers.into_iter();
             outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
-            return Ok(Decided::Nothing(Box::new(self.follow(batch.decision.effects))));
+            self.reported.clear();
+            let flight = self.follow(batch.decision.effects, env.now);
+            return Ok(Decided::Nothing(Box::new(flight)));
         }
         if is_planted(Bug::ActBeforeCommit) {
             let is_run = |effect: &mut Effect| matches!(effect, Effect::Run { .. });
             let runs = batch.decision.effects.extract_if(.., is_run).collect();
-            outputs.extend(self.follow(runs).runs.into_iter().map(Output::Run));
+            outputs.extend(self.follow(runs, env.now).runs.into_iter().map(Output::Run));
         }
         if is_planted(Bug::AnswerBeforeCommit) {
             let answers = batch.answers.drain(..);
@@ -243,12 +259,15 @@ impl Live {
         for _ in 0..config.frame_commands_max {
             let Some(letter) = self.mailbox.pop_front() else { break };
             batch.deciding = letter.ticket;
-            if let Some(message) = message_of(&letter.command) {
+            let origin = letter.command.origin();
+            if let Some(message) = origin.and_then(|origin| origin.message.as_ref()) {
                 if !self.consumed.contains(message) {
                     self.consumed.push(Arc::clone(message));
                 }
-                // Mail is looked up again until its frame is committed: an echo is no request.
-                if self.state.messages.contains(message) || is_planted(Bug::MailConsumedUnread) {
+                // Mail is looked up again until its frame is committed: an echo is no request. Where
+                // somebody awaits an answer, it is that the message was received before.
+                let echo = self.state.messages.contains(message);
+                if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
                     continue;
                 }
             }
@@ -256,10 +275,11 @@ impl Live {
             let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
             let env = Env { slots, entropy, ..*env };
             let answer = match decide(&self.plan, &mut self.state, letter.command, &env) {
-                Ok(decision) => {
+                Ok(mut decision) => {
                     slots = slots.saturating_sub(runs_in(&decision.effects));
+                    let refusal = decision.refusal.take();
                     batch.merge(decision);
-                    Answer::Done(self.state.status)
+                    refusal.map_or(Answer::Done(self.state.status), Answer::Refused)
                 }
                 Err(refusal) => self.refused(refusal),
             };
@@ -340,6 +360,7 @@ impl Live {
             events: decision.events.into(),
             effects: decision.effects,
             answers,
+            reported: std::mem::take(&mut self.reported),
             parked,
         });
         Output::Append(Append { header, body, side })
@@ -398,68 +419,8 @@ impl Live {
             events: flight.events,
         }));
         outputs.extend(flight.answers.into_iter().map(|(t, answer)| Output::Answer(t, answer)));
-        Flight { parked: flight.parked, ..self.follow(flight.effects) }
-    }
-
-    /// Effects become orders.
-    fn follow(&self, effects: Vec<Effect>) -> Flight {
-        let mut next = Flight::default();
-        let cancels = |effect: &Effect| match effect {
-            Effect::Cancel { token } => Some(*token),
-            _ => None,
-        };
-        next.cancelled = effects.iter().filter_map(cancels).collect();
-        for effect in effects {
-            match effect {
-                Effect::Evaluate { node, attempt } => next.evaluations.push((node, attempt)),
-                Effect::Offer { node, attempt } => next.offers.push((node, attempt)),
-                Effect::Cancel { .. } => {}
-                Effect::Run { node, attempt, token } if next.cancelled.contains(&token) => {
-                    let outcome = Outcome::Cancelled;
-                    let node = Arc::clone(&self.plan.node(node).id);
-                    next.never_ran.push(Report { node, attempt, token, outcome });
-                }
-                Effect::Run { node, attempt, token } => match self.order(node, attempt, token) {
-                    Ok(order) => next.runs.push(order),
-                    Err(report) => next.never_ran.push(*report),
-                },
-            }
-        }
-        next.end = self.state.end.as_ref().map(|end| EndSummary {
-            status: self.state.status,
-            output: end.output.clone(),
-            failure: end.failure.clone(),
-        });
-        next
-    }
-
-    fn order(&self, at: NodeIx, attempt: u32, token: Token) -> Result<TaskOrder, Box<Report>> {
-        let node = self.plan.node(at);
-        let Behaviour::Task { handler, .. } = node.behaviour else {
-            unreachable!("only tasks are run in slots");
-        };
-        let path = Arc::clone(&node.id);
-        let rendered = catch_unwind(AssertUnwindSafe(|| render_task(&self.plan, &self.state, at)));
-        let rendered = rendered.unwrap_or_else(|panic| {
-            let message = format!("rendering the config panicked: {}", panic_text(&*panic));
-            Err(Failure::permanent(kind::EXPRESSION, message))
-        });
-        let config = rendered.map_err(|failure| {
-            let outcome = Outcome::Failed(failure);
-            Box::new(Report { node: Arc::clone(&path), attempt, token, outcome })
-        })?;
-        let task = Task {
-            execution: self.state.created.key.clone(),
-            workflow: Arc::clone(&self.plan.workflow),
-            path,
-            attempt,
-            handler,
-            config,
-            timeout: node.timeout,
-            idempotency_key: idempotency_key(&self.plan, &self.state, at),
-            token,
-        };
-        Ok(TaskOrder { execution: self.state.execution, task })
+        let decided_at = flight.header.decided_at;
+        Flight { parked: flight.parked, ..self.follow(flight.effects, decided_at) }
     }
 }
 
@@ -497,18 +458,6 @@ impl Batch {
 pub(super) fn runs_in(effects: &[Effect]) -> u32 {
     let runs = effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count();
     u32::try_from(runs).unwrap_or(u32::MAX)
-}
-
-fn message_of(command: &Command) -> Option<&MessageId> {
-    let origin: &Origin = match command {
-        Command::Signal { origin, .. }
-        | Command::Cancel { origin, .. }
-        | Command::Pause { origin, .. }
-        | Command::Resume { origin }
-        | Command::Reopen { origin } => origin,
-        _ => return None,
-    };
-    origin.message.as_ref()
 }
 
 /// What a panic said.

@@ -16,13 +16,23 @@ use super::io::TaskOrder;
 /// The last part of a lease, in which nothing begins.
 const CAUTION: Millis = Millis(LEASE.0 / 3);
 
+/// A queued attempt that waits for a slot.
+#[derive(Clone, Copy)]
+pub(super) struct Offer {
+    pub(super) execution: ExecutionId,
+    pub(super) node: NodeIx,
+    pub(super) attempt: u32,
+    /// Since when.
+    pub(super) since: Timestamp,
+}
+
 pub(super) struct Slots {
     total: u32,
     free: u32,
     /// Promised to attempts whose start is not decided yet.
     promised: u32,
     /// Queued attempts that wait for a slot.
-    offers: VecDeque<(ExecutionId, NodeIx, u32)>,
+    offers: VecDeque<Offer>,
     /// Until when attempts may begin; for ever, as long as nobody speaks of leases.
     safe_until: Timestamp,
     /// Was a renewal asked for?
@@ -66,17 +76,27 @@ impl Slots {
         self.free += count;
     }
 
-    pub(super) fn withdraw_promises(&mut self, count: u32) {
-        self.promised -= count;
+    pub(super) fn withdraw_promises(&mut self, count: usize) {
+        self.promised -= u32::try_from(count).unwrap_or(u32::MAX);
     }
 
-    pub(super) fn offer(&mut self, execution: ExecutionId, node: NodeIx, attempt: u32) {
-        self.offers.push_back((execution, node, attempt));
+    /// Slots that are taken.
+    pub(super) fn busy(&self) -> u32 {
+        self.total.saturating_sub(self.free)
+    }
+
+    pub(super) fn offer(&mut self, offer: Offer) {
+        self.offers.push_back(offer);
+    }
+
+    /// Everything that was offered and not handed out; some of it may mean nothing any more.
+    pub(super) fn offers(&self) -> impl Iterator<Item = &Offer> {
+        self.offers.iter()
     }
 
     /// The next attempt that a slot is free for. Its slot is promised once [`promise`](Self::promise)
     /// is called.
-    pub(super) fn next_offer(&mut self, now: Timestamp) -> Option<(ExecutionId, NodeIx, u32)> {
+    pub(super) fn next_offer(&mut self, now: Timestamp) -> Option<Offer> {
         if self.available(now) > 0 { self.offers.pop_front() } else { None }
     }
 

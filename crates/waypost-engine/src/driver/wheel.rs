@@ -31,15 +31,15 @@ impl Wheel {
         }
     }
 
-    /// An execution that is due.
-    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<ExecutionId> {
+    /// An execution that is due, and since when.
+    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, ExecutionId)> {
         let (due, execution) = *self.due.first()?;
         if due > now {
             return None;
         }
         self.due.pop_first();
         self.armed.remove(&execution);
-        Some(execution)
+        Some((due, execution))
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {
@@ -59,7 +59,7 @@ mod tests {
         wheel.arm(a, Some(Timestamp(10)));
         assert_eq!(wheel.next_due(), Some(Timestamp(10)));
         assert_eq!(wheel.pop_due(Timestamp(9)), None);
-        assert_eq!(wheel.pop_due(Timestamp(50)), Some(a));
+        assert_eq!(wheel.pop_due(Timestamp(50)), Some((Timestamp(10), a)));
         wheel.arm(b, None);
         assert_eq!(wheel.pop_due(Timestamp(50)), None);
         assert_eq!(wheel.next_due(), None);

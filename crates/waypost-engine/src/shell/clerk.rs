@@ -10,15 +10,17 @@ use std::sync::Arc;
 
 use tracing::{error, warn};
 use waypost_core::command::Refusal;
+use waypost_core::event::Event;
+use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionId, InstanceId};
-use waypost_core::state::{End, State};
+use waypost_core::status::Status;
 use waypost_ports::store::{
     Append, ClaimRequest, Claims, Delivery, Heartbeat, History, Mail, Renewal, Store, StoreError,
 };
 
 use super::{Damage, Plans, fold};
 use crate::config::Config;
-use crate::driver::{Answer, EndSummary, Input, Loaded, Output, Ticket};
+use crate::driver::{Answer, EndSummary, Input, Loaded, Outgoing, Output};
 use crate::panic_text;
 
 /// Something to be done at the store. What each is answered with stands at [`Output`].
@@ -38,12 +40,7 @@ pub enum Work {
     /// See [`Output::Collect`].
     Collect,
     /// See [`Output::Deliver`].
-    Deliver {
-        /// The mail.
-        mail: Mail,
-        /// Whose request it is.
-        ticket: Ticket,
-    },
+    Deliver(Outgoing),
     /// See [`Output::Hold`].
     Hold {
         /// Which one.
@@ -67,7 +64,7 @@ impl Work {
             Output::Append(append) => Self::Append(append),
             Output::Claim { limit, only, held } => Self::Claim { limit, only, held },
             Output::Collect => Self::Collect,
-            Output::Deliver { mail, ticket } => Self::Deliver { mail, ticket },
+            Output::Deliver(outgoing) => Self::Deliver(outgoing),
             Output::Hold { execution, reason } => Self::Hold { execution, reason },
             Output::Reload(execution) => Self::Reload(execution),
             Output::FindEnd(execution) => Self::FindEnd(execution),
@@ -141,12 +138,7 @@ impl Clerk {
             },
             Work::Claim { limit, only, held } => self.claim(limit, only, held),
             Work::Collect => self.collect(),
-            Work::Deliver { mail, ticket } => {
-                match self.store.deliver(std::slice::from_ref(&mail)) {
-                    Ok(delivered) => self.delivered(mail, ticket, delivered.first()),
-                    Err(error) => Performed::not(Work::Deliver { mail, ticket }, error),
-                }
-            }
+            Work::Deliver(outgoing) => self.deliver(outgoing),
             Work::Hold { execution, reason } => self.hold(execution, reason),
             Work::Reload(execution) => self.reload(execution),
             Work::FindEnd(execution) => match self.find_end(execution) {
@@ -203,20 +195,54 @@ impl Clerk {
         Performed::with(inputs)
     }
 
-    /// What a delivery is answered with.
-    pub fn delivered(&self, mail: Mail, ticket: Ticket, delivery: Option<&Delivery>) -> Performed {
-        let execution = mail.execution;
-        let answer = match delivery {
-            Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {
-                Answer::Accepted(Arc::clone(&mail.message))
+    fn deliver(&self, outgoing: Outgoing) -> Performed {
+        match self.was_received(&outgoing) {
+            Ok(true) => return self.delivered(outgoing, &Delivery::Duplicate),
+            Ok(false) => {}
+            Err(error) => return Performed::not(Work::Deliver(outgoing), error),
+        }
+        match self.store.deliver(std::slice::from_ref(&outgoing.mail)) {
+            Ok(delivered) => {
+                self.delivered(outgoing, delivered.first().unwrap_or(&Delivery::Unknown))
             }
-            Some(Delivery::Ended) => match self.find_end(execution) {
-                Ok(Some(Answer::Ended(end))) => Answer::Refused(Refusal::Ended(end.status)),
-                Ok(_) => Answer::Unknown,
-                Err(error) => return Performed::not(Work::Deliver { mail, ticket }, error),
-            },
-            Some(Delivery::Unknown) | None => Answer::Unknown,
+            Err(error) => Performed::not(Work::Deliver(outgoing.again()), error),
+        }
+    }
+
+    /// Was a message of this id consumed before? The inbox forgets what was consumed, the execution
+    /// does not. Whoever did not choose the id need not ask.
+    pub fn was_received(&self, outgoing: &Outgoing) -> Result<bool, StoreError> {
+        let Outgoing { mail: Mail { execution, message, .. }, chosen: true, .. } = outgoing else {
+            return Ok(false);
         };
+        let history = self.store.load(*execution)?.filter(|history| history.control.is_some());
+        let Some(history) = history else { return Ok(false) };
+        match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => Ok(loaded.state.messages.contains(message)),
+            Err(Damage::Store(error)) => Err(error),
+            // Nobody can drive it as it is, so nobody consumes the message twice.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// What a delivery is answered with.
+    pub fn delivered(&self, outgoing: Outgoing, delivery: &Delivery) -> Performed {
+        let execution = outgoing.mail.execution;
+        let answer = match delivery {
+            Delivery::Duplicate if outgoing.chosen => Answer::Refused(Refusal::Duplicate),
+            Delivery::Accepted { .. } | Delivery::Duplicate => {
+                Answer::Accepted(Arc::clone(&outgoing.mail.message))
+            }
+            Delivery::Ended => match self.find_end(execution) {
+                Ok(Some(Answer::Ended(end))) => Answer::Refused(Refusal::Ended(end.status)),
+                // It was opened again since.
+                Ok(None) => Answer::Moved,
+                Ok(Some(_)) => Answer::Unknown,
+                Err(error) => return Performed::not(Work::Deliver(outgoing), error),
+            },
+            Delivery::Unknown => Answer::Unknown,
+        };
+        let ticket = outgoing.ticket;
         Performed::with(vec![Input::Delivered { execution, ticket, answer }])
     }
 
@@ -272,19 +298,26 @@ impl Clerk {
         if history.control.is_some() {
             return Ok(None);
         }
-        let state = match fold_guarded(history, &self.plans, &*self.store) {
-            Ok(loaded) => loaded.state,
-            Err(Damage::Store(error)) => return Err(error),
-            Err(damage) => {
-                warn!(%execution, %damage, "the end of an execution cannot be read");
-                return Ok(Some(Answer::Unknown));
-            }
-        };
-        let State { status, end: Some(End { output, failure, .. }), .. } = state else {
-            return Ok(None);
-        };
-        Ok(Some(Answer::Ended(EndSummary { status, output, failure })))
+        let end = end_of(&history);
+        if end.is_none() {
+            warn!(%execution, "the end of an execution cannot be read");
+        }
+        Ok(Some(end.map_or(Answer::Unknown, Answer::Ended)))
     }
+}
+
+/// How an execution ended: its last event says so. Nothing is folded, which would need a definition
+/// that may be gone.
+fn end_of(history: &History) -> Option<EndSummary> {
+    let last = history.frames.last()?.body.as_ref().ok()?;
+    let (status, output, failure) = match decode(last).ok()?.pop()? {
+        Event::RunCompleted { output } => (Status::Completed, Some(output), None),
+        Event::RunFailed { failure, output, .. } => (Status::Failed, output, Some(failure)),
+        Event::RunCancelled { .. } => (Status::Cancelled, None, None),
+        Event::RunTimedOut {} => (Status::TimedOut, None, None),
+        _ => return None,
+    };
+    Some(EndSummary { status, output, failure })
 }
 
 /// [`fold`], where a log that makes it panic is damaged like any other: one execution must not take

@@ -11,17 +11,21 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 use waypost_core::id::Token;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{Append, Store};
 
 use super::store::{Order, append_inline};
 use super::{Inbox, StoreTime, Work, Worker};
 use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
+use crate::metrics::EngineMetrics;
 use crate::{Observer, panic_text};
 
 /// Longest sleep of the engine thread: bounds the effect of a clock that jumps.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// How often the queue is walked for the metrics.
+const QUEUE_LOOKED_AT_EVERY: Millis = Millis::from_secs(1);
 
 /// Questions that wait for their answers.
 #[derive(Default)]
@@ -104,6 +108,9 @@ pub(crate) struct EngineThread {
     pub(crate) questions: Arc<Questions>,
     pub(crate) worker: Worker,
     pub(crate) observer: Option<Observer>,
+    pub(crate) metrics: Arc<EngineMetrics>,
+    /// When the queue was last walked for the metrics.
+    pub(crate) queue_looked_at: Timestamp,
     pub(crate) running: HashMap<Token, CancellationToken>,
     /// When to stop although something still runs.
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
@@ -117,7 +124,7 @@ impl EngineThread {
         loop {
             self.inbox.take(&mut inputs, self.wake_at());
             self.forget_finished(&inputs);
-            self.driver.step(self.now(), &mut inputs, &mut outputs);
+            self.step(&mut inputs, &mut outputs);
             self.carry(&mut outputs, &mut appends);
             self.commit(&mut inputs, &mut outputs, &mut appends);
             if self.is_over() {
@@ -125,6 +132,16 @@ impl EngineThread {
             }
         }
         self.running.values().for_each(CancellationToken::cancel);
+    }
+
+    fn step(&mut self, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
+        let now = self.now();
+        self.driver.step(now, inputs, outputs);
+        self.metrics.publish(&self.driver);
+        if now.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
+            self.queue_looked_at = now;
+            self.metrics.look_at(&self.driver.queue());
+        }
     }
 
     fn now(&self) -> Timestamp {
@@ -199,11 +216,11 @@ impl EngineThread {
         while let [append] = appends.as_slice()
             && self.outstanding.load(Ordering::Acquire) == 0
             && self.inbox.is_empty()
-            && let Some(appended) = append_inline(&*self.store, append)
+            && let Some(appended) = append_inline(&*self.store, append, &self.metrics)
         {
             inputs.push(Input::Appended(vec![(append.header.execution, appended)]));
             appends.clear();
-            self.driver.step(self.now(), inputs, outputs);
+            self.step(inputs, outputs);
             self.carry(outputs, appends);
         }
         if !appends.is_empty() {

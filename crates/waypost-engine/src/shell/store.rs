@@ -11,6 +11,7 @@ use waypost_ports::store::{Append, Appended, LEASE, Store, StoreError};
 
 use super::{Clerk, Inbox, StoreTime, Work};
 use crate::driver::Input;
+use crate::metrics::EngineMetrics;
 
 /// Something for the store thread.
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are appends")]
@@ -33,6 +34,7 @@ pub(crate) struct StoreThread {
     /// Appends handed over and not answered yet.
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) engine: Arc<Inbox<Input>>,
+    pub(crate) metrics: Arc<EngineMetrics>,
     /// When to stop although the store does not answer.
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
 }
@@ -91,8 +93,12 @@ impl StoreThread {
     fn append(&self, batch: &[Append]) {
         let mut patience = Patience::default();
         let answer = loop {
+            let begun = Instant::now();
             match self.clerk.append(batch) {
-                Ok(answer) => break Some(answer),
+                Ok(answer) => {
+                    self.metrics.appended(batch.len(), begun.elapsed());
+                    break Some(answer);
+                }
                 Err(error) if self.waits("append", &error, &mut patience) => {}
                 Err(_) => break None,
             }
@@ -163,7 +169,13 @@ impl Patience {
 }
 
 /// An append made by the engine thread itself, where it is the only one.
-pub(crate) fn append_inline(store: &dyn Store, append: &Append) -> Option<Appended> {
+pub(crate) fn append_inline(
+    store: &dyn Store,
+    append: &Append,
+    metrics: &EngineMetrics,
+) -> Option<Appended> {
+    let begun = Instant::now();
     let mut answers = store.append(std::slice::from_ref(append)).ok()?;
+    metrics.appended(1, begun.elapsed());
     answers.pop()
 }

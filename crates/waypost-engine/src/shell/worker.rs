@@ -39,7 +39,7 @@ impl Worker {
         let token = cancel.clone();
         self.tasks.spawn_on(
             async move {
-                let TaskOrder { execution, task } = order;
+                let TaskOrder { execution, task, .. } = order;
                 let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
                 let outcome = attempt_outcome(handler, task, token).await;
                 let report = Report { node, attempt, token: delivery, outcome };

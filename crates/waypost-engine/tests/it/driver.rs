@@ -5,6 +5,7 @@ mod commits;
 mod crash;
 mod drain;
 mod found;
+mod measures;
 mod parking;
 mod requests;
 mod slots;

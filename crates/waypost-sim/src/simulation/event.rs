@@ -5,9 +5,9 @@ use waypost_core::event::Event as LogEvent;
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Millis;
 use waypost_engine::Work;
-use waypost_engine::driver::{Input, Output, TaskOrder, Ticket};
+use waypost_engine::driver::{Input, Outgoing, Output, Request, TaskOrder};
 use waypost_ports::memory::Claimable;
-use waypost_ports::store::{Mail, Renewal};
+use waypost_ports::store::Renewal;
 
 use super::operations::{AppendOp, Stage};
 use crate::process::Life;
@@ -26,9 +26,9 @@ pub enum Event {
     /// A statement of an append.
     Append(AppendOp, Stage),
     /// The first statement of a delivery.
-    Put { life: Life, mail: Mail, ticket: Ticket },
+    Put { life: Life, outgoing: Outgoing },
     /// The second.
-    Wake { life: Life, mail: Mail, ticket: Ticket },
+    Wake { life: Life, outgoing: Outgoing },
     /// Other work at the store.
     Perform { life: Life, work: Work, tries: u32 },
     /// The second statement of a claim.
@@ -43,6 +43,8 @@ pub enum Event {
     Submit { at: usize, again: bool },
     /// Somebody asks something of an execution: of this one, or of any.
     Request(Option<ExecutionId>),
+    /// Somebody asks again, under the same message id; for a signal, with its serial number.
+    Repeat(Request, Option<u64>),
     /// Somebody releases an execution that was set aside.
     Release(ExecutionId),
     /// Something goes wrong.
@@ -73,7 +75,7 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::Run(order) => format!("run x{} {}", order.execution.0, order.task.path),
         Output::CancelTask(_) => "cancel task".to_owned(),
         Output::Answer(ticket, answer) => format!("answer {} {answer:?}", ticket.0),
-        Output::Deliver { mail, .. } => format!("deliver x{}", mail.execution.0),
+        Output::Deliver(outgoing) => format!("deliver x{}", outgoing.mail.execution.0),
         Output::Claim { .. } => "claim".to_owned(),
         Output::Reload(ExecutionId(id)) => format!("reload x{id}"),
         Output::FindEnd(ExecutionId(id)) => format!("find end x{id}"),

@@ -1,66 +1,73 @@
 //! Mail on its way: put into an inbox, then the addressee is woken, then its owner is nudged; and
 //! what may come in between.
 
+use std::sync::Arc;
+
 use waypost_core::id::InstanceId;
 use waypost_engine::Work;
-use waypost_engine::driver::{Input, Ticket};
-use waypost_ports::store::{Delivery, Mail};
+use waypost_engine::driver::{Input, Outgoing};
+use waypost_ports::store::Delivery;
 
 use super::{Event, Simulation};
 use crate::fault::Fault;
 use crate::process::Life;
 
 impl Simulation {
-    pub(super) fn put(&mut self, life: Life, mail: Mail, ticket: Ticket) {
+    pub(super) fn put(&mut self, life: Life, outgoing: Outgoing) {
         if !self.happens(life) {
             return;
         }
-        if self.store.check(true).is_err() {
-            return self.put_again(life, mail, ticket);
+        let received = self.clerks.get(&life).map(|clerk| clerk.was_received(&outgoing));
+        match received {
+            Some(Ok(false)) if self.store.check(true).is_ok() => {}
+            Some(Ok(true)) => return self.delivered(life, outgoing, &Delivery::Duplicate),
+            _ => return self.put_again(life, outgoing),
         }
-        let delivery = self.store.with(|tables, _| tables.put(&mail));
+        let mail = &outgoing.mail;
+        let delivery = self.store.with(|tables, _| tables.put(mail));
+        let (execution, message) = (mail.execution.0, Arc::clone(&mail.message));
         self.note("mail", &[life.into()], || {
-            format!("p{life} to x{}: {} {delivery:?}", mail.execution.0, mail.message)
+            format!("p{life} to x{execution}: {message} {delivery:?}")
         });
         if self.store.strikes(Fault::LostReply) {
-            return self.put_again(life, mail, ticket);
+            return self.put_again(life, outgoing.again());
         }
         match delivery {
             Delivery::Accepted { .. } if self.store.strikes(Fault::StaleRead) => {
                 let gap = self.random.between(1, 3_000);
-                self.after(gap, Event::Wake { life, mail, ticket });
+                self.after(gap, Event::Wake { life, outgoing });
             }
-            Delivery::Accepted { .. } => self.wake(life, mail, ticket),
-            other => self.delivered(life, mail, ticket, &other),
+            Delivery::Accepted { .. } => self.wake(life, outgoing),
+            other => self.delivered(life, outgoing, &other),
         }
     }
 
-    fn put_again(&mut self, life: Life, mail: Mail, ticket: Ticket) {
+    fn put_again(&mut self, life: Life, outgoing: Outgoing) {
         if self.is_alive(life) {
             let patience = self.patience(3);
-            self.after(patience, Event::Put { life, mail, ticket });
+            self.after(patience, Event::Put { life, outgoing });
         }
     }
 
-    pub(super) fn wake(&mut self, life: Life, mail: Mail, ticket: Ticket) {
+    pub(super) fn wake(&mut self, life: Life, outgoing: Outgoing) {
         // A process that dies between the two statements leaves mail that nobody was woken for.
         if !self.happens(life) {
             return;
         }
-        let delivery = self.store.with(|tables, _| tables.wake(&mail));
+        let delivery = self.store.with(|tables, _| tables.wake(&outgoing.mail));
         if let Delivery::Accepted { owner: Some(owner) } = delivery {
             self.nudge(owner);
         }
-        self.delivered(life, mail, ticket, &delivery);
+        self.delivered(life, outgoing, &delivery);
     }
 
-    fn delivered(&mut self, life: Life, mail: Mail, ticket: Ticket, delivery: &Delivery) {
+    fn delivered(&mut self, life: Life, outgoing: Outgoing, delivery: &Delivery) {
         let Some(clerk) = self.clerks.get(&life) else { return };
-        let performed = clerk.delivered(mail, ticket, Some(delivery));
+        let performed = clerk.delivered(outgoing, delivery);
         self.reply(life, performed.inputs);
         for (work, _) in performed.again {
-            if let Work::Deliver { mail, ticket } = work {
-                self.put_again(life, mail, ticket);
+            if let Work::Deliver(outgoing) = work {
+                self.put_again(life, outgoing);
             }
         }
     }

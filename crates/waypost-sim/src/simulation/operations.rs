@@ -45,9 +45,9 @@ impl Simulation {
         for output in outputs {
             match Work::of(output) {
                 Ok(Work::Append(append)) => appends.push(append),
-                Ok(Work::Deliver { mail, ticket }) => {
+                Ok(Work::Deliver(outgoing)) => {
                     let latency = self.latency();
-                    self.after(latency, Event::Put { life, mail, ticket });
+                    self.after(latency, Event::Put { life, outgoing });
                 }
                 Ok(Work::Hold { execution, reason }) if !is_poison(&reason) => {
                     self.fail("hold", format!("x{} is set aside: {reason}", execution.0));

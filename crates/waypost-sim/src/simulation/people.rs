@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{DefinitionHash, ExecutionId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::status::NodeStatus;
-use waypost_engine::driver::{Answer, Input, Start, Ticket};
+use waypost_engine::driver::{Answer, Input, Request, Start, Ticket};
 use waypost_ports::store::{Idempotency, MailBody, NewDefinition};
 
 use super::{Event, Options, Simulation};
@@ -53,7 +54,7 @@ pub(super) struct Submission {
 #[derive(Clone)]
 enum Asked {
     Submission(usize),
-    Request { execution: ExecutionId, body: MailBody, serial: Option<u64> },
+    Request { request: Request, serial: Option<u64> },
 }
 
 /// What people did to an execution.
@@ -270,19 +271,32 @@ impl Simulation {
     }
 
     fn ask(&mut self, execution: ExecutionId, body: MailBody, serial: Option<u64>) {
-        let Some(life) = self.any_process() else { return };
         let done = self.people.done_to.entry(execution).or_default();
         match &body {
             MailBody::Cancel { .. } => done.cancel = true,
             MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
             MailBody::Signal { .. } => {}
         }
+        let mut request = Request::new(execution, body);
+        if self.store.strikes(Fault::DoubleRequest) {
+            self.people.serials += 1;
+            request.message = Some(format!("ask_{:08}", self.people.serials).into());
+            let later = self.people.random.below(3_000);
+            self.after(later, Event::Repeat(request.clone(), serial));
+        }
+        self.ask_somebody(request, serial);
+    }
+
+    pub(super) fn ask_somebody(&mut self, request: Request, serial: Option<u64>) {
+        let Some(life) = self.any_process() else { return };
+        let Request { execution, body, message, .. } = &request;
         self.note("ask", &[life.into(), u64::try_from(execution.0).unwrap_or(0)], || {
-            format!("p{life} x{}: {body:?}", execution.0)
+            let message = message.as_ref().map(|message| format!(", {message}"));
+            format!("p{life} x{}: {body:?}{}", execution.0, message.unwrap_or_default())
         });
-        let asked = Asked::Request { execution, body: body.clone(), serial };
+        let asked = Asked::Request { request: request.clone(), serial };
         let ticket = self.people.ask(life, asked);
-        self.inputs(life, vec![Input::Request { execution, body, actor: None, ticket }]);
+        self.inputs(life, vec![Input::Request { request, ticket }]);
     }
 
     /// An answer. What it acknowledges must be durable now.
@@ -311,43 +325,48 @@ impl Simulation {
                 self.people.submissions[at].acknowledged = Some((execution, ms));
             }
             (Asked::Submission(_), _) => {}
-            (Asked::Request { execution, body, serial }, Answer::Moved) => {
-                // As the engine's callers do: the inbox takes it now.
-                self.ask(execution, body, serial);
+            // As the engine's callers do: the inbox takes it now.
+            (Asked::Request { request, serial }, Answer::Moved) => {
+                self.ask_somebody(request, serial)
             }
-            (Asked::Request { execution, serial, .. }, Answer::Done(_)) => {
-                if let Some(serial) = serial {
-                    if !self.knows_signal(execution, serial) {
-                        if lost {
-                            return;
-                        }
-                        let what = format!(
-                            "signal {serial} to x{} was done and is not durable",
-                            execution.0
-                        );
-                        return self.fail("ack", what);
+            (Asked::Request { request, serial: Some(serial) }, Answer::Done(_)) => {
+                let execution = request.execution;
+                if !self.knows_signal(execution, serial) {
+                    let what =
+                        format!("signal {serial} to x{} was done and is not durable", execution.0);
+                    if !lost {
+                        self.fail("ack", what);
                     }
-                    let done = self.people.done_to.entry(execution).or_default();
-                    done.signalled.push((serial, ms));
-                }
-            }
-            (Asked::Request { execution, .. }, Answer::Accepted(message)) => {
-                // Of another execution, maybe, that had this number before.
-                if lost && !self.holds_message(execution, &message) {
                     return;
                 }
-                if !self.knows_message(execution, &message) {
-                    let what = format!(
-                        "message {message} to x{} was accepted and is not durable",
-                        execution.0
-                    );
-                    return self.fail("ack", what);
-                }
                 let done = self.people.done_to.entry(execution).or_default();
-                done.accepted.push((message, ms));
+                done.signalled.push((serial, ms));
+            }
+            (Asked::Request { request, .. }, Answer::Accepted(message)) => {
+                self.acknowledged(request.execution, message);
+            }
+            (Asked::Request { request, .. }, Answer::Refused(Refusal::Duplicate)) => {
+                if let Some(message) = request.message {
+                    self.acknowledged(request.execution, message);
+                }
             }
             (Asked::Request { .. }, _) => {}
         }
+    }
+
+    /// Somebody was told that a message was received, now or before: it must be durable.
+    fn acknowledged(&mut self, execution: ExecutionId, message: MessageId) {
+        // Of another execution, maybe, that had this number before.
+        if self.failovers > 0 && !self.holds_message(execution, &message) {
+            return;
+        }
+        if !self.knows_message(execution, &message) {
+            let what =
+                format!("message {message} to x{} was accepted and is not durable", execution.0);
+            return self.fail("ack", what);
+        }
+        let ms = self.ms();
+        self.people.done_to.entry(execution).or_default().accepted.push((message, ms));
     }
 
     /// After everything has healed: what is held is released, what waits for a signal gets it.

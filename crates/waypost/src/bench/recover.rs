@@ -18,8 +18,8 @@ use waypost_core::event::{Event, Wait};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
-use waypost_engine::Observer;
 use waypost_engine::config::Config;
+use waypost_engine::{Observer, Request};
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::MailBody;
 
@@ -173,7 +173,7 @@ async fn finish_all(home: &Home, executions: u64) -> Result<u64> {
             async move {
                 let end = engine.adopt(execution);
                 let body = MailBody::Signal { name: "go".into(), body: Json::null() };
-                engine.request(execution, body, None).await?;
+                engine.request(Request::new(execution, body)).await?;
                 Ok::<_, anyhow::Error>(end.ended().await.is_some())
             }
         });

@@ -6,7 +6,7 @@ use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input};
-use waypost_ports::store::{MailBody, Store};
+use waypost_ports::store::{Appended, MailBody, Store};
 
 use crate::support::{Rig, World};
 
@@ -231,4 +231,43 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
     assert!(held.contains("decide panicked"), "{held}");
     assert_eq!(world.status(other), Status::Completed);
     assert!(rig.driver.is_quiet());
+}
+
+/// Both arrive together; the frame that the first one leads to does not go in.
+#[test]
+fn nobody_is_told_of_a_duplicate_before_the_first_is_durable() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    let pause = MailBody::Pause { now: false };
+    let (first, second) =
+        (rig.send(execution, pause.clone(), "m"), rig.send(execution, pause, "m"));
+    rig.step();
+    assert!(rig.answer(first).is_none() && rig.answer(second).is_none());
+    let append = rig.take_append();
+    rig.answer_append(&append, Appended::Fenced);
+    rig.step();
+    for ticket in [first, second] {
+        assert!(matches!(rig.answer(ticket), Some(Answer::Moved)), "{:?}", rig.answer(ticket));
+    }
+}
+
+/// The first one found the execution parked, the second one in memory, with the mail unread.
+#[test]
+fn a_message_in_the_inbox_and_in_the_mailbox_is_consumed_once() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("w: wait go; v: wait go <- w");
+    rig.settle();
+    let go = MailBody::Signal { name: "go".into(), body: Json::null() };
+    let first = rig.send(execution, go.clone(), "m");
+    rig.step();
+    let second = rig.send(execution, go, "m");
+    rig.settle();
+    assert!(matches!(rig.answer(first), Some(Answer::Accepted(_))));
+    let refused = rig.answer(second);
+    assert!(matches!(refused, Some(Answer::Refused(Refusal::Duplicate))), "{refused:?}");
+    let signals = world.names(execution).iter().filter(|name| **name == "SignalReceived").count();
+    assert_eq!((signals, world.status(execution)), (1, Status::Paused));
+    world.check();
 }

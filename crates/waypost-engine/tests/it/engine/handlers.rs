@@ -3,6 +3,7 @@
 use waypost_core::event::Event;
 use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::status::Status;
+use waypost_engine::Request;
 use waypost_ports::store::MailBody;
 
 use crate::support::lab::Lab;
@@ -32,7 +33,7 @@ async fn a_cancellation_reaches_the_handler_that_runs() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
     let held = lab.held().await;
-    engine.request(started.execution, CANCEL, None).await.unwrap();
+    engine.request(Request::new(started.execution, CANCEL)).await.unwrap();
     held.cancel.cancelled().await;
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
 }
@@ -46,7 +47,7 @@ async fn a_handler_that_is_quick_to_stop_has_not_failed() {
         let started = lab.start(&engine, "a: task | handler=hold").await;
         let execution = started.execution;
         let _held = lab.held().await;
-        engine.request(execution, CANCEL, None).await.unwrap();
+        engine.request(Request::new(execution, CANCEL)).await.unwrap();
         assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
         assert!(lab.find(execution, "NodeCancelled").is_some());
         assert_eq!(lab.find(execution, "NodeFailed"), None);
@@ -59,7 +60,7 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a: task | handler=stubborn").await;
     let held = lab.held().await;
-    engine.request(started.execution, CANCEL, None).await.unwrap();
+    engine.request(Request::new(started.execution, CANCEL)).await.unwrap();
     assert!(held.task.attempt == 1);
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
     // Its slot is free again.
@@ -67,7 +68,7 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped() {
     for _ in 0..2 {
         let started = lab.start(&engine_with_one, "a: task | handler=stubborn").await;
         lab.held().await;
-        engine_with_one.request(started.execution, CANCEL, None).await.unwrap();
+        engine_with_one.request(Request::new(started.execution, CANCEL)).await.unwrap();
         started.ended().await.unwrap();
     }
 }
@@ -91,7 +92,7 @@ async fn a_handler_that_panics_is_tried_again_and_then_set_aside() {
     assert!(held.contains("a handler's bug"), "{held}");
 
     // A person gives it up.
-    engine.request(execution, CANCEL, None).await.unwrap();
+    engine.request(Request::new(execution, CANCEL)).await.unwrap();
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
 }
 

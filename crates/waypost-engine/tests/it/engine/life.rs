@@ -146,3 +146,26 @@ async fn an_observer_that_panics_harms_nobody() {
     let end = lab.start(&engine, "a: task; b: task <- a").await.ended().await;
     assert_eq!(end.unwrap().status, Status::Completed);
 }
+
+#[tokio::test]
+async fn an_engine_tells_of_itself() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let metrics = engine.metrics();
+    let started = lab.start(&engine, "a: task | handler=hold").await;
+    let held = lab.held().await;
+    assert_eq!((metrics.executions_active.get(), metrics.slots_busy.get()), (1, 1));
+    held.complete();
+    started.ended().await.unwrap();
+    assert_eq!((metrics.executions_active.get(), metrics.slots_busy.get()), (0, 0));
+    let ended = metrics.executions_ended.get("COMPLETED");
+    let attempts = metrics.attempts_ended.get("completed");
+    assert_eq!((metrics.executions_started.get(), ended, attempts), (1, 1, 1));
+    for histogram in [&metrics.schedule_to_start_seconds, &metrics.report_to_commit_seconds] {
+        assert_eq!(histogram.count(), 1);
+    }
+    assert_eq!(metrics.append_seconds.count(), 2);
+    let mut page = String::new();
+    metrics.render(&mut page);
+    assert!(page.contains("\nwaypost_slots 4\n"), "{page}");
+}

@@ -6,10 +6,12 @@ use waypost_core::command::Refusal;
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::{EngineError, Requested};
+use waypost_engine::{Engine, EngineError, Plans, Request, Requested};
 use waypost_ports::store::MailBody;
 
+use crate::support::flows;
 use crate::support::lab::Lab;
+use crate::support::store::{Call, Fault};
 
 fn signal(name: &str) -> MailBody {
     MailBody::Signal { name: name.into(), body: Json::parse("1").unwrap() }
@@ -21,7 +23,9 @@ async fn a_live_execution_does_it_at_once() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a: task | handler=hold; w: wait go <- a").await;
     let held = lab.held().await;
-    let done = engine.request(started.execution, signal("go"), Some(Arc::from("ann"))).await;
+    let mut request = Request::new(started.execution, signal("go"));
+    request.actor = Some(Arc::from("ann"));
+    let done = engine.request(request).await;
     assert_eq!(done.unwrap(), Requested::Done(Status::Running));
     held.complete();
     assert_eq!(started.ended().await.unwrap().status, Status::Completed, "the signal was kept");
@@ -33,8 +37,8 @@ async fn a_parked_execution_is_woken() {
     let engine = lab.engine();
     let started = lab.start(&engine, "w: wait go; o: out nodes.w.output <- w").await;
     lab.event(started.execution, "RunPaused").await;
-    let accepted = engine.request(started.execution, signal("go"), None).await.unwrap();
-    assert_eq!(accepted, Requested::Accepted);
+    let accepted = engine.request(Request::new(started.execution, signal("go"))).await.unwrap();
+    assert!(matches!(accepted, Requested::Accepted { .. }));
     assert_eq!(started.ended().await.unwrap().output, Some(Json::parse("1").unwrap()));
 }
 
@@ -45,9 +49,10 @@ async fn an_ended_and_an_unknown_execution_refuse() {
     let started = lab.start(&engine, "a: task").await;
     let execution = started.execution;
     started.ended().await.unwrap();
-    let late = engine.request(execution, MailBody::Resume, None).await.unwrap_err();
+    let late = engine.request(Request::new(execution, MailBody::Resume)).await.unwrap_err();
     assert!(matches!(late, EngineError::Refused(Refusal::Ended(Status::Completed))), "{late:?}");
-    let unknown = engine.request(ExecutionId(4711), MailBody::Resume, None).await.unwrap_err();
+    let unknown =
+        engine.request(Request::new(ExecutionId(4711), MailBody::Resume)).await.unwrap_err();
     assert!(matches!(unknown, EngineError::Unknown), "{unknown:?}");
 }
 
@@ -57,7 +62,8 @@ async fn a_request_that_changes_nothing_is_refused() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a: task | handler=hold").await;
     let held = lab.held().await;
-    let refused = engine.request(started.execution, MailBody::Resume, None).await.unwrap_err();
+    let refused =
+        engine.request(Request::new(started.execution, MailBody::Resume)).await.unwrap_err();
     assert!(matches!(refused, EngineError::Refused(Refusal::NotPaused)), "{refused:?}");
     held.complete();
     started.ended().await.unwrap();
@@ -71,7 +77,7 @@ async fn no_signal_is_lost_to_an_execution_that_parks() {
     for _ in 0..300 {
         let started = lab.start(&engine, "w: wait go; v: wait go <- w; a: task <- v").await;
         for _ in 0..2 {
-            engine.request(started.execution, signal("go"), None).await.unwrap();
+            engine.request(Request::new(started.execution, signal("go"))).await.unwrap();
         }
         assert_eq!(started.ended().await.unwrap().status, Status::Completed);
     }
@@ -85,10 +91,10 @@ async fn a_cancellation_at_the_moment_of_completion_is_answered() {
     for _ in 0..300 {
         let started = lab.start(&engine, "a: task; b: task <- a").await;
         let cancel = MailBody::Cancel { reason: None };
-        let answer = engine.request(started.execution, cancel, None).await;
+        let answer = engine.request(Request::new(started.execution, cancel)).await;
         let status = started.ended().await.unwrap().status;
         match answer {
-            Ok(Requested::Done(_) | Requested::Accepted) => {}
+            Ok(Requested::Done(_) | Requested::Accepted { .. }) => {}
             Err(EngineError::Refused(Refusal::Ended(of))) => {
                 assert_eq!((of, status), (Status::Completed, Status::Completed));
             }
@@ -104,13 +110,168 @@ async fn a_pause_holds_until_the_resumption() {
     let started = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
     let held = lab.held().await;
     let pause = MailBody::Pause { now: true };
-    engine.request(started.execution, pause, None).await.unwrap();
+    engine.request(Request::new(started.execution, pause)).await.unwrap();
     held.cancel.cancelled().await;
     lab.event(started.execution, "RunPaused").await;
-    let resumed = engine.request(started.execution, MailBody::Resume, None).await.unwrap();
-    assert_eq!(resumed, Requested::Accepted);
+    let resumed = engine.request(Request::new(started.execution, MailBody::Resume)).await.unwrap();
+    assert!(matches!(resumed, Requested::Accepted { .. }));
     let again = lab.held().await;
     assert_eq!((again.task.attempt, &again.task.idempotency_key), (2, &held.task.idempotency_key));
     again.complete();
     assert_eq!(started.ended().await.unwrap().status, Status::Completed);
+}
+
+/// Sends a request under an id that the sender chose.
+async fn send(
+    engine: &Engine,
+    execution: ExecutionId,
+    body: MailBody,
+    message: &str,
+) -> Result<Requested, EngineError> {
+    let message = Some(Arc::from(message));
+    engine.request(Request { message, ..Request::new(execution, body) }).await
+}
+
+fn is_duplicate(answer: &Result<Requested, EngineError>) -> bool {
+    matches!(answer, Err(EngineError::Refused(Refusal::Duplicate)))
+}
+
+#[tokio::test]
+async fn a_message_that_was_consumed_is_refused_in_memory_parked_and_reloaded() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let flow = "a: task | handler=hold; w: wait go <- a; b: task <- w | handler=hold";
+    let started = lab.start(&engine, flow).await;
+    let execution = started.execution;
+    let a = lab.held().await;
+    let first = send(&engine, execution, signal("other"), "m").await.unwrap();
+    assert_eq!(first, Requested::Done(Status::Running));
+    let live = send(&engine, execution, signal("other"), "m").await;
+    assert!(is_duplicate(&live), "{live:?}");
+
+    a.complete();
+    lab.event(execution, "RunPaused").await;
+    let parked = send(&engine, execution, signal("other"), "m").await;
+    assert!(is_duplicate(&parked), "{parked:?}");
+
+    send(&engine, execution, signal("go"), "n").await.unwrap();
+    let b = lab.held().await;
+    for message in ["m", "n"] {
+        let reloaded = send(&engine, execution, signal("go"), message).await;
+        assert!(is_duplicate(&reloaded), "{reloaded:?}");
+    }
+    assert_eq!(lab.count("SignalReceived"), 2);
+    b.complete();
+    started.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_request_is_done_once() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "a: task | handler=hold").await;
+    let execution = started.execution;
+    lab.held().await;
+    // A refusal is remembered, too: what was asked at the wrong moment is not done at a later one.
+    let requests = [
+        ("early", MailBody::Resume),
+        ("pause", MailBody::Pause { now: true }),
+        ("resume", MailBody::Resume),
+    ];
+    let early = send(&engine, execution, MailBody::Resume, "early").await;
+    assert!(matches!(early, Err(EngineError::Refused(Refusal::NotPaused))), "{early:?}");
+    send(&engine, execution, MailBody::Pause { now: true }, "pause").await.unwrap();
+    lab.event(execution, "RunPaused").await;
+    send(&engine, execution, MailBody::Resume, "resume").await.unwrap();
+    let again = lab.held().await;
+    for (message, body) in requests {
+        let answer = send(&engine, execution, body, message).await;
+        assert!(is_duplicate(&answer), "{message}: {answer:?}");
+    }
+    let cancel = MailBody::Cancel { reason: None };
+    send(&engine, execution, cancel.clone(), "cancel").await.unwrap();
+    let twice = send(&engine, execution, cancel, "cancel").await;
+    assert!(twice.is_err(), "{twice:?}");
+    again.cancel.cancelled().await;
+    assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
+    assert_eq!((lab.count("RunPauseRequested"), lab.count("RunEnding")), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_sent_twice_at_once_is_consumed_once() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    for round in 0..200 {
+        let started = lab.start(&engine, "w: wait go; v: wait go <- w").await;
+        let execution = started.execution;
+        let (first, second) = tokio::join!(
+            send(&engine, execution, signal("go"), "m"),
+            send(&engine, execution, signal("go"), "m"),
+        );
+        assert!(first.is_ok() || second.is_ok(), "{round}: {first:?}, {second:?}");
+        // Whatever the other one was told, it was not done: `v` still waits.
+        send(&engine, execution, signal("go"), "n").await.unwrap();
+        assert_eq!(started.ended().await.unwrap().status, Status::Completed);
+        let signals = lab.count("SignalReceived");
+        assert_eq!(signals, 2 * (round + 1));
+    }
+}
+
+/// The mail is in the inbox and the reply is lost: what the second try finds there is its own.
+#[tokio::test]
+async fn a_repeat_by_the_engine_is_no_duplicate() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "w: wait go").await;
+    lab.event(started.execution, "RunPaused").await;
+    lab.store.break_calls(&[Call::Deliver], &Fault::LosesReply);
+    let sent = send(&engine, started.execution, signal("go"), "m");
+    tokio::pin!(sent);
+    assert!(futures_util::poll!(&mut sent).is_pending());
+    lab.store.failures(2).await;
+    lab.store.heal();
+    let message = Arc::from("m");
+    assert_eq!(sent.await.unwrap(), Requested::Accepted { message });
+    assert_eq!(started.ended().await.unwrap().status, Status::Completed);
+}
+
+#[tokio::test]
+async fn an_end_is_told_also_where_the_definition_cannot_be_used_any_more() {
+    let lab = Lab::new();
+    let first = lab.engine();
+    let started = lab.start(&first, "o: out 7").await;
+    let execution = started.execution;
+    started.ended().await.unwrap();
+    drop(first);
+    let refuses = |text: &str| match text.contains("out") {
+        true => Err("this build does not know it".to_owned()),
+        false => flows::compile(text),
+    };
+    let second = lab.engine_with(|parts| parts.plans = Arc::new(Plans::new(Box::new(refuses))));
+    let late = second.request(Request::new(execution, MailBody::Resume)).await.unwrap_err();
+    assert!(matches!(late, EngineError::Refused(Refusal::Ended(Status::Completed))), "{late:?}");
+    assert_eq!(second.ended(execution).await.unwrap().output, Some(Json::parse("7").unwrap()));
+}
+
+#[tokio::test]
+async fn the_end_of_any_execution_can_be_awaited() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let started = lab.start(&engine, "w: wait go; o: out 7 <- w").await;
+    let execution = started.execution;
+    drop(started);
+    lab.event(execution, "RunPaused").await;
+    {
+        let withdrawn = engine.ended(execution);
+        tokio::pin!(withdrawn);
+        assert!(futures_util::poll!(&mut withdrawn).is_pending());
+    }
+    let ended = engine.ended(execution);
+    tokio::pin!(ended);
+    assert!(futures_util::poll!(&mut ended).is_pending());
+    engine.request(Request::new(execution, signal("go"))).await.unwrap();
+    let end = ended.await.unwrap();
+    assert_eq!((end.status, end.output), (Status::Completed, Some(Json::parse("7").unwrap())));
+    assert!(engine.ended(execution).await.is_some(), "also where it has been");
+    assert!(engine.ended(ExecutionId(4711)).await.is_none());
 }

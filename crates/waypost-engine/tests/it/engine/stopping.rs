@@ -4,7 +4,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use waypost_core::status::Status;
-use waypost_engine::EngineError;
+use waypost_engine::{EngineError, Request};
 use waypost_ports::store::{MailBody, StoreError};
 
 use crate::support::lab::Lab;
@@ -127,7 +127,8 @@ async fn nobody_waits_for_an_engine_that_stopped() {
     engine.stop(Duration::ZERO).await;
     assert!(matches!(in_line.await.err(), Some(EngineError::Stopping)));
     assert!(first.ended().await.is_none());
-    let request = engine.request(waypost_core::id::ExecutionId(1), MailBody::Resume, None).await;
+    let request =
+        engine.request(Request::new(waypost_core::id::ExecutionId(1), MailBody::Resume)).await;
     assert!(matches!(request, Err(EngineError::Stopping)));
     assert!(engine.adopt(waypost_core::id::ExecutionId(1)).ended().await.is_none());
 }
@@ -143,7 +144,7 @@ async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
         lab.store.break_calls(&[call], &Fault::Panics);
         let refused = match call {
             Call::Append => engine.start(lab.request("a: task")).await.err(),
-            _ => engine.request(waiting.execution, MailBody::Resume, None).await.err(),
+            _ => engine.request(Request::new(waiting.execution, MailBody::Resume)).await.err(),
         };
         assert!(matches!(refused, Some(EngineError::Stopping)), "{refused:?}");
         assert!(waiting.ended().await.is_none());

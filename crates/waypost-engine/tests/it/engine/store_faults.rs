@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use waypost_core::status::Status;
-use waypost_engine::Plans;
+use waypost_engine::{Plans, Request};
 use waypost_ports::store::{MailBody, StoreError};
 
 use crate::support::flows;
@@ -23,7 +23,7 @@ async fn a_full_store_acknowledges_nothing_and_everything_goes_on_afterwards() {
     lab.store.break_calls(&[Call::Append, Call::Heartbeat], &full());
     held.complete();
     let start = engine.start(lab.request("c: task"));
-    let request = engine.request(running.execution, MailBody::Pause { now: false }, None);
+    let request = engine.request(Request::new(running.execution, MailBody::Pause { now: false }));
     tokio::pin!(start, request);
     assert!(futures_util::poll!(&mut start).is_pending());
     assert!(futures_util::poll!(&mut request).is_pending());
@@ -36,7 +36,7 @@ async fn a_full_store_acknowledges_nothing_and_everything_goes_on_afterwards() {
     assert_eq!(start.await.unwrap().ended().await.unwrap().status, Status::Completed);
     request.await.unwrap();
     lab.event(running.execution, "RunPaused").await;
-    engine.request(running.execution, MailBody::Resume, None).await.unwrap();
+    engine.request(Request::new(running.execution, MailBody::Resume)).await.unwrap();
     assert_eq!(running.ended().await.unwrap().status, Status::Completed);
 }
 
@@ -66,7 +66,7 @@ async fn a_damaged_log_is_held_and_others_go_on() {
     lab.store.damage(damaged.execution);
     let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     for started in [&damaged, &sound] {
-        engine.request(started.execution, go.clone(), None).await.unwrap();
+        engine.request(Request::new(started.execution, go.clone())).await.unwrap();
     }
     assert_eq!(sound.ended().await.unwrap().status, Status::Completed);
     let held = lab.control(damaged.execution).unwrap().held.unwrap();
@@ -94,7 +94,7 @@ async fn a_log_that_makes_its_reader_panic_is_held_and_others_go_on() {
     let ended = second.adopt(sound.execution);
     let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     for started in [&poisoned, &sound] {
-        second.request(started.execution, go.clone(), None).await.unwrap();
+        second.request(Request::new(started.execution, go.clone())).await.unwrap();
     }
     assert_eq!(ended.ended().await.unwrap().status, Status::Completed);
     let held = lab.control(poisoned.execution).unwrap().held.unwrap();
@@ -118,7 +118,7 @@ async fn an_execution_that_could_not_be_loaded_at_once_is_loaded_later() {
     let ended = second.adopt(started.execution);
     let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     let failures = lab.store.failures(2);
-    second.request(started.execution, go, None).await.unwrap();
+    second.request(Request::new(started.execution, go)).await.unwrap();
     failures.await;
     lab.store.heal();
     assert_eq!(ended.ended().await.unwrap().status, Status::Completed);
@@ -134,7 +134,7 @@ async fn an_execution_that_could_not_be_held_at_once_is_held_later() {
     lab.store.break_calls(&[Call::Hold], &full());
     let failures = lab.store.failures(2);
     let cancel = MailBody::Cancel { reason: None };
-    engine.request(damaged.execution, cancel, None).await.unwrap();
+    engine.request(Request::new(damaged.execution, cancel)).await.unwrap();
     failures.await;
     lab.store.heal();
     // Behind the hold, in order.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use waypost_core::command::{Outcome, Report};
+use waypost_core::command::{Outcome, Refusal, Report};
 use waypost_core::event::FOLD_VERSION;
 use waypost_core::id::{ExecutionId, InstanceId, Token};
 use waypost_core::json::Json;
@@ -16,12 +16,11 @@ use waypost_core::state::State;
 use waypost_core::time::Timestamp;
 use waypost_engine::config::Config;
 use waypost_engine::driver::{
-    Answer, Committed, Driver, EndSummary, Input, Output, Start, TaskOrder, Ticket,
+    Answer, Committed, Driver, EndSummary, Input, Outgoing, Output, Request, Start, TaskOrder,
+    Ticket,
 };
 use waypost_engine::fold;
-use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Delivery, Heartbeat, Mail, MailBody, Store,
-};
+use waypost_ports::store::{Append, Appended, ClaimRequest, Delivery, Heartbeat, MailBody, Store};
 
 use super::World;
 
@@ -30,7 +29,7 @@ pub(crate) enum StoreWork {
     Append(Append),
     Claim { limit: usize, only: Option<Vec<ExecutionId>>, held: Option<Vec<ExecutionId>> },
     Collect,
-    Deliver { mail: Mail, ticket: Ticket },
+    Deliver(Outgoing),
     Hold { execution: ExecutionId, reason: String },
     Reload(ExecutionId),
     FindEnd(ExecutionId),
@@ -130,8 +129,17 @@ impl<'w> Rig<'w> {
     }
 
     pub(crate) fn request(&mut self, execution: ExecutionId, body: MailBody) -> Ticket {
+        self.ask(Request::new(execution, body))
+    }
+
+    /// The same, under an id that the sender chose.
+    pub(crate) fn send(&mut self, execution: ExecutionId, body: MailBody, message: &str) -> Ticket {
+        self.ask(Request { message: Some(message.into()), ..Request::new(execution, body) })
+    }
+
+    fn ask(&mut self, request: Request) -> Ticket {
         let ticket = self.ticket();
-        self.inputs.push(Input::Request { execution, body, actor: None, ticket });
+        self.inputs.push(Input::Request { request, ticket });
         ticket
     }
 
@@ -164,9 +172,7 @@ impl<'w> Rig<'w> {
                 let before = self.answers.insert(ticket, answer);
                 assert!(before.is_none(), "{ticket:?} was answered twice");
             }
-            Output::Deliver { mail, ticket } => {
-                self.work.push_back(StoreWork::Deliver { mail, ticket });
-            }
+            Output::Deliver(outgoing) => self.work.push_back(StoreWork::Deliver(outgoing)),
             Output::Claim { limit, only, held } => {
                 self.work.push_back(StoreWork::Claim { limit, only, held })
             }
@@ -219,14 +225,15 @@ impl<'w> Rig<'w> {
                 self.inputs.push(Input::Mail(mail));
                 self.inputs.push(Input::Collected);
             }
-            StoreWork::Deliver { mail, ticket } => {
+            StoreWork::Deliver(Outgoing { mail, chosen, ticket }) => {
                 let message = Arc::clone(&mail.message);
                 let execution = mail.execution;
                 let answer = match store.deliver(&[mail]).unwrap().remove(0) {
+                    Delivery::Duplicate if chosen => Answer::Refused(Refusal::Duplicate),
                     Delivery::Accepted { .. } | Delivery::Duplicate => Answer::Accepted(message),
-                    Delivery::Ended => Answer::Refused(waypost_core::command::Refusal::Ended(
-                        self.world.status(execution),
-                    )),
+                    Delivery::Ended => {
+                        Answer::Refused(Refusal::Ended(self.world.status(execution)))
+                    }
                     Delivery::Unknown => Answer::Unknown,
                 };
                 self.inputs.push(Input::Delivered { execution, ticket, answer });

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use waypost::wiring;
 use waypost_core::event::{Event, PauseReason};
 use waypost_core::json::Json;
-use waypost_engine::{Engine, EngineError, Observer, StartRequest};
+use waypost_engine::{Engine, EngineError, Observer, Request, StartRequest};
 use waypost_ports::query::Query;
 use waypost_ports::store::{MailBody, Store};
 use waypost_sqlite::SqliteStore;
@@ -224,7 +224,7 @@ impl Victim {
             name => MailBody::Signal { name: name.into(), body: Json::parse(body)? },
         };
         let execution = self.find(n)?;
-        self.engine.request(execution, body, None).await?;
+        self.engine.request(Request::new(execution, body)).await?;
         Ok(())
     }
 

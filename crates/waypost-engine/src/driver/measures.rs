@@ -1,0 +1,172 @@
+//! What a step of the driver measured: plain numbers, for whoever publishes them. Nothing here knows
+//! more of time than the step does.
+
+use waypost_core::event::{Event, FailureEnd};
+use waypost_core::status::Status;
+use waypost_core::time::{Millis, Timestamp};
+
+use super::Driver;
+use super::live::Live;
+
+/// What the last step counted, and the spans that it saw end.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Measures {
+    /// Executions whose first frame is durable.
+    pub started: u64,
+    /// How executions ended.
+    pub ended: Vec<Status>,
+    /// Attempts that ended, by the order of [`AttemptEnd::ALL`].
+    pub attempts: [u64; AttemptEnd::ALL.len()],
+    /// Executions whose last owner was gone.
+    pub takeovers: u64,
+    /// Executions that were set aside.
+    pub quarantined: u64,
+    /// Frames that somebody else had the place of.
+    pub fenced: u64,
+    /// From the moment an attempt might be made to the order to make it.
+    pub schedule_to_start: Vec<Millis>,
+    /// From a due time to the step that acts upon it.
+    pub timer_lateness: Vec<Millis>,
+    /// From a worker's report to the commit of what follows from it.
+    pub report_to_commit: Vec<Millis>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttemptEnd {
+    /// It gave an output.
+    Completed,
+    /// It failed; there may be another.
+    Failed,
+    /// It took too long, and there is no other.
+    TimedOut,
+    /// It was lost through no fault of its node.
+    Abandoned,
+    /// It was stopped.
+    Cancelled,
+}
+
+impl AttemptEnd {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Completed, Self::Failed, Self::TimedOut, Self::Abandoned, Self::Cancelled];
+
+    /// Its name on a page of metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Abandoned => "abandoned",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    fn of(event: &Event, live: &Live) -> Option<Self> {
+        match event {
+            Event::NodeCompleted { .. } => Some(Self::Completed),
+            Event::NodeFailed { end, .. } => Some(match end {
+                FailureEnd::RetryAt(_) | FailureEnd::Final => Self::Failed,
+                FailureEnd::TimedOut => Self::TimedOut,
+                FailureEnd::Abandoned(_) => Self::Abandoned,
+            }),
+            // A node that was stopped before its first attempt had none.
+            Event::NodeCancelled { node, .. } => {
+                let at = live.plan.find(node)?;
+                (live.state.node(at).attempt > 0).then_some(Self::Cancelled)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The attempts that wait for a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Queue {
+    /// How many there are.
+    pub depth: u64,
+    /// How long the longest has waited.
+    pub oldest: Millis,
+    /// How many have waited for longer than they should.
+    pub too_long: u64,
+}
+
+impl Measures {
+    /// Was there nothing?
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Forgets the last step; keeps the room that it took.
+    pub(super) fn clear(&mut self) {
+        let Self { started, takeovers, quarantined, fenced, ended, attempts, .. } = self;
+        for count in [started, takeovers, quarantined, fenced] {
+            *count = 0;
+        }
+        attempts.fill(0);
+        ended.clear();
+        let Self { schedule_to_start, timer_lateness, report_to_commit, .. } = self;
+        for spans in [schedule_to_start, timer_lateness, report_to_commit] {
+            spans.clear();
+        }
+    }
+
+    /// Events became durable.
+    pub(super) fn committed(&mut self, events: &[Event], live: &Live) {
+        for event in events {
+            match event {
+                Event::RunCreated(_) => self.started += 1,
+                Event::RunQuarantined { .. } => self.quarantined += 1,
+                _ if event.is_end() => self.ended.push(live.state.status),
+                _ => {
+                    if let Some(end) = AttemptEnd::of(event, live) {
+                        self.attempts[end as usize] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A timer is acted upon.
+    pub(super) fn timer(&mut self, due: Timestamp, now: Timestamp) {
+        self.timer_lateness.push(now.since(due));
+    }
+
+    /// An attempt is handed to a worker.
+    pub(super) fn attempt_begins(&mut self, scheduled: Timestamp, now: Timestamp) {
+        self.schedule_to_start.push(now.since(scheduled));
+    }
+
+    /// What follows from reports became durable.
+    pub(super) fn reports_landed(&mut self, reported: &[Timestamp], now: Timestamp) {
+        self.report_to_commit.extend(reported.iter().map(|at| now.since(*at)));
+    }
+}
+
+impl Driver {
+    /// What the last step measured.
+    pub fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// Slots that are taken.
+    pub fn slots_busy(&self) -> u32 {
+        self.slots.busy()
+    }
+
+    /// How the queue stands. Walks all of it: not for every step.
+    pub fn queue(&self) -> Queue {
+        let mut queue = Queue::default();
+        for offer in self.slots.offers() {
+            let live = self.live.get(&offer.execution);
+            if live.is_none_or(|live| !live.is_queued(offer.node, offer.attempt)) {
+                continue; // it was cancelled, or the execution is gone
+            }
+            let age = self.now.since(offer.since);
+            queue.depth += 1;
+            queue.oldest = queue.oldest.max(age);
+            queue.too_long += u64::from(age > self.config.queued_too_long);
+        }
+        queue
+    }
+}

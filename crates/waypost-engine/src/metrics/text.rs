@@ -1,0 +1,134 @@
+//! The text format of Prometheus, version 0.0.4.
+
+use std::fmt;
+use std::fmt::Write;
+
+use super::instruments::PARTS;
+
+/// Something that can be shown on a page of metrics.
+pub trait Metric {
+    /// `counter`, `gauge` or `histogram`.
+    fn kind(&self) -> &'static str;
+
+    /// Gives its samples, in the order in which they are shown.
+    fn samples(&self, each: &mut dyn FnMut(Sample<'_>));
+}
+
+/// One line of a metric.
+pub struct Sample<'a> {
+    /// What follows the metric's name.
+    pub suffix: &'static str,
+    /// A label's name and value.
+    pub label: Option<(&'static str, &'a str)>,
+    /// Its value.
+    pub value: Decimal,
+}
+
+impl Sample<'_> {
+    /// A value and nothing else.
+    pub fn plain(value: Decimal) -> Self {
+        Self { suffix: "", label: None, value }
+    }
+}
+
+/// A number with up to six places, written without rounding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decimal {
+    whole: u64,
+    /// Millionths.
+    parts: u64,
+}
+
+impl Decimal {
+    /// A whole number.
+    pub fn whole(whole: u64) -> Self {
+        Self { whole, parts: 0 }
+    }
+
+    /// So many millionths: microseconds as seconds.
+    pub fn parts(parts: u64) -> Self {
+        Self { whole: parts / PARTS, parts: parts % PARTS }
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.whole)?;
+        if self.parts == 0 {
+            return Ok(());
+        }
+        let places = format!("{:06}", self.parts);
+        write!(f, ".{}", places.trim_end_matches('0'))
+    }
+}
+
+/// Writes one metric: what it is, its kind, its samples.
+pub fn write_metric(name: &str, help: &str, metric: &dyn Metric, out: &mut String) {
+    out.push_str("# HELP ");
+    out.push_str(name);
+    out.push(' ');
+    escape(help, false, out);
+    out.push_str("\n# TYPE ");
+    out.push_str(name);
+    out.push(' ');
+    out.push_str(metric.kind());
+    out.push('\n');
+    metric.samples(&mut |Sample { suffix, label, value }| {
+        out.push_str(name);
+        out.push_str(suffix);
+        if let Some((label, of)) = label {
+            out.push('{');
+            out.push_str(label);
+            out.push_str("=\"");
+            escape(of, true, out);
+            out.push_str("\"}");
+        }
+        writeln!(out, " {value}").expect("a string takes everything");
+    });
+}
+
+/// A help text ends with its line; a label's value ends with its quote, too.
+fn escape(text: &str, quoted: bool, out: &mut String) {
+    for character in text.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '"' if quoted => out.push_str("\\\""),
+            other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::instruments::CounterFamily;
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_exactly() {
+        let cases = [
+            (0, "0"),
+            (100, "0.0001"),
+            (2_500, "0.0025"),
+            (1_000_000, "1"),
+            (1_500_001, "1.500001"),
+        ];
+        for (parts, expected) in cases {
+            assert_eq!(Decimal::parts(parts).to_string(), expected);
+        }
+        assert_eq!(Decimal::whole(u64::MAX).to_string(), u64::MAX.to_string());
+    }
+
+    #[test]
+    fn what_would_end_a_line_or_a_value_is_escaped() {
+        let family = CounterFamily::new("path", &["C:\\\"x\"\n"]);
+        let mut page = String::new();
+        write_metric("x_total", "a \"back\\slash\"\nand more", &family, &mut page);
+        let expected = concat!(
+            "# HELP x_total a \"back\\\\slash\"\\nand more\n",
+            "# TYPE x_total counter\n",
+            "x_total{path=\"C:\\\\\\\"x\\\"\\n\"} 0\n",
+        );
+        assert_eq!(page, expected);
+    }
+}
