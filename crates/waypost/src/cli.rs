@@ -5,12 +5,14 @@ mod check;
 mod config;
 mod events;
 mod find;
+mod interrupts;
 mod list;
 mod migrate;
 mod projections;
 mod requests;
 mod resume;
 mod run;
+mod serve;
 mod show;
 mod validate;
 mod when;
@@ -25,7 +27,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::bench;
 use crate::output::{Format, print_json, print_line};
-use crate::settings::{Flags, Settings};
+use crate::settings::{Flags, ServerFlags, Settings};
 
 /// Runs workflows that survive crashes, restarts and long waits.
 #[derive(Parser, Debug)]
@@ -59,6 +61,8 @@ enum Command {
     Run(run::Args),
     /// Go on with executions that were stopped, paused or interrupted
     Resume(resume::Args),
+    /// Serve the HTTP API and drive every execution in the folder
+    Serve(serve::Args),
     /// Check definitions without running them
     Validate(validate::Args),
     /// List executions, newest first
@@ -196,7 +200,12 @@ fn start_logging(filter: &str) -> Result<()> {
 }
 
 fn execute(cli: Cli, color: bool) -> Result<Exit> {
-    let context = Context { settings: Settings::load(&cli.flags)?, format: cli.output, color };
+    let server = match &cli.command {
+        Command::Serve(args) => args.flags.clone(),
+        _ => ServerFlags::default(),
+    };
+    let settings = Settings::load(&cli.flags, &server)?;
+    let context = Context { settings, format: cli.output, color };
     match cli.command {
         Command::Validate(args) => validate::run(&args, &context),
         Command::List(args) => list::run(&args, &context),
@@ -218,6 +227,7 @@ fn execute(cli: Cli, color: bool) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Command::Run(args) => block_on(run::run(&args, &context)),
+        Command::Serve(_) => block_on(serve::run(&context)),
         Command::Resume(args) => block_on(resume::run(&args, &context)),
         Command::Pause(args) => block_on(requests::pause(&args, &context)),
         Command::Cancel(args) => block_on(requests::cancel(&args, &context)),

@@ -1,5 +1,7 @@
 //! Settings: flag > `WAYPOST_*` > file > default, each value with where it came from.
 
+mod server;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,12 +13,18 @@ use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_nodes::egress::{Allowance, Egress};
 
+pub use server::ServerFlags;
+
 /// Settings that may be given on any command line.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Flags {
     /// Folder where executions live
     #[arg(long, global = true, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
+    /// The server to talk to, for example http://127.0.0.1:7070; found by the data folder where
+    /// none is named. Its key is taken from WAYPOST_KEY
+    #[arg(long, global = true, value_name = "URL")]
+    pub server: Option<String>,
     /// Settings file
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -27,7 +35,7 @@ pub struct Flags {
     /// (may be repeated)
     #[arg(long, global = true, value_name = "TARGET")]
     pub allow_egress: Vec<String>,
-    /// May definitions run commands on this machine?
+    /// May definitions run commands on this machine? (servers: only where this says so)
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub enable_shell: Option<bool>,
     /// Executions held in memory at once
@@ -85,21 +93,50 @@ pub struct Settings {
     pub engine: Config,
     /// What handlers are told.
     pub nodes: waypost_nodes::Settings,
+    /// What a server is told.
+    pub server: waypost_server::config::Config,
+    /// The server that commands talk to, where one is named.
+    pub remote: Remote,
     /// The same, for `waypost config`.
     pub shown: Vec<Shown>,
 }
 
+/// The server that commands talk to.
+#[derive(Clone, Default)]
+pub struct Remote {
+    /// Its URL; found by the data folder where none is named.
+    pub url: Option<String>,
+    /// The key to show it.
+    pub key: Option<String>,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| "***");
+        f.debug_struct("Remote").field("url", &self.url).field("key", &key).finish()
+    }
+}
+
 /// Names that the settings file may use.
 const NAMES: &[&str] =
-    &["data", "slots", "allow_egress", "enable_shell", "active_max", "park_after"];
+    &["data", "slots", "allow_egress", "enable_shell", "active_max", "park_after", "server"];
 
 impl Settings {
     /// Reads all sources.
-    pub fn load(flags: &Flags) -> Result<Self> {
-        Self::decide(flags, &|name| std::env::var(name).ok())
+    pub fn load(flags: &Flags, server: &ServerFlags) -> Result<Self> {
+        Self::decide(flags, server, &|name| std::env::var(name).ok())
     }
 
-    fn decide(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+    /// Where a setting's value came from.
+    pub fn source(&self, name: &str) -> Option<&Source> {
+        self.shown.iter().find(|shown| shown.name == name).map(|shown| &shown.source)
+    }
+
+    fn decide(
+        flags: &Flags,
+        server: &ServerFlags,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self> {
         let (file, named) =
             match flags.config.clone().or_else(|| environment("WAYPOST_CONFIG").map(PathBuf::from))
             {
@@ -144,7 +181,15 @@ impl Settings {
             shell_enabled: parse("enable_shell", &shell)?,
             ..waypost_nodes::Settings::default()
         };
-        Ok(Self { data: PathBuf::from(data), engine, nodes, shown: sources.shown })
+        let url = sources.pick("server", flags.server.clone(), "");
+        let remote = Remote {
+            url: (!url.is_empty()).then_some(url),
+            // Not a setting that is shown, and not one for a file that others read.
+            key: environment("WAYPOST_KEY").filter(|key| !key.is_empty()),
+        };
+        let server = server::decide(server, &mut sources)?;
+        let data = PathBuf::from(data);
+        Ok(Self { data, engine, nodes, server, remote, shown: sources.shown })
     }
 }
 
@@ -206,8 +251,9 @@ fn read_file(path: &Path, named: bool) -> Result<BTreeMap<String, String>> {
         source.parse().with_context(|| format!("{} is not valid TOML", path.display()))?;
     let mut values = BTreeMap::new();
     for (name, value) in table {
-        if !NAMES.contains(&name.as_str()) {
-            let known = NAMES.join(", ");
+        let mut names = NAMES.iter().chain(server::NAMES);
+        if !names.any(|known| **known == *name) {
+            let known = [NAMES, server::NAMES].concat().join(", ");
             bail!("{}: unknown setting {name:?}; known are: {known}", path.display());
         }
         let value = match value {
@@ -230,7 +276,7 @@ mod tests {
     fn settings(flags: &Flags, environment: &[(&str, &str)]) -> Result<Settings> {
         let environment: BTreeMap<String, String> =
             environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Settings::decide(flags, &|name| environment.get(name).cloned())
+        Settings::decide(flags, &ServerFlags::default(), &|name| environment.get(name).cloned())
     }
 
     fn source_of(settings: &Settings, name: &str) -> Source {

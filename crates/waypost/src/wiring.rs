@@ -10,13 +10,22 @@ use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::store::{Definition, NewDefinition, Store};
+use waypost_server::server::Server;
+use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
+
+use crate::settings::Settings;
 
 /// Opens a data folder to run executions in it; there is one such process a folder.
 pub fn open_engine_store(folder: &Path) -> Result<SqliteStore> {
+    open_engine_store_at(folder, None)
+}
+
+/// The same for a server, which others find by the folder.
+pub fn open_engine_store_at(folder: &Path, address: Option<String>) -> Result<SqliteStore> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create the data folder {}", folder.display()))?;
-    Ok(SqliteStore::open(folder, with_families(Options::engine()))?)
+    Ok(SqliteStore::open(folder, Options { address, ..with_families(Options::engine()) })?)
 }
 
 /// Opens a data folder to look into it, or to put mail into its inboxes, whoever runs it.
@@ -84,4 +93,52 @@ pub fn open_engine(
         observer,
         config,
     })?)
+}
+
+/// Starts an engine that drives everything in a folder, and puts a server in front of it. Must be
+/// called inside a Tokio runtime.
+pub fn open_server(store: SqliteStore, settings: &Settings) -> Result<Server> {
+    let store = Arc::new(store);
+    let watchers = Arc::new(Watchers::default());
+    let plans = Arc::new(plans());
+    let engine = Engine::open(Parts {
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        plans: Arc::clone(&plans),
+        handlers: waypost_nodes::handlers(&settings.nodes),
+        clock: Arc::new(SystemClock),
+        observer: Some(watchers.observer()),
+        config: settings.engine.clone(),
+    })?;
+    Ok(Server::new(waypost_server::server::Parts {
+        engine,
+        home: store,
+        plans,
+        compiler: Box::new(compile),
+        clock: Arc::new(SystemClock),
+        watchers,
+        config: settings.server.clone(),
+        limits: limits(settings),
+    })?)
+}
+
+/// The limits that the server itself does not know.
+fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
+    use waypost_core::limits as core;
+    let engine = &settings.engine;
+    vec![
+        ("nodes_max", core::NODES_MAX as u64),
+        ("edges_max", core::EDGES_MAX as u64),
+        ("definition_bytes_max", core::DEFINITION_BYTES_MAX as u64),
+        ("node_id_chars_max", core::NODE_ID_CHARS_MAX as u64),
+        ("workflow_name_chars_max", core::WORKFLOW_NAME_CHARS_MAX as u64),
+        ("payload_bytes_max", core::PAYLOAD_BYTES_MAX as u64),
+        ("json_depth_max", waypost_core::json::DEPTH_MAX as u64),
+        ("early_signals_max", core::EARLY_SIGNALS_MAX as u64),
+        ("messages_remembered_max", core::MESSAGES_REMEMBERED_MAX as u64),
+        ("abandoned_max", u64::from(core::ABANDONED_MAX)),
+        ("attempts_max", u64::from(core::ATTEMPTS_MAX)),
+        ("slots", u64::from(engine.slots)),
+        ("active_max", engine.active_max as u64),
+        ("backlog_max", engine.backlog_max as u64),
+    ]
 }

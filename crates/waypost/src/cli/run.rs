@@ -19,6 +19,7 @@ use waypost_engine::{Engine, EngineError, Observer, StartRequest, Started};
 use waypost_ports::store::{Idempotency, Store};
 use waypost_sqlite::SqliteStore;
 
+use super::interrupts::Interrupts;
 use super::{Context, Exit, find, read_definition};
 use crate::output::{Format, print_json, print_line};
 use crate::progress::Progress;
@@ -288,27 +289,4 @@ fn finish(
         print_line(&format!("output: {output}"));
     }
     Ok(exit)
-}
-
-/// Ctrl-C and SIGTERM.
-struct Interrupts {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Interrupts {
-    fn listen() -> Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! { // both are cancel-safe: a signal that came is kept
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }

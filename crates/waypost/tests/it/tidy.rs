@@ -21,6 +21,7 @@ const LONG_FILES: &[&str] = &[
     "crates/waypost-core/src/projection.rs",
     "crates/waypost-engine/src/driver.rs",
     "crates/waypost-engine/src/driver/live.rs",
+    "crates/waypost-server/src/table.rs",
 ];
 
 /// Which workspace crates each crate may depend on. The edge crate may see all of them.
@@ -31,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("waypost-sqlite", &["waypost-core", "waypost-ports"]),
     ("waypost-nodes", &["waypost-core", "waypost-ports"]),
     ("waypost-engine", &["waypost-core", "waypost-ports"]),
+    ("waypost-server", &["waypost-core", "waypost-engine", "waypost-lang", "waypost-ports"]),
     (
         "waypost-sim",
         &["waypost-core", "waypost-engine", "waypost-lang", "waypost-nodes", "waypost-ports"],
@@ -43,6 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "waypost-lang",
             "waypost-nodes",
             "waypost-ports",
+            "waypost-server",
             "waypost-sqlite",
         ],
     ),

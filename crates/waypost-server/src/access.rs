@@ -1,0 +1,32 @@
+//! Who may do what: keys, the identities they give, how often those may ask, and the trail of what
+//! they did.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `keys` | making keys, knowing them again |
+//! | `rate` | how often somebody may ask |
+//! | `trail` | who did what |
+
+pub mod keys;
+pub mod rate;
+pub mod trail;
+
+use std::sync::Arc;
+
+use waypost_ports::access::Role;
+
+/// Who asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// As the log and the trail name them: `key:<id>`, or `local`.
+    pub actor: Arc<str>,
+    /// What they may do.
+    pub role: Role,
+}
+
+impl Identity {
+    /// Whoever is on this machine, where no keys are asked for.
+    pub fn local() -> Self {
+        Self { actor: "local".into(), role: Role::Admin }
+    }
+}

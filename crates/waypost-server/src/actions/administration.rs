@@ -1,0 +1,81 @@
+//! Keys and the trail.
+
+use std::sync::Arc;
+
+use hyper::{StatusCode, header};
+use waypost_ports::access::{KeyRow, TrailRequest};
+
+use super::page_size;
+use crate::access::keys;
+use crate::http::call::{Call, Reply};
+use crate::problem::{Code, Problem};
+use crate::server::Server;
+use crate::wire;
+use crate::wire::payload::Time;
+
+pub(crate) async fn create_key(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let asked: wire::NewApiKey = call.json()?;
+    let (new, text) = keys::make(&asked.name.0, asked.role.into());
+    let id = Arc::clone(&new.id);
+    server
+        .blocking(move |server| {
+            server.reader.home().add_key(&new)?;
+            Ok(server.keys.refresh(server.reader.home())?)
+        })
+        .await?;
+    let made =
+        wire::MadeKey { id: id.to_string(), name: asked.name.0, role: asked.role, key: text };
+    let reply = Reply::json(StatusCode::CREATED, &made)?.about(id);
+    Ok(reply.with(header::CACHE_CONTROL, "no-store"))
+}
+
+pub(crate) async fn list_keys(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
+    let rows = server.blocking(|server| Ok(server.reader.home().keys()?)).await?;
+    Reply::ok(&wire::ApiKeyList { keys: rows.iter().map(shown).collect() })
+}
+
+fn shown(row: &KeyRow) -> wire::ApiKey {
+    wire::ApiKey {
+        id: row.key.id.to_string(),
+        name: row.key.name.to_string(),
+        role: row.key.role.into(),
+        created_at: Time(row.created_at),
+        revoked_at: row.revoked_at.map(Time),
+    }
+}
+
+pub(crate) async fn revoke_key(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let id = call.values.text("id").to_owned();
+    let revoked = id.clone();
+    server
+        .blocking(move |server| {
+            if !server.reader.home().revoke_key(&id)? {
+                let detail = format!("no key has the id {id:?}");
+                return Err(Problem::new(Code::UnknownKey, detail));
+            }
+            Ok(server.keys.refresh(server.reader.home())?)
+        })
+        .await?;
+    Ok(Reply::empty().about(revoked))
+}
+
+pub(crate) async fn trail(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let request = TrailRequest {
+        actor: call.values.get("actor").map(str::to_owned),
+        before: call.values.number("cursor"),
+        limit: page_size(&call),
+    };
+    let page = server.blocking(move |server| Ok(server.reader.home().trail(&request)?)).await?;
+    let last = page.rows.last().filter(|_| page.more);
+    let next = last.map(|(place, _)| place.to_string());
+    let entries = page.rows.into_iter().map(|(place, entry)| wire::TrailRow {
+        place,
+        at: Time(entry.at),
+        actor: entry.actor.to_string(),
+        address: entry.address.to_string(),
+        action: entry.action.to_string(),
+        subject: entry.subject.map(|subject| subject.to_string()),
+        status: entry.status,
+    });
+    Reply::ok(&wire::TrailList { entries: entries.collect(), next })
+}

@@ -1,0 +1,63 @@
+//! Definitions: deploy, list, get.
+
+use std::sync::Arc;
+
+use hyper::{StatusCode, header};
+use waypost_ports::query::DefinitionsRequest;
+
+use super::page_size;
+use crate::http::call::{Call, Reply};
+use crate::problem::{Code, Problem};
+use crate::server::Server;
+use crate::workflows::Deploy;
+
+pub(crate) async fn deploy(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let how = if call.values.flag("dryRun") { Deploy::DryRun } else { Deploy::Keep };
+    let source = call.body.clone();
+    let deployed = server.blocking(move |server| server.workflows.deploy(&source, how)).await?;
+    let kept = how == Deploy::Keep && deployed.created;
+    let status = if kept { StatusCode::CREATED } else { StatusCode::OK };
+    let reply = Reply::json(status, &deployed)?.about(deployed.workflow.as_str());
+    Ok(match deployed.version {
+        Some(version) if kept => {
+            let place = format!("/v1/definitions/{}/versions/{version}", deployed.workflow);
+            reply.with(header::LOCATION, &place)
+        }
+        _ => reply,
+    })
+}
+
+pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let after = call.values.get("cursor").map(|name| (name.to_owned(), 0));
+    let request = DefinitionsRequest { workflow: None, after, limit: page_size(&call) };
+    Reply::ok(&server.blocking(move |server| server.reader.definitions(&request)).await?)
+}
+
+pub(crate) async fn versions(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let name = call.values.text("name").to_owned();
+    let cursor = call.values.number("cursor").and_then(|version| u32::try_from(version).ok());
+    let after = cursor.map(|version| (name.clone(), version));
+    let request = DefinitionsRequest { workflow: Some(name), after, limit: page_size(&call) };
+    let page = server
+        .blocking(move |server| {
+            let page = server.reader.definitions(&request)?;
+            let name = request.workflow.as_deref().unwrap_or_default();
+            match page.definitions.is_empty() && request.after.is_none() {
+                true => Err(crate::reader::unknown_definition(name, None)),
+                false => Ok(page),
+            }
+        })
+        .await?;
+    Reply::ok(&page)
+}
+
+pub(crate) async fn get(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let name = call.values.text("name").to_owned();
+    let version = match call.values.get("version") {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| {
+            Problem::new(Code::UnknownDefinition, "versions are whole numbers from 1")
+        })?),
+    };
+    Reply::ok(&server.blocking(move |server| server.reader.definition(&name, version)).await?)
+}

@@ -1,0 +1,107 @@
+//! Every limit and interval of the server, with its default and the reason for it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a server is told about itself.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Further names that it is known by, for requests to loopback.
+    pub hosts: Vec<String>,
+    /// Must every request carry a key? Always so off loopback.
+    pub require_keys: bool,
+    /// Certificate and key, PEM, where it speaks TLS.
+    pub tls: Option<Tls>,
+    /// Bytes of a body.
+    pub body_bytes_max: usize,
+    /// How long a body may take to come.
+    pub body_timeout: Duration,
+    /// How long the head of a request may take to come, and a connection may idle.
+    pub header_timeout: Duration,
+    /// Bytes of a request's head.
+    pub header_bytes_max: usize,
+    /// How long a peer may refuse to read what it asked for.
+    pub stall_timeout: Duration,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Connections at once from one address, off loopback.
+    pub connections_per_address_max: usize,
+    /// Streams at once.
+    pub streams_max: usize,
+    /// Reads of the store at once.
+    pub reads_max: usize,
+    /// Requests a second of one identity; twice as many may come at once.
+    pub requests_per_second: u32,
+    /// The longest that `?wait` waits.
+    pub wait_max: Duration,
+    /// How long a drain may take.
+    pub drain_timeout: Duration,
+}
+
+/// Where certificate and key are.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The chain, PEM.
+    pub certificate: PathBuf,
+    /// The key, PEM.
+    pub key: PathBuf,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7070)),
+            hosts: Vec::new(),
+            require_keys: false,
+            tls: None,
+            // A definition may have 4 MiB, and a payload 1 MiB.
+            body_bytes_max: 5 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(20),
+            header_bytes_max: 32 * 1024,
+            stall_timeout: Duration::from_secs(30),
+            connections_max: 10_000,
+            connections_per_address_max: 1_000,
+            streams_max: 2_000,
+            reads_max: 64,
+            requests_per_second: 20_000,
+            wait_max: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Config {
+    /// Does the server listen on loopback alone?
+    pub fn is_loopback(&self) -> bool {
+        self.address.ip().is_loopback()
+    }
+
+    /// The limits by name, each ending in its unit.
+    pub fn limits(&self) -> Vec<(&'static str, u64)> {
+        let seconds = |span: Duration| span.as_secs();
+        vec![
+            ("http_body_bytes_max", self.body_bytes_max as u64),
+            ("http_body_timeout_seconds", seconds(self.body_timeout)),
+            ("http_header_timeout_seconds", seconds(self.header_timeout)),
+            ("http_header_bytes_max", self.header_bytes_max as u64),
+            ("http_stall_timeout_seconds", seconds(self.stall_timeout)),
+            ("http_connections_max", self.connections_max as u64),
+            ("http_connections_per_address_max", self.connections_per_address_max as u64),
+            ("http_streams_max", self.streams_max as u64),
+            ("http_reads_max", self.reads_max as u64),
+            ("http_requests_per_second", u64::from(self.requests_per_second)),
+            ("http_wait_max_seconds", seconds(self.wait_max)),
+            ("http_page_max", crate::reader::PAGE_MAX as u64),
+            ("labels_max", crate::wire::payload::LABELS_MAX as u64),
+        ]
+    }
+
+    /// Must every request carry a key?
+    pub fn needs_keys(&self) -> bool {
+        self.require_keys || !self.is_loopback()
+    }
+}

@@ -1,0 +1,20 @@
+//! From bytes on a socket to an action and back.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `listen` | sockets: limits, timeouts, TLS, the end |
+//! | `dispatch` | the order in which a request is judged, and what is written down about it |
+//! | `guard` | requests that a browser was tricked into |
+//! | `route`, `parameter` | what a route is; what it reads |
+//! | `call` | a request that may be made, and its reply |
+//! | `openapi` | the description of all routes |
+//! | `stall` | peers that stop reading |
+
+pub mod call;
+pub mod dispatch;
+pub mod guard;
+pub mod listen;
+pub mod openapi;
+pub mod parameter;
+pub mod route;
+mod stall;

@@ -1,0 +1,167 @@
+//! A request on its way to an action, and the reply on its way back.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::{HeaderMap, StatusCode, header};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use waypost_core::json::Json;
+
+use super::parameter::Values;
+use crate::access::Identity;
+use crate::problem::{self, Code, Problem};
+
+/// A request that may be made, with its parameters checked and its body read.
+#[derive(Debug)]
+pub struct Call {
+    /// Who asks.
+    pub identity: Identity,
+    /// From where.
+    pub address: SocketAddr,
+    /// The parameters.
+    pub values: Values,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body; empty where there was none.
+    pub body: Bytes,
+}
+
+impl Call {
+    /// The body as a value of a type. A body that was left out is `{}`.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let bytes: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
+        // Checks the depth, which serde would not do for payloads that are not looked into.
+        let text = Json::parse_bytes(bytes).map_err(|error| bad_body(&error))?;
+        serde_json::from_str(text.text()).map_err(|error| bad_body(&error))
+    }
+
+    /// Who asks, as the log names them.
+    pub fn actor(&self) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.identity.actor))
+    }
+}
+
+fn bad_body(error: &dyn std::fmt::Display) -> Problem {
+    // Messages of the parser may quote a piece of what was sent, of any length.
+    let message: String = error.to_string().chars().take(300).collect();
+    Problem::new(Code::BadBody, message).hint("/openapi.json says what the body must be")
+}
+
+/// What a route answers.
+#[derive(Debug)]
+pub struct Reply {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: ReplyBody,
+    /// What was acted upon, for the trail.
+    pub subject: Option<Arc<str>>,
+}
+
+impl Reply {
+    /// JSON.
+    pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Self, Problem> {
+        let body = serde_json::to_vec(value).map_err(|error| Problem::internal(&error))?;
+        Ok(Self::text(status, "application/json", body))
+    }
+
+    /// JSON, with 200.
+    pub fn ok(value: &impl Serialize) -> Result<Self, Problem> {
+        Self::json(StatusCode::OK, value)
+    }
+
+    /// Bytes of a media type.
+    pub fn text(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(media_type));
+        Self { status, headers, body: ReplyBody::Whole(Some(body.into())), subject: None }
+    }
+
+    /// Nothing.
+    pub fn empty() -> Self {
+        let body = ReplyBody::Whole(None);
+        Self { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), body, subject: None }
+    }
+
+    /// A problem.
+    pub fn problem(problem: &Problem) -> Self {
+        let mut reply = Self::text(problem.code.status(), problem::CONTENT_TYPE, problem.body());
+        let mut set = |name, value: String| {
+            if let Ok(value) = header::HeaderValue::from_str(&value) {
+                reply.headers.insert(name, value);
+            }
+        };
+        if let Some(seconds) = problem.retry_after {
+            set(header::RETRY_AFTER, seconds.to_string());
+        }
+        if let Some(allow) = &problem.allow {
+            set(header::ALLOW, allow.clone());
+        }
+        if problem.code == Code::Unauthenticated {
+            set(header::WWW_AUTHENTICATE, "Bearer realm=\"waypost\"".to_owned());
+        }
+        reply
+    }
+
+    /// The same with a header.
+    #[must_use]
+    pub fn with(mut self, name: header::HeaderName, value: &str) -> Self {
+        if let Ok(value) = header::HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// The same about something, for the trail.
+    #[must_use]
+    pub fn about(self, subject: impl Into<Arc<str>>) -> Self {
+        Self { subject: Some(subject.into()), ..self }
+    }
+}
+
+/// The body of a reply.
+#[derive(Debug)]
+pub enum ReplyBody {
+    /// All of it; none once it is sent.
+    Whole(Option<Bytes>),
+    /// Pieces, as they come.
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(pieces) => {
+                pieces.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The order in which a request is judged, and what is written down about it.
+//!
+//! Whoever has no right to ask learns nothing: keys are asked for before it is said whether a path
+//! exists, and a path that is spelt oddly is a path that does not exist.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use waypost_ports::access::TrailEntry;
+
+use super::call::{Call, Reply, ReplyBody};
+use super::parameter::Values;
+use super::route::{Access, Body, Matched, Route, find};
+use crate::access::{Identity, keys};
+use crate::problem::{self, Code, Problem};
+use crate::server::Server;
+use crate::table::routes;
+
+/// Answers a request.
+pub async fn answer(
+    server: Arc<Server>,
+    request: Request<Incoming>,
+    address: SocketAddr,
+) -> Response<ReplyBody> {
+    let began = Instant::now();
+    let head = request.method() == Method::HEAD;
+    let mut known = Known::default();
+    let reply = match judge(&server, request, address, &mut known).await {
+        Ok(reply) => reply,
+        Err(problem) => Reply::problem(&problem),
+    };
+    note(&server, &known, &reply, address, began);
+    respond(reply, head)
+}
+
+/// What is known of a request as it is judged.
+#[derive(Default)]
+struct Known {
+    route: Option<&'static Route>,
+    identity: Option<Identity>,
+    subject: Option<Arc<str>>,
+}
+
+async fn judge(
+    server: &Arc<Server>,
+    request: Request<Incoming>,
+    address: SocketAddr,
+    known: &mut Known,
+) -> Result<Reply, Problem> {
+    let (parts, body) = request.into_parts();
+    server
+        .guard
+        .check(&parts.headers, parts.uri.authority().map(|authority| authority.as_str()))?;
+    let matched = find(routes(), &parts.method, parts.uri.path());
+    let public = matches!(&matched, Matched::Route(route, _) if route.access == Access::Public);
+    let identity = if public { Identity::local() } else { identify(server, &parts.headers)? };
+    known.identity = (!public).then(|| identity.clone());
+    let (route, path) = match matched {
+        Matched::Route(route, path) => (route, path),
+        Matched::Methods(methods) => return Err(wrong_method(&methods)),
+        Matched::Nothing => return Err(nowhere()),
+    };
+    known.route = Some(route);
+    known.subject = path.get("id").or_else(|| path.get("name")).map(|name| name.as_str().into());
+    if !public {
+        if !route.access.allows(identity.role) {
+            let detail = format!("a key of role {} may not do this", identity.role);
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        limit_rate(server, &identity)?;
+    }
+    let reads = route.method == Method::GET;
+    if server.is_draining() && !reads {
+        return Err(problem::draining());
+    }
+    let values = Values::read(route.parameters, path, parts.uri.query(), &parts.headers)?;
+    check_accept(route, &parts.headers)?;
+    let body = read_body(server, route, &parts.headers, body).await?;
+    let call = Call { identity, address, values, headers: parts.headers, body };
+    let reply = (route.action)(Arc::clone(server), call).await?;
+    if reply.subject.is_some() {
+        known.subject.clone_from(&reply.subject);
+    }
+    Ok(reply)
+}
+
+fn identify(server: &Server, headers: &HeaderMap) -> Result<Identity, Problem> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    match (given.next(), given.next()) {
+        (None, _) if server.config.needs_keys() => Err(keys::unauthenticated("there is no key")),
+        (None, _) => Ok(Identity::local()),
+        (Some(_), Some(_)) => Err(keys::unauthenticated("there is more than one key")),
+        (Some(given), None) => {
+            let text = given.to_str().unwrap_or_default();
+            let (scheme, key) = text.split_once(' ').unwrap_or_default();
+            match scheme.eq_ignore_ascii_case("bearer") {
+                true => server.keys.identify(key.trim()),
+                false => Err(keys::unauthenticated("keys are sent as `Bearer <key>`")),
+            }
+        }
+    }
+}
+
+fn limit_rate(server: &Server, identity: &Identity) -> Result<(), Problem> {
+    server.rate.take(&identity.actor, Instant::now()).map_err(|wait| {
+        let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+        let limit = server.config.requests_per_second;
+        Problem::new(Code::RateLimited, format!("at most {limit} requests a second are taken"))
+            .retry_after(seconds)
+    })
+}
+
+fn nowhere() -> Problem {
+    Problem::new(Code::NotFound, "there is nothing at this path")
+        .hint("/openapi.json lists all paths")
+}
+
+fn wrong_method(methods: &[Method]) -> Problem {
+    let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    let detail = format!("this path knows {allow}");
+    Problem { allow: Some(allow), ..Problem::new(Code::MethodNotAllowed, detail) }
+}
+
+/// Refuses what cannot be given in the form that is asked for.
+fn check_accept(route: &Route, headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(accept) = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()) else {
+        return Ok(());
+    };
+    let types: Vec<&str> =
+        route.replies.iter().filter_map(|reply| reply.content.media_type()).collect();
+    let takes = |range: &str| {
+        let range = range.split(';').next().unwrap_or_default().trim();
+        let family = range.strip_suffix("/*");
+        range == "*/*"
+            || types.contains(&range)
+            || family.is_some_and(|family| {
+                types.iter().any(|known| known.split('/').next() == Some(family))
+            })
+    };
+    if types.is_empty() || accept.trim().is_empty() || accept.split(',').any(takes) {
+        return Ok(());
+    }
+    let detail = format!("the reply is {}", types.join(" or "));
+    Err(Problem::new(Code::NotAcceptable, detail))
+}
+
+async fn read_body(
+    server: &Server,
+    route: &Route,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Bytes, Problem> {
+    let limit = server.config.body_bytes_max;
+    let too_large = || {
+        Problem::new(Code::BodyTooLarge, format!("a body may have at most {limit} bytes"))
+            .hint("GET /v1/limits lists all limits")
+    };
+    let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if said.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > limit) {
+        // Refused before a byte of it is read.
+        return Err(too_large());
+    }
+    let timeout = server.config.body_timeout;
+    let bytes = match tokio::time::timeout(timeout, Limited::new(body, limit).collect()).await {
+        Err(_) => {
+            let detail = format!("the body must come within {} s", timeout.as_secs());
+            return Err(Problem::new(Code::BodyTimeout, detail));
+        }
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
+        Ok(Err(_)) => return Err(Problem::new(Code::BadRequest, "the body broke off")),
+        Ok(Ok(collected)) => collected.to_bytes(),
+    };
+    check_content(route, headers, &bytes)?;
+    Ok(bytes)
+}
+
+/// Is the body of a kind that the route takes?
+fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<(), Problem> {
+    let yaml = matches!(route.body, Body::Definition);
+    let given = headers.get(header::CONTENT_TYPE).map(|given| given.to_str().unwrap_or_default());
+    let kind = given.map(|given| given.split(';').next().unwrap_or_default().trim());
+    match route.body {
+        Body::None if bytes.is_empty() => return Ok(()),
+        Body::None => {
+            return Err(Problem::new(Code::BadBody, "this request takes no body"));
+        }
+        Body::Json { optional: true, .. } if bytes.is_empty() && given.is_none() => return Ok(()),
+        Body::Json { .. } | Body::Definition => {}
+    }
+    let fits = |kind: &str| {
+        let json = kind.eq_ignore_ascii_case("application/json");
+        json || yaml && YAML.iter().any(|known| kind.eq_ignore_ascii_case(known))
+    };
+    if !kind.is_some_and(fits) {
+        let wanted = if yaml { "application/json or application/yaml" } else { "application/json" };
+        let detail = format!("the body's Content-Type must be {wanted}");
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
+    if bytes.is_empty() && !matches!(route.body, Body::Json { optional: true, .. }) {
+        return Err(Problem::new(Code::BadBody, "a body is needed"));
+    }
+    Ok(())
+}
+
+/// What YAML is called.
+pub const YAML: &[&str] = &["application/yaml", "application/x-yaml", "text/yaml"];
+
+/// Counts the reply, logs it, and writes down who did what.
+fn note(server: &Server, known: &Known, reply: &Reply, address: SocketAddr, began: Instant) {
+    let status = reply.status;
+    let name = known.route.map_or("none", |route| route.name);
+    let streams = matches!(reply.body, ReplyBody::Stream(_));
+    server.metrics.request(status, (!streams).then(|| began.elapsed()));
+    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::debug!(route = name, status = status.as_u16(), took_ms, "request answered");
+    let refused = matches!(
+        status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+    );
+    // Starts are in the logs of their executions, each with its actor, and are many.
+    let changes = known
+        .route
+        .is_some_and(|route| route.method != Method::GET && route.name != "startExecution");
+    if changes || refused {
+        let actor = known.identity.as_ref().map(|identity| Arc::clone(&identity.actor));
+        server.trail.add(TrailEntry {
+            at: server.clock.now(),
+            actor: actor.unwrap_or_else(|| "anonymous".into()),
+            address: address.ip().to_string().into(),
+            action: name.into(),
+            subject: known.subject.clone(),
+            status: status.as_u16(),
+        });
+    }
+}
+
+fn respond(reply: Reply, head: bool) -> Response<ReplyBody> {
+    let Reply { status, headers, body, .. } = reply;
+    let length = match &body {
+        ReplyBody::Whole(Some(bytes)) => Some(bytes.len()),
+        ReplyBody::Whole(None) | ReplyBody::Stream(_) => None,
+    };
+    let mut response = Response::new(if head { ReplyBody::Whole(None) } else { body });
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    let headers = response.headers_mut();
+    if let (true, Some(length)) = (head, length) {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+    // What is sent is data: no browser is to guess otherwise, or to show it inside of another page.
+    let fixed = header::HeaderValue::from_static;
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        fixed("default-src 'none'; frame-ancestors 'none'"),
+    );
+    headers.entry(header::CACHE_CONTROL).or_insert(fixed("no-store"));
+    response
+}

@@ -1,0 +1,111 @@
+//! Requests that a browser was tricked into. A page anywhere on the web can have a browser send
+//! requests to a server on its user's own machine, and with a name of its own that resolves to
+//! 127.0.0.1 it can even read the answers. So on loopback the `Host` must be a name of this machine,
+//! and an `Origin` must be this server; bodies are JSON or YAML, which no page can send unasked.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::{HeaderMap, header};
+
+use crate::problem::{Code, Problem};
+
+/// Where requests may come from.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// Does the server listen on loopback alone?
+    loopback: bool,
+    /// Names besides those of the loopback, as `host` or `host:port`.
+    hosts: Vec<String>,
+}
+
+impl Guard {
+    /// The guard of a server at an address, with further names that it is known by.
+    pub fn new(address: SocketAddr, hosts: Vec<String>) -> Self {
+        let hosts = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
+        Self { loopback: address.ip().is_loopback(), hosts }
+    }
+
+    /// Refuses requests from elsewhere.
+    pub fn check(&self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Problem> {
+        let refuse = |detail: &'static str| {
+            Problem::new(Code::ForeignOrigin, detail)
+                .hint("the setting `hosts` names further hosts that this server is known by")
+        };
+        let mut named = headers.get_all(header::HOST).iter();
+        let host = match (named.next().map(|value| value.to_str()), named.next(), authority) {
+            (Some(Ok(host)), None, _) => host,
+            (None, None, Some(authority)) => authority,
+            _ => return Err(Problem::new(Code::BadRequest, "the request must name one host")),
+        };
+        let host = host.to_ascii_lowercase();
+        if self.loopback && !self.is_ours(&host) {
+            return Err(refuse("the request is for another host"));
+        }
+        for origin in headers.get_all(header::ORIGIN) {
+            let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+            let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            // The same host and port as the request's own: a page of this server.
+            if rest != Some(host.as_str()) {
+                return Err(refuse("the request comes from another site"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        let name = name_of(host);
+        let loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        loopback
+            || name == "localhost"
+            || self.hosts.iter().any(|ours| ours == host || ours == name)
+    }
+}
+
+/// The host without its port: `[::1]:7070` is `::1`.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &str, host: &str, origin: Option<&str>) -> bool {
+        let guard = Guard::new(address.parse().unwrap(), vec!["Flow.example".to_owned()]);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        guard.check(&headers, None).is_ok()
+    }
+
+    #[test]
+    fn loopback_is_for_this_machine_alone() {
+        for host in ["localhost", "localhost:7070", "127.0.0.1:7070", "[::1]:7070", "LOCALHOST:1"] {
+            assert!(check("127.0.0.1:7070", host, None), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example:7070", "169.254.169.254", "", "[::1"] {
+            assert!(!check("127.0.0.1:7070", host, None), "{host}");
+        }
+        assert!(check("127.0.0.1:7070", "flow.example:443", None));
+        assert!(check("0.0.0.0:7070", "evil.example", None), "keys protect what is not loopback");
+    }
+
+    #[test]
+    fn an_origin_must_be_this_server() {
+        for (origin, fine) in [
+            ("http://127.0.0.1:7070", true),
+            ("https://127.0.0.1:7070", true),
+            ("http://127.0.0.1:8080", false),
+            ("http://evil.example", false),
+            ("null", false),
+        ] {
+            assert_eq!(check("127.0.0.1:7070", "127.0.0.1:7070", Some(origin)), fine, "{origin}");
+            assert_eq!(check("0.0.0.0:7070", "127.0.0.1:7070", Some(origin)), fine, "{origin}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Sockets: accepting, limits, timeouts, TLS, and the end.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use parking_lot::Mutex;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+
+use super::dispatch;
+use super::stall::Stall;
+use crate::access::keys::REFRESH_EVERY;
+use crate::config::{Config, Tls};
+use crate::server::Server;
+
+/// How long a TLS handshake may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Headers of a request.
+const HEADERS_MAX: usize = 100;
+/// Requests that may be under way on one HTTP/2 connection.
+const REQUESTS_PER_CONNECTION_MAX: u32 = 200;
+/// How long connections may take to end after everything else has.
+const GOODBYE_MAX: Duration = Duration::from_secs(5);
+/// How long accepting rests after it failed: for want of file descriptors, most likely.
+const REST: Duration = Duration::from_millis(50);
+
+/// A socket that is listened on.
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Listener {
+    /// Binds the address of a configuration, and reads its certificate.
+    pub async fn bind(config: &Config) -> io::Result<Self> {
+        let tls = config.tls.as_ref().map(acceptor).transpose()?;
+        Ok(Self { socket: TcpListener::bind(config.address).await?, tls })
+    }
+
+    /// Where it listens; the port is known even where any was asked for.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// The address for clients on this machine.
+    pub fn url(&self) -> io::Result<String> {
+        let address = self.address()?;
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let ip = match address.ip() {
+            any if any.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+            other => other,
+        };
+        Ok(format!("{scheme}://{}", SocketAddr::new(ip, address.port())))
+    }
+}
+
+fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
+    let named = |path: &std::path::Path, error: &dyn std::fmt::Display| {
+        io::Error::other(format!("{}: {error}", path.display()))
+    };
+    let chain = CertificateDer::pem_file_iter(&tls.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| named(&tls.certificate, &error))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| named(&tls.key, &error))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| named(&tls.certificate, &error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Serves until the server closes, then lets requests under way end.
+pub async fn serve(server: Arc<Server>, listener: Listener) {
+    let graceful = GracefulShutdown::new();
+    let doors = Doors::new(&server.config);
+    server.tasks.spawn(refresh_keys(Arc::clone(&server)));
+    loop {
+        let accepted = tokio::select! { // both are cancel-safe
+            accepted = listener.socket.accept() => accepted,
+            () = server.closing.cancelled() => break,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(REST).await;
+                continue;
+            }
+        };
+        let Some(pass) = doors.admit(address.ip()) else {
+            server.metrics.connections_refused.add(1);
+            continue;
+        };
+        let (server, tls, watcher) =
+            (Arc::clone(&server), listener.tls.clone(), graceful.watcher());
+        server.tasks.spawn({
+            let server = Arc::clone(&server);
+            async move {
+                server.metrics.connections.add(1);
+                connection(&server, stream, address, tls, watcher).await;
+                server.metrics.connections.add(-1);
+                drop(pass);
+            }
+        });
+    }
+    drop(listener);
+    // Elapsed: somebody does not let go; the process ends all the same.
+    drop(tokio::time::timeout(GOODBYE_MAX, graceful.shutdown()).await);
+}
+
+async fn connection(
+    server: &Arc<Server>,
+    stream: TcpStream,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    watcher: Watcher,
+) {
+    // Small replies are not to wait for more.
+    drop(stream.set_nodelay(true));
+    let stream = Stall::new(stream, server.config.stall_timeout);
+    let Some(tls) = tls else {
+        return speak_http1(server, TokioIo::new(stream), address, watcher).await;
+    };
+    match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            speak_http2(server, TokioIo::new(stream), address, watcher).await;
+        }
+        Ok(Ok(stream)) => speak_http1(server, TokioIo::new(stream), address, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+async fn speak_http1<I>(server: &Arc<Server>, io: I, address: SocketAddr, watcher: Watcher)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let config = &server.config;
+    let shared = Arc::clone(server);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let server = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(dispatch::answer(server, request, address).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(config.header_timeout)
+        .max_buf_size(config.header_bytes_max)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(io, service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+async fn speak_http2<I>(server: &Arc<Server>, io: I, address: SocketAddr, watcher: Watcher)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let config = &server.config;
+    let shared = Arc::clone(server);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let server = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(dispatch::answer(server, request, address).await) }
+    });
+    let header_bytes = u32::try_from(config.header_bytes_max).unwrap_or(u32::MAX);
+    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_header_list_size(header_bytes)
+        .max_concurrent_streams(REQUESTS_PER_CONNECTION_MAX)
+        .keep_alive_interval(config.header_timeout)
+        .keep_alive_timeout(config.header_timeout)
+        .serve_connection(io, service);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// Keys that were revoked elsewhere are noticed by reading them again.
+async fn refresh_keys(server: Arc<Server>) {
+    loop {
+        tokio::select! { // both are cancel-safe
+            () = tokio::time::sleep(REFRESH_EVERY) => {}
+            () = server.closing.cancelled() => return,
+        }
+        let read = server.blocking(|server| Ok(server.keys.refresh(server.reader.home())?)).await;
+        if let Err(problem) = read {
+            tracing::warn!(%problem, "keys could not be read again");
+        }
+    }
+}
+
+/// How many may come in.
+struct Doors {
+    all: Arc<Semaphore>,
+    each: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    each_max: usize,
+}
+
+/// One that has come in.
+struct Pass {
+    _all: OwnedSemaphorePermit,
+    each: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    address: IpAddr,
+}
+
+impl Doors {
+    fn new(config: &Config) -> Self {
+        let each_max = match config.is_loopback() {
+            // Everybody on this machine has one address.
+            true => usize::MAX,
+            false => config.connections_per_address_max,
+        };
+        let all = Arc::new(Semaphore::new(config.connections_max));
+        Self { all, each: Arc::default(), each_max }
+    }
+
+    fn admit(&self, address: IpAddr) -> Option<Pass> {
+        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        let mut each = self.each.lock();
+        let count = each.entry(address).or_insert(0);
+        if *count >= self.each_max {
+            return None;
+        }
+        *count += 1;
+        Some(Pass { _all: all, each: Arc::clone(&self.each), address })
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut each = self.each.lock();
+        if let Some(count) = each.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                each.remove(&self.address);
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What a route is: one row that says everything about it, from which requests are routed, allowed,
+//! checked and documented. Nothing about a route stands anywhere else, so nothing can disagree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use hyper::Method;
+use schemars::{Schema, SchemaGenerator};
+use waypost_ports::access::Role;
+
+use super::call::{Call, Reply};
+use super::parameter::Parameter;
+use crate::problem::{Code, Problem};
+use crate::server::Server;
+
+/// What a route does.
+pub type Action = fn(Arc<Server>, Call) -> BoxFuture<'static, Result<Reply, Problem>>;
+
+/// Gives the schema of a type.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// A route.
+#[derive(Debug)]
+pub struct Route {
+    /// Its name: `operationId` in the description, `action` in the trail.
+    pub name: &'static str,
+    /// Its method.
+    pub method: Method,
+    /// Its path; `{name}` stands for one segment.
+    pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// What else there is to know.
+    pub notes: &'static str,
+    /// Under which heading it is found.
+    pub tag: &'static str,
+    /// Everything in path, query and headers that it reads.
+    pub parameters: &'static [Parameter],
+    /// What it takes.
+    pub body: Body,
+    /// What it gives when all is well.
+    pub replies: &'static [Documented],
+    /// What else may come of it, besides what may come of any request.
+    pub problems: &'static [Code],
+    /// How it is done.
+    pub action: Action,
+}
+
+/// Who may use a route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Anybody, without a key. For probes, which say nothing but yes or no.
+    Public,
+    /// These roles.
+    Roles(&'static [Role]),
+}
+
+/// Everything that looks and changes nothing.
+pub const LOOK: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::Viewer]);
+/// Everything that changes what executions do.
+pub const STEER: Access = Access::Roles(&[Role::Admin, Role::Operator]);
+/// Keys and the trail.
+pub const ADMINISTER: Access = Access::Roles(&[Role::Admin]);
+/// What every holder of a key may know.
+pub const ANY_KEY: Access = Access::Roles(&Role::ALL);
+
+impl Access {
+    /// May this role use it?
+    pub fn allows(self, role: Role) -> bool {
+        match self {
+            Self::Public => true,
+            Self::Roles(roles) => roles.contains(&role),
+        }
+    }
+}
+
+/// What a route takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// Nothing; what is sent all the same must be empty.
+    None,
+    /// JSON of this form.
+    Json {
+        /// Its form.
+        schema: SchemaOf,
+        /// May it be left out?
+        optional: bool,
+    },
+    /// A definition, YAML or JSON.
+    Definition,
+}
+
+/// A reply as it is documented.
+#[derive(Clone, Copy, Debug)]
+pub struct Documented {
+    /// Its status.
+    pub status: u16,
+    /// When it is given.
+    pub when: &'static str,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// What a reply holds.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Nothing.
+    None,
+    /// JSON of this form.
+    Json(SchemaOf),
+    /// Events, as they happen.
+    Stream,
+    /// Plain text.
+    Text,
+}
+
+impl Content {
+    /// Its media type.
+    pub fn media_type(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Json(_) => Some("application/json"),
+            Self::Stream => Some("text/event-stream"),
+            Self::Text => Some("text/plain"),
+        }
+    }
+}
+
+/// The schema of a type, for the table.
+pub fn of<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// Where a path leads.
+pub enum Matched<'a> {
+    /// To a route, with the values of its `{names}`.
+    Route(&'a Route, BTreeMap<&'static str, String>),
+    /// To a path that other methods know.
+    Methods(Vec<Method>),
+    /// Nowhere.
+    Nothing,
+}
+
+/// Finds the route of a request.
+///
+/// Paths are compared segment by segment as they were sent: `//`, a dot too many, another case or an
+/// encoded slash make another path, which is nowhere. Only the values of `{names}` are decoded, and
+/// never into something that would be two segments.
+pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Matched<'a> {
+    let mut methods = Vec::new();
+    for route in routes {
+        let Some(values) = fit(route.path, path) else { continue };
+        // What can be got can be asked for without its body.
+        let head = method == Method::HEAD && route.method == Method::GET;
+        if route.method == *method || head {
+            return Matched::Route(route, values);
+        }
+        methods.push(route.method.clone());
+        if route.method == Method::GET {
+            methods.push(Method::HEAD);
+        }
+    }
+    if methods.is_empty() { Matched::Nothing } else { Matched::Methods(methods) }
+}
+
+fn fit(pattern: &'static str, path: &str) -> Option<BTreeMap<&'static str, String>> {
+    let mut values = BTreeMap::new();
+    let (mut wanted, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return Some(values),
+            (Some(wanted), Some(given)) => match name_in(wanted) {
+                Some(name) => drop(values.insert(name, decode_segment(given)?)),
+                None if wanted == given => {}
+                None => return None,
+            },
+            _ => return None,
+        }
+    }
+}
+
+fn name_in(segment: &'static str) -> Option<&'static str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+/// The value of one segment; `None` where it cannot be one.
+fn decode_segment(text: &str) -> Option<String> {
+    let value = super::parameter::decode(text, super::parameter::Plus::Literal)?;
+    let whole = !value.is_empty() && value != "." && value != "..";
+    (whole && !value.contains(['/', '\\']) && !value.chars().any(char::is_control)).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_compared_as_they_were_sent() {
+        const PATTERN: &str = "/v1/executions/{id}/pause";
+        let id = |path| fit(PATTERN, path).and_then(|values| values.get("id").cloned());
+        assert_eq!(id("/v1/executions/a%20b/pause").as_deref(), Some("a b"));
+        for path in [
+            "/v1/executions/a/pause/",
+            "/v1//executions/a/pause",
+            "//v1/executions/a/pause",
+            "/V1/executions/a/pause",
+            "/v1/executions/a/Pause",
+            "/v1/executions/a/pause.",
+            "/v1/executions/a/p%61use",
+            "/v1/executions//pause",
+            "/v1/executions/a%2fb/pause",
+            "/v1/executions/a%5Cb/pause",
+            "/v1/executions/%2e%2e/pause",
+            "/v1/executions/../pause",
+            "/v1/executions/a%00/pause",
+            "/v1/executions/%zz/pause",
+            "/v1/executions/%ff/pause",
+            "/v1/executions/a;b=c/pause/x",
+            "/v1/executions/a",
+            "",
+            "/",
+        ] {
+            assert_eq!(id(path), None, "{path}");
+        }
+    }
+}

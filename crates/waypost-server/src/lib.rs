@@ -1,0 +1,36 @@
+//! The door: the HTTP API over an engine and a store.
+//!
+//! ```text
+//!   socket ─▶ http/listen ─▶ http/dispatch ─▶ actions/* ─▶ engine   (what changes something)
+//!             limits, TLS    host, key, role,        └───▶ reader   (what only looks)
+//!                            rate, parameters, body
+//! ```
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `table` | every route, one row each: path, rights, parameters, forms, action |
+//! | `actions` | what routes do |
+//! | `reader` | questions about executions, answered from the log; also for the command line |
+//! | `workflows` | definitions, compiled; deploying |
+//! | `watchers`, `stream` | who waits for what; streams of events |
+//! | `access` | keys, identities, rates, the trail |
+//! | `wire` | what crosses the wire; never a type of the core |
+//! | `problem` | answers that are not what was asked for |
+//! | `http` | from bytes on a socket to an action and back |
+//! | `server`, `config`, `metrics` | what requests share |
+//!
+//! Nothing here decides what becomes of an execution, and no store is named.
+
+pub mod access;
+mod actions;
+pub mod config;
+pub mod http;
+pub mod metrics;
+pub mod problem;
+pub mod reader;
+pub mod server;
+mod stream;
+pub mod table;
+pub mod watchers;
+pub mod wire;
+pub mod workflows;

@@ -1,0 +1,105 @@
+//! What is measured at the door.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use waypost_engine::metrics::{
+    Counter, CounterFamily, Gauge, Histogram, Metric, SECONDS, write_metric,
+};
+use waypost_ports::query::ProjectionLag;
+
+/// The classes of replies.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// What is measured at the door.
+pub struct HttpMetrics {
+    requests: CounterFamily,
+    seconds: Histogram,
+    /// Connections that are open.
+    pub connections: Level,
+    /// Connections that were refused.
+    pub connections_refused: Counter,
+    /// Streams that are open.
+    pub streams: Level,
+    /// Streams whose reader was let go.
+    pub streams_dropped: Counter,
+}
+
+/// A number that goes up and down.
+#[derive(Debug, Default)]
+pub struct Level(AtomicI64);
+
+impl Level {
+    /// Up, or down.
+    pub fn add(&self, more: i64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn gauge(&self) -> Gauge {
+        let gauge = Gauge::default();
+        gauge.set(u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0));
+        gauge
+    }
+}
+
+impl Default for HttpMetrics {
+    fn default() -> Self {
+        Self {
+            requests: CounterFamily::new("class", &CLASSES),
+            seconds: Histogram::new(SECONDS),
+            connections: Level::default(),
+            connections_refused: Counter::default(),
+            streams: Level::default(),
+            streams_dropped: Counter::default(),
+        }
+    }
+}
+
+impl HttpMetrics {
+    /// Notes a reply; how long it took is left out for streams, which last as long as they like.
+    pub fn request(&self, status: StatusCode, took: Option<Duration>) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
+        self.requests.add(CLASSES.get(class).copied().unwrap_or("5xx"), 1);
+        if let Some(took) = took {
+            self.seconds.observe(took);
+        }
+    }
+
+    /// Writes the page, with what others measure.
+    pub fn render(&self, lag: ProjectionLag, trail_dropped: u64, out: &mut String) {
+        let (lag_frames, dropped) = (Gauge::default(), Counter::default());
+        lag_frames.set(lag.frames);
+        dropped.add(trail_dropped);
+        let (connections, streams) = (self.connections.gauge(), self.streams.gauge());
+        let page: [(&str, &str, &dyn Metric); 8] = [
+            (
+                "waypost_http_requests_total",
+                "Requests answered, by class of status.",
+                &self.requests,
+            ),
+            ("waypost_http_request_seconds", "How long replies took.", &self.seconds),
+            ("waypost_http_connections", "Connections that are open.", &connections),
+            (
+                "waypost_http_connections_refused_total",
+                "Connections that were refused.",
+                &self.connections_refused,
+            ),
+            ("waypost_http_streams", "Streams that are open.", &streams),
+            (
+                "waypost_http_streams_dropped_total",
+                "Streams whose reader did not read.",
+                &self.streams_dropped,
+            ),
+            ("waypost_projection_lag_frames", "Commits that lists do not show yet.", &lag_frames),
+            (
+                "waypost_trail_dropped_total",
+                "Entries of the trail that were not written.",
+                &dropped,
+            ),
+        ];
+        for (name, help, metric) in page {
+            write_metric(name, help, metric, out);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Problems: every answer that is not what was asked for, as RFC 9457 has it, with a code that
+//! programs may match on and a hint for whoever reads it.
+//!
+//! Nothing that the engine or the store says of itself (SQL, paths, addresses) is repeated here: an
+//! internal fault is logged where it happened, and its answer says no more than that there was one.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use waypost_core::command::Refusal;
+use waypost_engine::EngineError;
+use waypost_ports::store::StoreError;
+
+/// The media type of problems.
+pub const CONTENT_TYPE: &str = "application/problem+json";
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident => $status:literal $name:literal $title:literal,)+) => {
+        /// The stable names of problems.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Code {
+            /// Every code, for the reference and its test.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// As it stands in `code`.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The HTTP status that goes with it.
+            pub fn status(self) -> StatusCode {
+                let status: u16 = match self { $(Self::$variant => $status,)+ };
+                StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+
+            /// The same for every occurrence.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request is not HTTP as it should be.
+    BadRequest => 400 "bad_request" "the request cannot be understood",
+    /// A query parameter or header that is missing, unknown or of a wrong form.
+    BadParameter => 400 "bad_parameter" "a parameter is wrong",
+    /// The body is not JSON, or not of the right form.
+    BadBody => 400 "bad_body" "the body is wrong",
+    /// No key, or one that is not worth anything.
+    Unauthenticated => 401 "unauthenticated" "a valid API key is needed",
+    /// The key's role does not allow it.
+    Forbidden => 403 "forbidden" "the key's role does not allow this",
+    /// The `Host` or `Origin` is not one of ours.
+    ForeignOrigin => 403 "foreign_origin" "requests from other sites are refused",
+    /// There is nothing at this path.
+    NotFound => 404 "not_found" "there is nothing at this path",
+    /// No execution has this id.
+    UnknownExecution => 404 "unknown_execution" "there is no such execution",
+    /// No workflow has this name, or it has no such version.
+    UnknownDefinition => 404 "unknown_definition" "there is no such definition",
+    /// No open wait has this id.
+    UnknownWait => 404 "unknown_wait" "there is no such wait",
+    /// No key has this id.
+    UnknownKey => 404 "unknown_key" "there is no such key",
+    /// The path knows other methods.
+    MethodNotAllowed => 405 "method_not_allowed" "the path does not know this method",
+    /// The reply cannot be given in a form that is accepted.
+    NotAcceptable => 406 "not_acceptable" "the reply has another form than is accepted",
+    /// The body did not come in time.
+    BodyTimeout => 408 "body_timeout" "the body did not come in time",
+    /// The execution has ended.
+    ExecutionEnded => 409 "execution_ended" "the execution has ended",
+    /// The execution has not ended.
+    ExecutionRuns => 409 "execution_runs" "the execution has not ended",
+    /// The execution is where it cannot do this.
+    IllegalTransition => 409 "illegal_transition" "the execution cannot do this now",
+    /// An execution of this id exists.
+    IdTaken => 409 "id_taken" "an execution of this id exists",
+    /// The execution is set aside because its log cannot be read.
+    ExecutionDamaged => 409 "execution_damaged" "the execution is set aside",
+    /// The body is too large.
+    BodyTooLarge => 413 "body_too_large" "the body is too large",
+    /// The body is neither JSON nor, where that is allowed, YAML.
+    UnsupportedMediaType => 415 "unsupported_media_type" "the body has the wrong content type",
+    /// The definition has faults.
+    InvalidDefinition => 422 "invalid_definition" "the definition has faults",
+    /// The input does not fit the workflow's schema.
+    InvalidInput => 422 "invalid_input" "the input does not fit the workflow",
+    /// The idempotency key was used for another submission.
+    IdempotencyMismatch => 422 "idempotency_mismatch" "the key was used for something else",
+    /// The store refuses the data for good.
+    Unstorable => 422 "unstorable" "this cannot be stored",
+    /// Too many requests with this key.
+    RateLimited => 429 "rate_limited" "too many requests",
+    /// Something that should not happen did.
+    Internal => 500 "internal" "something went wrong here",
+    /// The instance is about to stop; another one takes it.
+    Draining => 503 "draining" "this instance is stopping",
+    /// The store does not answer or is full.
+    StoreUnavailable => 503 "store_unavailable" "the store is not available",
+    /// Too many connections or streams.
+    Overloaded => 503 "overloaded" "too much is going on",
+}
+
+/// An answer that is not what was asked for.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}: {detail}", code.name())]
+pub struct Problem {
+    /// Which one.
+    pub code: Code,
+    /// What it is this time.
+    pub detail: Cow<'static, str>,
+    /// What to do about it.
+    pub hint: Option<Cow<'static, str>>,
+    /// Single faults, where there are several.
+    pub errors: Vec<FaultAt>,
+    /// When to try again, in seconds.
+    pub retry_after: Option<u32>,
+    /// The methods that the path knows, for 405.
+    pub allow: Option<String>,
+}
+
+/// A problem on the wire.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct WireProblem {
+    /// A URN of the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What every problem of this code is.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// Stable; for programs.
+    pub code: String,
+    /// What it is this time.
+    pub detail: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Single faults, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FaultAt>,
+}
+
+/// One of several faults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Fault")]
+pub struct FaultAt {
+    /// What is wrong.
+    pub message: String,
+    /// Stable; for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// `error` or `warning`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<String>,
+    /// JSON Pointer to the culprit, or the name of a parameter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
+    /// Its place in the source of a definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<Span>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// A place in the source of a definition. Lines and columns count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Span {
+    /// Its line.
+    pub line: usize,
+    /// Its column.
+    pub column: usize,
+    /// The byte of the source where it starts, from 0.
+    pub start: usize,
+    /// The byte after it.
+    pub end: usize,
+}
+
+impl Problem {
+    /// A problem with what it is this time.
+    pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        let detail = detail.into();
+        Self { code, detail, hint: None, errors: Vec::new(), retry_after: None, allow: None }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same with single faults.
+    #[must_use]
+    pub fn errors(self, errors: Vec<FaultAt>) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// The same with a time to wait.
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// No execution has this id.
+    pub fn unknown_execution(key: &str) -> Self {
+        Self::new(Code::UnknownExecution, format!("no execution has the id {key:?}"))
+            .hint("GET /v1/executions lists those that exist")
+    }
+
+    /// Something that should not happen did; the reason is for the log alone.
+    pub fn internal(reason: &dyn std::fmt::Display) -> Self {
+        tracing::error!(%reason, "a request could not be answered");
+        Self::new(Code::Internal, "the request could not be answered; the server's log says why")
+    }
+
+    /// On the wire.
+    pub fn wire(&self) -> WireProblem {
+        WireProblem {
+            kind: format!("urn:waypost:problem:{}", self.code.name()),
+            title: self.code.title().to_owned(),
+            status: self.code.status().as_u16(),
+            code: self.code.name().to_owned(),
+            detail: self.detail.clone().into_owned(),
+            hint: self.hint.as_ref().map(|hint| hint.clone().into_owned()),
+            errors: self.errors.clone(),
+        }
+    }
+
+    /// The body of a reply.
+    pub fn body(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(&self.wire()).unwrap_or_default())
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let unavailable = |detail: &'static str| {
+            tracing::warn!(%error, "the store did not do as asked");
+            Self::new(Code::StoreUnavailable, detail).retry_after(1)
+        };
+        match error {
+            StoreError::Unavailable(_) => unavailable("the store does not answer"),
+            StoreError::Full(_) => unavailable("the store is full"),
+            _ => Self::internal(&error),
+        }
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Exists(_) => {
+                Self::new(Code::IdTaken, "the id belongs to another execution")
+            }
+            EngineError::Refused(refusal) => refusal.into(),
+            EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
+            EngineError::Stopping => draining(),
+            EngineError::Store(error) => error.into(),
+            EngineError::Poisoned(reason) => {
+                tracing::warn!(%reason, "the store refuses a submission");
+                Self::new(Code::Unstorable, "the store refuses what was submitted")
+            }
+            other => Self::internal(&other),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal {
+            Refusal::Ended(_) => Code::ExecutionEnded,
+            _ => Code::IllegalTransition,
+        };
+        let hint = match refusal {
+            Refusal::Ended(_) => "what has ended cannot be steered; start another execution",
+            Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
+            _ => "GET /v1/executions/{id}/why says where it stands",
+        };
+        Self::new(code, refusal.to_string()).hint(hint)
+    }
+}
+
+/// What requests get that an instance about to stop will not take.
+pub fn draining() -> Problem {
+    Problem::new(Code::Draining, "this instance is stopping and takes nothing new")
+        .hint("try again: another instance, or this one after its restart, takes it")
+        .retry_after(1)
+}

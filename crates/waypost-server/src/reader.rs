@@ -1,0 +1,220 @@
+//! Questions about executions, answered from the log; lists, from the projections. Calls block.
+//!
+//! The server answers requests with these, and the command line uses them on a folder that no server
+//! looks after: both say the same thing because they are the same thing.
+
+mod views;
+
+use std::sync::Arc;
+
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::plan::Plan;
+use waypost_core::state::State;
+use waypost_engine::{Damage, Plans, fold};
+use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest};
+use waypost_ports::store::{Control, DefinitionRef};
+
+use crate::problem::{Code, Problem};
+use crate::server::Home;
+use crate::wire;
+
+/// Most rows of a page.
+pub const PAGE_MAX: usize = 1_000;
+/// Rows of a page, where nobody says.
+pub const PAGE_DEFAULT: usize = 50;
+
+/// Bytes of events after which a page ends.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Events read at once: bounded, because each may have a payload of its largest size.
+const EVENTS_AT_ONCE: usize = 32;
+
+/// Answers questions.
+pub struct Reader {
+    home: Arc<dyn Home>,
+    plans: Arc<Plans>,
+}
+
+/// An execution as it stands in the log.
+pub struct Found {
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// Its state.
+    pub state: State,
+    /// Its control row; absent once it has ended.
+    pub control: Option<Control>,
+}
+
+/// Which nodes of an execution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nodes {
+    /// All of them.
+    All,
+    /// Those that are not settled.
+    Incomplete,
+}
+
+impl Reader {
+    /// Over a store.
+    pub fn new(home: Arc<dyn Home>, plans: Arc<Plans>) -> Self {
+        Self { home, plans }
+    }
+
+    /// The store.
+    pub fn home(&self) -> &dyn Home {
+        &*self.home
+    }
+
+    /// The number of an execution.
+    pub fn find(&self, key: &str) -> Result<ExecutionId, Problem> {
+        self.home.find(Some(key))?.ok_or_else(|| Problem::unknown_execution(key))
+    }
+
+    /// The key of the newest execution.
+    pub fn newest(&self) -> Result<Option<String>, Problem> {
+        let Some(newest) = self.home.find(None)? else { return Ok(None) };
+        let found = self.load(newest)?;
+        Ok(Some(found.state.created.key.to_string()))
+    }
+
+    /// Reads an execution back from its log.
+    pub fn load(&self, execution: ExecutionId) -> Result<Found, Problem> {
+        let unknown = || Problem::new(Code::UnknownExecution, "there is no such execution");
+        let history = self.home.load(execution)?.ok_or_else(unknown)?;
+        let control = history.control.clone();
+        match fold(history, &self.plans, &*self.home) {
+            Ok(loaded) => Ok(Found { plan: loaded.plan, state: loaded.state, control }),
+            Err(Damage::Store(error)) => Err(error.into()),
+            Err(damage) => {
+                let held = control.and_then(|control| control.held);
+                let reason = held.unwrap_or_else(|| damage.to_string());
+                Err(Problem::new(Code::ExecutionDamaged, reason)
+                    .hint("its events can still be read; `waypost check` says what is wrong"))
+            }
+        }
+    }
+
+    fn load_key(&self, key: &str) -> Result<Found, Problem> {
+        self.load(self.find(key)?)
+    }
+
+    /// One execution.
+    pub fn execution(&self, key: &str) -> Result<wire::Execution, Problem> {
+        Ok(views::execution(&self.load_key(key)?))
+    }
+
+    /// Its nodes.
+    pub fn nodes(&self, key: &str, which: Nodes) -> Result<wire::NodeList, Problem> {
+        Ok(views::nodes(&self.load_key(key)?, which))
+    }
+
+    /// What it gave.
+    pub fn output(&self, key: &str) -> Result<wire::Payload, Problem> {
+        let found = self.load_key(key)?;
+        match &found.state.end {
+            Some(end) => Ok(end.output.clone().map_or_else(wire::Payload::default, wire::Payload)),
+            None => {
+                let detail =
+                    format!("the execution is {} and has no output yet", found.state.status);
+                Err(Problem::new(Code::ExecutionRuns, detail)
+                    .hint("GET /v1/executions/{id}?wait=30s waits for its end"))
+            }
+        }
+    }
+
+    /// What it waits for.
+    pub fn why(&self, key: &str) -> Result<wire::Why, Problem> {
+        Ok(views::why(&self.load_key(key)?))
+    }
+
+    /// Its log. `request.limit` is the size of the page; one of large events is shorter.
+    pub fn events(&self, request: &EventsRequest) -> Result<wire::EventList, Problem> {
+        let (mut events, mut bytes, mut after) = (Vec::new(), 0, request.after);
+        loop {
+            let limit = (request.limit - events.len()).min(EVENTS_AT_ONCE);
+            let rows = self.home.events(&EventsRequest { after, limit, ..request.clone() })?;
+            let more = rows.len() == limit;
+            for row in rows {
+                after = row.seq;
+                bytes += row.fields.bytes();
+                events.push(views::event(row));
+            }
+            if !more {
+                return Ok(wire::EventList { events, next: None });
+            }
+            if events.len() >= request.limit || bytes >= PAGE_BYTES_MAX {
+                return Ok(wire::EventList { events, next: Some(after) });
+            }
+        }
+    }
+
+    /// A page of executions.
+    pub fn list(&self, request: &ListRequest) -> Result<wire::ExecutionList, Problem> {
+        let page = self.home.list(request)?;
+        Ok(wire::ExecutionList {
+            executions: page.rows.into_iter().map(views::summary).collect(),
+            next: page.next.map(|next| next.0.to_string()),
+            as_of: wire::AsOf {
+                at: page.lag.as_of.map(wire::payload::Time),
+                frames_behind: page.lag.frames,
+            },
+        })
+    }
+
+    /// A page of definitions.
+    pub fn definitions(
+        &self,
+        request: &DefinitionsRequest,
+    ) -> Result<wire::DefinitionList, Problem> {
+        let page = self.home.definitions(request)?;
+        let last = page.rows.last().filter(|_| page.more);
+        let next = last.map(|row| match request.workflow {
+            Some(_) => row.version.to_string(),
+            None => row.workflow.to_string(),
+        });
+        Ok(wire::DefinitionList {
+            definitions: page.rows.iter().map(views::definition_summary).collect(),
+            next,
+        })
+    }
+
+    /// One version of a workflow; the newest where none is named.
+    pub fn definition(
+        &self,
+        name: &str,
+        version: Option<u32>,
+    ) -> Result<wire::Definition, Problem> {
+        let which = match version {
+            Some(version) => DefinitionRef::Version(name.into(), version),
+            None => DefinitionRef::Latest(name.into()),
+        };
+        match self.home.definition(&which)? {
+            Some(definition) => views::definition(&definition),
+            None => Err(unknown_definition(name, version)),
+        }
+    }
+
+    /// Instances; `me` is the one that answers.
+    pub fn instances(&self, me: Option<InstanceId>) -> Result<wire::InstanceList, Problem> {
+        let rows = self.home.instances()?;
+        let instances = rows.into_iter().map(|row| wire::Instance {
+            id: row.instance.to_string(),
+            alive: row.alive,
+            alive_until: row.alive_until.map(wire::payload::Time),
+            owned: row.owned,
+            me: Some(row.instance) == me,
+        });
+        Ok(wire::InstanceList { instances: instances.collect() })
+    }
+}
+
+/// No workflow has this name, or it has no such version.
+pub fn unknown_definition(name: &str, version: Option<u32>) -> Problem {
+    let detail = match version {
+        Some(version) => format!("workflow {name:?} has no version {version}"),
+        None => format!("there is no workflow {name:?}"),
+    };
+    Problem::new(Code::UnknownDefinition, detail)
+        .hint("GET /v1/definitions lists those that exist; `waypost deploy` adds one")
+}
+
+pub(crate) use views::{event, failure};

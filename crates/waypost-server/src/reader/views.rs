@@ -1,0 +1,182 @@
+//! From what the core knows to what crosses the wire.
+
+use waypost_core::event::Wait;
+use waypost_core::id::NodeIx;
+use waypost_core::json::Json;
+use waypost_core::why::{MovedBy, why as reasons};
+use waypost_ports::query::{DefinitionRow, EventRow, ExecutionRow};
+use waypost_ports::store::Definition;
+
+use super::{Found, Nodes};
+use crate::problem::Problem;
+use crate::wire;
+use crate::wire::payload::{ExecutionStatus, NodeState, Payload, Time};
+
+pub(super) fn execution(found: &Found) -> wire::Execution {
+    let (plan, state) = (&found.plan, &found.state);
+    let (created, end) = (&state.created, state.end.as_ref());
+    let nodes = plan.nodes.len() as u64;
+    wire::Execution {
+        id: created.key.to_string(),
+        workflow: created.workflow.to_string(),
+        version: created.version,
+        definition: created.definition.to_string(),
+        status: ExecutionStatus(state.status),
+        pausing: state.pausing,
+        generation: state.generation,
+        seq: state.seq,
+        labels: created.labels.clone(),
+        created_at: Time(state.created_at),
+        updated_at: Time(state.updated_at),
+        ended_at: end.map(|end| Time(end.at)),
+        resume_at: state.next_due().map(Time),
+        input: Payload(created.input.clone()),
+        output: end.and_then(|end| end.output.clone()).map(Payload),
+        failure: end.and_then(|end| end.failure.as_ref()).map(failure),
+        variables: state
+            .variables
+            .iter()
+            .map(|(name, value)| (name.to_string(), Payload(value.clone())))
+            .collect(),
+        held: found.control.as_ref().and_then(|control| control.held.clone()),
+        progress: wire::execution::Progress {
+            nodes,
+            settled: nodes.saturating_sub(u64::from(state.unsettled)),
+        },
+    }
+}
+
+pub(super) fn nodes(found: &Found, which: Nodes) -> wire::NodeList {
+    let wanted = |at: &NodeIx| which == Nodes::All || !found.state.node(*at).status.is_settled();
+    let nodes = found.plan.positions().filter(wanted).map(|at| node(found, at));
+    wire::NodeList { nodes: nodes.collect(), seq: found.state.seq }
+}
+
+fn node(found: &Found, at: NodeIx) -> wire::Node {
+    let (node, state) = (found.plan.node(at), found.state.node(at));
+    wire::Node {
+        id: node.id.to_string(),
+        kind: node.kind.to_owned(),
+        label: node.label.as_deref().map(str::to_owned),
+        status: NodeState(state.status),
+        attempt: state.attempt,
+        scheduled_at: state.scheduled.as_ref().map(|first| Time(first.at)),
+        started_at: state.started_at.map(Time),
+        settled_at: state.settled_at.map(Time),
+        output: state.output.clone().map(Payload),
+        branch: state.branch.as_deref().map(str::to_owned),
+        failure: state.failure.as_deref().map(failure),
+        wait: wait(found, at),
+    }
+}
+
+fn wait(found: &Found, at: NodeIx) -> Option<wire::Wait> {
+    let node = found.state.node(at);
+    let wait = node.wait.as_ref()?;
+    let (kind, name) = match wait {
+        Wait::Delay { .. } => ("delay", None),
+        Wait::Signal { name, .. } => ("signal", Some(name.to_string())),
+        Wait::Retry { .. } => ("retry", None),
+    };
+    let id = wait_id(found, 0);
+    Some(wire::Wait { id, kind: kind.to_owned(), name, due: wait.due().map(Time) })
+}
+
+fn wait_id(found: &Found, seq: u64) -> String {
+    format!("{}~{seq}", found.state.created.key)
+}
+
+/// A failure.
+pub(crate) fn failure(failure: &waypost_core::failure::Failure) -> wire::Failure {
+    wire::Failure {
+        kind: failure.kind.clone().into_owned(),
+        message: failure.message.clone(),
+        status: failure.status,
+        details: failure.details.clone().map(Payload),
+    }
+}
+
+pub(super) fn why(found: &Found) -> wire::Why {
+    let state = &found.state;
+    let reasons = reasons(&found.plan, state).into_iter().map(|reason| {
+        let (moved_by, signal) = moved_by(&reason.moved_by);
+        wire::Reason {
+            node: reason.node.as_deref().map(str::to_owned),
+            what: reason.what,
+            since: Time(reason.since),
+            until: reason.until.map(Time),
+            moved_by: moved_by.to_owned(),
+            signal,
+            wait: None,
+        }
+    });
+    let owner = found.control.as_ref().and_then(|control| control.owner);
+    wire::Why {
+        id: state.created.key.to_string(),
+        status: ExecutionStatus(state.status),
+        reasons: reasons.collect(),
+        owner: owner.map(|owner| owner.to_string()),
+    }
+}
+
+fn moved_by(by: &MovedBy) -> (&'static str, Option<String>) {
+    match by {
+        MovedBy::Time => ("time", None),
+        MovedBy::Signal(name) => ("signal", Some(name.to_string())),
+        MovedBy::Resume => ("resume", None),
+        MovedBy::Attempt => ("attempt", None),
+        MovedBy::Slot => ("slot", None),
+        MovedBy::Engine => ("engine", None),
+        MovedBy::Repair => ("repair", None),
+        MovedBy::Nothing => ("nothing", None),
+    }
+}
+
+/// An event.
+pub(crate) fn event(row: EventRow) -> wire::Event {
+    wire::Event {
+        seq: row.seq,
+        at: Time(row.at),
+        epoch: row.epoch,
+        kind: row.kind,
+        node: row.node,
+        attempt: row.attempt,
+        execution: None,
+        data: Payload(row.fields),
+    }
+}
+
+pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
+    wire::ExecutionSummary {
+        id: row.key.to_string(),
+        workflow: row.workflow.to_string(),
+        version: row.version,
+        status: ExecutionStatus(row.status),
+        labels: row.labels,
+        created_at: Time(row.created_at),
+        completed_at: row.completed_at.map(Time),
+        nodes_executed: row.nodes_executed,
+        error: row.error,
+        current_node: row.current_node,
+        resume_at: row.resume_at.map(Time),
+    }
+}
+
+pub(super) fn definition_summary(row: &DefinitionRow) -> wire::DefinitionSummary {
+    wire::DefinitionSummary {
+        workflow: row.workflow.to_string(),
+        version: row.version,
+        hash: row.hash.to_string(),
+        created_at: row.created_at.map(Time),
+    }
+}
+
+pub(super) fn definition(definition: &Definition) -> Result<wire::Definition, Problem> {
+    let content = Json::parse(&definition.canonical).map_err(|error| Problem::internal(&error))?;
+    Ok(wire::Definition {
+        workflow: definition.name.to_string(),
+        version: definition.version,
+        hash: definition.hash.to_string(),
+        definition: Payload(content),
+    })
+}

@@ -1,0 +1,138 @@
+//! What all requests share: the engine, the store, keys, limits, who watches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use waypost_engine::{Engine, Plans};
+use waypost_lang::{Compiled, Diagnostics};
+use waypost_ports::access::Access;
+use waypost_ports::clock::Clock;
+use waypost_ports::query::Query;
+use waypost_ports::store::Store;
+
+use crate::access::keys::KeyRing;
+use crate::access::rate::RateLimit;
+use crate::access::trail::Trail;
+use crate::config::Config;
+use crate::http::guard::Guard;
+use crate::metrics::HttpMetrics;
+use crate::problem::Problem;
+use crate::reader::Reader;
+use crate::watchers::Watchers;
+use crate::workflows::Workflows;
+
+/// Everything that a server asks of a store.
+pub trait Home: Store + Query + Access {}
+
+impl<T: Store + Query + Access> Home for T {}
+
+/// Compiles a definition that somebody wrote.
+pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send + Sync;
+
+/// What a server is made of.
+pub struct Parts {
+    /// What drives executions.
+    pub engine: Engine,
+    /// Where they live.
+    pub home: Arc<dyn Home>,
+    /// Their plans.
+    pub plans: Arc<Plans>,
+    /// Makes plans of sources.
+    pub compiler: Box<Compiler>,
+    /// Time, for the trail.
+    pub clock: Arc<dyn Clock>,
+    /// Told by the engine of every commit; see [`Watchers::observer`].
+    pub watchers: Arc<Watchers>,
+    /// Limits and settings.
+    pub config: Config,
+    /// More lines for `/limits`: those of layers that this one cannot see.
+    pub limits: Vec<(&'static str, u64)>,
+}
+
+/// What all requests share.
+pub struct Server {
+    /// What drives executions.
+    pub engine: Engine,
+    /// Questions about executions.
+    pub reader: Arc<Reader>,
+    /// Definitions, compiled.
+    pub workflows: Workflows,
+    /// Who watches what.
+    pub watchers: Arc<Watchers>,
+    /// Limits and settings.
+    pub config: Config,
+    /// The keys that are worth something.
+    pub keys: KeyRing,
+    /// Who did what.
+    pub trail: Trail,
+    /// What is measured here.
+    pub metrics: HttpMetrics,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Streams that may be open.
+    pub streams: Arc<Semaphore>,
+    /// Ends streams and whoever waits, when the server does.
+    pub closing: CancellationToken,
+    /// Everything that runs for connections.
+    pub tasks: TaskTracker,
+    pub(crate) rate: RateLimit,
+    pub(crate) guard: Guard,
+    pub(crate) limits: Vec<(&'static str, u64)>,
+    /// Reads that may be under way: they block a thread each.
+    reads: Semaphore,
+    draining: AtomicBool,
+}
+
+impl Server {
+    /// Puts a server together. It listens to nobody yet.
+    pub fn new(parts: Parts) -> Result<Self, Problem> {
+        let Parts { engine, home, plans, compiler, clock, watchers, config, limits } = parts;
+        let keys = KeyRing::load(&*home)?;
+        let trail = Trail::start(Arc::clone(&home) as Arc<dyn Access>)
+            .map_err(|error| Problem::internal(&error))?;
+        Ok(Self {
+            engine,
+            workflows: Workflows::new(Arc::clone(&home), Arc::clone(&plans), compiler),
+            reader: Arc::new(Reader::new(home, plans)),
+            watchers,
+            keys,
+            trail,
+            metrics: HttpMetrics::default(),
+            clock,
+            streams: Arc::new(Semaphore::new(config.streams_max)),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            rate: RateLimit::new(config.requests_per_second),
+            guard: Guard::new(config.address, config.hosts.clone()),
+            limits,
+            reads: Semaphore::new(config.reads_max),
+            draining: AtomicBool::new(false),
+            config,
+        })
+    }
+
+    /// Runs something that blocks, away from the threads that serve.
+    pub async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let permit = self.reads.acquire().await.map_err(|error| Problem::internal(&error))?;
+        let server = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&server)).await;
+        drop(permit);
+        done.map_err(|error| Problem::internal(&error))?
+    }
+
+    /// From here on nothing new is taken and `/readyz` fails.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Is the server about to stop?
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+}

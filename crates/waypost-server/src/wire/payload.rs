@@ -1,0 +1,203 @@
+//! Values that the API carries as they are: payloads, times, statuses.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use waypost_core::json::Json;
+use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::Timestamp;
+
+use crate::http::parameter::{ID_PATTERN, is_id, is_label_part};
+
+/// Any JSON, carried as the text it came as.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Payload(pub Json);
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self(Json::null())
+    }
+}
+
+impl JsonSchema for Payload {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Payload".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": "any JSON" })
+    }
+}
+
+/// Reads a payload that may be absent: `null` is a payload.
+pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(deserializer).map(Some)
+}
+
+/// A time, by RFC 3339 in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Timestamp::parse(&text)
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("not a time by RFC 3339"))
+    }
+}
+
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
+    }
+}
+
+/// Where an execution stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ExecutionStatus(pub Status);
+
+impl JsonSchema for ExecutionStatus {
+    fn schema_name() -> Cow<'static, str> {
+        "ExecutionStatus".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": Status::ALL.map(Status::name) })
+    }
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeState(pub NodeStatus);
+
+impl JsonSchema for NodeState {
+    fn schema_name() -> Cow<'static, str> {
+        "NodeStatus".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": NodeStatus::ALL.map(NodeStatus::name) })
+    }
+}
+
+/// An execution's id that a submitter chose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct OwnId(pub String);
+
+impl<'de> Deserialize<'de> for OwnId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if is_id(&text) && text != "last" {
+            return Ok(Self(text));
+        }
+        let message = "an id is 1 to 128 letters, digits, '_', '-', '.' or ':', and not `last`";
+        Err(serde::de::Error::custom(message))
+    }
+}
+
+impl JsonSchema for OwnId {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OwnId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": ID_PATTERN, "not": { "const": "last" } })
+    }
+}
+
+/// Text of 1 to `MAX` characters without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Short<const MAX: usize>(pub String);
+
+impl<'de, const MAX: usize> Deserialize<'de> for Short<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if (1..=MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control) {
+            return Ok(Self(text));
+        }
+        let message = format!("1 to {MAX} characters without control characters are wanted");
+        Err(serde::de::Error::custom(message))
+    }
+}
+
+impl<const MAX: usize> JsonSchema for Short<MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Short".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX,
+                       "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$" })
+    }
+}
+
+/// Labels of an execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Labels(pub BTreeMap<String, String>);
+
+/// Labels that one execution may have.
+pub const LABELS_MAX: usize = 64;
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let labels = BTreeMap::<String, String>::deserialize(deserializer)?;
+        let fits = |(name, value): (&String, &String)| {
+            is_label_part(name, 1) && !name.contains('=') && is_label_part(value, 0)
+        };
+        if labels.len() <= LABELS_MAX && labels.iter().all(fits) {
+            return Ok(Self(labels));
+        }
+        let message = "labels are at most 64, with names of 1 to 256 characters without '=', and \
+                       values of at most 256, all without control characters";
+        Err(serde::de::Error::custom(message))
+    }
+}
+
+impl JsonSchema for Labels {
+    fn schema_name() -> Cow<'static, str> {
+        "Labels".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object", "maxProperties": LABELS_MAX,
+            "propertyNames": { "pattern": "^[^=\\x00-\\x1f\\x7f-\\x9f]{1,256}$" },
+            "additionalProperties": { "type": "string", "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]{0,256}$" }
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! What requests say. Unknown fields are refused: a misspelt one would otherwise do nothing, silently.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::payload::{Labels, OwnId, Payload, Short};
+
+/// A submission.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "StartRequest")]
+pub struct Start {
+    /// The workflow's name.
+    pub workflow: Short<128>,
+    /// Which version; the newest where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2_147_483_647), with = "u32")]
+    pub version: Option<u32>,
+    /// What to start with; `null` where there is nothing.
+    #[serde(default)]
+    pub input: Payload,
+    /// The execution's id; made where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OwnId")]
+    pub id: Option<OwnId>,
+    /// Labels to find it by.
+    #[serde(default)]
+    pub labels: Labels,
+}
+
+/// A request to pause.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "PauseRequest")]
+pub struct Pause {
+    /// Cancel what runs instead of awaiting it? It runs again after the pause.
+    #[serde(default)]
+    pub now: bool,
+}
+
+/// A request to cancel.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "CancelRequest")]
+pub struct Cancel {
+    /// Why; kept in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Short<1000>")]
+    pub reason: Option<Short<1000>>,
+}
+
+/// A signal.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "SignalRequest")]
+pub struct Signal {
+    /// Its name.
+    pub name: Short<256>,
+    /// What it says.
+    #[serde(default)]
+    pub body: Payload,
+    /// Its id: sent twice under one id, it is taken once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Short<256>")]
+    pub message_id: Option<Short<256>>,
+}
+
+/// A request to end one wait.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ResumeWaitRequest")]
+pub struct ResumeWait {
+    /// What the node gives, where it waits for a signal.
+    #[serde(default)]
+    pub body: Payload,
+    /// The request's id: sent twice under one id, it is taken once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Short<256>")]
+    pub message_id: Option<Short<256>>,
+}
+
+/// A request for a key.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "NewApiKey")]
+pub struct NewApiKey {
+    /// What people call it.
+    pub name: Short<128>,
+    /// What its holder may do.
+    pub role: RoleName,
+}
+
+/// What a key's holder may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Role")]
+pub enum RoleName {
+    /// Everything, keys included.
+    Admin,
+    /// Deploy, start and steer.
+    Operator,
+    /// Look.
+    Viewer,
+    /// Take tasks and report on them.
+    Worker,
+}
+
+impl From<RoleName> for waypost_ports::access::Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Admin => Self::Admin,
+            RoleName::Operator => Self::Operator,
+            RoleName::Viewer => Self::Viewer,
+            RoleName::Worker => Self::Worker,
+        }
+    }
+}
+
+impl From<waypost_ports::access::Role> for RoleName {
+    fn from(role: waypost_ports::access::Role) -> Self {
+        use waypost_ports::access::Role;
+        match role {
+            Role::Admin => Self::Admin,
+            Role::Operator => Self::Operator,
+            Role::Viewer => Self::Viewer,
+            Role::Worker => Self::Worker,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Limits, instances, keys and the trail on the wire.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::payload::Time;
+use super::request::RoleName;
+
+/// Every limit by name.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Names end in their unit.
+    pub limits: BTreeMap<String, u64>,
+}
+
+/// One running process.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// New at every start.
+    pub id: String,
+    /// Does its lease last?
+    pub alive: bool,
+    /// When its lease ends unless it is renewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Time")]
+    pub alive_until: Option<Time>,
+    /// Unfinished executions that it owns.
+    pub owned: u64,
+    /// Is it the one that answers?
+    pub me: bool,
+}
+
+/// The instances that are alive, or own something still.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceList {
+    /// All of them.
+    pub instances: Vec<Instance>,
+}
+
+/// A key, without its secret.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKey {
+    /// Its public part.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// What its holder may do.
+    pub role: RoleName,
+    /// Since when.
+    pub created_at: Time,
+    /// Since when it is worth nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Time")]
+    pub revoked_at: Option<Time>,
+}
+
+/// Every key, revoked ones too.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKeyList {
+    /// All of them, oldest first.
+    pub keys: Vec<ApiKey>,
+}
+
+/// A key that was just made.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MadeKey {
+    /// Its public part.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// What its holder may do.
+    pub role: RoleName,
+    /// The key itself: shown this once.
+    pub key: String,
+}
+
+/// Somebody did something, or tried to.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrailRow {
+    /// Its place in the trail.
+    pub place: u64,
+    /// When.
+    pub at: Time,
+    /// Who: `key:<id>`, `local` or `anonymous`.
+    pub actor: String,
+    /// From where.
+    pub address: String,
+    /// What.
+    pub action: String,
+    /// On what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub subject: Option<String>,
+    /// What came of it: an HTTP status.
+    pub status: u16,
+}
+
+/// A page of the trail, newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrailList {
+    /// The page.
+    pub entries: Vec<TrailRow>,
+    /// Give this as `cursor` to go on; absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub next: Option<String>,
+}

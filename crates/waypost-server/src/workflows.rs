@@ -1,0 +1,160 @@
+//! Definitions: deploying them, and having their plans at hand when executions start.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use waypost_core::id::DefinitionHash;
+use waypost_core::json::Json;
+use waypost_core::plan::Plan;
+use waypost_engine::Plans;
+use waypost_lang::{Diagnostics, InputSchema, Severity};
+use waypost_ports::store::{DefinitionRef, NewDefinition};
+
+use crate::problem::{Code, FaultAt, Problem, Span};
+use crate::reader::unknown_definition;
+use crate::server::{Compiler, Home};
+use crate::wire::Deployed;
+
+/// Most compiled input schemas that are kept; above it the cache starts anew.
+const SCHEMAS_MAX: usize = 1_000;
+
+/// Definitions, compiled.
+pub struct Workflows {
+    home: Arc<dyn Home>,
+    plans: Arc<Plans>,
+    compiler: Box<Compiler>,
+    schemas: Mutex<HashMap<DefinitionHash, Arc<InputSchema>>>,
+}
+
+/// A definition that can be started.
+pub struct Startable {
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// Its version of the workflow.
+    pub version: u32,
+}
+
+/// Is a definition to be kept, or only looked at?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deploy {
+    /// Kept.
+    Keep,
+    /// Looked at.
+    DryRun,
+}
+
+impl Workflows {
+    /// Over a store.
+    pub fn new(home: Arc<dyn Home>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
+        Self { home, plans, compiler, schemas: Mutex::default() }
+    }
+
+    /// Compiles a definition and keeps it.
+    pub fn deploy(&self, source: &[u8], how: Deploy) -> Result<Deployed, Problem> {
+        let compiled = (self.compiler)(source).map_err(|faults| invalid(&faults))?;
+        let known = self.home.definition(&DefinitionRef::Hash(compiled.hash))?;
+        let created = known.is_none();
+        let version = match (how, known) {
+            (_, Some(known)) => Some(known.version),
+            (Deploy::DryRun, None) => None,
+            (Deploy::Keep, None) => {
+                let kept = self.home.define(&NewDefinition {
+                    name: compiled.name.as_str().into(),
+                    hash: compiled.hash,
+                    canonical: compiled.canonical.as_str().into(),
+                })?;
+                self.plans.keep(Arc::new(compiled.plan));
+                Some(kept.version)
+            }
+        };
+        Ok(Deployed {
+            workflow: compiled.name,
+            version,
+            hash: compiled.hash.to_string(),
+            created,
+            warnings: faults(&compiled.warnings),
+        })
+    }
+
+    /// The definition that a submission means.
+    pub fn find(&self, name: &str, version: Option<u32>) -> Result<Startable, Problem> {
+        let (version, hash) = match version {
+            None => self.home.latest(name)?.map(|row| (row.version, row.hash)),
+            Some(version) => {
+                let which = DefinitionRef::Version(name.into(), version);
+                self.home.definition(&which)?.map(|known| (known.version, known.hash))
+            }
+        }
+        .ok_or_else(|| unknown_definition(name, version))?;
+        let plan =
+            self.plans.get(hash, &*self.home).map_err(|damage| Problem::internal(&damage))?;
+        Ok(Startable { plan, version })
+    }
+
+    /// Checks an input against the workflow's schema.
+    pub fn check_input(&self, plan: &Plan, input: &Json) -> Result<(), Problem> {
+        let Some(source) = &plan.input_schema else { return Ok(()) };
+        let known = self.schemas.lock().get(&plan.hash).cloned();
+        let schema = match known {
+            Some(schema) => schema,
+            None => {
+                let schema =
+                    InputSchema::compile(source).map_err(|error| Problem::internal(&error))?;
+                let schema = Arc::new(schema);
+                let mut schemas = self.schemas.lock();
+                if schemas.len() >= SCHEMAS_MAX {
+                    schemas.clear();
+                }
+                schemas.insert(plan.hash, Arc::clone(&schema));
+                schema
+            }
+        };
+        schema.check(input).map_err(|faults| {
+            let errors = faults.into_iter().map(|fault| FaultAt {
+                message: fault.message,
+                pointer: Some(fault.path),
+                ..FaultAt::default()
+            });
+            let detail = "the input does not fit the schema in the workflow's definition";
+            Problem::new(Code::InvalidInput, detail)
+                .hint("GET /v1/definitions/{name} shows the schema as `input`")
+                .errors(errors.collect())
+        })
+    }
+}
+
+fn invalid(diagnostics: &Diagnostics) -> Problem {
+    let errors = faults(diagnostics);
+    let detail =
+        match errors.iter().filter(|fault| fault.severity.as_deref() == Some("error")).count() {
+            1 => "the definition has a fault".to_owned(),
+            count => format!("the definition has {count} faults"),
+        };
+    Problem::new(Code::InvalidDefinition, detail)
+        .hint("`waypost validate FILE` shows them in the source")
+        .errors(errors)
+}
+
+fn faults(diagnostics: &Diagnostics) -> Vec<FaultAt> {
+    diagnostics
+        .faults
+        .iter()
+        .map(|fault| FaultAt {
+            message: fault.message.clone(),
+            code: Some(fault.code.name().to_owned()),
+            severity: Some(match fault.severity {
+                Severity::Error => "error".to_owned(),
+                Severity::Warning => "warning".to_owned(),
+            }),
+            pointer: None,
+            span: Some(Span {
+                line: fault.line,
+                column: fault.column,
+                start: fault.span.start,
+                end: fault.span.end,
+            }),
+            hint: fault.hint.clone(),
+        })
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! `waypost serve`: the HTTP API, and an engine that drives everything in the folder.
+//!
+//! The first signal drains: `/readyz` fails at once, nothing new is taken, attempts that run may end,
+//! then everything is handed over. The second one ends at once; nothing is lost by it, since nothing
+//! was ever said that was not durable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use waypost_ports::access::Access;
+use waypost_server::access::keys::KeyRing;
+use waypost_server::config::Config;
+use waypost_server::http::listen::{Listener, serve};
+
+use super::interrupts::Interrupts;
+use super::{Context, Exit, Usage};
+use crate::output::{Format, print_json, print_line};
+use crate::settings::{ServerFlags, Settings, Source};
+use crate::wiring;
+
+/// How long blocking work may go on after everything else has ended.
+const LEFTOVERS_MAX: Duration = Duration::from_secs(2);
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(super) flags: ServerFlags,
+}
+
+pub(crate) async fn run(context: &Context) -> Result<Exit> {
+    let mut settings = context.settings.clone();
+    if settings.source("enable_shell") == Some(&Source::Default) {
+        // Whoever can deploy could run anything here.
+        settings.nodes.shell_enabled = false;
+    }
+    raise_file_limit();
+    let mut interrupts = Interrupts::listen()?;
+    let address = settings.server.address;
+    let listener = Listener::bind(&settings.server).await.with_context(|| {
+        format!("cannot listen on {address}; --listen names another address, :0 any free port")
+    })?;
+    // The port is known only now where any was asked for.
+    settings.server.address = listener.address()?;
+    let url = listener.url()?;
+    let store = wiring::open_engine_store_at(&settings.data, Some(url.clone()))?;
+    refuse_open_door(&settings.server, &store)?;
+    let server = Arc::new(wiring::open_server(store, &settings)?);
+    announce(&settings, &url, context)?;
+
+    let serving = tokio::spawn(serve(Arc::clone(&server), listener));
+    interrupts.next().await;
+    server.drain();
+    tell("draining; attempts that run may end (again to stop at once)", context);
+    let grace = settings.server.drain_timeout;
+    let patient = tokio::select! { // both arms may be dropped: the log holds everything
+        () = server.engine.stop(grace) => true,
+        () = interrupts.next() => false,
+    };
+    server.engine.stop(Duration::ZERO).await;
+    server.closing.cancel();
+    if patient {
+        tokio::select! { // what is still being sent is sent, unless nobody has the patience
+            ended = serving => ended.context("the server ended badly")?,
+            () = interrupts.next() => {}
+        }
+        server.tasks.close();
+        // Elapsed: a connection that does not end; the process does.
+        drop(tokio::time::timeout(LEFTOVERS_MAX, server.tasks.wait()).await);
+    }
+    server.trail.close();
+    tell("stopped; every execution goes on with the next start", context);
+    Ok(Exit::Done)
+}
+
+/// Off loopback there is no server without keys: whoever reaches the port could run anything.
+fn refuse_open_door(config: &Config, store: &dyn Access) -> Result<()> {
+    if !config.needs_keys() || !KeyRing::load(store)?.is_empty() {
+        return Ok(());
+    }
+    let reason = match config.is_loopback() {
+        true => "keys are required",
+        false => "the server would be open to others",
+    };
+    let message = format!(
+        "{reason}, and there are no API keys yet; make one with: waypost keys create --role admin"
+    );
+    Err(Usage(message).into())
+}
+
+fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
+    let data = settings.data.display();
+    if context.format == Format::Json {
+        return print_json(&json!({ "listening": url, "data": settings.data }));
+    }
+    print_line(&format!("waypost {} serves {url}", env!("CARGO_PKG_VERSION")));
+    print_line(&format!("data folder {data}; API at {url}/openapi.json; Ctrl-C stops"));
+    if !settings.server.needs_keys() {
+        print_line("no keys are asked for: whoever is on this machine may do everything");
+    }
+    Ok(())
+}
+
+fn tell(text: &str, context: &Context) {
+    if context.format == Format::Text {
+        print_line(text);
+    }
+}
+
+/// Every connection and stream is an open file; the customary limit of 1,024 is not enough.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}

@@ -1,0 +1,94 @@
+//! Settings of `waypost serve`, and of those who talk to a server.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use waypost_core::time::Millis;
+use waypost_server::config::{Config, Tls};
+
+use super::{Sources, parse, text};
+
+/// Settings that only a server has.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServerFlags {
+    /// Where to listen; anything but loopback needs API keys
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Further host names that requests to loopback may name (may be repeated)
+    #[arg(long = "host", value_name = "NAME")]
+    pub hosts: Vec<String>,
+    /// Ask for a key on loopback, too
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub require_keys: Option<bool>,
+    /// Certificate chain, PEM; with --tls-key the server speaks TLS
+    #[arg(long, value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Requests a second that one key may make
+    #[arg(long, value_name = "N")]
+    pub rate_limit: Option<u32>,
+    /// How long attempts that run may take to end after SIGTERM
+    #[arg(long, value_name = "DURATION")]
+    pub drain_timeout: Option<String>,
+}
+
+/// Names that the settings file may use.
+pub(super) const NAMES: &[&str] = &[
+    "listen",
+    "hosts",
+    "require_keys",
+    "tls_certificate",
+    "tls_key",
+    "rate_limit",
+    "drain_timeout",
+];
+
+pub(super) fn decide(flags: &ServerFlags, sources: &mut Sources<'_>) -> Result<Config> {
+    let defaults = Config::default();
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let listen = sources.pick("listen", flags.listen.clone(), &defaults.address.to_string());
+    let hosts = (!flags.hosts.is_empty()).then(|| flags.hosts.join(","));
+    let hosts = sources.pick("hosts", hosts, "");
+    let keys = sources.pick("require_keys", text(flags.require_keys), "false");
+    let certificate = sources.pick("tls_certificate", path(&flags.tls_certificate), "");
+    let key = sources.pick("tls_key", path(&flags.tls_key), "");
+    let rate = defaults.requests_per_second.to_string();
+    let rate = sources.pick("rate_limit", text(flags.rate_limit), &rate);
+    let drain = format!("{}s", defaults.drain_timeout.as_secs());
+    let drain = sources.pick("drain_timeout", flags.drain_timeout.clone(), &drain);
+
+    let tls = match (certificate.as_str(), key.as_str()) {
+        ("", "") => None,
+        ("", _) | (_, "") => bail!("tls_certificate and tls_key go together; one is missing"),
+        (certificate, key) => Some(Tls { certificate: certificate.into(), key: key.into() }),
+    };
+    let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
+    let requests_per_second = parse("rate_limit", &rate)?;
+    if requests_per_second == 0 {
+        bail!("rate_limit must be at least 1");
+    }
+    let drain =
+        Millis::parse(&drain).with_context(|| format!("setting drain_timeout: {drain:?}"))?;
+    Ok(Config {
+        address: address(&listen)?,
+        hosts: hosts.map(str::to_owned).collect(),
+        require_keys: parse("require_keys", &keys)?,
+        tls,
+        requests_per_second,
+        drain_timeout: Duration::from_millis(drain.0),
+        ..defaults
+    })
+}
+
+/// `127.0.0.1:7070`, `localhost:7070`, `[::1]:7070` or `:7070`.
+fn address(text: &str) -> Result<SocketAddr> {
+    let whole = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
+    let wrong = || format!("setting listen: {text:?} is not an address like 127.0.0.1:7070");
+    let mut found = whole.to_socket_addrs().with_context(wrong)?;
+    found.next().with_context(wrong)
+}
