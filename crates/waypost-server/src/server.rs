@@ -82,7 +82,7 @@ pub struct Server {
     pub(crate) guard: Guard,
     pub(crate) limits: Vec<(&'static str, u64)>,
     /// Reads that may be under way: they block a thread each.
-    reads: Semaphore,
+    reads: Arc<Semaphore>,
     draining: AtomicBool,
 }
 
@@ -108,7 +108,7 @@ impl Server {
             rate: RateLimit::new(config.requests_per_second),
             guard: Guard::new(config.address, config.hosts.clone()),
             limits,
-            reads: Semaphore::new(config.reads_max),
+            reads: Arc::new(Semaphore::new(config.reads_max)),
             draining: AtomicBool::new(false),
             config,
         })
@@ -119,11 +119,15 @@ impl Server {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let permit = self.reads.acquire().await.map_err(|error| Problem::internal(&error))?;
+        let permit = Arc::clone(&self.reads).acquire_owned().await;
+        let permit = permit.map_err(|error| Problem::internal(&error))?;
         let server = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || work(&server)).await;
-        drop(permit);
-        done.map_err(|error| Problem::internal(&error))?
+        let done = tokio::task::spawn_blocking(move || {
+            // Given back when the work is done, also where nobody awaits it any more.
+            let _permit = permit;
+            work(&server)
+        });
+        done.await.map_err(|error| Problem::internal(&error))?
     }
 
     /// From here on nothing new is taken and `/readyz` fails.
