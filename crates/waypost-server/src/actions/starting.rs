@@ -17,6 +17,7 @@ use crate::reader;
 use crate::server::Server;
 use crate::wire;
 use crate::wire::payload::{ExecutionStatus, Payload};
+use crate::workflows::Startable;
 
 /// Says that this is the answer to an earlier submission under the same key.
 const REPLAYED: &str = "idempotent-replayed";
@@ -56,35 +57,54 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let wait = call.values.duration("wait");
     let (execution, key) = (started.execution, started.key.clone());
     let end = until_end(&server, started, wait).await;
-    match key {
-        Some(key) => {
-            let (status, output, failure) = outcome(end);
-            let started = wire::Started {
-                id: key.to_string(),
-                workflow: workflow.plan.workflow.to_string(),
-                version: workflow.version,
-                status: ExecutionStatus(status),
-                output,
-                failure,
-            };
-            answer(StatusCode::CREATED, &started)
+    match (key, end, wait) {
+        (Some(key), Some(end), _) => answer(StatusCode::CREATED, &ended(&key, &workflow, end)),
+        // The first frame has just been committed: something is queued or running.
+        (Some(key), None, None) => {
+            let status = ExecutionStatus(Status::Running);
+            answer(StatusCode::CREATED, &fresh(&key, &workflow, status))
         }
+        (Some(_), None, Some(_)) => answer(StatusCode::CREATED, &look(&server, execution).await?),
         // The same submission as before: what stands there now.
-        None => {
-            let found = server.blocking(move |server| server.reader.load(execution)).await?;
-            let (created, end) = (&found.state.created, found.state.end.as_ref());
-            let started = wire::Started {
-                id: created.key.to_string(),
-                workflow: created.workflow.to_string(),
-                version: created.version,
-                status: ExecutionStatus(found.state.status),
-                output: end.and_then(|end| end.output.clone()).map(Payload),
-                failure: end.and_then(|end| end.failure.as_ref()).map(reader::failure),
-            };
+        (None, ..) => {
             let replayed = header::HeaderName::from_static(REPLAYED);
-            Ok(answer(StatusCode::OK, &started)?.with(replayed, "true"))
+            let reply = answer(StatusCode::OK, &look(&server, execution).await?)?;
+            Ok(reply.with(replayed, "true"))
         }
     }
+}
+
+fn fresh(key: &ExecutionKey, workflow: &Startable, status: ExecutionStatus) -> wire::Started {
+    wire::Started {
+        id: key.to_string(),
+        workflow: workflow.plan.workflow.to_string(),
+        version: workflow.version,
+        status,
+        output: None,
+        failure: None,
+    }
+}
+
+fn ended(key: &ExecutionKey, workflow: &Startable, end: EndSummary) -> wire::Started {
+    wire::Started {
+        output: end.output.map(Payload),
+        failure: end.failure.as_ref().map(reader::failure),
+        ..fresh(key, workflow, ExecutionStatus(end.status))
+    }
+}
+
+/// What stands in the log.
+async fn look(server: &Arc<Server>, execution: ExecutionId) -> Result<wire::Started, Problem> {
+    let found = server.blocking(move |server| server.reader.load(execution)).await?;
+    let (created, end) = (&found.state.created, found.state.end.as_ref());
+    Ok(wire::Started {
+        id: created.key.to_string(),
+        workflow: created.workflow.to_string(),
+        version: created.version,
+        status: ExecutionStatus(found.state.status),
+        output: end.and_then(|end| end.output.clone()).map(Payload),
+        failure: end.and_then(|end| end.failure.as_ref()).map(reader::failure),
+    })
 }
 
 fn answer(status: StatusCode, started: &wire::Started) -> Result<Reply, Problem> {
@@ -119,16 +139,6 @@ async fn until_end(
         end = started.ended() => end,
         () = server.closing.cancelled() => None,
         () = tokio::time::sleep(wait) => None,
-    }
-}
-
-fn outcome(end: Option<EndSummary>) -> (Status, Option<Payload>, Option<wire::Failure>) {
-    match end {
-        None => (Status::Running, None, None),
-        Some(end) => {
-            let failure = end.failure.as_ref().map(reader::failure);
-            (end.status, end.output.map(Payload), failure)
-        }
     }
 }
 
