@@ -9,6 +9,7 @@ use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
 use waypost_ports::clock::SystemClock;
+use waypost_ports::secret::Secrets;
 use waypost_ports::store::{Definition, NewDefinition, Store};
 use waypost_sqlite::{Options, SqliteStore};
 
@@ -73,6 +74,7 @@ pub fn plans() -> Plans {
 pub fn open_engine(
     store: Arc<dyn Store>,
     nodes: &waypost_nodes::Settings,
+    secrets: Arc<dyn Secrets>,
     config: Config,
     observer: Option<Observer>,
 ) -> Result<Engine> {
@@ -80,6 +82,7 @@ pub fn open_engine(
         store,
         plans: Arc::new(plans()),
         handlers: waypost_nodes::handlers(nodes),
+        secrets,
         clock: Arc::new(SystemClock),
         observer,
         config,
