@@ -9,7 +9,8 @@
 //! against a [`Scope`] that holds just those. Evaluation is total: fuel bounds the steps, filters
 //! that could blow up memory are replaced by capped ones, and the size of every result is checked.
 //! A result is never evaluated again. Jinja statements do not exist here: only expressions are ever
-//! compiled.
+//! compiled. Secrets are in no scope: `secrets.<name>` marks a place in a rendered config (a
+//! [`Placeholder`]), and that is all that is ever known of it here.
 
 mod builtins;
 mod references;
@@ -22,9 +23,9 @@ use std::sync::{Arc, LazyLock};
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
 
-pub use references::{NodeRef, References};
+pub use references::{NodeRef, References, SecretRef};
 pub use scope::{Payloads, Scope, ScopeNode};
-pub use template::{Template, TemplateFault};
+pub use template::{Placeholder, Rendered, Template, TemplateFault};
 
 use crate::failure::{Failure, kind};
 use crate::json::{BadJson, Json};
@@ -93,6 +94,11 @@ impl Expression {
     /// What it refers to.
     pub fn references(&self) -> &References {
         &self.references
+    }
+
+    /// The secret that this expression stands for, where it is `secrets.<name>` and nothing else.
+    pub fn secret(&self) -> Option<&str> {
+        self.references.secrets.first()?.name.as_deref()
     }
 
     /// Evaluates to a JSON text.

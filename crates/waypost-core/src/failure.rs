@@ -91,6 +91,10 @@ pub mod kind {
     pub const TOO_LARGE: &str = "too_large";
     /// The call's target is not allowed.
     pub const EGRESS_DENIED: &str = "egress_denied";
+    /// A secret cannot be had, or may not be used here.
+    pub const SECRET: &str = "secret";
+    /// A secret may not be sent to this host.
+    pub const SECRET_HOST: &str = "secret_host";
     /// No handler of this name is registered.
     pub const NO_HANDLER: &str = "no_handler";
 }

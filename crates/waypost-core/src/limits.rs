@@ -15,6 +15,10 @@ pub const NODE_ID_CHARS_MAX: usize = 64;
 pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
 /// Bytes of one payload kept in the log: an input, an output, a signal's body.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// Different secrets in the config of one node.
+pub const SECRETS_MAX: usize = 16;
+/// Characters of a secret's name.
+pub const SECRET_NAME_CHARS_MAX: usize = 64;
 /// Signals that came early and wait in the state of one execution.
 pub const EARLY_SIGNALS_MAX: usize = 1_000;
 /// Message ids that an execution remembers in order to refuse duplicates.

@@ -16,6 +16,7 @@ use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::Clock;
+use waypost_ports::secret::Secrets;
 use waypost_ports::store::{Idempotency, LEASE, Store, StoreError};
 
 use crate::config::Config;
@@ -36,6 +37,8 @@ pub struct Parts {
     pub plans: Arc<Plans>,
     /// The code of action kinds.
     pub handlers: Handlers,
+    /// Where the secrets of tasks come from; `NoSecrets` where there are none.
+    pub secrets: Arc<dyn Secrets>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Who watches.
@@ -156,7 +159,7 @@ impl Engine {
     /// Starts the threads and begins to claim. Must be called inside a Tokio runtime, which runs
     /// the handlers.
     pub fn open(parts: Parts) -> Result<Self, EngineError> {
-        let Parts { store, plans, handlers, clock, observer, config } = parts;
+        let Parts { store, plans, handlers, secrets, clock, observer, config } = parts;
         let instance = InstanceId(Uuid::now_v7());
         let clerk = Clerk::new(Arc::clone(&store), plans, config.clone(), instance);
         let mut time = StoreTime::new(config.drift_ppm);
@@ -182,6 +185,7 @@ impl Engine {
             questions: Arc::clone(&questions),
             worker: Worker {
                 handlers,
+                secrets,
                 runtime: tokio::runtime::Handle::current(),
                 tasks: tokio_util::task::TaskTracker::new(),
                 engine: Arc::clone(&inbox),

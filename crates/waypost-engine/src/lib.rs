@@ -8,6 +8,7 @@
 //! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
 //! | `shell` | threads that carry: engine, store, worker |
 //! | `shell/clerk` | what is done at the store, one try at a time |
+//! | `shell/secrets` | into a task's config just before it runs, and out of what comes back |
 //! | `shell/time` | what time it is for the store |
 //! | `shell/load` | from a stored history to a state |
 //! | `engine` | the library's door |
@@ -27,6 +28,8 @@ mod shell;
 
 pub use driver::{EndSummary, Request};
 pub use engine::{Engine, EngineError, Observer, Parts, Requested, StartRequest, Started};
-pub use shell::{Clerk, Damage, Handlers, Performed, PlanSource, Plans, StoreTime, Work, fold};
+pub use shell::{
+    Clerk, Damage, Handlers, Performed, PlanSource, Plans, StoreTime, Work, fold, holds_secrets,
+};
 
 pub(crate) use driver::panic_text;

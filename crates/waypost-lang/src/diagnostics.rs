@@ -101,6 +101,8 @@ codes! {
     NameNotAvailable => "name_not_available",
     /// Secrets in an expression that the engine evaluates itself.
     SecretNotAllowed => "secret_not_allowed",
+    /// A secret that is a part of an expression instead of standing alone.
+    SecretNotAlone => "secret_not_alone",
     /// A node that does not exist.
     UnknownNode => "unknown_node",
     /// A hyphenated id after a dot, which reads as a subtraction.

@@ -112,6 +112,22 @@ pub(crate) fn at_most_one(config: &Config, a: &str, b: &str) -> Result<(), Confi
     Ok(())
 }
 
+/// The fault of a secret in any field but one.
+pub(crate) fn secrets_only_in(config: &Config, only: &str, hint: &str) -> Result<(), ConfigFault> {
+    for (field, value) in config.iter().filter(|(field, _)| *field != only) {
+        let mut has_secret = false;
+        // What does not compile is a fault of its own.
+        if let Ok(template) = Template::compile(value) {
+            template.visit(&mut |hole| has_secret |= hole.references().mentions("secrets"));
+        }
+        if has_secret {
+            let message = format!("a secret may stand in `{only}` only");
+            return Err(ConfigFault::at(field, message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
 /// The fault of a whole number that is not from 1 to `max`.
 pub(crate) fn bytes_max(config: &Config, field: &str, max: usize) -> Result<(), ConfigFault> {
     let Some(value) = config.get(field) else { return Ok(()) };

@@ -1,16 +1,20 @@
 //! Handlers: the code of action kinds, and the tasks they are given.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use waypost_core::expr::Placeholder;
 use waypost_core::failure::Failure;
 use waypost_core::id::{ExecutionKey, Token};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 
+use crate::secret::Grant;
+
 /// The order to make one attempt of one node.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Task {
     /// The execution it belongs to.
     pub execution: ExecutionKey,
@@ -24,6 +28,11 @@ pub struct Task {
     pub handler: &'static str,
     /// The node's config with every hole filled.
     pub config: Json,
+    /// Where in the config secrets belong that are not there yet. The worker puts them in; a handler
+    /// finds none.
+    pub placeholders: Vec<Placeholder>,
+    /// The secrets that are in the config, for the handler to ask what may be done with them.
+    pub secrets: Vec<Grant>,
     /// How long the attempt may take; the caller enforces it, handlers may use it for their own
     /// timeouts.
     pub timeout: Option<Millis>,
@@ -33,11 +42,40 @@ pub struct Task {
     pub token: Token,
 }
 
+impl fmt::Debug for Task {
+    /// Without the config where there are secrets in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config: &dyn fmt::Debug = match self.secrets.is_empty() {
+            true => &self.config,
+            false => &format_args!("***"),
+        };
+        f.debug_struct("Task")
+            .field("execution", &self.execution)
+            .field("workflow", &self.workflow)
+            .field("path", &self.path)
+            .field("attempt", &self.attempt)
+            .field("handler", &self.handler)
+            .field("config", config)
+            .field("placeholders", &self.placeholders)
+            .field("secrets", &self.secrets)
+            .field("timeout", &self.timeout)
+            .field("idempotency_key", &self.idempotency_key)
+            .field("token", &self.token)
+            .finish()
+    }
+}
+
 /// Runs the tasks of one action kind.
 ///
 /// The future must stop soon after `cancel` fires and must leave nothing behind when it is dropped:
 /// the caller drops it when it does not stop. A panic is caught by the caller.
 pub trait Handler: Send + Sync {
+    /// Does it ask, for every secret of a task, whether it may do with it what it does? A handler
+    /// that does not is given no secrets.
+    fn minds_secrets(&self) -> bool {
+        false
+    }
+
     /// Makes one attempt; gives the node's output or why there is none.
     fn run(
         &self,

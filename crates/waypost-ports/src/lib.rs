@@ -7,6 +7,7 @@
 //! | `access` | API keys, and the trail of who did what |
 //! | `audit` | everything of every execution: what a checker needs |
 //! | `handler` | the code of action kinds |
+//! | `secret` | values that only tasks may hold |
 //! | `clock` | time |
 //! | `memory` | a store without a disk, for tests |
 //! | `conformance` | the tests that every store must pass |
@@ -20,4 +21,5 @@ pub mod conformance;
 pub mod handler;
 pub mod memory;
 pub mod query;
+pub mod secret;
 pub mod store;

@@ -18,6 +18,7 @@ use waypost::wiring;
 use waypost_core::json::Json;
 use waypost_engine::config::Config;
 use waypost_engine::{Request, StartRequest};
+use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{MailBody, Store};
 
 const WORKFLOW: &str = "
@@ -51,7 +52,8 @@ async fn main() -> Result<()> {
 
     // Commands are off unless switched on: whoever may deploy a definition could run anything.
     let handlers = waypost_nodes::Settings { shell_enabled: true, ..Default::default() };
-    let engine = wiring::open_engine(store, &handlers, Config::default(), None)?;
+    let secrets = Arc::new(NoSecrets);
+    let engine = wiring::open_engine(store, &handlers, secrets, Config::default(), None)?;
 
     let input = Json::parse(r#"{"name": "Ada"}"#)?;
     let request = StartRequest::new(Arc::new(compiled.plan), definition.version, input);

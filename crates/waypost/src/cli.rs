@@ -188,7 +188,12 @@ fn restore_sigpipe() {
             #[expect(clippy::exit, reason = "nobody reads our output any more")]
             std::process::exit(0);
         }
-        tracing::error!("{text}");
+        if waypost_engine::holds_secrets() {
+            let location = panic.location().map(ToString::to_string).unwrap_or_default();
+            tracing::error!(location, "a handler that holds secrets panicked");
+        } else {
+            tracing::error!("{text}");
+        }
     }));
 }
 

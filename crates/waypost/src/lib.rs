@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `wiring` | which store, which kinds, which language: named here and nowhere else |
 //! | `settings` | flag > environment > file > default |
+//! | `secrets` | which secrets there are, and who may do what with them |
 //! | `cli` | the commands, one file each |
 //! | `progress` | what a running execution looks like on a screen |
 //! | `bench` | `waypost bench` |
@@ -16,5 +17,6 @@ pub mod bench;
 pub mod cli;
 pub mod output;
 pub mod progress;
+pub mod secrets;
 pub mod settings;
 pub mod wiring;

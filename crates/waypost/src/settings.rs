@@ -2,9 +2,11 @@
 
 mod server;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -12,6 +14,8 @@ use serde::Serialize;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_nodes::egress::{Allowance, Egress};
+
+use crate::secrets::GrantedSecrets;
 
 pub use server::ServerFlags;
 
@@ -75,12 +79,12 @@ impl fmt::Display for Source {
 #[derive(Clone, Debug, Serialize)]
 pub struct Shown {
     /// Its name in the file and, with dashes, on the command line.
-    pub name: &'static str,
-    /// Its value.
+    pub name: Cow<'static, str>,
+    /// Its value; of a secret, where it comes from and what it may be used for.
     pub value: String,
     /// Where the value came from.
     pub source: Source,
-    /// Its environment variable.
+    /// Its environment variable; empty where it has none.
     pub variable: String,
 }
 
@@ -97,6 +101,8 @@ pub struct Settings {
     pub server: waypost_server::config::Config,
     /// The server that commands talk to, where one is named.
     pub remote: Remote,
+    /// The secrets of tasks. In the file alone: a grant is not something to pass along by hand.
+    pub secrets: Arc<GrantedSecrets>,
     /// The same, for `waypost config`.
     pub shown: Vec<Shown>,
 }
@@ -146,7 +152,7 @@ impl Settings {
                     false,
                 ),
             };
-        let file = read_file(&file, named)?;
+        let (file, secrets) = read_file(&file, named)?;
         let mut sources = Sources { environment, file, shown: Vec::new() };
         let defaults = Config::default();
 
@@ -188,8 +194,15 @@ impl Settings {
             key: environment("WAYPOST_KEY").filter(|key| !key.is_empty()),
         };
         let server = server::decide(server, &mut sources)?;
-        let data = PathBuf::from(data);
-        Ok(Self { data, engine, nodes, server, remote, shown: sources.shown })
+        let mut shown = sources.shown;
+        shown.extend(secrets.described().map(|(name, value)| Shown {
+            name: format!("secrets.{name}").into(),
+            value,
+            source: Source::File,
+            variable: String::new(),
+        }));
+        let (data, secrets) = (PathBuf::from(data), Arc::new(secrets));
+        Ok(Self { data, engine, nodes, server, remote, secrets, shown })
     }
 }
 
@@ -212,7 +225,7 @@ impl Sources<'_> {
         } else {
             (default.to_owned(), Source::Default)
         };
-        self.shown.push(Shown { name, value: value.clone(), source, variable });
+        self.shown.push(Shown { name: name.into(), value: value.clone(), source, variable });
         value
     }
 }
@@ -239,21 +252,23 @@ fn user_folder(
 }
 
 /// Reads the settings file. One that was named must exist; the default one may not.
-fn read_file(path: &Path, named: bool) -> Result<BTreeMap<String, String>> {
+fn read_file(path: &Path, named: bool) -> Result<(BTreeMap<String, String>, GrantedSecrets)> {
     let source = match std::fs::read_to_string(path) {
         Ok(source) => source,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => {
-            return Ok(BTreeMap::new());
+            return Ok(Default::default());
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    let table: toml::Table =
+    let mut table: toml::Table =
         source.parse().with_context(|| format!("{} is not valid TOML", path.display()))?;
+    let secrets = table.remove("secrets").map(GrantedSecrets::read).transpose();
+    let secrets = secrets.with_context(|| path.display().to_string())?.unwrap_or_default();
     let mut values = BTreeMap::new();
     for (name, value) in table {
         let mut names = NAMES.iter().chain(server::NAMES);
         if !names.any(|known| **known == *name) {
-            let known = [NAMES, server::NAMES].concat().join(", ");
+            let known = [NAMES, server::NAMES].concat().join(", ") + ", secrets";
             bail!("{}: unknown setting {name:?}; known are: {known}", path.display());
         }
         let value = match value {
@@ -266,7 +281,7 @@ fn read_file(path: &Path, named: bool) -> Result<BTreeMap<String, String>> {
         };
         values.insert(name, value);
     }
-    Ok(values)
+    Ok((values, secrets))
 }
 
 #[cfg(test)]
@@ -306,6 +321,23 @@ mod tests {
         assert_eq!(found.data, PathBuf::from("/h/.local/share/waypost"));
         let found = settings(&Flags::default(), &[("XDG_DATA_HOME", "/x")]).unwrap();
         assert_eq!(found.data, PathBuf::from("/x/waypost"));
+    }
+
+    #[test]
+    fn secrets_are_in_the_file_and_shown_without_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("w.toml");
+        let table = "[secrets.key]\nfrom = \"env:KEY\"\nworkflows = [\"a\"]\nshell = true";
+        std::fs::write(&file, format!("slots = 7\n{table}")).unwrap();
+        let flags = Flags { config: Some(file.clone()), ..Flags::default() };
+        let settings = settings(&flags, &[("HOME", "/h"), ("KEY", "canary")]).unwrap();
+        assert_eq!(source_of(&settings, "secrets.key"), Source::File);
+        assert!(!format!("{settings:?}").contains("canary"));
+        assert_eq!(settings.engine.slots, 7);
+        std::fs::write(&file, "[secrets.key]\nfrom = \"canary\"").unwrap();
+        let error = super::tests::settings(&flags, &[("HOME", "/h")]).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("w.toml") && error.contains("secret \"key\""), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
 use waypost_ports::clock::SystemClock;
+use waypost_ports::secret::Secrets;
 use waypost_ports::store::{Definition, NewDefinition, Store};
 use waypost_server::server::Server;
 use waypost_server::watchers::Watchers;
@@ -82,6 +83,7 @@ pub fn plans() -> Plans {
 pub fn open_engine(
     store: Arc<dyn Store>,
     nodes: &waypost_nodes::Settings,
+    secrets: Arc<dyn Secrets>,
     config: Config,
     observer: Option<Observer>,
 ) -> Result<Engine> {
@@ -89,6 +91,7 @@ pub fn open_engine(
         store,
         plans: Arc::new(plans()),
         handlers: waypost_nodes::handlers(nodes),
+        secrets,
         clock: Arc::new(SystemClock),
         observer,
         config,
@@ -105,6 +108,7 @@ pub fn open_server(store: SqliteStore, settings: &Settings) -> Result<Server> {
         store: Arc::clone(&store) as Arc<dyn Store>,
         plans: Arc::clone(&plans),
         handlers: waypost_nodes::handlers(&settings.nodes),
+        secrets: Arc::clone(&settings.secrets) as Arc<dyn Secrets>,
         clock: Arc::new(SystemClock),
         observer: Some(watchers.observer()),
         config: settings.engine.clone(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Decider;
 use super::graph::output_of;
 use crate::event::{Event, MessageId, Wait};
-use crate::expr::{Expression, Scope, ScopeNode};
+use crate::expr::{Expression, Rendered, Scope, ScopeNode};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::Json;
@@ -230,19 +230,20 @@ fn failed(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Failed | NodeStatus::TimedOut)
 }
 
-/// The config of a task with every hole filled, from the state as of the node's first
-/// `NodeScheduled`: a retry sends what the first attempt sent.
-pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Json, Failure> {
+/// The config of a task with every hole filled but its secrets, from the state as of the node's
+/// first `NodeScheduled`: a retry sends what the first attempt sent, with the secrets of its time.
+pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Rendered, Failure> {
     let Behaviour::Task { config, .. } = &plan.node(at).behaviour else {
-        return Ok(Json::null());
+        return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
     };
-    match &state.node(at).scheduled {
+    let scope = match &state.node(at).scheduled {
         Some(first) => {
             let moment = (first.at, &first.variables);
-            config.render(&scope_as_of(plan, state, at, moment, &first.unsettled))
+            scope_as_of(plan, state, at, moment, &first.unsettled)
         }
-        None => config.render(&scope(plan, state, at, state.updated_at, &state.variables)),
-    }
+        None => scope(plan, state, at, state.updated_at, &state.variables),
+    };
+    config.render_around_secrets(&scope)
 }
 
 /// What outside systems deduplicate a node's calls by: the same in every attempt.

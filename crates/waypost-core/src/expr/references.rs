@@ -19,11 +19,23 @@ pub struct NodeRef {
     pub hyphenated: Option<String>,
 }
 
+/// A mention of `secrets`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SecretRef {
+    /// The secret's name, where the expression is `secrets.<name>` and nothing else: the only use of
+    /// a secret that there is.
+    pub name: Option<String>,
+    /// Where in the source.
+    pub range: Range<usize>,
+}
+
 /// All that an expression mentions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct References {
     /// Nodes, in order of appearance.
     pub nodes: Vec<NodeRef>,
+    /// Secrets, in order of appearance.
+    pub secrets: Vec<SecretRef>,
     /// Top-level names with the place of their first mention.
     pub names: BTreeMap<String, Range<usize>>,
     /// Filters (`| join`) with the place of their first mention.
@@ -70,6 +82,8 @@ impl References {
             found.names.entry(name.clone()).or_insert_with(|| token.range.clone());
             if name == "nodes" {
                 found.nodes.push(node_ref(&tokens, position, source)?);
+            } else if name == "secrets" {
+                found.secrets.push(secret_ref(&tokens, position));
             }
         }
         Ok(found)
@@ -104,6 +118,27 @@ fn node_ref(tokens: &[Spanned], position: usize, source: &str) -> Result<NodeRef
             message: "`nodes` must be followed by a node id: nodes.fetch or nodes['fetch']".into(),
             range: start..end(0),
         }),
+    }
+}
+
+fn secret_ref(tokens: &[Spanned], position: usize) -> SecretRef {
+    let (named, rest) = match tokens.get(position..) {
+        Some([word, dot, name, rest @ ..]) if dot.kind == Token::Punctuation('.') => {
+            let range = word.range.start..name.range.end;
+            (Some((&name.kind, range)), rest)
+        }
+        _ => (None, &[] as &[Spanned]),
+    };
+    let stands_alone = position == 0 && rest.is_empty();
+    match named {
+        Some((Token::Name(name), range)) if stands_alone => {
+            SecretRef { name: Some(name.clone()), range }
+        }
+        Some((Token::Name(_), range)) => SecretRef { name: None, range },
+        _ => {
+            let range = tokens.get(position).map_or(0..0, |word| word.range.clone());
+            SecretRef { name: None, range }
+        }
     }
 }
 

@@ -2,8 +2,13 @@
 //!
 //! A string that is exactly one hole keeps the JSON type of its value; a string with text around
 //! its holes becomes text. Keys are never templates.
+//!
+//! A hole that names a secret is left empty, and its place is noted. A place cannot be forged by
+//! data, as a marker in the text could be: whatever the other holes were filled with, it is not
+//! where a secret goes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{Expression, Scope};
 use crate::failure::{Failure, kind};
@@ -43,6 +48,24 @@ pub struct TemplateFault {
     pub path: Vec<String>,
     /// Bytes of that string.
     pub range: Range<usize>,
+}
+
+/// A config with every hole filled, but for its secrets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rendered {
+    /// The config; strings that need a secret lack it.
+    pub config: Json,
+    /// Where the secrets belong, in order.
+    pub secrets: Vec<Placeholder>,
+}
+
+/// A place in a rendered config where a secret belongs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placeholder {
+    /// The byte of the config's text before which it goes; always inside of a string.
+    pub at: usize,
+    /// The secret's name.
+    pub name: Arc<str>,
 }
 
 const OPEN: &str = "${{";
@@ -145,55 +168,100 @@ impl Template {
         }
     }
 
-    /// Fills the holes. The scope must hold what the expressions refer to.
+    /// Fills the holes. The scope must hold what the expressions refer to; a secret is a failure.
     pub fn render(&self, scope: &Scope) -> Result<Json, Failure> {
         if let Self::Literal(json) = self {
             return Ok(json.clone());
         }
-        let mut text = String::new();
-        self.render_into(scope, &mut text)?;
-        Json::parse(&text).map_err(Failure::from)
+        let mut out = Out { scope, text: String::new(), secrets: None };
+        out.push(self)?;
+        Json::parse(&out.text).map_err(Failure::from)
     }
 
-    fn render_into(&self, scope: &Scope, out: &mut String) -> Result<(), Failure> {
-        match self {
-            Self::Literal(json) => out.push_str(json.text()),
-            Self::Hole(expression) => out.push_str(expression.eval(scope)?.text()),
-            Self::Text(pieces) => {
-                let mut text = String::new();
+    /// Fills the holes, and notes the places of those that name a secret.
+    pub fn render_around_secrets(&self, scope: &Scope) -> Result<Rendered, Failure> {
+        let mut out = Out { scope, text: String::new(), secrets: Some(Vec::new()) };
+        out.push(self)?;
+        let config = Json::parse(&out.text)?;
+        Ok(Rendered { config, secrets: out.secrets.unwrap_or_default() })
+    }
+}
+
+/// A template's text as it is being rendered.
+struct Out<'a> {
+    scope: &'a Scope,
+    text: String,
+    /// Absent where there may be no secrets.
+    secrets: Option<Vec<Placeholder>>,
+}
+
+impl Out<'_> {
+    fn push(&mut self, template: &Template) -> Result<(), Failure> {
+        match template {
+            Template::Literal(json) => self.text.push_str(json.text()),
+            Template::Hole(expression) if self.is_secret(expression) => {
+                self.text.push('"');
+                self.leave_place(expression);
+                self.text.push('"');
+            }
+            Template::Hole(expression) => self.text.push_str(expression.eval(self.scope)?.text()),
+            Template::Text(pieces) => {
+                self.text.push('"');
                 for piece in pieces {
-                    match piece {
-                        Piece::Text(part) => text.push_str(part),
-                        Piece::Hole(expression) => text.push_str(&expression.eval_text(scope)?),
-                    }
-                    check_size(text.len())?;
+                    self.push_piece(piece)?;
                 }
-                push_string(out, &text);
+                self.text.push('"');
             }
-            Self::List(items) => {
-                out.push('[');
+            Template::List(items) => {
+                self.text.push('[');
                 for (position, item) in items.iter().enumerate() {
-                    if position > 0 {
-                        out.push(',');
-                    }
-                    item.render_into(scope, out)?;
+                    self.push_comma(position);
+                    self.push(item)?;
                 }
-                out.push(']');
+                self.text.push(']');
             }
-            Self::Map(fields) => {
-                out.push('{');
+            Template::Map(fields) => {
+                self.text.push('{');
                 for (position, (key, field)) in fields.iter().enumerate() {
-                    if position > 0 {
-                        out.push(',');
-                    }
-                    push_string(out, key);
-                    out.push(':');
-                    field.render_into(scope, out)?;
+                    self.push_comma(position);
+                    self.text.push('"');
+                    push_escaped(&mut self.text, key);
+                    self.text.push_str("\":");
+                    self.push(field)?;
                 }
-                out.push('}');
+                self.text.push('}');
             }
         }
-        check_size(out.len())
+        check_size(self.text.len())
+    }
+
+    fn push_piece(&mut self, piece: &Piece) -> Result<(), Failure> {
+        match piece {
+            Piece::Text(part) => push_escaped(&mut self.text, part),
+            Piece::Hole(expression) if self.is_secret(expression) => self.leave_place(expression),
+            Piece::Hole(expression) => {
+                push_escaped(&mut self.text, &expression.eval_text(self.scope)?);
+            }
+        }
+        check_size(self.text.len())
+    }
+
+    fn push_comma(&mut self, position: usize) {
+        if position > 0 {
+            self.text.push(',');
+        }
+    }
+
+    /// Is a place left for this expression? Where there may be no secrets it is evaluated like any
+    /// other, and fails: no scope has them.
+    fn is_secret(&self, expression: &Expression) -> bool {
+        self.secrets.is_some() && expression.secret().is_some()
+    }
+
+    fn leave_place(&mut self, expression: &Expression) {
+        if let (Some(secrets), Some(name)) = (&mut self.secrets, expression.secret()) {
+            secrets.push(Placeholder { at: self.text.len(), name: name.into() });
+        }
     }
 }
 
@@ -206,8 +274,10 @@ fn check_size(bytes: usize) -> Result<(), Failure> {
     Err(Failure::permanent(kind::EXPRESSION_LIMIT, message))
 }
 
-fn push_string(out: &mut String, text: &str) {
-    out.push_str(&serde_json::Value::from(text).to_string());
+/// The text as it stands inside of a JSON string.
+fn push_escaped(out: &mut String, text: &str) {
+    let quoted = serde_json::Value::from(text).to_string();
+    out.push_str(quoted.get(1..quoted.len() - 1).unwrap_or_default());
 }
 
 enum Segment<'a> {

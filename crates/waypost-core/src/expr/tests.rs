@@ -148,3 +148,66 @@ fn unknown_filters_and_tests_are_found_when_compiled() {
         assert!(Expression::compile(source).is_ok(), "{source}");
     }
 }
+
+#[test]
+fn a_secret_leaves_its_place() {
+    use serde_json::json;
+    let rendered = |template: &serde_json::Value| {
+        let rendered = Template::compile(template).unwrap().render_around_secrets(&scope());
+        let Rendered { config, secrets } = rendered.unwrap();
+        // Shown the way it will be filled: a place is right if the value lands where it was written.
+        let mut text = config.text().to_owned();
+        for Placeholder { at, name } in secrets.iter().rev() {
+            text.insert_str(*at, &format!("<{name}>"));
+        }
+        assert!(Json::parse(&text).is_ok(), "{text}");
+        text
+    };
+    for (template, expected) in [
+        (json!("${{ secrets.key }}"), r#""<key>""#),
+        (json!("${{secrets . key}}"), r#""<key>""#),
+        (json!("Bearer ${{ secrets.a }}.${{ secrets._b2 }}!"), r#""Bearer <a>.<_b2>!""#),
+        (json!("\"ö\n${{ input.name }}${{ secrets.k }}\\"), r#""\"ö\nAda<k>\\""#),
+        (
+            json!({"\"q": "${{ input.list }}", "z": [1, {"a": "${{ secrets.k }}"}, "${{ secrets.k }}"]}),
+            r#"{"\"q":[1,2,3],"z":[1,{"a":"<k>"},"<k>"]}"#,
+        ),
+        (json!({"no": "secret"}), r#"{"no":"secret"}"#),
+    ] {
+        assert_eq!(rendered(&template), expected, "{template}");
+    }
+}
+
+#[test]
+fn data_cannot_pass_for_a_secret() {
+    let mut scope = Scope::new();
+    let input = serde_json::json!({"a": "${{ secrets.key }}", "secrets": {"key": "mine"}});
+    scope.json("input", &Json::from_value(&input));
+    let template = serde_json::json!(["${{ input.a }}", "x ${{ input.secrets.key }}"]);
+    let rendered = Template::compile(&template).unwrap().render_around_secrets(&scope).unwrap();
+    assert_eq!(rendered.config.text(), r#"["${{ secrets.key }}","x mine"]"#);
+    assert_eq!(rendered.secrets, []);
+}
+
+#[test]
+fn no_expression_sees_a_secret() {
+    for source in [
+        "secrets.key | upper",
+        "secrets.key ~ 'a'",
+        "secrets['key']",
+        "secrets",
+        "(secrets.key)",
+        "secrets.key if true else 1",
+        "[secrets.key][0]",
+    ] {
+        let expression = Expression::compile(source).unwrap();
+        assert_eq!(expression.secret(), None, "{source}");
+        let hole = serde_json::json!(format!("${{{{ {source} }}}}"));
+        let template = Template::compile(&hole).unwrap();
+        let failure = template.render_around_secrets(&scope()).unwrap_err();
+        assert!(failure.message.contains("undefined"), "{source}: {failure:?}");
+    }
+    // Where the engine evaluates itself, not even a secret by itself.
+    let template = Template::compile(&serde_json::json!("a ${{ secrets.key }}")).unwrap();
+    assert_eq!(template.render(&scope()).unwrap_err().kind, kind::EXPRESSION);
+}

@@ -1,4 +1,5 @@
-//! The local worker: runs handlers in slots and reports what became of each attempt.
+//! The local worker: runs handlers in slots and reports what became of each attempt. Secrets go into
+//! a task here, and out of its outcome; outside of this file's attempts nobody ever sees one.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -12,19 +13,32 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_ports::handler::{Handler, Task};
+use waypost_ports::secret::Secrets;
 
 use super::Inbox;
+use super::secrets::supply;
 use crate::driver::{Input, TaskOrder};
 use crate::panic_text;
 
 /// How long a handler that was told to stop is awaited before it is dropped.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
+tokio::task_local! {
+    static HOLDS_SECRETS: bool;
+}
+
+/// Is this thread running a handler that was given secrets? Then what a panic says, which a hook is
+/// told before anybody could scrub it, may contain one and must not be shown.
+pub fn holds_secrets() -> bool {
+    HOLDS_SECRETS.try_with(|holds| *holds).unwrap_or(false)
+}
+
 /// Handlers by name.
 pub type Handlers = BTreeMap<&'static str, Arc<dyn Handler>>;
 
 pub(crate) struct Worker {
     pub(crate) handlers: Handlers,
+    pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) tasks: tokio_util::task::TaskTracker,
     pub(crate) engine: Arc<Inbox<Input>>,
@@ -35,13 +49,14 @@ impl Worker {
     pub(crate) fn start(&self, order: TaskOrder) -> CancellationToken {
         let cancel = CancellationToken::new();
         let handler = self.handlers.get(order.task.handler).map(Arc::clone);
+        let secrets = Arc::clone(&self.secrets);
         let engine = Arc::clone(&self.engine);
         let token = cancel.clone();
         self.tasks.spawn_on(
             async move {
                 let TaskOrder { execution, task, .. } = order;
                 let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
-                let outcome = attempt_outcome(handler, task, token).await;
+                let outcome = attempt_outcome(handler, secrets, task, token).await;
                 let report = Report { node, attempt, token: delivery, outcome };
                 engine.push(Input::Report { execution, report, token_free: true });
             },
@@ -53,6 +68,7 @@ impl Worker {
 
 async fn attempt_outcome(
     handler: Option<Arc<dyn Handler>>,
+    secrets: Arc<dyn Secrets>,
     task: Task,
     cancel: CancellationToken,
 ) -> Outcome {
@@ -60,11 +76,26 @@ async fn attempt_outcome(
         let message = format!("no handler for {:?} is registered here", task.handler);
         return Outcome::Failed(Failure::permanent(kind::NO_HANDLER, message));
     };
+    // Cancel-safe: nothing has been done with a secret that is still being read.
+    let supplied = tokio::select! {
+        biased;
+        supplied = supply(task, &*handler, secrets) => supplied,
+        () = cancel.cancelled() => return Outcome::Cancelled,
+    };
+    match supplied {
+        Ok((task, scrubber)) => scrubber.outcome(run(handler, task, cancel).await),
+        Err(failure) => Outcome::Failed(failure),
+    }
+}
+
+async fn run(handler: Arc<dyn Handler>, task: Task, cancel: CancellationToken) -> Outcome {
     let timeout = task.timeout;
     let inner = cancel.child_token();
     let stop = inner.clone();
     // Built inside the guarded future: a handler may also panic before its first await.
-    let attempt = AssertUnwindSafe(async move { handler.run(task, inner).await }).catch_unwind();
+    let holds_secrets = !task.secrets.is_empty();
+    let attempt = HOLDS_SECRETS.scope(holds_secrets, async move { handler.run(task, inner).await });
+    let attempt = AssertUnwindSafe(attempt).catch_unwind();
     tokio::pin!(attempt);
     let expired = async {
         match timeout {
@@ -117,3 +148,6 @@ fn finished(result: Finished) -> Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use waypost_core::expr::NodeRef;
 use waypost_core::kind::{Behaviour, Family};
+use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 
 use super::paths::Paths;
 use crate::definition::{Definition, Located, Node, Place};
@@ -28,6 +29,9 @@ pub(super) fn check(
         for located in &node.expressions {
             let hyphenated = checker.check_nodes(at, located);
             checker.check_names(node, located, &hyphenated);
+            if may_see_secrets(node, located.place) {
+                checker.check_secrets(located);
+            }
         }
     }
 }
@@ -149,6 +153,33 @@ impl Checker<'_> {
                 _ => self.unknown_name(name, span, located.place),
             };
             self.faults.add(fault);
+        }
+    }
+
+    /// A secret is a place in a config, not a value: what would be made of it could not be told from
+    /// other data any more, and would be stored and shown like it.
+    fn check_secrets(&mut self, located: &Located<'_>) {
+        for mention in &located.references.secrets {
+            let span = located.span(self.source, &mention.range);
+            self.faults.add(match &mention.name {
+                None => Fault::error(
+                    Code::SecretNotAlone,
+                    span,
+                    "a secret stands alone in its `${{ }}`: nothing can be computed from it",
+                )
+                .hint(
+                    "write `${{ secrets.name }}`, with text before and after it if need be; for \
+                     Basic authentication `api-call` has `basicAuth`",
+                ),
+                // That it is made of letters, digits and `_` is the grammar's doing.
+                Some(name) if name.len() > SECRET_NAME_CHARS_MAX => {
+                    let message = format!(
+                        "the name of a secret may have at most {SECRET_NAME_CHARS_MAX} characters"
+                    );
+                    Fault::error(Code::BadName, span, message)
+                }
+                Some(_) => continue,
+            });
         }
     }
 

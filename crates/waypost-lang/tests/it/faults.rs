@@ -51,6 +51,12 @@ fn config(code: Code, message: &'static str, hint: &'static str, fields: &str) -
     nodes(code, message, hint, &call)
 }
 
+/// A call with this header, which has a secret that does not stand alone.
+fn secret(header: &str) -> Case {
+    let message = "stands alone in its `${{ }}`";
+    config(Code::SecretNotAlone, message, "basicAuth", &format!("headers: {{ a: \"{header}\" }}"))
+}
+
 /// A node `first`, then one that transforms `value`.
 fn value(code: Code, message: &'static str, hint: &'static str, value: &str) -> Case {
     let lines = format!(
@@ -415,6 +421,23 @@ fn cases() -> Vec<Case> {
             "only for actions",
             "} \n    variables: { x: \"${{ «secrets».key }}\" ",
         ),
+        secret("${{ «secrets.key» | upper }}"),
+        secret("${{ «secrets.key» ~ 'a' }}"),
+        secret("${{ 'a' ~ «secrets.key» }}"),
+        secret("${{ «secrets.key» | default('') }}"),
+        secret("${{ (b) if «secrets.key» else 2 }}").also(&[UnknownName]),
+        secret("Bearer ${{ («secrets.key») }}"),
+        secret("${{ «secrets.key».part }}"),
+        secret("${{ «secrets»['key'] }}"),
+        secret("${{ «secrets»[input.key] }}"),
+        secret("${{ «secrets» }}"),
+        secret("${{ [«secrets» | length] }}"),
+        config(
+            BadName,
+            "at most 64 characters",
+            "",
+            &format!("headers: {{ a: \"${{{{ «secrets.{}» }}}}\" }}", "k".repeat(65)),
+        ),
         value(
             UnknownNode,
             "no node `frist`",
@@ -682,7 +705,7 @@ fn what_is_fine_gets_no_fault() {
          \x20 - { id: c, type: noop, needs: [b, { node: a, branch: true }], join: any }",
         // Names where they belong.
         "  - { id: a, type: wait, config: { name: go, filter: signal.n > 1 } }\n\
-         \x20 - { id: b, type: api-call, needs: a, config: { url: \"${{ secrets.host }}/${{ range(3)|length }}\" }, variables: { x: \"${{ output.body }}\" } }\n\
+         \x20 - { id: b, type: api-call, needs: a, config: { url: \"${{ secrets.host }}/${{ range(3)|length }}\", headers: { a: \"Bearer ${{ secrets.a_1 }}\", b: \"${{secrets._b}}\" } }, variables: { x: \"${{ output.body }}\" } }\n\
          \x20 - { id: c, type: transform, needs: b, config: { value: \"${{ variables.x ~ execution.now ~ trigger.id }}\" } }",
     ] {
         let found = parse_text(&format!("name: fine\nnodes:\n{source}\n"));

@@ -55,6 +55,11 @@ static SPEC: KindSpec = KindSpec {
         ),
         optional("headers", Shape::Object, "Headers to send; a null value leaves one out."),
         optional(
+            "basicAuth",
+            Shape::Object,
+            "Sends `{username, password}` by Basic authentication.",
+        ),
+        optional(
             "query",
             Shape::Object,
             "Parameters to add to the URL: scalars, or arrays of scalars; null leaves one out.",
@@ -98,6 +103,7 @@ impl Kind for ApiCall {
         let checks = [
             check_url(config),
             check_header_names(config),
+            check_basic_auth(config),
             at_most_one(config, "body", "text"),
             check_accept_status(config),
             bytes_max(config, "responseBytesMax", PAYLOAD_BYTES_MAX),
@@ -134,6 +140,34 @@ fn check_header_names(config: &Config) -> Result<(), ConfigFault> {
     Ok(())
 }
 
+fn check_basic_auth(config: &Config) -> Result<(), ConfigFault> {
+    let Some(value) = config.get("basicAuth") else { return Ok(()) };
+    let hint = "write { username: …, password: \"${{ secrets.name }}\" }";
+    let refuse = |message: String| Err(ConfigFault::at("basicAuth", message).hint(hint));
+    let Value::Object(fields) = value else { return refuse("must be an object".into()) };
+    if let Some(missing) = ["username", "password"].iter().find(|key| !fields.contains_key(**key)) {
+        return refuse(format!("`basicAuth` needs `{missing}`"));
+    }
+    for (key, part) in fields {
+        match key.as_str() {
+            "username" | "password" if part.is_string() => {}
+            "username" | "password" => {
+                return Err(config::fault_at(&["basicAuth", key], format!("`{key}` must be text")));
+            }
+            _ => return refuse(format!("`basicAuth` has no field `{key}`")),
+        }
+    }
+    let headers = config.get("headers").and_then(Value::as_object);
+    let authorization = |name: &&String| name.eq_ignore_ascii_case("authorization");
+    match headers.and_then(|headers| headers.keys().find(authorization)) {
+        Some(name) => {
+            let message = "`basicAuth` and an `authorization` header exclude each other";
+            Err(config::fault_at(&["headers", name], message))
+        }
+        None => Ok(()),
+    }
+}
+
 fn check_accept_status(config: &Config) -> Result<(), ConfigFault> {
     let Some(value) = config.get("acceptStatus") else { return Ok(()) };
     let Value::Array(entries) = value else {
@@ -157,6 +191,10 @@ struct Caller {
 }
 
 impl Handler for Caller {
+    fn minds_secrets(&self) -> bool {
+        true
+    }
+
     fn run(
         &self,
         task: Task,

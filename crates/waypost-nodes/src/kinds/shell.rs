@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use waypost_core::failure::Failure;
+use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
@@ -23,7 +23,7 @@ use waypost_ports::handler::{Handler, Task};
 
 use self::capture::Capture;
 use self::process::{Ended, Invocation};
-use crate::config::{self, Config, bytes_max, exactly_one, optional};
+use crate::config::{self, Config, bytes_max, exactly_one, optional, secrets_only_in};
 use crate::outcome::{
     self, EXIT_CODE, SHELL_DISABLED, cancelled, invalid_config, read_config, text_of, timed_out,
 };
@@ -33,6 +33,10 @@ pub(crate) const KIND: &dyn NodeKind = &Shell;
 
 /// How much of each output stream is kept where the node does not say.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// Command lines can be read by every process of the machine, and shells log and quote them.
+const SECRETS_HINT: &str =
+    "set a variable in `env` to it, and read that in the command: \"$TOKEN\"";
 
 /// What a command inherits from the engine: where things are and which language to speak.
 const INHERITED: &[&str] =
@@ -76,6 +80,7 @@ impl Kind for Shell {
             exactly_one(config, "command", "args"),
             check_not_empty(config),
             check_variable_names(config),
+            secrets_only_in(config, "env", SECRETS_HINT),
             bytes_max(config, "outputBytesMax", PAYLOAD_BYTES_MAX),
         ];
         config::task(SPEC.name, config, checks)
@@ -149,6 +154,10 @@ struct Details {
 }
 
 impl Handler for Runner {
+    fn minds_secrets(&self) -> bool {
+        true
+    }
+
     fn run(
         &self,
         task: Task,
@@ -158,6 +167,11 @@ impl Handler for Runner {
             let message = "commands are switched off here; an operator can switch them on with \
                            --enable-shell or WAYPOST_ENABLE_SHELL=true";
             let failure = Failure::permanent(SHELL_DISABLED, message);
+            return Box::pin(async { Err(failure) });
+        }
+        if let Some(secret) = task.secrets.iter().find(|secret| !secret.shell) {
+            let message = format!("secret `{}` is not granted to commands", secret.name);
+            let failure = Failure { unsent: true, ..Failure::permanent(kind::SECRET, message) };
             return Box::pin(async { Err(failure) });
         }
         let grace = self.grace;

@@ -220,6 +220,19 @@ fn api_call() {
     bad("api-call", &with("responseBytesMax", json!(0)), &["responseBytesMax: from 1 to"]);
     bad("api-call", &with("responseBytesMax", json!(2_000_000)), &["responseBytesMax: 1048576"]);
     bad("api-call", &with("connectTimeout", json!("-1s")), &["connectTimeout: negative"]);
+    let auth = json!({"username": "ada", "password": "${{ secrets.password }}"});
+    let config = with("basicAuth", auth.clone());
+    let expected = Behaviour::Task { handler: "api-call", config: template(&config) };
+    good("api-call", &config, &expected);
+    bad("api-call", &with("basicAuth", json!("ada")), &["basicAuth: object"]);
+    bad("api-call", &with("basicAuth", json!({"username": "ada"})), &["basicAuth: `password`"]);
+    let odd = json!({"username": "a", "password": "b", "realm": "c"});
+    bad("api-call", &with("basicAuth", odd), &["basicAuth: no field `realm`"]);
+    let number = json!({"username": "a", "password": 5});
+    bad("api-call", &with("basicAuth", number), &["basicAuth.password: text"]);
+    let mut twice = with("basicAuth", auth);
+    twice["headers"] = json!({"Authorization": "x"});
+    bad("api-call", &twice, &["headers.Authorization: exclude"]);
     let both = json!({"body": {}, "text": "", "acceptStatus": 1});
     bad("api-call", &both, &["url: required", "text: exclude", "acceptStatus: list"]);
 }
@@ -233,6 +246,14 @@ fn shell() {
         let expected = Behaviour::Task { handler: "shell", config: template(&config) };
         good("shell", &config, &expected);
     }
+    let config = json!({"command": "curl", "env": {"TOKEN": "x ${{ secrets.token }}"}});
+    let expected = Behaviour::Task { handler: "shell", config: template(&config) };
+    good("shell", &config, &expected);
+    let secret = "${{ secrets.token }}";
+    bad("shell", &json!({"command": secret}), &["command: in `env` only"]);
+    bad("shell", &json!({"args": ["a", secret]}), &["args: in `env` only"]);
+    bad("shell", &json!({"command": "a", "stdin": secret}), &["stdin: in `env` only"]);
+    bad("shell", &json!({"command": "a", "cwd": secret}), &["cwd: in `env` only"]);
     bad("shell", &json!({}), &["command: either"]);
     bad("shell", &json!({"command": "a", "args": ["a"]}), &["args: exclude"]);
     bad("shell", &json!({"command": "  "}), &["command: empty"]);

@@ -8,6 +8,7 @@ mod api_call_limits;
 mod egress;
 mod kinds;
 mod redirects;
+mod secrets;
 mod server;
 mod shell;
 mod support;

@@ -34,6 +34,8 @@ pub(crate) fn task(handler: &'static str, config: &Value) -> Task {
         attempt: 1,
         handler,
         config: Json::from_value(config),
+        placeholders: Vec::new(),
+        secrets: Vec::new(),
         timeout: None,
         idempotency_key: "exe_test/profile/1".into(),
         token: Token(7),

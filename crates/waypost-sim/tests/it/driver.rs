@@ -225,7 +225,8 @@ impl Driver<'_> {
         if loses && self.random.percent(50) {
             return self.todo.push(lost());
         }
-        let config = render_task(self.plan, &self.state, node).unwrap().to_value().unwrap();
+        let rendered = render_task(self.plan, &self.state, node).unwrap();
+        let config = rendered.config.to_value().unwrap();
         let url = config["url"].as_str().unwrap();
         let script = Script::parse(url.strip_prefix(SINK).unwrap()).unwrap();
         let key = idempotency_key(self.plan, &self.state, node);

@@ -11,6 +11,7 @@ use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, StartRequest};
+use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
     History, Mail, NewDefinition, Renewal, Store, StoreError,
@@ -60,6 +61,7 @@ impl Home {
         let engine = wiring::open_engine(
             Arc::clone(&counting) as Arc<dyn Store>,
             &waypost_nodes::Settings::default(),
+            Arc::new(NoSecrets),
             config,
             observer,
         )?;

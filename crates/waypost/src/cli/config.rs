@@ -16,7 +16,7 @@ pub(crate) fn run(context: &Context) -> Result<Exit> {
         .map(|setting| {
             let value = if setting.value.is_empty() { "(none)" } else { &setting.value };
             vec![
-                setting.name.to_owned(),
+                setting.name.to_string(),
                 value.to_owned(),
                 setting.source.to_string(),
                 setting.variable.clone(),

@@ -16,6 +16,7 @@ use waypost_core::status::Status;
 use waypost_engine::config::{Config, Scope};
 use waypost_engine::driver::{Committed, EndSummary};
 use waypost_engine::{Engine, EngineError, Observer, StartRequest, Started};
+use waypost_ports::secret::Secrets;
 use waypost_ports::store::{Idempotency, Store};
 use waypost_sqlite::SqliteStore;
 
@@ -175,7 +176,9 @@ pub(super) fn open(store: &Arc<SqliteStore>, context: &Context) -> Result<(Engin
     });
     let config = Config { scope: Scope::Adopted, ..context.settings.engine.clone() };
     let store = Arc::clone(store) as Arc<dyn Store>;
-    let engine = wiring::open_engine(store, &context.settings.nodes, config, Some(observer))?;
+    let secrets = Arc::clone(&context.settings.secrets) as Arc<dyn Secrets>;
+    let nodes = &context.settings.nodes;
+    let engine = wiring::open_engine(store, nodes, secrets, config, Some(observer))?;
     Ok((engine, events))
 }
 

@@ -532,7 +532,14 @@ fn a_busy_store_gives_no_false_findings() {
             let config =
                 Config { park_after: Millis(0), snapshot_bytes_min: 256, ..Config::default() };
             let shared = Arc::clone(&store) as Arc<dyn waypost_ports::store::Store>;
-            let engine = Arc::new(wiring::open_engine(shared, &nodes, config, None).unwrap());
+            let engine = wiring::open_engine(
+                shared,
+                &nodes,
+                Arc::new(waypost_ports::secret::NoSecrets),
+                config,
+                None,
+            );
+            let engine = Arc::new(engine.unwrap());
             let mut clients = tokio::task::JoinSet::new();
             for _ in 0..8 {
                 let (engine, plan) = (Arc::clone(&engine), Arc::clone(&plan));

@@ -9,4 +9,5 @@ mod cli;
 mod docs;
 mod examples;
 mod program;
+mod secrets;
 mod tidy;

@@ -87,7 +87,7 @@ impl Live {
             let message = format!("rendering the config panicked: {}", panic_text(&*panic));
             Err(Failure::permanent(kind::EXPRESSION, message))
         });
-        let config = rendered.map_err(|failure| {
+        let rendered = rendered.map_err(|failure| {
             let outcome = Outcome::Failed(failure);
             Box::new(Report { node: Arc::clone(&path), attempt, token, outcome })
         })?;
@@ -97,7 +97,9 @@ impl Live {
             path,
             attempt,
             handler,
-            config,
+            config: rendered.config,
+            placeholders: rendered.secrets,
+            secrets: Vec::new(),
             timeout: node.timeout,
             idempotency_key: idempotency_key(&self.plan, &self.state, at),
             token,

@@ -21,6 +21,7 @@ use waypost_engine::{Engine, Handlers, Observer, Parts, Plans, StartRequest, Sta
 use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::memory::MemoryStore;
+use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{Control, NewDefinition, Store};
 
 use super::flows;
@@ -160,6 +161,7 @@ impl Lab {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             plans: Arc::new(Plans::new(Box::new(flows::compile))),
             handlers: self.handlers.clone(),
+            secrets: Arc::new(NoSecrets),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             observer: Some(observer),
             config: Config { slots: 4, drift_ppm: 0, ..Config::default() },

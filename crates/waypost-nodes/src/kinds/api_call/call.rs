@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName,
     HeaderValue, PROXY_AUTHORIZATION, USER_AGENT,
 };
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
-use waypost_core::failure::Failure;
+use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::retry::Matcher;
 use waypost_core::time::Millis;
 use waypost_ports::handler::Task;
+use waypost_ports::secret::{Grant, Target};
 
 use super::{CONNECT_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX};
 use crate::outcome::{invalid_config, read_config, text_of};
@@ -34,8 +37,7 @@ const REFUSED_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-/// A request, and how to judge the answer.
-#[derive(Debug)]
+/// A request, and how to judge the answer. Not to be printed: it may be full of secrets.
 pub(super) struct Call {
     pub(super) method: Method,
     pub(super) url: Url,
@@ -45,6 +47,8 @@ pub(super) struct Call {
     pub(super) redirects_max: usize,
     pub(super) response_bytes_max: usize,
     pub(super) connect_timeout: Millis,
+    /// The secrets that are in it somewhere.
+    secrets: Vec<Grant>,
 }
 
 #[derive(Deserialize)]
@@ -54,6 +58,7 @@ struct Rendered {
     method: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, Json>,
+    basic_auth: Option<BasicAuth>,
     #[serde(default)]
     query: BTreeMap<String, Query>,
     body: Option<Json>,
@@ -63,6 +68,12 @@ struct Rendered {
     follow_redirects: Option<bool>,
     response_bytes_max: Option<usize>,
     connect_timeout: Option<Json>,
+}
+
+#[derive(Deserialize)]
+struct BasicAuth {
+    username: Json,
+    password: Json,
 }
 
 /// What may stand in `query`.
@@ -93,7 +104,10 @@ impl Call {
         let mut url = Url::parse(&rendered.url)
             .map_err(|error| invalid_config(format!("{:?} is not a URL: {error}", rendered.url)))?;
         add_query(&mut url, &rendered.query);
-        let mut headers = read_headers(&rendered.headers)?;
+        let mut headers = read_headers(&rendered.headers, &task.secrets)?;
+        if let Some(basic_auth) = &rendered.basic_auth {
+            headers.insert(AUTHORIZATION, credentials(basic_auth)?);
+        }
         let (body, content_type) = match (rendered.body, rendered.text) {
             (Some(_), Some(_)) => {
                 return Err(invalid_config("`body` and `text` exclude each other"));
@@ -109,6 +123,11 @@ impl Call {
         headers
             .entry(USER_AGENT)
             .or_insert(HeaderValue::from_static(concat!("waypost/", env!("CARGO_PKG_VERSION"))));
+        if !task.secrets.is_empty() {
+            // Keeps them out of what HTTP libraries log, and out of the tables that HTTP/2 keeps of
+            // headers it has sent.
+            headers.values_mut().for_each(|value| value.set_sensitive(true));
+        }
         let accept = rendered.accept_status.iter().map(|entry| {
             status_matcher(entry).ok_or_else(|| invalid_config(format!("{entry} is not a status")))
         });
@@ -124,6 +143,7 @@ impl Call {
                 .unwrap_or(RESPONSE_BYTES_MAX)
                 .min(PAYLOAD_BYTES_MAX),
             connect_timeout: read_connect_timeout(rendered.connect_timeout.as_ref())?,
+            secrets: task.secrets.clone(),
         })
     }
 
@@ -136,6 +156,29 @@ impl Call {
                 Matcher::StatusClass(class) => u16::from(*class) == status / 100,
                 Matcher::Kind(_) => false,
             })
+    }
+
+    /// May all secrets that this call was made with go where it goes now? After a redirect, too: what
+    /// of them is left in the request is not worked out, and the new target was not asked for.
+    pub(super) fn check_secrets(&self, port: u16) -> Result<(), Failure> {
+        let target = Target {
+            host: self.url.host_str().unwrap_or_default(),
+            port,
+            https: self.url.scheme() == "https",
+        };
+        let Some(secret) = self.secrets.iter().find(|secret| !secret.allows(&target)) else {
+            return Ok(());
+        };
+        let hosts: Vec<String> = secret.hosts.iter().map(ToString::to_string).collect();
+        let hosts = match hosts.is_empty() {
+            true => "it may be sent nowhere".to_owned(),
+            false => format!("it may be sent to {}", hosts.join(", ")),
+        };
+        let (scheme, host) = (self.url.scheme(), target.host);
+        let name = &secret.name;
+        let message =
+            format!("secret `{name}` may not be sent to {scheme}://{host}:{port}: {hosts}");
+        Err(Failure::permanent(kind::SECRET_HOST, message))
     }
 
     /// Turns this call into the one that a redirect asks for.
@@ -167,11 +210,14 @@ impl Call {
     }
 }
 
-/// The URL without what may hold secrets.
+/// The URL without what may hold secrets: query, fragment, user name and password.
 pub(super) fn without_query(url: &Url) -> Url {
     let mut shown = url.clone();
     shown.set_query(None);
     shown.set_fragment(None);
+    // Fails for URLs that cannot have them, which is as good.
+    shown.set_username("").ok();
+    shown.set_password(None).ok();
     shown
 }
 
@@ -211,7 +257,7 @@ fn add_query(url: &mut Url, query: &BTreeMap<String, Query>) {
     }
 }
 
-fn read_headers(entries: &BTreeMap<String, Json>) -> Result<HeaderMap, Failure> {
+fn read_headers(entries: &BTreeMap<String, Json>, secrets: &[Grant]) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     for (name, value) in entries.iter().filter(|(_, value)| !value.is_null()) {
         let name = header_name(name).map_err(invalid_config)?;
@@ -220,12 +266,42 @@ fn read_headers(entries: &BTreeMap<String, Json>) -> Result<HeaderMap, Failure> 
         }
         // From bytes, because a value may be UTF-8; line breaks and control characters are refused
         // either way.
-        let value = HeaderValue::from_bytes(text_of(value).as_bytes()).map_err(|_| {
-            invalid_config(format!("header `{name}` contains a line break or control character"))
-        })?;
+        let value = text_of(value);
+        let value = HeaderValue::from_bytes(value.as_bytes())
+            .map_err(|_| unfit_for_header(&name, &value, secrets))?;
         headers.insert(name, value);
     }
     Ok(headers)
+}
+
+/// The failure of a header's value, which is the secret's where the secret is to blame.
+fn unfit_for_header(name: &HeaderName, value: &str, secrets: &[Grant]) -> Failure {
+    const WHAT: &str = "contains a line break or control character";
+    let is_to_blame = |secret: &&Grant| {
+        let text = secret.value.reveal();
+        value.contains(text) && HeaderValue::from_bytes(text.as_bytes()).is_err()
+    };
+    match secrets.iter().find(is_to_blame) {
+        Some(secret) => {
+            let message = format!("secret `{}` {WHAT}: it does not fit a header", secret.name);
+            Failure { unsent: true, ..Failure::permanent(kind::SECRET, message) }
+        }
+        None => invalid_config(format!("header `{name}` {WHAT}")),
+    }
+}
+
+/// The header of Basic authentication. Made here and not in an expression, which could do nothing
+/// with a secret password.
+fn credentials(basic_auth: &BasicAuth) -> Result<HeaderValue, Failure> {
+    let (username, password) = (text_of(&basic_auth.username), text_of(&basic_auth.password));
+    if username.contains(':') {
+        return Err(invalid_config("a user name of Basic authentication cannot contain a colon"));
+    }
+    let credentials = STANDARD.encode(format!("{username}:{password}"));
+    let mut value = HeaderValue::from_str(&format!("Basic {credentials}"))
+        .map_err(|error| invalid_config(format!("`basicAuth` cannot be sent: {error}")))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// The key as a header; characters that a header cannot carry are percent-encoded, which keeps

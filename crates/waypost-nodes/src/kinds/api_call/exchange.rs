@@ -34,6 +34,7 @@ pub(super) async fn exchange(clients: &Clients, mut call: Call) -> Result<Json, 
 
 async fn send(clients: &Clients, call: &Call) -> Result<Response, Failure> {
     let port = clients.egress().check_url(&call.url)?;
+    call.check_secrets(port)?;
     let client = clients.client(Key { port, connect_timeout: call.connect_timeout })?;
     let mut request =
         client.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());

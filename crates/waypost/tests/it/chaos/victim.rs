@@ -28,6 +28,7 @@ use waypost_core::event::{Event, PauseReason};
 use waypost_core::json::Json;
 use waypost_engine::{Engine, EngineError, Observer, Request, StartRequest};
 use waypost_ports::query::Query;
+use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{MailBody, Store};
 use waypost_sqlite::SqliteStore;
 
@@ -122,7 +123,7 @@ async fn serve(parameters: Parameters) -> Result<()> {
     };
     let config = workload::temper(seed, parameters.life).config;
     let shared = Arc::clone(&store) as Arc<dyn Store>;
-    let engine = wiring::open_engine(shared, &nodes, config, Some(observer))?;
+    let engine = wiring::open_engine(shared, &nodes, Arc::new(NoSecrets), config, Some(observer))?;
     say("open");
     let victim = Arc::new(Victim { engine, store, parameters });
     let mut tasks = JoinSet::new();

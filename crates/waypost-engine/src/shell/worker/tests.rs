@@ -1,0 +1,97 @@
+//! However an attempt with a secret ends, its outcome has none.
+
+use futures_util::future::BoxFuture;
+use waypost_core::expr::Placeholder;
+use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::time::Millis;
+use waypost_ports::secret::{Grant, SecretRefused, SecretText};
+
+use super::*;
+
+const CANARY: &str = "canary-7f3a";
+
+struct OneSecret;
+
+impl Secrets for OneSecret {
+    fn resolve(&self, name: &str, _: &str) -> Result<Grant, SecretRefused> {
+        let value = SecretText::new(CANARY).unwrap();
+        Ok(Grant { name: name.into(), value, hosts: [].into(), shell: false })
+    }
+}
+
+/// What a handler does with what it was given.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    Gives,
+    Fails,
+    Panics,
+    PanicsAtOnce,
+    GivesWhenStopped,
+    Hangs,
+}
+
+impl Handler for Does {
+    fn minds_secrets(&self) -> bool {
+        true
+    }
+
+    fn run(
+        &self,
+        task: Task,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'static, Result<Json, Failure>> {
+        let does = *self;
+        assert!(task.config.text().contains(CANARY) && task.placeholders.is_empty());
+        assert!(holds_secrets());
+        assert!(!matches!(does, Self::PanicsAtOnce), "{}", task.config);
+        Box::pin(async move {
+            match does {
+                Self::Gives | Self::PanicsAtOnce => Ok(task.config),
+                Self::Fails => Err(Failure::permanent("odd", task.config.text())),
+                Self::Panics => panic!("{}", task.config),
+                Self::GivesWhenStopped => {
+                    cancel.cancelled().await;
+                    Ok(task.config)
+                }
+                Self::Hangs => std::future::pending().await,
+            }
+        })
+    }
+}
+
+fn task() -> Task {
+    Task {
+        execution: ExecutionKey("exe_test".into()),
+        workflow: "flow".into(),
+        path: "a".into(),
+        attempt: 1,
+        handler: "does",
+        config: Json::parse(r#"{"key":"Bearer "}"#).unwrap(),
+        placeholders: vec![Placeholder { at: 15, name: "key".into() }],
+        secrets: Vec::new(),
+        timeout: Some(Millis(10)),
+        idempotency_key: String::new(),
+        token: Token(1),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_outcome_has_a_secret() {
+    let scrubbed = r#"{"key":"Bearer ***"}"#;
+    for (does, expected) in [
+        (Does::Gives, scrubbed),
+        (Does::Fails, "Bearer ***"),
+        (Does::Panics, "panicked: {\\\"key\\\":\\\"Bearer ***"),
+        (Does::PanicsAtOnce, "panicked: {\\\"key\\\":\\\"Bearer ***"),
+        (Does::GivesWhenStopped, scrubbed),
+        (Does::Hangs, "took longer than"),
+    ] {
+        let handler: Arc<dyn Handler> = Arc::new(does);
+        let cancel = CancellationToken::new();
+        let outcome = attempt_outcome(Some(handler), Arc::new(OneSecret), task(), cancel).await;
+        let shown = format!("{outcome:?}");
+        assert!(!shown.contains(CANARY), "{does:?}: {shown}");
+        assert!(shown.contains(expected), "{does:?}: {shown}");
+    }
+    assert!(!holds_secrets());
+}

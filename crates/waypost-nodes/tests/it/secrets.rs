@@ -1,0 +1,154 @@
+//! What handlers do with secrets: send them where they may go, and nowhere else.
+
+use serde_json::{Value, json};
+use waypost_core::failure::Failure;
+use waypost_ports::handler::Task;
+use waypost_ports::secret::{Grant, SecretText};
+
+use crate::server::{Server, reply};
+use crate::support::{call_err, run_with, settings, task};
+
+const CANARY: &str = "canary-7f3a";
+
+fn grant(name: &str, value: &str, hosts: &[&str]) -> Grant {
+    Grant {
+        name: name.into(),
+        value: SecretText::new(value).unwrap(),
+        hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
+        shell: false,
+    }
+}
+
+/// Makes a call whose config has these secrets in it already, as the worker hands it over.
+async fn call_with(secrets: &[Grant], config: &Value) -> Result<Value, Failure> {
+    let task = Task { secrets: secrets.to_vec(), ..task("api-call", config) };
+    assert!(!format!("{task:?}").contains(CANARY));
+    run_with(&settings(), task).await.map(|output| output.to_value().unwrap())
+}
+
+fn host_of(server: &Server) -> String {
+    server.address.to_string()
+}
+
+#[tokio::test]
+async fn a_secret_goes_into_every_part_of_a_request() {
+    let server = Server::fixed("200 OK", &[], "").await;
+    let key = grant("key", CANARY, &[&host_of(&server)]);
+    let config = json!({
+        "url": server.url(&format!("/{CANARY}/x")), "method": "POST",
+        "query": {"key": CANARY}, "headers": {"x-key": format!("Bearer {CANARY}")},
+        "body": {"key": CANARY},
+    });
+    call_with(&[key], &config).await.unwrap();
+    let request = server.request();
+    assert_eq!(request.target, format!("/{CANARY}/x?key={CANARY}"));
+    assert_eq!(request.header("x-key"), Some("Bearer canary-7f3a"));
+    assert_eq!(request.body, r#"{"key":"canary-7f3a"}"#);
+}
+
+#[tokio::test]
+async fn basic_authentication_is_made_by_the_handler() {
+    let server = Server::fixed("200 OK", &[], "").await;
+    let key = grant("key", "open\nsesame", &[&host_of(&server)]);
+    let auth = |username: &str| json!({"username": username, "password": "open\nsesame"});
+    let config = json!({"url": server.url("/"), "basicAuth": auth("ada")});
+    call_with(std::slice::from_ref(&key), &config).await.unwrap();
+    // A line break is no harm there: it is encoded.
+    let expected = "Basic YWRhOm9wZW4Kc2VzYW1l";
+    assert_eq!(server.request().header("authorization"), Some(expected));
+    let config = json!({"url": server.url("/"), "basicAuth": auth("a:b")});
+    let failure = call_with(&[key], &config).await.unwrap_err();
+    assert_eq!(failure.kind, "invalid_config");
+}
+
+#[tokio::test]
+async fn a_secret_stays_where_it_was_granted_to() {
+    let server = Server::fixed("200 OK", &[], "").await;
+    let here = host_of(&server);
+    let granted = grant("granted", "granted-value", &[&here]);
+    for (secrets, part) in [
+        (vec![grant("key", CANARY, &["api.example.com"])], "it may be sent to api.example.com"),
+        (vec![grant("key", CANARY, &[])], "it may be sent nowhere"),
+        // Without a port it is the scheme's own.
+        (vec![grant("key", CANARY, &["127.0.0.1"])], "it may be sent to 127.0.0.1"),
+        // Each secret counts by itself.
+        (vec![granted.clone(), grant("key", CANARY, &["127.0.0.2"])], "127.0.0.2"),
+    ] {
+        let config = json!({"url": server.url("/"), "headers": {"x-key": CANARY}});
+        let failure = call_with(&secrets, &config).await.unwrap_err();
+        assert_eq!((&*failure.kind, failure.retryable), ("secret_host", false));
+        let expected = format!("secret `key` may not be sent to http://{here}: ");
+        assert!(failure.message.starts_with(&expected), "{}", failure.message);
+        assert!(failure.message.contains(part), "{}", failure.message);
+    }
+    assert!(server.requests().is_empty());
+    call_with(&[granted], &json!({"url": server.url("/")})).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_secret_does_not_follow_a_redirect_elsewhere() {
+    for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
+        let other = Server::fixed("200 OK", &[], "other").await;
+        let target = other.url("/");
+        let first = Server::start(move |request| match request.target.as_str() {
+            "/away" => reply(status, &[("location", &target)], ""),
+            "/near" => reply(status, &[("location", "/there")], ""),
+            _ => reply("200 OK", &[], "there"),
+        })
+        .await;
+        let key = grant("key", CANARY, &[&host_of(&first)]);
+        let config = |path: &str| {
+            let headers = json!({"x-key": CANARY, "authorization": CANARY});
+            json!({"url": first.url(path), "headers": headers})
+        };
+        let failure = call_with(std::slice::from_ref(&key), &config("/away")).await.unwrap_err();
+        assert_eq!((&*failure.kind, failure.retryable), ("secret_host", false), "{status}");
+        assert!(other.requests().is_empty(), "{status}");
+        let output = call_with(std::slice::from_ref(&key), &config("/near")).await.unwrap();
+        assert_eq!(output["body"], "there");
+        // Where it may go to both, it does.
+        let both = grant("key", CANARY, &[&host_of(&first), &host_of(&other)]);
+        assert_eq!(call_with(&[both], &config("/away")).await.unwrap()["body"], "other");
+        assert_eq!(other.request().header("x-key"), Some(CANARY));
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_does_not_fit_a_header_is_named() {
+    let server = Server::fixed("200 OK", &[], "").await;
+    for value in ["can\r\nx-evil: 1", "can\nary", "can\0ary"] {
+        let key = grant("key", value, &[&host_of(&server)]);
+        let config = json!({"url": server.url("/"), "headers": {"x-key": format!("a {value}")}});
+        let failure = call_with(&[key], &config).await.unwrap_err();
+        assert_eq!((&*failure.kind, failure.retryable), ("secret", false));
+        assert!(failure.message.contains("secret `key` contains a line break"), "{failure:?}");
+        assert!(!failure.message.contains("can\0") && !failure.message.contains("x-evil"));
+    }
+    assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn messages_leave_out_what_a_url_may_hide() {
+    let server = Server::fixed("500 Oops", &[], "").await;
+    let url = format!("{}?key={CANARY}#{CANARY}", server.url("/"));
+    let failure = call_err(json!({"url": url})).await;
+    assert!(!failure.message.contains(CANARY), "{}", failure.message);
+    let target = format!("http://ada:{CANARY}@127.0.0.1/");
+    let again = Server::start(move |_| reply("302 Found", &[("location", &target)], "")).await;
+    let failure = call_err(json!({"url": again.url("/")})).await;
+    assert!(!failure.message.contains(CANARY), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn commands_need_a_grant_of_their_own() {
+    let config = json!({"command": "printf %s \"$TOKEN\"", "env": {"TOKEN": CANARY}});
+    let with = |shell: bool| {
+        let key = Grant { shell, ..grant("key", CANARY, &["*.example.com"]) };
+        Task { secrets: vec![key], ..task("shell", &config) }
+    };
+    let output = run_with(&settings(), with(true)).await.unwrap().to_value().unwrap();
+    assert_eq!(output["stdout"], CANARY);
+    let failure = run_with(&settings(), with(false)).await.unwrap_err();
+    assert_eq!((&*failure.kind, failure.retryable), ("secret", false));
+    assert_eq!(failure.message, "secret `key` is not granted to commands");
+}

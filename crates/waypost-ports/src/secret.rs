@@ -1,0 +1,160 @@
+//! Secrets: values that exist only in a task, and what a task may do with them.
+//!
+//! ```text
+//!   definition: secrets.stripe ─▶ rendered config: a place ─▶ worker: Secrets::resolve ─▶ handler
+//!                                                              the only step that knows the value
+//! ```
+//!
+//! Where the values come from is the implementation's business. Whoever holds one keeps it out of
+//! whatever is stored or shown: [`SecretText`] does not print itself, and there is no way to
+//! serialise it.
+
+mod hosts;
+
+use std::fmt;
+use std::sync::Arc;
+
+use waypost_core::failure::{Failure, kind};
+
+pub use hosts::{BadHost, HostPattern, Target};
+
+/// Characters that a secret must have at least. A shorter one could neither be found in what comes
+/// back, for it would be everywhere, nor be hard to guess.
+pub const SECRET_CHARS_MIN: usize = 4;
+/// Bytes that a secret may have.
+pub const SECRET_BYTES_MAX: usize = 64 * 1024;
+
+/// Where the secrets of tasks come from.
+pub trait Secrets: Send + Sync {
+    /// A secret as it is now, for a task of this workflow. May block.
+    fn resolve(&self, name: &str, workflow: &str) -> Result<Grant, SecretRefused>;
+}
+
+/// No secrets at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSecrets;
+
+impl Secrets for NoSecrets {
+    fn resolve(&self, name: &str, _workflow: &str) -> Result<Grant, SecretRefused> {
+        Err(SecretRefused::Unknown(name.into()))
+    }
+}
+
+/// A secret in the hands of a task, and what may be done with it.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its value.
+    pub value: SecretText,
+    /// Where it may be sent.
+    pub hosts: Arc<[HostPattern]>,
+    /// May it be put into the environment of commands?
+    pub shell: bool,
+}
+
+impl Grant {
+    /// May it be sent there?
+    pub fn allows(&self, target: &Target<'_>) -> bool {
+        self.hosts.iter().any(|host| host.covers(target))
+    }
+}
+
+/// The value of a secret. Shows itself to nobody who does not ask for it by name.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretText(Arc<str>);
+
+impl SecretText {
+    /// Takes a value that can be kept secret.
+    pub fn new(text: &str) -> Result<Self, BadSecret> {
+        if text.chars().take(SECRET_CHARS_MIN).count() < SECRET_CHARS_MIN {
+            return Err(BadSecret::TooShort);
+        }
+        if text.len() > SECRET_BYTES_MAX {
+            return Err(BadSecret::TooLong);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The value itself. What is made of it must not be stored, logged or shown.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText(***)")
+    }
+}
+
+/// Why a text is not taken as a secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadSecret {
+    /// It has too few characters.
+    #[error("it is too short to be kept secret: it needs at least {SECRET_CHARS_MIN} characters")]
+    TooShort,
+    /// It has too many bytes.
+    #[error("it has more than {SECRET_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+/// Why a task does not get a secret. Never says anything about a value.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretRefused {
+    /// There is none of this name.
+    #[error("there is no secret `{0}` here")]
+    Unknown(Arc<str>),
+    /// It is not for this workflow.
+    #[error("secret `{name}` is not granted to workflow `{workflow}`")]
+    NotGranted {
+        /// The secret.
+        name: Arc<str>,
+        /// The workflow.
+        workflow: Arc<str>,
+    },
+    /// It cannot be had, or its value cannot be used.
+    #[error("secret `{name}` cannot be used: {reason}")]
+    Unusable {
+        /// The secret.
+        name: Arc<str>,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl From<SecretRefused> for Failure {
+    fn from(refused: SecretRefused) -> Self {
+        // A secret is needed before anything is done with it.
+        Self { unsent: true, ..Self::permanent(kind::SECRET, refused.to_string()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_does_not_show_itself() {
+        let value = SecretText::new("canary-7f3a").unwrap();
+        let grant = Grant { name: "key".into(), value, hosts: [].into(), shell: false };
+        let shown = format!("{grant:?} {grant:#?}");
+        assert!(shown.contains("key") && !shown.contains("canary"), "{shown}");
+        assert_eq!(grant.value.reveal(), "canary-7f3a");
+    }
+
+    #[test]
+    fn values_that_cannot_be_kept_are_refused() {
+        for (text, expected) in [
+            (String::new(), Err(BadSecret::TooShort)),
+            ("äöü".to_owned(), Err(BadSecret::TooShort)),
+            ("äöüß".to_owned(), Ok(())),
+            ("x".repeat(SECRET_BYTES_MAX), Ok(())),
+            ("x".repeat(SECRET_BYTES_MAX + 1), Err(BadSecret::TooLong)),
+        ] {
+            assert_eq!(SecretText::new(&text).map(|_| ()), expected, "{} bytes", text.len());
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The secrets that an operator grants: the tables `[secrets.<name>]` of the settings file.
+//!
+//! ```toml
+//! [secrets.stripe]
+//! from = "env:STRIPE_KEY"
+//! workflows = ["orders", "billing-*"]
+//! hosts = ["api.stripe.com"]
+//! ```
+//!
+//! What is kept here are sources and grants. A value is read when a task needs it and handed over at
+//! once, so that a rotated secret needs no restart, and nothing here could print one.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use waypost_core::limits::SECRET_NAME_CHARS_MAX;
+use waypost_ports::secret::{
+    Grant, HostPattern, SECRET_BYTES_MAX, SecretRefused, SecretText, Secrets,
+};
+
+/// The secrets of a settings file.
+#[derive(Clone, Debug)]
+pub struct GrantedSecrets {
+    entries: BTreeMap<String, Entry>,
+    environment: fn(&str) -> Option<OsString>,
+}
+
+/// One secret: where it comes from, and who may do what with it.
+#[derive(Clone, Debug)]
+struct Entry {
+    from: Origin,
+    workflows: Vec<WorkflowPattern>,
+    hosts: Arc<[HostPattern]>,
+    shell: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Origin {
+    Variable(String),
+    File(PathBuf),
+}
+
+/// A workflow's name, or the beginning of one and a star.
+#[derive(Clone, Debug)]
+struct WorkflowPattern(String);
+
+/// A table as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    from: String,
+    workflows: Vec<String>,
+    #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
+    shell: bool,
+}
+
+impl Default for GrantedSecrets {
+    /// None.
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), environment: |name| std::env::var_os(name) }
+    }
+}
+
+impl GrantedSecrets {
+    /// Reads the table `secrets` of a settings file.
+    pub fn read(table: toml::Value) -> Result<Self> {
+        let toml::Value::Table(tables) = table else {
+            bail!("`secrets` must be a table: write [secrets.name]");
+        };
+        let entry = |(name, table): (String, toml::Value)| {
+            let entry = Entry::read(&name, table).with_context(|| format!("secret {name:?}"))?;
+            Ok((name, entry))
+        };
+        let entries = tables.into_iter().map(entry).collect::<Result<_>>()?;
+        Ok(Self { entries, ..Self::default() })
+    }
+
+    /// Names and grants, in words.
+    pub fn described(&self) -> impl Iterator<Item = (&str, String)> {
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.to_string()))
+    }
+}
+
+impl Secrets for GrantedSecrets {
+    fn resolve(&self, name: &str, workflow: &str) -> Result<Grant, SecretRefused> {
+        let name: Arc<str> = name.into();
+        let Some(entry) = self.entries.get(&*name) else {
+            return Err(SecretRefused::Unknown(name));
+        };
+        if !entry.workflows.iter().any(|pattern| pattern.covers(workflow)) {
+            return Err(SecretRefused::NotGranted { name, workflow: workflow.into() });
+        }
+        let value = entry
+            .from
+            .read(self.environment)
+            .and_then(|text| SecretText::new(&text).map_err(|error| error.to_string()));
+        match value {
+            Ok(value) => {
+                Ok(Grant { name, value, hosts: Arc::clone(&entry.hosts), shell: entry.shell })
+            }
+            Err(reason) => Err(SecretRefused::Unusable { name, reason }),
+        }
+    }
+}
+
+impl Entry {
+    fn read(name: &str, table: toml::Value) -> Result<Self> {
+        let is_name = name.len() <= SECRET_NAME_CHARS_MAX
+            && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_name {
+            bail!(
+                "its name must be up to {SECRET_NAME_CHARS_MAX} letters, digits and `_`, and not \
+                 begin with a digit"
+            );
+        }
+        // The error of a wrong type could quote what somebody took for the place of a value.
+        let toml::Value::Table(table) = table else {
+            bail!("give a table with `from`, `workflows`, and `hosts` or `shell`");
+        };
+        let written: Written = table.try_into()?;
+        if written.workflows.is_empty() {
+            bail!("`workflows` must name who may use it");
+        }
+        if written.hosts.is_empty() && !written.shell {
+            bail!("neither `hosts` nor `shell` is given, so it could not be used for anything");
+        }
+        Ok(Self {
+            from: Origin::parse(&written.from)?,
+            workflows: written
+                .workflows
+                .iter()
+                .map(|w| WorkflowPattern::parse(w))
+                .collect::<Result<_>>()?,
+            hosts: written.hosts.iter().map(|host| Ok(host.parse()?)).collect::<Result<_>>()?,
+            shell: written.shell,
+        })
+    }
+}
+
+impl Origin {
+    fn parse(from: &str) -> Result<Self> {
+        match from.split_once(':') {
+            Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
+                Ok(Self::Variable(name.to_owned()))
+            }
+            Some(("file", path)) if Path::new(path).is_absolute() => Ok(Self::File(path.into())),
+            Some(("file", _)) => bail!("the path in `from` must be absolute"),
+            // What stands there is not repeated: it may be the secret itself.
+            _ => bail!(
+                "`from` must say where the value is: \"env:VARIABLE\" or \"file:/path\"; it is \
+                 not the place for the value itself"
+            ),
+        }
+    }
+
+    /// The value, or why there is none, in words that say nothing about it.
+    fn read(&self, environment: fn(&str) -> Option<OsString>) -> Result<String, String> {
+        let not_utf8 = || "it is not UTF-8".to_owned();
+        match self {
+            Self::Variable(name) => environment(name)
+                .ok_or("its environment variable is not set")?
+                .into_string()
+                .map_err(|_| not_utf8()),
+            Self::File(path) => {
+                let bytes = read_file(path).map_err(|error| format!("its file: {error}"))?;
+                let mut text = String::from_utf8(bytes).map_err(|_| not_utf8())?;
+                // Editors and `echo` end a file with one.
+                if text.ends_with('\n') {
+                    text.pop();
+                    if text.ends_with('\r') {
+                        text.pop();
+                    }
+                }
+                Ok(text)
+            }
+        }
+    }
+}
+
+/// The beginning of a file, a little more than a secret may have. Anything but a regular file, which
+/// might never end or never answer, is refused.
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let words = |error: std::io::Error| error.kind().to_string();
+    if !std::fs::metadata(path).map_err(words)?.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(words)?;
+    let enough = SECRET_BYTES_MAX as u64 + 3;
+    file.take(enough).read_to_end(&mut bytes).map_err(words)?;
+    Ok(bytes)
+}
+
+impl WorkflowPattern {
+    fn parse(text: &str) -> Result<Self> {
+        let name = text.strip_suffix('*').unwrap_or(text);
+        if text.is_empty() || name.contains('*') {
+            bail!("{text:?} is not a workflow's name; `*` may stand only at its end");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    fn covers(&self, workflow: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(beginning) => workflow.starts_with(beginning),
+            None => workflow == self.0,
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.from {
+            Origin::Variable(name) => write!(f, "env:{name}")?,
+            Origin::File(path) => write!(f, "file:{}", path.display())?,
+        }
+        let workflows: Vec<&str> =
+            self.workflows.iter().map(|pattern| pattern.0.as_str()).collect();
+        let mut places: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
+        places.extend(self.shell.then(|| "shell".to_owned()));
+        write!(f, " for {} to {}", workflows.join(", "), places.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Canaries: secrets go through the real program in every way they can, to a server that sends back
+//! all it gets, in every form, and are then looked for in all that the program left behind.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+
+use crate::program::{Program, Ran};
+
+/// Names, values, and whether they come from a variable; the others come from files.
+const CANARIES: &[(&str, &str, bool)] = &[
+    ("header", "kanari+header/=%7f~", true),
+    ("path", "kanari-path-9Zq", false),
+    ("query", "kanari query&ü", true),
+    ("body", "kanari \"body\" \\ 𝄞/\n2", false),
+    ("password", "kanari:password:1234", true),
+    ("variable", "kanari$variable'9", false),
+    ("number", "8127364509", true),
+];
+
+const WORKFLOW: &str = r#"
+name: canaries
+nodes:
+  - id: send
+    type: api-call
+    config:
+      url: "http://ADDRESS/${{ secrets.path }}/echo"
+      method: POST
+      query: { key: "${{ secrets.query }}", n: "${{ secrets.number }}" }
+      headers: { x-key: "Bearer ${{ secrets.header }}!" }
+      basicAuth: { username: ada, password: "${{ secrets.password }}" }
+      body: { note: "<${{ secrets.body }}>", again: ["${{ secrets.body }}"], not: "${{ input.sneaky }}" }
+    variables: { heard: "${{ output.body }}" }
+  - id: command
+    type: shell
+    config:
+      env: { TOKEN: "${{ secrets.variable }}", NUMBER: "${{ secrets.number }}" }
+      command: |
+        printf %s "$TOKEN"; printf 'x%s' "$TOKEN" | base64; printf %s "$TOKEN" | rev
+        printf %s "$TOKEN" | od -An -tx1 | tr -d ' \n'; printf %s "$TOKEN" | tr a-z A-Z; env >&2
+  - id: number
+    type: shell
+    config: { env: { NUMBER: "${{ secrets.number }}" }, command: "echo \"{\\\"n\\\": $NUMBER}\"" }
+  - id: refused
+    type: api-call
+    config: { url: "http://ADDRESS/fail?key=${{ secrets.path }}", headers: { x-key: "${{ secrets.header }}" } }
+    retry: { maxAttempts: 2, waitDuration: 1ms }
+    ONERROR
+  - id: exits
+    type: shell
+    config: { env: { TOKEN: "${{ secrets.variable }}" }, command: "echo \"$TOKEN\" >&2; exit 3" }
+    onError: continue
+  - id: cut
+    type: shell
+    config: { env: { TOKEN: "${{ secrets.variable }}" }, command: "echo \"cut: $TOKEN\"", outputBytesMax: 18 }
+  - id: elsewhere
+    type: api-call
+    config: { url: "http://OTHER/${{ secrets.path }}" }
+    onError: continue
+  - id: redirected
+    type: api-call
+    config: { url: "http://ADDRESS/redirect/${{ secrets.path }}" }
+    onError: continue
+  - id: ungranted
+    type: api-call
+    config: { url: "http://ADDRESS/${{ secrets.foreign }}" }
+    onError: continue
+  - id: done
+    type: output
+    needs: [send, command, number, refused, exits, cut, elsewhere, redirected, ungranted]
+    config:
+      value: ["${{ nodes.send.output }}", "${{ nodes.command.output }}", "${{ nodes.number.output }}", "${{ nodes.refused.failure }}", "${{ nodes.exits.failure }}", "${{ nodes.cut.output }}", "${{ nodes.elsewhere.failure }}", "${{ nodes.redirected.failure }}", "${{ nodes.ungranted.failure }}", "${{ variables.heard }}"]
+"#;
+
+/// Sends back what it gets, in every form.
+struct Echo {
+    address: String,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Echo {
+    /// Redirects, where it is asked to, to this address.
+    fn start(elsewhere: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ears = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let request = read_request(&mut stream);
+                let reply = answer(&request, &elsewhere);
+                ears.lock().unwrap().push(request);
+                // Whoever has read enough of a failure hangs up.
+                stream.write_all(reply.as_bytes()).ok();
+            }
+        });
+        Self { address, heard }
+    }
+
+    fn heard(&self) -> String {
+        self.heard.lock().unwrap().concat()
+    }
+}
+
+fn read_request(stream: &mut TcpStream) -> String {
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return text;
+            }
+        }
+        let count = stream.read(&mut chunk).unwrap();
+        assert!(count > 0, "half a request: {text}");
+        bytes.extend(&chunk[..count]);
+    }
+}
+
+fn answer(request: &str, elsewhere: &str) -> String {
+    let target = request.split(' ').nth(1).unwrap();
+    if target.starts_with("/redirect") {
+        return format!(
+            "HTTP/1.1 307 Go\r\nlocation: http://{elsewhere}{target}\r\nconnection: close\r\n\r\n"
+        );
+    }
+    let status = if target.starts_with("/fail") { "500 Oops" } else { "200 OK" };
+    let decoded =
+        STANDARD.decode(request.split("Basic ").nth(1).unwrap_or("").split("\r\n").next().unwrap());
+    let password = String::from_utf8(decoded.unwrap_or_default()).unwrap();
+    let escaped: String = request.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    let said = format!("{request} {password}");
+    let body = serde_json::json!({
+        "raw": said, "base64": STANDARD.encode(&said), "base64url": URL_SAFE.encode(&said),
+        "hex": hex(&said), "HEX": hex(&said).to_uppercase(), "percent": percent(&said),
+        "reversed": said.chars().rev().collect::<String>(), "text": escaped,
+        "json": serde_json::to_string(&said).unwrap(), said.as_str(): true,
+    });
+    let body =
+        body.to_string().replacen("\"text\":\"", &format!("\"odd\":\"{escaped}\",\"text\":\""), 1);
+    let shown: String = said.chars().filter(|char| !char.is_control()).collect();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nx-echo: {shown}\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn percent(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// The forms in which a canary is looked for.
+fn forms(value: &str) -> Vec<String> {
+    let quoted = serde_json::Value::from(value).to_string();
+    let mut forms = vec![
+        value.to_owned(),
+        value.to_ascii_uppercase(),
+        value.chars().rev().collect(),
+        hex(value),
+        hex(value).to_uppercase(),
+        percent(value),
+        percent(value).to_lowercase(),
+        quoted[1..quoted.len() - 1].to_owned(),
+    ];
+    for before in ["", "x", "xx"] {
+        let text = format!("{before}{value}");
+        let (from, to) = ((before.len() * 8).div_ceil(6), text.len() * 8 / 6);
+        forms.push(STANDARD.encode(&text)[from..to].to_owned());
+        forms.push(URL_SAFE.encode(&text)[from..to].to_owned());
+    }
+    forms
+}
+
+fn assert_clean(place: &str, bytes: &[u8]) {
+    for (name, value, _) in CANARIES {
+        for form in forms(value) {
+            let found = bytes.windows(form.len()).position(|window| window == form.as_bytes());
+            if let Some(at) = found {
+                let around = &bytes[at.saturating_sub(60)..(at + form.len() + 60).min(bytes.len())];
+                let around = String::from_utf8_lossy(around);
+                panic!("{place} has {name} as {form:?}: …{around}…");
+            }
+        }
+    }
+}
+
+fn assert_folder_clean(folder: &Path) -> usize {
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files += assert_folder_clean(&path);
+        } else {
+            assert_clean(&path.display().to_string(), &std::fs::read(&path).unwrap());
+            files += 1;
+        }
+    }
+    files
+}
+
+struct Nest {
+    program: Program,
+    settings: String,
+}
+
+impl Nest {
+    fn new(granted: &str) -> Self {
+        let program = Program::new();
+        let mut settings = String::new();
+        for (name, value, from_variable) in CANARIES {
+            let from = match from_variable {
+                true => format!("env:CANARY_{name}"),
+                false => {
+                    let file = program.file(name, format!("{value}\n"));
+                    format!("file:{}", file.display())
+                }
+            };
+            settings.push_str(&format!(
+                "[secrets.{name}]\nfrom = \"{from}\"\nworkflows = [\"cana*\"]\n\
+                 hosts = [\"{granted}\"]\nshell = true\n"
+            ));
+        }
+        settings.push_str(
+            "[secrets.foreign]\nfrom = \"env:HOME\"\nworkflows = [\"other\"]\nshell = true\n",
+        );
+        let settings = program.file("waypost.toml", settings).display().to_string();
+        Self { program, settings }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.program.command(args);
+        command.args(["--config", &self.settings, "--log", "trace"]);
+        for (name, value, _) in CANARIES.iter().filter(|(_, _, from_variable)| *from_variable) {
+            command.env(format!("CANARY_{name}"), value);
+        }
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        let ran = Ran::from(self.command(args).output().unwrap());
+        assert_clean(&format!("the output of {args:?}"), ran.out.as_bytes());
+        assert_clean(&format!("the log of {args:?}"), ran.err.as_bytes());
+        ran
+    }
+}
+
+#[test]
+fn secrets_leave_no_trace() {
+    let other = Echo::start(String::new());
+    let echo = Echo::start(other.address.clone());
+    for (on_error, code) in [("onError: continue", 0), ("", 1)] {
+        let nest = Nest::new(&echo.address);
+        let workflow = WORKFLOW.replace("ADDRESS", &echo.address).replace("OTHER", &other.address);
+        let workflow = nest.program.file("canaries.yaml", workflow.replace("ONERROR", on_error));
+        let workflow = workflow.display().to_string();
+        let sneaky = r#"{"sneaky": "${{ secrets.body }} secrets.body"}"#;
+        let egress = ["--allow-egress", "127.0.0.1"];
+        let run = [&["run", &workflow, "--input", sneaky][..], &egress].concat();
+        let ran = nest.run(&run);
+        assert_eq!(ran.code, code, "{}{}", ran.out, ran.err);
+        for args in [
+            &["show", "last", "-o", "json"][..],
+            &["show", "last"],
+            &["events", "last", "-o", "json"],
+            &["events", "last"],
+            &["why", "last"],
+            &["list", "-o", "json"],
+            &["config"],
+            &["config", "-o", "json"],
+        ] {
+            assert_eq!(nest.run(args).code, 0, "{args:?}");
+        }
+        assert!(nest.run(&["config"]).out.contains("env:CANARY_header for cana* to 127.0.0.1"));
+        assert_eq!(nest.run(&["check"]).code, 0);
+        if code == 0 {
+            check_failures(&nest.program.json(&["show", "last"])["output"]);
+        }
+        assert!(assert_folder_clean(&nest.program.data()) >= 2);
+    }
+    // They were sent, in every way, to where they may go, and nowhere else.
+    let heard = echo.heard();
+    for sent in [
+        "POST /kanari-path-9Zq/echo?key=kanari+query%26%C3%BC&n=8127364509",
+        "x-key: Bearer kanari+header/=%7f~!",
+        &format!("authorization: Basic {}", STANDARD.encode("ada:kanari:password:1234")),
+        r#""<kanari \"body\" \\ 𝄞/\n2>""#,
+        // What only looks like one is data.
+        r#""not":"${{ secrets.body }} secrets.body""#,
+    ] {
+        assert!(heard.contains(sent), "{sent}: {heard}");
+    }
+    assert_eq!(other.heard(), "");
+}
+
+fn check_failures(output: &serde_json::Value) {
+    assert_eq!(output[0]["status"], 200);
+    assert!(output[0]["body"]["raw"].as_str().unwrap().contains("Bearer ***!"), "{output}");
+    assert!(output[1]["stdout"].as_str().unwrap().starts_with("***"), "{output}");
+    assert_eq!(output[2]["json"]["n"], "***");
+    assert_eq!(output[3]["kind"], "http");
+    assert_eq!(output[4]["details"]["stderr"], "***\n");
+    assert_eq!(output[5]["stdout"], "cut: ***");
+    assert_eq!(output[6]["kind"], "secret_host");
+    assert_eq!(output[7]["kind"], "secret_host");
+    assert_eq!(output[8]["kind"], "secret");
+    let message = "secret `foreign` is not granted to workflow `canaries`";
+    assert_eq!(output[8]["message"], message);
+}
