@@ -60,6 +60,15 @@ pub enum Command {
         /// Who asks.
         origin: Origin,
     },
+    /// A request to end one wait now: as if its signal had come to it alone, or its time had passed.
+    ResumeWait {
+        /// The event that opened it.
+        wait: u64,
+        /// What a wait for a signal gives; others give what they always do.
+        body: Json,
+        /// Who asks.
+        origin: Origin,
+    },
     /// A request to try again what ended badly.
     Reopen {
         /// Who asks.
@@ -84,6 +93,7 @@ impl Command {
             | Self::Cancel { origin, .. }
             | Self::Pause { origin, .. }
             | Self::Resume { origin }
+            | Self::ResumeWait { origin, .. }
             | Self::Reopen { origin } => Some(origin),
             Self::TakeOver
             | Self::Recover
@@ -223,6 +233,12 @@ pub enum Refusal {
     /// Nothing to pause.
     #[error("the execution is already paused")]
     AlreadyPaused,
+    /// Nothing ends while somebody holds it.
+    #[error("the execution is paused, and its waits with it")]
+    Paused,
+    /// No node waits since this event.
+    #[error("there is no wait {0} that is open")]
+    NoSuchWait(u64),
     /// The message was consumed before.
     #[error("the message was received before")]
     Duplicate,

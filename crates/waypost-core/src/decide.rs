@@ -1,7 +1,7 @@
 //! `decide`: what happens next. Pure, synchronous, deterministic.
 //!
 //! ```text
-//!   decide ── request.rs   cancel, pause, resume, reopen, signal: what people ask
+//!   decide ── request.rs   cancel, pause, resume, reopen, signal, end a wait: what people ask
 //!          ├─ report.rs    what workers say: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
 //!          ├─ graph.rs     what a settled node opens, skips or ends
@@ -72,6 +72,7 @@ pub fn decide(
         Command::Cancel { reason, origin } => decider.cancel(reason, origin)?,
         Command::Pause { now, origin } => decider.pause(now, origin)?,
         Command::Resume { origin } => decider.resume(origin)?,
+        Command::ResumeWait { wait, body, origin } => decider.resume_wait(wait, body, origin)?,
         Command::Reopen { origin } => decider.reopen(origin)?,
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,

@@ -16,7 +16,9 @@ use crate::json::Json;
 use crate::time::Timestamp;
 
 /// The newest fold this build knows; frames name the lowest one that can read them.
-pub const FOLD_VERSION: u16 = 1;
+///
+/// 2: people end waits (`NodeResumed` has an origin, and may come before a retry).
+pub const FOLD_VERSION: u16 = 2;
 
 /// A message's id, by which duplicates are known.
 pub type MessageId = Arc<str>;
@@ -188,15 +190,19 @@ pub enum Event {
         /// For what.
         wait: Wait,
     },
-    /// What the node waited for has come.
+    /// What the node waited for has come, or somebody ended its wait. A retry goes on with
+    /// NodeScheduled.
     NodeResumed {
         /// The node's path.
         node: Arc<str>,
         /// From 1.
         attempt: u32,
-        /// The message that ended the wait; absent where its time did.
+        /// The signal's message that ended the wait; absent where its time or somebody did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<MessageId>,
+        /// Who ended it, where somebody did; then it has a message.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
     },
     /// The node's conditions can not be met.
     NodeSkipped {

@@ -4,6 +4,7 @@
 //! see an [`ExecutionKey`] instead. Nothing here makes an id: ids come in from outside the core.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,43 @@ impl ExecutionKey {
 impl fmt::Display for ExecutionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// The name of a wait outside the engine: `{key}~{seq}`. Neither part has a `~`, and nothing in it
+/// needs to be escaped in a URL.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WaitId {
+    /// The execution.
+    pub execution: ExecutionKey,
+    /// The event that opened the wait.
+    pub seq: u64,
+}
+
+/// A text that names no wait.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0:?} is not the id of a wait, which is an execution's id, `~` and a number")]
+pub struct BadWaitId(String);
+
+impl fmt::Display for WaitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}~{}", self.execution, self.seq)
+    }
+}
+
+impl FromStr for WaitId {
+    type Err = BadWaitId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let of_key = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+        let read = || {
+            let (key, seq) = text.rsplit_once('~')?;
+            let written_as_we_do = seq.starts_with(|c: char| matches!(c, '1'..='9'));
+            let key = Some(key).filter(|key| !key.is_empty() && key.chars().all(of_key))?;
+            let seq = seq.parse().ok().filter(|_| written_as_we_do)?;
+            Some(Self { execution: ExecutionKey(key.into()), seq })
+        };
+        read().ok_or_else(|| BadWaitId(text.to_owned()))
     }
 }
 
@@ -150,6 +188,21 @@ mod tests {
         let high = ExecutionKey::from_uuid(Uuid::from_u128(1 << 71));
         assert!(low < high);
         assert_eq!(low.as_str().len(), 30);
+    }
+
+    #[test]
+    fn wait_ids_are_read_as_they_are_written_and_not_otherwise() {
+        for (key, seq) in [("exe_01", 1), ("orders:7.b-c", u64::MAX)] {
+            let id = WaitId { execution: ExecutionKey(key.into()), seq };
+            assert_eq!(id.to_string(), format!("{key}~{seq}"));
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for text in ["", "exe_01", "~1", "exe_01~", "exe_01~0", "exe_01~01", "exe_01~+1", "a~b~1"] {
+            assert!(text.parse::<WaitId>().is_err(), "{text:?}");
+        }
+        for text in ["exe_01~18446744073709551616", "a b~1", "a/b~1", "é~1", "exe_01~1 "] {
+            assert!(text.parse::<WaitId>().is_err(), "{text:?}");
+        }
     }
 
     #[test]

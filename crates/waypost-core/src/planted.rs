@@ -66,6 +66,7 @@ bugs! {
     RetryForgets = "retry-forgets", "a retry does not know of the tries before it";
     TooEarly = "too-early", "waits end a little before they are due";
     MessageTwice = "message-twice", "a message that comes twice is consumed twice";
+    AnyWait = "any-wait", "a request to end one wait ends whichever is open";
     PauseIgnored = "pause-ignored", "nodes start while a user holds the execution";
     ForeignToken = "foreign-token", "a report counts whoever sends it";
     // The projector.

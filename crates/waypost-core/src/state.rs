@@ -101,6 +101,9 @@ pub struct NodeState {
     pub abandoned: u32,
     /// What it waits for.
     pub wait: Option<Wait>,
+    /// The event that opened that wait; 0 where there is none. No default for snapshots without it:
+    /// those are from before, and are passed over.
+    pub wait_seq: u64,
     /// The right to report on its attempt.
     pub token: Option<Token>,
     /// What it gave; absent for `null`.
@@ -213,6 +216,7 @@ impl NodeState {
             tries: 0,
             abandoned: 0,
             wait: None,
+            wait_seq: 0,
             token: None,
             output: None,
             branch: None,
@@ -336,6 +340,12 @@ impl State {
                 NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting
             )
         })
+    }
+
+    /// The node whose open wait this event opened.
+    pub fn waiting_since(&self, plan: &Plan, wait: u64) -> Option<NodeIx> {
+        let is_it = |since: u64| since > 0 && (since == wait || is_planted(Bug::AnyWait));
+        plan.positions().find(|at| is_it(self.node(*at).wait_seq))
     }
 
     /// Writes the state as a snapshot.

@@ -28,6 +28,9 @@ pub struct Reason {
     pub until: Option<Timestamp>,
     /// What would move it.
     pub moved_by: MovedBy,
+    /// The event that opened the node's wait: by it, somebody can end that wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<u64>,
 }
 
 /// What would move an execution on.
@@ -60,6 +63,7 @@ pub fn why(plan: &Plan, state: &State) -> Vec<Reason> {
         since: state.updated_at,
         until: None,
         moved_by,
+        wait: None,
     };
     if let Some(end) = &state.end {
         return vec![ended(plan, state, end.at)];
@@ -109,7 +113,7 @@ fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
         Some(failure) => format!("{what}: {} ({})", failure.message, failure.kind),
         None => what,
     };
-    Reason { node: culprit, what, since: at, until: None, moved_by }
+    Reason { node: culprit, what, since: at, until: None, moved_by, wait: None }
 }
 
 fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
@@ -136,5 +140,6 @@ fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
         }
         (None, _) => ("is about to be evaluated".to_owned(), None, MovedBy::Engine),
     };
-    Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, moved_by }
+    let wait = node.wait.as_ref().map(|_| node.wait_seq);
+    Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, moved_by, wait }
 }

@@ -4,14 +4,17 @@
 //! Calls block. The engine makes them from threads of its own, so that an implementation can be a
 //! mutex around a connection; the simulator calls them from its only thread.
 
+mod mail;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
-use waypost_core::json::Json;
 use waypost_core::time::{Millis, Timestamp};
+
+pub use mail::{Delivery, Mail, MailBody, Urgency};
 
 /// How long an instance counts as alive after a heartbeat, by the store's time.
 pub const LEASE: Millis = Millis::from_secs(15);
@@ -280,84 +283,6 @@ pub struct StoredFrame {
     pub at: Timestamp,
     /// The events, encoded; `Err` where the bytes are not those that were written.
     pub body: Result<Vec<u8>, String>,
-}
-
-/// A message from outside the owner's memory.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Mail {
-    /// To whom.
-    pub execution: ExecutionId,
-    /// By which duplicates are known.
-    pub message: MessageId,
-    /// Who sent it.
-    pub actor: Option<Arc<str>>,
-    /// What it says.
-    pub body: MailBody,
-}
-
-/// What a message says.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MailBody {
-    /// A signal.
-    Signal {
-        /// Its name.
-        name: Arc<str>,
-        /// Its body.
-        body: Json,
-    },
-    /// A request to cancel.
-    Cancel {
-        /// Why.
-        reason: Option<String>,
-    },
-    /// A request to pause.
-    Pause {
-        /// Cancel what runs?
-        now: bool,
-    },
-    /// A request to go on.
-    Resume,
-}
-
-/// How far mail gets through to an execution that nobody owns: it makes ready what asks for no
-/// more than this. A parked one listens to all mail, a held one to [`Cancel`](Self::Cancel) and
-/// above, one that was set aside by [`Store::hold`] to [`Resume`](Self::Resume) alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Urgency {
-    /// Signals and requests to pause.
-    Ordinary,
-    /// Requests to cancel.
-    Cancel,
-    /// Requests to go on.
-    Resume,
-}
-
-impl MailBody {
-    /// How far it gets through.
-    pub fn urgency(&self) -> Urgency {
-        match self {
-            Self::Signal { .. } | Self::Pause { .. } => Urgency::Ordinary,
-            Self::Cancel { .. } => Urgency::Cancel,
-            Self::Resume => Urgency::Resume,
-        }
-    }
-}
-
-/// What became of a piece of mail.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Delivery {
-    /// It is in the inbox; the owner, if there is one, should be nudged.
-    Accepted {
-        /// The owner.
-        owner: Option<InstanceId>,
-    },
-    /// A message of this id is there already.
-    Duplicate,
-    /// The execution has ended.
-    Ended,
-    /// There is no such execution.
-    Unknown,
 }
 
 /// A definition to keep.

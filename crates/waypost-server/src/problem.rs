@@ -283,10 +283,12 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let code = match refusal {
             Refusal::Ended(_) => Code::ExecutionEnded,
+            Refusal::NoSuchWait(_) => Code::UnknownWait,
             _ => Code::IllegalTransition,
         };
         let hint = match refusal {
             Refusal::Ended(_) => "what has ended cannot be steered; start another execution",
+            Refusal::Paused => "POST /v1/executions/{id}/resume first",
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };

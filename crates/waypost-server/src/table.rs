@@ -439,6 +439,32 @@ static ROUTES: &[Route] = &[
         action: |server, call| Box::pin(actions::steering::signal(server, call)),
     },
     Route {
+        name: "resumeWait",
+        method: Method::POST,
+        path: "/v1/waits/{id}/resume",
+        access: STEER,
+        tag: "steering",
+        summary: "End one wait of a node now",
+        notes: "A delay passes, a retry is made, a wait for a signal is given `body`.",
+        parameters: &[in_path("id", Form::Wait, "The wait, as the node shows it.")],
+        body: Body::Json { schema: of::<wire::ResumeWait>, optional: true },
+        replies: &[
+            Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
+            Documented {
+                status: 202,
+                when: "Durable; whoever drives the execution will do it.",
+                content: Content::Json(of::<wire::Steered>),
+            },
+        ],
+        problems: &[
+            Code::UnknownWait,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+        ],
+        action: |server, call| Box::pin(actions::steering::resume_wait(server, call)),
+    },
+    Route {
         name: "streamAll",
         method: Method::GET,
         path: "/v1/stream",

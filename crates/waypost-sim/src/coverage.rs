@@ -98,6 +98,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::RunPaused { reason: PauseReason::Waits } => "RunPaused(waits)",
         Event::NodeFailed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed(retry)",
         Event::NodeFailed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed(abandoned)",
+        Event::NodeResumed { origin, .. } if origin.message.is_some() => "NodeResumed(somebody)",
         other => other.name(),
     }
 }
@@ -156,6 +157,9 @@ pub const ARROWS: &[Arrow] = &[
     ("RUNNING", "NodeFailed", "TIMED_OUT"),
     ("RUNNING", "NodeCancelled", "CANCELLED"),
     ("WAITING", "NodeResumed", "RUNNING"),
+    ("WAITING", "NodeResumed(somebody)", "RUNNING"),
+    // A retry that somebody has tried now: rows show RUNNING, for a part of one frame.
+    ("RUNNING", "NodeScheduled", "QUEUED"),
     ("WAITING", "NodeScheduled", "QUEUED"),
     ("WAITING", "NodeFailed", "TIMED_OUT"),
     ("WAITING", "NodeCancelled", "CANCELLED"),

@@ -70,6 +70,7 @@ faults! {
     Impatience = "impatience", "somebody submits again because the answer did not come";
     DoubleRequest = "double-request", "somebody asks again under the same message id";
     Signals = "signals", "signals come early, late, twice and unasked for";
+    Resumptions = "resumptions", "people end waits by hand, also such as there are none";
     Pauses = "pauses", "people pause and resume";
     Cancels = "cancels", "people cancel";
     Drains = "drains", "a process is told to stop and hands over";

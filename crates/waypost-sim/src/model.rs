@@ -20,7 +20,8 @@
 //!
 //! **What is a set.** Who wins a race; whether a signal or a timeout comes first; how far siblings
 //! had come when a failure ended the execution; how many tries fit before a deadline that is not
-//! ample; whether an execution's own timeout strikes, unless it is ample. And, where somebody
+//! ample; whether an execution's own timeout strikes, unless it is ample; whether somebody who was to
+//! end a wait came before what it waited for. And, where somebody
 //! disturbed the execution (see [`World`]), what the disturbance can do: a lost attempt makes tries
 //! and calls differ, lateness lets deadlines strike, a lost reply fails a good call.
 //!
@@ -40,7 +41,7 @@ use waypost_core::status::NodeStatus;
 
 pub use foretell::{Forecast, foretell};
 pub use judge::judge;
-pub use ran::{Calls, Cause, End, NodeRan, Ran, SentSignal, World};
+pub use ran::{Calls, Cause, End, NodeRan, Ran, Resumption, SentSignal, World};
 
 /// How much later than due things may happen in a world that counts as prompt.
 pub const SLACK_MS: u64 = 1_000;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::edges::{count, edge_end};
 use super::{SILENCE, Step, refuse};
-use crate::event::{Event, FailureEnd, Wait};
+use crate::event::{Event, FailureEnd, MessageId, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token};
 use crate::json::Json;
@@ -62,16 +62,13 @@ pub(super) fn apply(
             expect_attempt(plan, state, at, *attempt)?;
             waiting(state, at, wait)?;
         }
-        Event::NodeResumed { attempt, message, .. } => {
+        Event::NodeResumed { attempt, message, origin, .. } => {
             from(state, &[Waiting])?;
             expect_attempt(plan, state, at, *attempt)?;
-            if waits_for_retry(state, at) {
-                return refuse("a retry ends with NodeScheduled");
+            if origin.message.is_some() {
+                expect_turn(state)?;
             }
-            if let Some(message) = message {
-                state.early.retain(|early| early.message != *message);
-            }
-            move_to(state, at, Running);
+            resumed(state, at, (message.as_ref(), origin.message.as_ref()), now)?;
         }
         Event::NodeSkipped { .. } => {
             from(state, &[Pending])?;
@@ -196,8 +193,44 @@ fn waiting(state: &mut State, at: NodeIx, wait: &Wait) -> Step {
     if let Some(due) = wait.due() {
         state.timers.insert((due, Timer::Wait(at)));
     }
-    state.node_mut(at).wait = Some(wait.clone());
+    let seq = state.seq + 1;
+    let node = state.node_mut(at);
+    node.wait = Some(wait.clone());
+    node.wait_seq = seq;
     Ok(())
+}
+
+/// Ends a wait, by the message of a signal, that of a person, or time. A retry is due now, and ends
+/// with the NodeScheduled that follows; only a person has it come sooner.
+fn resumed(
+    state: &mut State,
+    at: NodeIx,
+    (signal, person): (Option<&MessageId>, Option<&MessageId>),
+    now: Timestamp,
+) -> Step {
+    if !waits_for_retry(state, at) {
+        move_to(state, at, NodeStatus::Running);
+    } else if person.is_some() {
+        move_to(state, at, NodeStatus::Waiting);
+        wait_for_retry(state, at, now);
+    } else {
+        return refuse("a retry ends with NodeScheduled");
+    }
+    if let Some(signal) = signal {
+        state.early.retain(|early| early.message != *signal);
+    }
+    if let Some(person) = person {
+        state.messages.remember(person);
+    }
+    Ok(())
+}
+
+fn wait_for_retry(state: &mut State, at: NodeIx, due: Timestamp) {
+    let seq = state.seq + 1;
+    let node = state.node_mut(at);
+    node.wait = Some(Wait::Retry { due });
+    node.wait_seq = seq;
+    state.timers.insert((due, Timer::Wait(at)));
 }
 
 /// What a node may fail from: an attempt that waits (for a signal) fails only by time, one that was
@@ -237,8 +270,7 @@ fn failed(
         FailureEnd::Abandoned(_) if !is_planted(Bug::AbandonedCounts) => node.abandoned += 1,
         _ => node.tries += 1,
     }
-    node.wait = Some(Wait::Retry { due });
-    state.timers.insert((due, Timer::Wait(at)));
+    wait_for_retry(state, at, due);
     Ok(())
 }
 
@@ -259,6 +291,7 @@ fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
     let (old_wait, old_attempt_due) = {
         let node = state.node_mut(at);
         node.token = None;
+        node.wait_seq = 0;
         (node.wait.take(), node.attempt_due.take())
     };
     if let Some(due) = old_wait.and_then(|wait| wait.due()) {

@@ -60,6 +60,10 @@ impl Seen {
                 Phase::Queued
             }
             Event::NodeStarted { .. } | Event::NodeCheckpointed { .. } => Phase::Running,
+            // Somebody has it tried now.
+            Event::NodeResumed { .. } if self.waits_for_retry() => {
+                waiting(Wait::Retry { due: place.decided_at })
+            }
             Event::NodeResumed { .. } => Phase::Running,
             Event::NodeWaiting { wait, .. } => waiting(wait.clone()),
             Event::NodeCompleted { branch, .. } => {
@@ -218,6 +222,20 @@ impl Seen {
             _ => return broken(Invariant::WaitsEndInTime, "it has no wait that is open"),
         }
         self.is_at(attempt)
+    }
+}
+
+/// People end any wait, at any time.
+impl Seen {
+    pub(super) fn may_be_resumed_by_somebody(&self, attempt: u32) -> Verdict {
+        match self.phase {
+            Phase::Waiting { .. } => self.is_at(attempt),
+            _ => broken(Invariant::WaitsEndInTime, "it has no wait that is open"),
+        }
+    }
+
+    fn waits_for_retry(&self) -> bool {
+        matches!(self.phase, Phase::Waiting { wait: Wait::Retry { .. }, .. })
     }
 }
 

@@ -110,6 +110,15 @@ impl Nodes {
                     Wait::Delay { .. } | Wait::Signal { .. } => Ok(()),
                 }
             }
+            Event::NodeResumed { attempt, origin, .. } if origin.message.is_some() => {
+                if run.is_held() {
+                    return broken(
+                        Invariant::PausesHold,
+                        "somebody ended a wait while it was held",
+                    );
+                }
+                seen.may_be_resumed_by_somebody(*attempt)
+            }
             Event::NodeResumed { attempt, message, .. } => {
                 seen.may_resume(place, *attempt, message.as_ref(), run)
             }

@@ -255,6 +255,7 @@ fn message_of(event: &Event) -> Option<&MessageId> {
         | Event::RunResumed { origin }
         | Event::RunReopened { origin, .. }
         | Event::SignalReceived { origin, .. }
+        | Event::NodeResumed { origin, .. }
         | Event::RunEnding { cause: EndCause::Cancel { origin, .. } } => origin.message.as_ref(),
         Event::MessageIgnored { message, .. } => Some(message),
         _ => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Decider;
 use super::graph::output_of;
-use crate::event::{Event, MessageId, Wait};
+use crate::event::{Event, MessageId, Origin, Wait};
 use crate::expr::{Expression, Rendered, Scope, ScopeNode};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
@@ -120,10 +120,24 @@ impl Decider<'_> {
 
     /// Ends a wait for a signal.
     pub(super) fn signal_arrived(&mut self, at: NodeIx, message: MessageId, body: Json) {
+        self.resume_node(at, Some(message), Origin::default());
+        self.complete_or_fail(at, Some(body));
+    }
+
+    /// Ends a delay.
+    pub(super) fn delay_passed(&mut self, at: NodeIx, origin: Origin) {
+        self.resume_node(at, None, origin);
+        self.complete_or_fail(at, None);
+    }
+
+    /// Records that a wait is over, and by whom.
+    pub(super) fn resume_node(&mut self, at: NodeIx, message: Option<MessageId>, origin: Origin) {
         let attempt = self.node(at).attempt;
-        let message = Some(message);
-        self.emit(Event::NodeResumed { node: self.path(at), attempt, message });
-        if let Err(failure) = self.complete(at, Some(body), None) {
+        self.emit(Event::NodeResumed { node: self.path(at), attempt, message, origin });
+    }
+
+    pub(super) fn complete_or_fail(&mut self, at: NodeIx, output: Option<Json>) {
+        if let Err(failure) = self.complete(at, output, None) {
             self.attempt_failed(at, failure);
         }
     }

@@ -75,6 +75,40 @@ impl Decider<'_> {
         Ok(())
     }
 
+    /// Ends one wait for whoever asks: what a filter would say, and when time would have, does not
+    /// matter.
+    pub(super) fn resume_wait(
+        &mut self,
+        wait: u64,
+        body: Json,
+        origin: Origin,
+    ) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        if self.state.status == Status::Ending {
+            return self.ignore(origin, Refusal::Ending);
+        }
+        if !self.state.acts() {
+            return self.ignore(origin, Refusal::Paused);
+        }
+        let Some(at) = self.state.waiting_since(self.plan, wait) else {
+            return self.ignore(origin, Refusal::NoSuchWait(wait));
+        };
+        let origin = self.identified(origin);
+        match self.node(at).wait {
+            Some(Wait::Delay { .. }) => self.delay_passed(at, origin),
+            Some(Wait::Signal { .. }) => {
+                self.resume_node(at, None, origin);
+                self.complete_or_fail(at, Some(body));
+            }
+            Some(Wait::Retry { .. }) => {
+                self.resume_node(at, None, origin);
+                self.schedule(at);
+            }
+            None => unreachable!("a wait's position goes with the wait"),
+        }
+        Ok(())
+    }
+
     pub(super) fn signal(
         &mut self,
         name: &Arc<str>,
@@ -91,10 +125,12 @@ impl Decider<'_> {
         if takers.is_empty() && self.state.early.len() >= EARLY_SIGNALS_MAX {
             return self.ignore(origin, Refusal::TooManySignals(EARLY_SIGNALS_MAX));
         }
-        let message = origin.message.clone().unwrap_or_else(|| self.message_id());
-        let origin = Origin { message: Some(Arc::clone(&message)), ..origin };
+        let origin = self.identified(origin);
+        let message = origin.message.clone();
         self.emit(Event::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
-        self.deliver(&takers, &message, body);
+        if let Some(message) = message {
+            self.deliver(&takers, &message, body);
+        }
         Ok(())
     }
 
@@ -120,10 +156,13 @@ impl Decider<'_> {
         }
     }
 
-    /// An id for a signal that came without one: new for each decision.
-    fn message_id(&self) -> Arc<str> {
-        let digest = blake3::hash(&self.env.entropy.to_le_bytes());
-        format!("msg_{}", digest.to_hex().get(..24).unwrap_or_default()).into()
+    /// Gives what came without a message id one: new for each decision.
+    fn identified(&self, origin: Origin) -> Origin {
+        let message = origin.message.unwrap_or_else(|| {
+            let digest = blake3::hash(&self.env.entropy.to_le_bytes());
+            format!("msg_{}", digest.to_hex().get(..24).unwrap_or_default()).into()
+        });
+        Origin { message: Some(message), ..origin }
     }
 
     /// The nodes whose wait this signal ends.

@@ -2,7 +2,7 @@
 
 use super::Decider;
 use super::report::outcome_unknown;
-use crate::event::{CancelReason, EndCause, Event, FailureEnd, Wait};
+use crate::event::{CancelReason, EndCause, Event, FailureEnd, Origin, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::plan::Delivery;
@@ -41,14 +41,8 @@ impl Decider<'_> {
     }
 
     fn wait_ended(&mut self, at: NodeIx) {
-        let attempt = self.node(at).attempt;
         match self.node(at).wait.clone() {
-            Some(Wait::Delay { .. }) => {
-                self.emit(Event::NodeResumed { node: self.path(at), attempt, message: None });
-                if let Err(failure) = self.complete(at, None, None) {
-                    self.attempt_failed(at, failure);
-                }
-            }
+            Some(Wait::Delay { .. }) => self.delay_passed(at, Origin::default()),
             Some(Wait::Retry { .. }) => self.schedule(at),
             Some(Wait::Signal { name, .. }) => {
                 let message = format!("signal {name:?} did not come in time");

@@ -113,7 +113,12 @@ fn status_follows_the_run_events() {
 #[test]
 fn status_of_a_node_follows_its_events() {
     let skipped = Event::NodeSkipped { node: "a".into(), cause: Vec::new() };
-    let resumed = Event::NodeResumed { node: "a".into(), attempt: 1, message: None };
+    let resumed = Event::NodeResumed {
+        node: "a".into(),
+        attempt: 1,
+        message: None,
+        origin: Origin::default(),
+    };
     let checkpointed = Event::NodeCheckpointed { node: "a".into(), attempt: 1, data: Json::null() };
     let table = [
         (scheduled("a", 1), NodeStatus::Queued),
@@ -228,4 +233,32 @@ fn a_repair_takes_the_end_back() {
     let node = &changes.nodes["a"];
     assert!(node.reset && node.failure.is_none());
     assert_eq!(node.status, Some(NodeStatus::Pending));
+}
+
+#[test]
+fn a_wait_that_somebody_ends_is_closed_once() {
+    let origin = Origin { message: Some("m".into()), actor: Some("ann".into()) };
+    let resumed = |node: &str| {
+        let (node, origin) = (node.into(), origin.clone());
+        Event::NodeResumed { node, attempt: 1, message: None, origin }
+    };
+    let cases = [
+        (waiting("a", 99), vec![completed("a", "1")], NodeStatus::Completed),
+        (
+            failed("a", FailureEnd::RetryAt(Timestamp(99))),
+            vec![scheduled("a", 2), started("a", 2)],
+            NodeStatus::Running,
+        ),
+    ];
+    for (opens, follows, status) in cases {
+        let begun = vec![created(), owned(1), scheduled("a", 1), started("a", 1), opens];
+        let before = fold(begun.clone()).waits.len();
+        let changes = fold([begun, vec![resumed("a")], follows].concat());
+        let closed = matches!(
+            &changes.waits[before],
+            WaitChange::Closed { end: WaitEnd::Completed, node: Some(node), .. } if **node == *"a"
+        );
+        assert!(closed, "{:?}", changes.waits);
+        assert_eq!(changes.nodes["a"].status, Some(status));
+    }
 }

@@ -54,6 +54,7 @@ const NODE: &str = "
  NodeFailed(timed_out)  -  TIM TIM TIM TIM  -   -   -   -   -
  NodeWaiting            -   -  WAI  -   -   -   -   -   -   -
  NodeResumed            -   -   -  RUN  -   -   -   -   -   -
+ NodeResumed(somebody)  -   -   -  RUN WRT  -   -   -   -   -
  NodeSkipped           SKI  -   -   -   -   -   -   -   -   -
  NodeCancelled         CAN CAN CAN CAN CAN  -   -   -   -   -
 ";
@@ -66,6 +67,7 @@ const NODE_IN_EXECUTION: &str = "
  NodeSkipped            -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
  NodeWaiting            -   -  yes yes yes  -   -   -  yes yes yes  -   -   -   -   -
  NodeResumed            -   -  yes yes yes  -   -   -  yes yes yes  -   -   -   -   -
+ NodeResumed(somebody)  -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
  NodeCheckpointed       -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
  NodeCompleted          -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
  NodeFailed(retry)      -   -  yes yes yes  -   -   -  yes yes yes yes  -   -   -   -
@@ -201,6 +203,7 @@ fn node_events(attempt: u32) -> Vec<Event> {
     let node = || "a".into();
     let failed = |end| Event::NodeFailed { node: node(), attempt, failure: failure(), end };
     let wait = Wait::Signal { name: "go".into(), due: None };
+    let somebody = Origin { message: Some("m".into()), actor: None };
     vec![
         Event::NodeScheduled { node: node(), attempt: attempt + 1, cause: vec![] },
         Event::NodeStarted { node: node(), attempt, worker: None, token: None },
@@ -217,7 +220,8 @@ fn node_events(attempt: u32) -> Vec<Event> {
         failed(FailureEnd::Final),
         failed(FailureEnd::TimedOut),
         Event::NodeWaiting { node: node(), attempt, wait },
-        Event::NodeResumed { node: node(), attempt, message: None },
+        Event::NodeResumed { node: node(), attempt, message: None, origin: Origin::default() },
+        Event::NodeResumed { node: node(), attempt, message: None, origin: somebody },
         Event::NodeSkipped { node: node(), cause: vec![] },
         Event::NodeCancelled { node: node(), reason: CancelReason::Join },
     ]

@@ -584,6 +584,59 @@ const CASES: &[Case] = &[
         finds: &[("I11", 6)],
     },
     Case {
+        name: "a wait that somebody ends is not early",
+        flow: "d = delay(5h); s = signal(go)",
+        write: |draft| {
+            for wait in [7, 8] {
+                draft.command(Command::ResumeWait { wait, body: Json::null(), origin: origin() });
+            }
+        },
+        damage: |_| {},
+        finds: &[],
+    },
+    Case {
+        name: "a wait that nobody ended, and that was not over",
+        flow: "d = delay(5h)",
+        write: |draft| {
+            draft.command(Command::ResumeWait { wait: 5, body: Json::null(), origin: origin() });
+        },
+        damage: |frames| {
+            let Event::NodeResumed { origin, .. } = event(frames, 6) else { panic!("resumed") };
+            *origin = Origin::default();
+        },
+        finds: &[("I10", 6)],
+    },
+    Case {
+        name: "two waits that one message ended",
+        flow: "d = delay(5h); e = delay(5h)",
+        write: |draft| {
+            for (wait, message) in [(7, "m1"), (8, "m2")] {
+                let origin = Origin { message: Some(message.into()), actor: None };
+                draft.command(Command::ResumeWait { wait, body: Json::null(), origin });
+            }
+        },
+        damage: |frames| {
+            let Event::NodeResumed { origin, .. } = event(frames, 11) else { panic!("resumed") };
+            origin.message = Some("m1".into());
+        },
+        finds: &[("I11", 11)],
+    },
+    Case {
+        name: "a wait that somebody ends while it is paused",
+        flow: "d = delay(5h); a",
+        write: |draft| {
+            draft.command(Command::Pause { now: false, origin: origin() });
+        },
+        damage: |frames| {
+            let origin = Origin { message: Some("m".into()), actor: None };
+            let resumed =
+                Event::NodeResumed { node: "d".into(), attempt: 1, message: None, origin };
+            let last = frames.len() - 1;
+            insert(frames, last, vec![resumed]);
+        },
+        finds: &[("I12", 9)],
+    },
+    Case {
         name: "a start while it is paused",
         flow: CHAIN,
         write: |draft| {
@@ -847,7 +900,12 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
                 branch: None,
                 variables: std::collections::BTreeMap::new(),
             },
-            _ => Event::NodeResumed { node: name, attempt: n, message: Some("m".into()) },
+            _ => Event::NodeResumed {
+                node: name,
+                attempt: n,
+                message: Some("m".into()),
+                origin: Origin::default(),
+            },
         }
     });
     prop::collection::vec(event, 0..6)

@@ -110,6 +110,11 @@ enum Step {
     Resume {
         message: usize,
     },
+    /// Somebody ends the wait of a node, or one that there is none of.
+    ResumeWait {
+        which: usize,
+        message: usize,
+    },
     Reopen {
         message: usize,
     },
@@ -191,6 +196,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => message.clone().prop_map(|message| Step::Cancel { message }),
         2 => (any::<bool>(), message.clone()).prop_map(|(now, message)| Step::Pause { now, message }),
         3 => message.clone().prop_map(|message| Step::Resume { message }),
+        2 => (which.clone(), message.clone())
+            .prop_map(|(which, message)| Step::ResumeWait { which, message }),
         2 => message.prop_map(|message| Step::Reopen { message }),
         3 => Just(Step::TakeOver),
         1 => Just(Step::Own),
@@ -301,6 +308,12 @@ impl<'a> Trial<'a> {
                 self.command(Command::Pause { now, origin: origin(message) });
             }
             Step::Resume { message } => self.command(Command::Resume { origin: origin(message) }),
+            Step::ResumeWait { which, message } => {
+                let waiting = self.run.state.nodes.get(which % (nodes + 1));
+                let wait = waiting.map_or(1, |node| node.wait_seq);
+                let body = Json::parse("{\"ok\":false}").expect("JSON");
+                self.command(Command::ResumeWait { wait, body, origin: origin(message) });
+            }
             Step::Reopen { message } => self.command(Command::Reopen { origin: origin(message) }),
             Step::TakeOver => self.take_over(),
             Step::Own => self.command(Command::TakeOver),

@@ -271,6 +271,14 @@ impl<'a> Model<'a> {
             }
             Event::NodeCheckpointed { .. } => Phase::Running,
             Event::NodeWaiting { wait, .. } => Phase::Waiting(wait.clone()),
+            Event::NodeResumed { origin, .. } if origin.message.is_some() => {
+                assert!(may_start, "{id}: nobody ends its wait now");
+                match seen.phase {
+                    Phase::Waiting(Wait::Retry { .. }) => Phase::Waiting(Wait::Retry { due: at }),
+                    Phase::Waiting(_) => Phase::Running,
+                    phase => panic!("{id} does not wait: {phase:?}"),
+                }
+            }
             Event::NodeResumed { message, .. } => {
                 self.justify_resume(&seen.phase, at, message.as_ref());
                 Phase::Running

@@ -239,9 +239,10 @@ pub(crate) fn run_step(event: &Event) -> &'static str {
     }
 }
 
-/// An event of a node, with the end of a failure.
+/// An event of a node, with the end of a failure, and whether somebody ended a wait.
 pub(crate) fn node_step(event: &Event) -> &'static str {
     match event {
+        Event::NodeResumed { origin, .. } if origin.message.is_some() => "NodeResumed(somebody)",
         Event::NodeFailed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed(retry)",
         Event::NodeFailed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed(abandoned)",
         Event::NodeFailed { end: FailureEnd::Final, .. } => "NodeFailed(final)",

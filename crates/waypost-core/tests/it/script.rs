@@ -9,7 +9,7 @@
 //!
 //! Commands: `start [input] [slots n] [within span]`, `born`, `hold` (evaluate by hand from here on),
 //! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark node[@attempt] …`,
-//! `forge node`, `signal name [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
+//! `forge node`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
 //! `quarantine`, `wait span` (time passes and is noticed), `later span` (it passes).
 //!
@@ -139,6 +139,12 @@ impl Line<'_, '_> {
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
                 Command::Signal { name: name.into(), body, origin: origin(words) }
+            }
+            ["end-wait", of, ref rest @ ..] => {
+                let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);
+                let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
+                let body = Json::parse(body).expect("a body");
+                Command::ResumeWait { wait, body, origin: origin(words) }
             }
             ["cancel", ..] => Command::Cancel { reason: None, origin: origin(words) },
             ["pause", ..] => Command::Pause { now: false, origin: origin(words) },

@@ -165,6 +165,105 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "somebody ends a delay: its output is the usual one",
+        "d = delay(10h); a needs d",
+        "
+        start           -> d WAITING
+        end-wait d 7 #m -> logs NodeResumed NodeCompleted NodeScheduled NodeStarted, d COMPLETED, d gives null, runs a, due never
+        end-wait d 7 #m -> refused before
+    ",
+    ),
+    case(
+        "somebody ends a wait for a signal: it gives what they say, and no filter is asked",
+        "v = signal(go, where signal.ok); w = signal(go)",
+        r#"
+        start
+        end-wait v {"by":"ann"} -> logs NodeResumed NodeCompleted, v COMPLETED, v gives {"by":"ann"}, w WAITING, early 0
+        signal go {"ok":true}   -> w COMPLETED, execution COMPLETED
+    "#,
+    ),
+    case(
+        "somebody has a retry tried now",
+        "a retry 3 wait 1h",
+        "
+        start
+        fail a broken retry -> a WAITING
+        end-wait a          -> logs NodeResumed NodeScheduled NodeStarted, a RUNNING, a attempt 2, runs a, due never
+        fail a broken retry -> a WAITING
+        end-wait a          -> a attempt 3
+        fail a broken retry -> a FAILED, execution FAILED
+    ",
+    ),
+    case(
+        "a retry that is tried now waits for a slot like any other",
+        "a retry 2 wait 1h",
+        "
+        start
+        fail a broken retry
+        slots 0
+        end-wait a -> a QUEUED, offers a
+    ",
+    ),
+    case(
+        "a wait that is not open, or never was",
+        "w = signal(go); d = delay(10s); a needs w",
+        "
+        start
+        end-wait 999 -> refused no wait 999
+        end-wait 0   -> refused no wait 0
+        end-wait 1   -> refused no wait 1
+        signal go
+        end-wait w   -> refused no wait 0
+        end-wait 999 #m -> logs MessageIgnored
+        end-wait d #m   -> refused before
+    ",
+    ),
+    case(
+        "nobody ends a wait of what is paused, is about to be, or ends",
+        "d = delay(10h); w = signal(go); a",
+        "
+        start
+        pause
+        end-wait d    -> refused paused
+        complete a    -> execution HELD
+        end-wait w    -> refused paused
+        end-wait w #m -> logs MessageIgnored, w WAITING
+        resume
+        end-wait w    -> w COMPLETED
+    ",
+    ),
+    case(
+        "nobody ends a wait of what is ending, or has ended",
+        "d = delay(10h); a",
+        "
+        start
+        cancel        -> execution ENDING
+        end-wait 5    -> refused ending
+        end-wait 5 #m -> logs MessageIgnored
+        stopped a     -> execution CANCELLED
+        end-wait 5    -> refused ended
+    ",
+    ),
+    case(
+        "somebody ends a wait of what was parked, before it is recovered",
+        "d = delay(10h); w = signal(go)",
+        "
+        start
+        park          -> execution PAUSED
+        own
+        end-wait d #m -> d COMPLETED, execution RESUMING
+        recover       -> execution RUNNING, w WAITING
+    ",
+    ),
+    case(
+        "what somebody says is too much for what follows",
+        "w = signal(go) set n = output.n",
+        "
+        start
+        end-wait w 1 -> w FAILED, execution FAILED
+    ",
+    ),
+    case(
         "a wait whose signal leads to a failure",
         "w = signal(go) set n = output.n",
         "

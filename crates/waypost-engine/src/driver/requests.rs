@@ -92,5 +92,6 @@ fn command_of(body: MailBody, origin: Origin) -> Command {
         MailBody::Cancel { reason } => Command::Cancel { reason, origin },
         MailBody::Pause { now } => Command::Pause { now, origin },
         MailBody::Resume => Command::Resume { origin },
+        MailBody::ResumeWait { wait, body } => Command::ResumeWait { wait, body, origin },
     }
 }

@@ -144,6 +144,7 @@ pub fn mail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
         MailBody::Cancel { reason: Some("no \"reason\"".to_owned()) },
         MailBody::Pause { now: true },
         MailBody::Resume,
+        MailBody::ResumeWait { wait: 7, body: Json::null() },
     ];
     let sent: Vec<Mail> = ["m9", "m1", "m5", ""]
         .into_iter()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use waypost_core::command::Refusal;
 use waypost_core::event::{MessageId, PauseReason};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::{ExecutionId, WaitId};
 use waypost_core::status::Status;
 use waypost_engine::{EngineError, Request, Requested};
 use waypost_ports::query::EventsRequest;
@@ -51,6 +51,27 @@ pub(crate) async fn signal(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     refuse_large(&asked.body)?;
     let execution = find(&server, call.values.text("id")).await?;
     let body = MailBody::Signal { name: asked.name.0.into(), body: asked.body.0 };
+    let message = asked.message_id.map(|message| message.0.into());
+    steer(&server, &call, execution, body, message).await
+}
+
+pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let asked: wire::ResumeWait = call.json()?;
+    refuse_large(&asked.body)?;
+    let text = call.values.text("id");
+    let unknown = || Problem::new(Code::UnknownWait, format!("no wait has the id {text:?}"));
+    let wait: WaitId = text.parse().map_err(|_| unknown())?;
+    let execution = find(&server, wait.execution.as_str()).await.map_err(|problem| {
+        if problem.code == Code::UnknownExecution { unknown() } else { problem }
+    })?;
+    let found = load(&server, execution).await?;
+    if found.state.status.is_end() {
+        return Err(Refusal::Ended(found.state.status).into());
+    }
+    if is_held(&found) {
+        return Err(Refusal::Paused.into());
+    }
+    let body = MailBody::ResumeWait { wait: wait.seq, body: asked.body.0 };
     let message = asked.message_id.map(|message| message.0.into());
     steer(&server, &call, execution, body, message).await
 }

@@ -1,7 +1,7 @@
 //! From what the core knows to what crosses the wire.
 
 use waypost_core::event::Wait;
-use waypost_core::id::NodeIx;
+use waypost_core::id::{NodeIx, WaitId};
 use waypost_core::json::Json;
 use waypost_core::why::{MovedBy, why as reasons};
 use waypost_ports::query::{DefinitionRow, EventRow, ExecutionRow};
@@ -78,12 +78,12 @@ fn wait(found: &Found, at: NodeIx) -> Option<wire::Wait> {
         Wait::Signal { name, .. } => ("signal", Some(name.to_string())),
         Wait::Retry { .. } => ("retry", None),
     };
-    let id = wait_id(found, 0);
+    let id = wait_id(found, node.wait_seq);
     Some(wire::Wait { id, kind: kind.to_owned(), name, due: wait.due().map(Time) })
 }
 
 fn wait_id(found: &Found, seq: u64) -> String {
-    format!("{}~{seq}", found.state.created.key)
+    WaitId { execution: found.state.created.key.clone(), seq }.to_string()
 }
 
 /// A failure.
@@ -107,7 +107,7 @@ pub(super) fn why(found: &Found) -> wire::Why {
             until: reason.until.map(Time),
             moved_by: moved_by.to_owned(),
             signal,
-            wait: None,
+            wait: reason.wait.map(|seq| wait_id(found, seq)),
         }
     });
     let owner = found.control.as_ref().and_then(|control| control.owner);

@@ -90,7 +90,9 @@ impl<'a> Judge<'a> {
 
     /// Where nobody disturbed it, what happened must have been foretold.
     fn forecast(&mut self, input: &Json) {
-        if self.ran.world.is_disturbed() {
+        // Who ends a wait by hand changes who is first, and what is late.
+        let by_hand = self.nodes.iter().any(|node| !node.resumed.is_empty());
+        if self.ran.world.is_disturbed() || by_hand {
             return;
         }
         let forecast = foretell(self.program, input);

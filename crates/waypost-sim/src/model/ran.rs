@@ -75,6 +75,10 @@ pub struct NodeRan {
     pub abandoned: u32,
     /// Why it was cancelled.
     pub cancelled: Option<CancelReason>,
+    /// The event that opened its last wait.
+    pub wait: Option<u64>,
+    /// The waits that somebody ended, each by the event that opened it.
+    pub resumed: Vec<u64>,
 }
 
 impl Default for NodeRan {
@@ -91,6 +95,8 @@ impl Default for NodeRan {
             tries: 0,
             abandoned: 0,
             cancelled: None,
+            wait: None,
+            resumed: Vec::new(),
         }
     }
 }
@@ -114,6 +120,8 @@ pub struct World {
     pub paused: bool,
     /// The signals that were sent, in any order; bodies are told apart by their serial numbers.
     pub signals: Vec<SentSignal>,
+    /// The waits that somebody asked to end.
+    pub resumptions: Vec<Resumption>,
     /// Could attempts be lost: did an instance die, lose its lease or panic?
     pub attempts_lost: bool,
     /// Could replies of the sink be lost or late, so that a good call failed?
@@ -134,7 +142,23 @@ pub struct SentSignal {
     pub body: Json,
 }
 
+/// Somebody asked to end a wait.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resumption {
+    /// The event that opened it.
+    pub wait: u64,
+    /// What it was to give, if it was for a signal.
+    pub body: Json,
+}
+
 impl World {
+    /// Was somebody to end this wait, with this body where it matters?
+    pub fn was_to_end(&self, wait: u64, body: Option<&Json>) -> bool {
+        let fits =
+            |asked: &Resumption| asked.wait == wait && body.is_none_or(|body| *body == asked.body);
+        self.resumptions.iter().any(fits)
+    }
+
     /// Did anything happen that the definition and the input do not foretell?
     pub fn is_disturbed(&self) -> bool {
         self.cancel_requested || self.paused || self.attempts_lost || self.replies_lost || self.late
@@ -230,8 +254,14 @@ impl NodeRan {
                 self.failure = None;
                 self.status = NodeStatus::Running;
             }
-            Event::NodeWaiting { .. } => self.status = NodeStatus::Waiting,
-            Event::NodeResumed { .. } => self.status = NodeStatus::Running,
+            Event::NodeWaiting { .. } => {
+                self.wait = Some(seq);
+                self.status = NodeStatus::Waiting;
+            }
+            Event::NodeResumed { origin, .. } => {
+                self.resumed.extend(self.wait.filter(|_| origin.message.is_some()));
+                self.status = NodeStatus::Running;
+            }
             Event::NodeCompleted { output, branch, .. } => {
                 self.tries += 1;
                 self.failure = None;
@@ -248,6 +278,7 @@ impl NodeRan {
                 self.failure = Some(failure.kind.to_string());
                 match end {
                     FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => {
+                        self.wait = Some(seq);
                         self.status = NodeStatus::Waiting;
                     }
                     FailureEnd::Final => self.settle(seq, NodeStatus::Failed),

@@ -56,7 +56,10 @@ impl Simulation {
                     let latency = self.latency();
                     self.after(latency, Event::Perform { life, work, tries: 0 });
                 }
-                Err(Output::Renew) => self.heartbeat_now(life, 0),
+                Err(Output::Renew) => {
+                    self.heartbeat_now(life, 0);
+                    self.interrupt_kept_back(life);
+                }
                 Err(Output::Run(order)) => self.run_task(life, order),
                 Err(Output::CancelTask(token)) => self.cancel_task(life, token),
                 Err(Output::Answer(ticket, answer)) => self.told(life, ticket, answer),

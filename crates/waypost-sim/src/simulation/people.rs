@@ -1,5 +1,7 @@
-//! People: they submit, signal, pause, resume and cancel, at any moment and to any process, and
+//! People: they submit, signal, end waits, pause, resume and cancel, at any moment and to any process, and
 //! remember what they were told. After everything has healed they look after what stands still.
+
+mod asking;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use waypost_ports::store::{Idempotency, MailBody, NewDefinition};
 
 use super::{Event, Options, Simulation};
 use crate::fault::Fault;
-use crate::model::SentSignal;
+use crate::model::{Resumption, SentSignal};
 use crate::process::Life;
 use crate::program::{Appetite, Program, Signal};
 use crate::random::Random;
@@ -63,6 +65,7 @@ pub(super) struct DoneTo {
     pub(super) cancel: bool,
     pub(super) pause: bool,
     pub(super) signals: Vec<SentSignal>,
+    pub(super) resumptions: Vec<Resumption>,
     /// Messages that were acknowledged and not done yet, and when.
     pub(super) accepted: Vec<(MessageId, u64)>,
     /// Serial numbers of signals that were acknowledged as done, and when.
@@ -209,94 +212,6 @@ impl Simulation {
             await_end: None,
         };
         self.inputs(life, vec![Input::Start(start)]);
-    }
-
-    /// This is a bad moment for an execution to hear from people: they may choose it.
-    pub(super) fn tempt(&mut self, execution: ExecutionId) {
-        if !self.healed && self.people.random.percent(50) {
-            let soon = self.people.random.below(30);
-            self.after(soon, Event::Request(Some(execution)));
-        }
-    }
-
-    /// Whoever sees that an execution was set aside may let it go on at once.
-    pub(super) fn release(&mut self, execution: ExecutionId) {
-        if !self.healed {
-            self.ask(execution, MailBody::Resume, None);
-        }
-    }
-
-    pub(super) fn request(&mut self, of: Option<ExecutionId>) {
-        if self.healed {
-            return;
-        }
-        let executions = self.store.with(|tables, _| tables.executions());
-        let execution = match of {
-            Some(execution) => execution,
-            None => {
-                let next = self.people.random.between(200, 4_000);
-                self.after(next, Event::Request(None));
-                if executions.is_empty() {
-                    return;
-                }
-                *self.people.random.pick(&executions)
-            }
-        };
-        if self.store.strikes(Fault::Signals) {
-            let signal = *self.people.random.pick(&Signal::ALL);
-            let ok = self.people.random.percent(70);
-            self.signal(execution, signal, ok);
-        }
-        if self.store.strikes(Fault::Pauses) {
-            let body = match self.people.random.below(5) {
-                0 | 1 => MailBody::Pause { now: false },
-                2 => MailBody::Pause { now: true },
-                _ => MailBody::Resume,
-            };
-            self.ask(execution, body, None);
-        }
-        if self.store.strikes(Fault::Cancels) && self.people.random.percent(40) {
-            self.ask(execution, MailBody::Cancel { reason: None }, None);
-        }
-    }
-
-    fn signal(&mut self, execution: ExecutionId, signal: Signal, ok: bool) {
-        self.people.serials += 1;
-        let serial = self.people.serials;
-        let body = signal.body(serial, ok);
-        let sent = SentSignal { name: signal.name().to_owned(), body: body.clone() };
-        self.people.done_to.entry(execution).or_default().signals.push(sent);
-        let body = MailBody::Signal { name: signal.name().into(), body: Json::from_value(&body) };
-        self.ask(execution, body, Some(serial));
-    }
-
-    fn ask(&mut self, execution: ExecutionId, body: MailBody, serial: Option<u64>) {
-        let done = self.people.done_to.entry(execution).or_default();
-        match &body {
-            MailBody::Cancel { .. } => done.cancel = true,
-            MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
-            MailBody::Signal { .. } => {}
-        }
-        let mut request = Request::new(execution, body);
-        if self.store.strikes(Fault::DoubleRequest) {
-            self.people.serials += 1;
-            request.message = Some(format!("ask_{:08}", self.people.serials).into());
-            let later = self.people.random.below(3_000);
-            self.after(later, Event::Repeat(request.clone(), serial));
-        }
-        self.ask_somebody(request, serial);
-    }
-
-    pub(super) fn ask_somebody(&mut self, request: Request, serial: Option<u64>) {
-        let Some(life) = self.any_process() else { return };
-        let Request { execution, body, message, .. } = &request;
-        self.note("ask", &[life.into(), u64::try_from(execution.0).unwrap_or(0)], || {
-            let message = message.as_ref().map(|message| format!(", {message}"));
-            format!("p{life} x{}: {body:?}{}", execution.0, message.unwrap_or_default())
-        });
-        let asked = Asked::Request { request: request.clone(), serial };
-        let ticket = self.people.ask(life, asked);
-        self.inputs(life, vec![Input::Request { request, ticket }]);
     }
 
     /// An answer. What it acknowledges must be durable now.

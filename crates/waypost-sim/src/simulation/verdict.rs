@@ -157,6 +157,7 @@ impl Simulation {
             paused: done.pause
                 || events.iter().any(|e| matches!(e, LogEvent::RunQuarantined { .. })),
             signals: done.signals,
+            resumptions: done.resumptions,
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
             replies_lost: false,

@@ -82,7 +82,12 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
         |end| Event::NodeFailed { node: "b".into(), attempt: 1, failure: failure.clone(), end };
     let signal = Wait::Signal { name: "go".into(), due: Some(Timestamp(5_000_000)) };
     let waiting = Event::NodeWaiting { node: "b".into(), attempt: 1, wait: signal };
-    let resumed = Event::NodeResumed { node: "b".into(), attempt: 1, message: None };
+    let resumed = Event::NodeResumed {
+        node: "b".into(),
+        attempt: 1,
+        message: None,
+        origin: Origin::default(),
+    };
     let run_failed =
         Event::RunFailed { failure: failure.clone(), nodes: vec!["b".into()], output: None };
     let reopened =

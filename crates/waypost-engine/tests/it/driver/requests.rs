@@ -8,6 +8,7 @@ use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input};
 use waypost_ports::store::{Appended, MailBody, Store};
 
+use crate::support::world::START;
 use crate::support::{Rig, World};
 
 const CANCEL: MailBody = MailBody::Cancel { reason: None };
@@ -269,5 +270,27 @@ fn a_message_in_the_inbox_and_in_the_mailbox_is_consumed_once() {
     assert!(matches!(refused, Some(Answer::Refused(Refusal::Duplicate))), "{refused:?}");
     let signals = world.names(execution).iter().filter(|name| **name == "SignalReceived").count();
     assert_eq!((signals, world.status(execution)), (1, Status::Paused));
+    world.check();
+}
+
+#[test]
+fn a_retry_that_somebody_asks_for_does_not_wait() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("flaky: task | retry=3");
+    for attempt in [1, 2] {
+        let flaky = rig.take_task("flaky");
+        assert_eq!(flaky.task.attempt, attempt);
+        rig.finish(&flaky);
+        rig.settle_store();
+        let wait = world.state(execution).nodes[0].wait_seq;
+        let ticket = rig.request(execution, MailBody::ResumeWait { wait, body: Json::null() });
+        rig.settle_store();
+        // The second wait is long enough for it to have been parked.
+        let answer = rig.answer(ticket);
+        assert!(matches!(answer, Some(Answer::Done(_) | Answer::Accepted(_))), "{answer:?}");
+    }
+    rig.settle();
+    assert_eq!((world.status(execution), world.now()), (Status::Completed, START));
     world.check();
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use waypost_core::command::Refusal;
+use waypost_core::event::Event;
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::{Engine, EngineError, Plans, Request, Requested};
-use waypost_ports::store::MailBody;
+use waypost_core::why::why;
+use waypost_engine::{Engine, EngineError, Plans, Request, Requested, fold};
+use waypost_ports::store::{MailBody, Store};
 
 use crate::support::flows;
 use crate::support::lab::Lab;
@@ -274,4 +276,63 @@ async fn the_end_of_any_execution_can_be_awaited() {
     assert_eq!((end.status, end.output), (Status::Completed, Some(Json::parse("7").unwrap())));
     assert!(engine.ended(execution).await.is_some(), "also where it has been");
     assert!(engine.ended(ExecutionId(4711)).await.is_none());
+}
+
+/// The event that opened the only wait of an execution, as `why` tells it.
+fn open_wait(lab: &Lab, execution: ExecutionId) -> u64 {
+    let history = lab.store.inner.load_all(execution).unwrap().unwrap();
+    let loaded = fold(history, &Plans::new(Box::new(flows::compile)), &lab.store.inner).unwrap();
+    let reasons = why(&loaded.plan, &loaded.state);
+    reasons.iter().find_map(|reason| reason.wait).expect("something waits")
+}
+
+#[tokio::test]
+async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
+    let cases = [
+        ("w: wait go; o: out nodes.w.output <- w", "RunPaused", "7"),
+        ("d: delay 3600000; o: out nodes.d.output <- d", "RunPaused", "null"),
+        ("d: delay 1500; o: out nodes.d.output <- d", "NodeWaiting", "null"),
+    ];
+    for (flow, rests, output) in cases {
+        let lab = Lab::new();
+        let engine = lab.engine();
+        let started = lab.start(&engine, flow).await;
+        let execution = started.execution;
+        lab.event(execution, rests).await;
+        let (wait, body) = (open_wait(&lab, execution), Json::parse("7").unwrap());
+        let end = MailBody::ResumeWait { wait, body };
+        let mut request = Request::new(execution, end.clone());
+        (request.message, request.actor) = (Some("m".into()), Some("ann".into()));
+        engine.request(request).await.unwrap();
+        let ended = started.ended().await.unwrap();
+        assert_eq!(ended.output, Some(Json::parse(output).unwrap()), "{flow}");
+        let Event::NodeResumed { origin, .. } = lab.find(execution, "NodeResumed").unwrap() else {
+            panic!("it was found by its name");
+        };
+        assert_eq!((origin.message.as_deref(), origin.actor.as_deref()), (Some("m"), Some("ann")));
+    }
+}
+
+#[tokio::test]
+async fn a_wait_ends_once_for_whoever_asks_and_is_refused_where_there_is_none() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let flow = "w: wait go; v: wait go <- w; a: task <- v | handler=hold";
+    let started = lab.start(&engine, flow).await;
+    let execution = started.execution;
+    lab.event(execution, "RunPaused").await;
+    let end = |wait| MailBody::ResumeWait { wait, body: Json::null() };
+    let first = open_wait(&lab, execution);
+    send(&engine, execution, end(first), "m").await.unwrap();
+    lab.event(execution, "NodeCompleted").await;
+    let again = send(&engine, execution, end(first), "m").await;
+    assert!(is_duplicate(&again), "{again:?}");
+    send(&engine, execution, signal("go"), "n").await.unwrap();
+    let held = lab.held().await;
+    let gone = send(&engine, execution, end(first), "o").await;
+    let expected = Refusal::NoSuchWait(first);
+    assert!(matches!(&gone, Err(EngineError::Refused(why)) if *why == expected), "{gone:?}");
+    assert_eq!(lab.count("NodeResumed"), 2);
+    held.complete();
+    assert_eq!(started.ended().await.unwrap().status, Status::Completed);
 }

@@ -17,6 +17,10 @@ impl Judge<'_> {
         self.expect(ran.abandoned == 0 || world.attempts_lost || world.paused, || {
             format!("{id}: {} attempts abandoned, but nothing was lost", ran.abandoned)
         });
+        for wait in &ran.resumed {
+            let asked = world.was_to_end(*wait, None);
+            self.expect(asked, || format!("{id}: nobody asked to end its wait {wait}"));
+        }
         self.expect(ran.tries <= node.tries_max(), || {
             format!("{id}: {} tries of {}", ran.tries, node.tries_max())
         });
@@ -52,7 +56,8 @@ impl Judge<'_> {
             Kind::Delay(span) => {
                 let span = span.ms(self.n);
                 let deadline = node.deadline_ms.unwrap_or(u64::MAX);
-                expect(timed_out || span <= deadline, "its deadline comes before its end")?;
+                let in_time = span <= deadline || !ran.resumed.is_empty();
+                expect(timed_out || in_time, "its deadline comes before its end")?;
                 let allowed = node.deadline_ms.is_some() && (late || span + SLACK_MS > deadline);
                 expect(!timed_out || allowed, "it ends before its deadline")?;
                 Ok(())

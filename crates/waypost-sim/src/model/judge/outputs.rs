@@ -33,7 +33,10 @@ impl Judge<'_> {
                 let taken = self.taken_at(at, ran.scheduled.unwrap_or_default());
                 output.as_object().is_some_and(|found| self.is_gathered(found, &taken))
             }
-            Kind::Wait { signal, .. } => self.was_sent(*signal, &output),
+            Kind::Wait { signal, .. } => match ran.resumed.last() {
+                Some(wait) => self.ran.world.was_to_end(*wait, Some(&output)),
+                None => self.was_sent(*signal, &output),
+            },
             Kind::Task(script) => {
                 let keys = self.ran.sink.get(id).into_iter().flat_map(|calls| calls.keys());
                 let body = output.get("body");
@@ -108,12 +111,13 @@ impl Judge<'_> {
             let good = sent
                 .filter(|sent| sent.name == signal.name() && signal.accepts(&sent.body))
                 .count();
+            let by_signal = ended.iter().filter(|at| self.nodes[**at].resumed.is_empty()).count();
             let waiting = waits.iter().find(|at| self.nodes[**at].status == NodeStatus::Waiting);
             if let Some(at) = waiting
                 && self.ran.end == crate::model::End::Waiting
             {
                 let id = &self.program.nodes[*at].id;
-                self.expect(good <= ended.len(), || format!("{id}: waits for a signal that came"));
+                self.expect(good <= by_signal, || format!("{id}: waits for a signal that came"));
             }
         }
     }

@@ -1,0 +1,141 @@
+//! What people ask of executions, when, and of which process.
+
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_engine::driver::{Input, Request};
+use waypost_ports::store::MailBody;
+
+use super::{Asked, Event, Simulation};
+use crate::fault::Fault;
+use crate::model::{Resumption, SentSignal};
+use crate::process::Life;
+use crate::program::Signal;
+
+impl Simulation {
+    /// This is a bad moment for an execution to hear from people: they may choose it.
+    pub(in crate::simulation) fn tempt(&mut self, execution: ExecutionId) {
+        if !self.healed && self.people.random.percent(50) {
+            let soon = self.people.random.below(30);
+            self.after(soon, Event::Request(Some(execution)));
+        }
+    }
+
+    /// A process keeps something back until its lease is renewed: a bad moment to have it stopped.
+    pub(in crate::simulation) fn interrupt_kept_back(&mut self, life: Life) {
+        let owner = self.instance_of(life);
+        for execution in self.open_executions() {
+            let state = self.auditor.state(execution);
+            let owned = owner.is_some() && state.is_some_and(|state| state.owner == owner);
+            if owned && !self.healed && self.store.strikes(Fault::Pauses) {
+                self.people.done_to.entry(execution).or_default().pause = true;
+                let pause = Request::new(execution, MailBody::Pause { now: true });
+                self.ask_at(life, pause, None);
+            }
+        }
+    }
+
+    /// Whoever sees that an execution was set aside may let it go on at once.
+    pub(in crate::simulation) fn release(&mut self, execution: ExecutionId) {
+        if !self.healed {
+            self.ask(execution, MailBody::Resume, None);
+        }
+    }
+
+    pub(in crate::simulation) fn request(&mut self, of: Option<ExecutionId>) {
+        if self.healed {
+            return;
+        }
+        let executions = self.store.with(|tables, _| tables.executions());
+        let execution = match of {
+            Some(execution) => execution,
+            None => {
+                let next = self.people.random.between(200, 4_000);
+                self.after(next, Event::Request(None));
+                if executions.is_empty() {
+                    return;
+                }
+                *self.people.random.pick(&executions)
+            }
+        };
+        if self.store.strikes(Fault::Signals) {
+            let signal = *self.people.random.pick(&Signal::ALL);
+            let ok = self.people.random.percent(70);
+            self.signal(execution, signal, ok);
+        }
+        if self.store.strikes(Fault::Resumptions) {
+            self.end_wait(execution);
+        }
+        if self.store.strikes(Fault::Pauses) {
+            let body = match self.people.random.below(5) {
+                0 | 1 => MailBody::Pause { now: false },
+                2 => MailBody::Pause { now: true },
+                _ => MailBody::Resume,
+            };
+            self.ask(execution, body, None);
+        }
+        if self.store.strikes(Fault::Cancels) && self.people.random.percent(40) {
+            self.ask(execution, MailBody::Cancel { reason: None }, None);
+        }
+    }
+
+    pub(super) fn signal(&mut self, execution: ExecutionId, signal: Signal, ok: bool) {
+        self.people.serials += 1;
+        let serial = self.people.serials;
+        let body = signal.body(serial, ok);
+        let sent = SentSignal { name: signal.name().to_owned(), body: body.clone() };
+        self.people.done_to.entry(execution).or_default().signals.push(sent);
+        let body = MailBody::Signal { name: signal.name().into(), body: Json::from_value(&body) };
+        self.ask(execution, body, Some(serial));
+    }
+
+    /// Somebody ends a wait by hand: one that they see open, or that they have seen.
+    fn end_wait(&mut self, execution: ExecutionId) {
+        let Some(state) = self.auditor.state(execution) else { return };
+        let mut waits: Vec<u64> = state.nodes.iter().map(|node| node.wait_seq).collect();
+        waits.retain(|wait| *wait > 0);
+        let other = self.people.random.between(1, state.seq + 1);
+        if waits.is_empty() || self.people.random.percent(10) {
+            waits = vec![other];
+        }
+        let wait = *self.people.random.pick(&waits);
+        self.people.serials += 1;
+        let body = Signal::Approval.body(self.people.serials, self.people.random.percent(50));
+        let asked = Resumption { wait, body: body.clone() };
+        self.people.done_to.entry(execution).or_default().resumptions.push(asked);
+        self.ask(execution, MailBody::ResumeWait { wait, body: Json::from_value(&body) }, None);
+    }
+
+    pub(super) fn ask(&mut self, execution: ExecutionId, body: MailBody, serial: Option<u64>) {
+        let done = self.people.done_to.entry(execution).or_default();
+        match &body {
+            MailBody::Cancel { .. } => done.cancel = true,
+            MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
+            MailBody::Signal { .. } | MailBody::ResumeWait { .. } => {}
+        }
+        let mut request = Request::new(execution, body);
+        if self.store.strikes(Fault::DoubleRequest) {
+            self.people.serials += 1;
+            request.message = Some(format!("ask_{:08}", self.people.serials).into());
+            let later = self.people.random.below(3_000);
+            self.after(later, Event::Repeat(request.clone(), serial));
+        }
+        self.ask_somebody(request, serial);
+    }
+
+    pub(in crate::simulation) fn ask_somebody(&mut self, request: Request, serial: Option<u64>) {
+        if let Some(life) = self.any_process() {
+            self.ask_at(life, request, serial);
+        }
+    }
+
+    fn ask_at(&mut self, life: Life, request: Request, serial: Option<u64>) {
+        let Request { execution, body, message, .. } = &request;
+        self.note("ask", &[life.into(), u64::try_from(execution.0).unwrap_or(0)], || {
+            let message = message.as_ref().map(|message| format!(", {message}"));
+            format!("p{life} x{}: {body:?}{}", execution.0, message.unwrap_or_default())
+        });
+        let asked = Asked::Request { request: request.clone(), serial };
+        let ticket = self.people.ask(life, asked);
+        self.inputs(life, vec![Input::Request { request, ticket }]);
+    }
+}
