@@ -33,7 +33,12 @@ impl Guard {
         };
         let mut named = headers.get_all(header::HOST).iter();
         let host = match (named.next().map(|value| value.to_str()), named.next(), authority) {
-            (Some(Ok(host)), None, _) => host,
+            // A request line that names a host, too, must name the same one.
+            (Some(Ok(host)), None, named)
+                if named.is_none_or(|named| named.eq_ignore_ascii_case(host)) =>
+            {
+                host
+            }
             (None, None, Some(authority)) => authority,
             _ => return Err(Problem::new(Code::BadRequest, "the request must name one host")),
         };
