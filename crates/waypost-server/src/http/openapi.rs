@@ -11,14 +11,11 @@ use crate::problem::{self, Code, WireProblem};
 use crate::table::routes;
 use crate::wire;
 
-/// What may come of any request that needs a key or a body.
-const ANYWHERE: &[Code] = &[
-    Code::BadParameter,
-    Code::Forbidden,
-    Code::RateLimited,
-    Code::Internal,
-    Code::StoreUnavailable,
-];
+/// What may come of any request.
+const ANYWHERE: &[Code] = &[Code::BadParameter, Code::ForeignOrigin];
+/// What may come of any request that is not a probe.
+const BEHIND_THE_DOOR: &[Code] =
+    &[Code::Forbidden, Code::RateLimited, Code::Internal, Code::StoreUnavailable];
 
 /// The component that is the schema of definitions.
 const DEFINITION: &str = "DefinitionSource";
@@ -190,9 +187,9 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
         }
         responses.insert(reply.status.to_string(), response);
     }
-    let mut codes: Vec<Code> = route.problems.to_vec();
+    let mut codes: Vec<Code> = [route.problems, ANYWHERE].concat();
     if route.access != Access::Public {
-        codes.extend(ANYWHERE);
+        codes.extend(BEHIND_THE_DOOR);
         codes.extend(needs_keys.then_some(Code::Unauthenticated));
     }
     match route.body {
