@@ -12,7 +12,7 @@ KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run lint test sim sim-planted chaos bench fmt
+.PHONY: help setup build run lint test test-api sim sim-planted chaos bench fmt
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ test: lint ## Check formatting and lints, run all tests
 	else \
 		set -x; cargo test --workspace --lib --bins --tests; \
 	fi
+
+test-api: setup ## Let schemathesis loose on a real server; MAX_EXAMPLES=20 requests an operation
+	cargo build -p waypost
+	scripts/test-api
 
 sim: setup ## Run the engine in SEEDS=100000 made-up worlds; FROM=n starts elsewhere
 	cargo run --release -p waypost-sim -- run --seeds $(or $(SEEDS),100000) --from $(or $(FROM),0)

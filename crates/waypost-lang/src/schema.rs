@@ -20,26 +20,26 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
         "required": ["name", "nodes"],
         "additionalProperties": false,
         "properties": {
-            "$schema": described("Where this schema is, for editors.", json!({
+            "$schema": optional("Where this schema is, for editors.", json!({
                 "type": "string",
             })),
             "name": described("The workflow's name.", json!({ "type": "string", "pattern": name })),
-            "description": described("What the workflow is for.", json!({ "type": "string" })),
-            "labels": described("Labels to find the workflow by.", json!({
+            "description": optional("What the workflow is for.", json!({ "type": "string" })),
+            "labels": optional("Labels to find the workflow by.", json!({
                 "type": "object",
                 "additionalProperties": { "type": ["string", "number", "boolean"] },
             })),
-            "input": described(
+            "input": optional(
                 "JSON Schema of the input, checked when an execution starts.",
                 json!({ "type": "object" }),
             ),
-            "timeout": described("How long a whole execution may take.", duration()),
-            "failurePolicy": described(
+            "timeout": optional("How long a whole execution may take.", duration()),
+            "failurePolicy": optional(
                 "What an unhandled failure does to the rest: end it at once, or finish the \
                  branches that do not depend on it.",
                 json!({ "enum": FAILURE_POLICIES, "default": "fail-fast" }),
             ),
-            "concurrency": described("Not supported yet.", json!({ "type": "object" })),
+            "concurrency": optional("Not supported yet.", json!({ "type": "object" })),
             "nodes": described("The nodes of the graph.", json!({
                 "type": "array",
                 "minItems": 1,
@@ -64,6 +64,28 @@ fn described(description: &str, mut schema: Value) -> Value {
     schema
 }
 
+/// A field that may be left empty, which is as good as leaving it out.
+fn optional(description: &str, mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(fields) if fields.contains_key("$ref") => {
+            schema = json!({ "anyOf": [schema, { "type": "null" }] });
+        }
+        Value::Object(fields) => {
+            if let Some(kinds) = fields.get_mut("type") {
+                let mut known = kinds.as_array().cloned().unwrap_or_else(|| vec![kinds.clone()]);
+                known.retain(|kind| kind != "null");
+                known.push("null".into());
+                *kinds = known.into();
+            }
+            if let Some(Value::Array(words)) = fields.get_mut("enum") {
+                words.push(Value::Null);
+            }
+        }
+        _ => {}
+    }
+    described(description, schema)
+}
+
 fn duration() -> Value {
     json!({ "type": ["string", "number"], "examples": ["30s", "1h 30m", "PT30S", 1500] })
 }
@@ -78,15 +100,15 @@ fn node(catalog: &Catalog<'_>) -> Value {
         "anyOf": [{ "required": ["id"] }, { "required": ["nodeId"] }],
         "additionalProperties": false,
         "properties": {
-            "id": described("The node's id.", json!({ "$ref": "#/$defs/id" })),
-            "nodeId": described("Long form of `id`.", json!({ "$ref": "#/$defs/id" })),
+            "id": optional("The node's id.", json!({ "$ref": "#/$defs/id" })),
+            "nodeId": optional("Long form of `id`.", json!({ "$ref": "#/$defs/id" })),
             "type": described("The kind of node.", json!({ "enum": types })),
-            "subType": described(
+            "subType": optional(
                 "The kind of node, where `type` is its family.",
                 json!({ "enum": catalog.names().collect::<Vec<_>>() }),
             ),
-            "label": described("A name for people.", json!({ "type": ["string", "null"] })),
-            "registryId": described("Carried along.", json!({ "type": ["string", "null"] })),
+            "label": optional("A name for people.", json!({ "type": ["string", "null"] })),
+            "registryId": optional("Carried along.", json!({ "type": ["string", "null"] })),
             "needs": described("What must be done before.", json!({
                 "anyOf": [
                     { "$ref": "#/$defs/need" },
@@ -94,31 +116,31 @@ fn node(catalog: &Catalog<'_>) -> Value {
                     { "type": "null" },
                 ],
             })),
-            "join": described("How many of `needs` it takes.", json!({ "$ref": "#/$defs/join" })),
-            "config": described("What the kind needs to know.", json!({
+            "join": optional("How many of `needs` it takes.", json!({ "$ref": "#/$defs/join" })),
+            "config": optional("What the kind needs to know.", json!({
                 "type": ["object", "null"],
             })),
-            "retry": described("What follows a failed attempt.", json!({
+            "retry": optional("What follows a failed attempt.", json!({
                 "$ref": "#/$defs/retry",
             })),
-            "timeout": described("How long one attempt may take.", duration()),
-            "deadline": described(
+            "timeout": optional("How long one attempt may take.", duration()),
+            "deadline": optional(
                 "How long all attempts and the waits between them may take.",
                 duration(),
             ),
-            "onError": described(
+            "onError": optional(
                 "What follows a failure: `fail`, `continue`, or a branch to take.",
                 json!({ "type": "string", "default": "fail", "examples": ["fail", "continue", "error"] }),
             ),
-            "delivery": described(
+            "delivery": optional(
                 "What an interrupted attempt means: try again, or never start twice.",
                 json!({ "enum": ["atLeastOnce", "atMostOnce"], "default": "atLeastOnce" }),
             ),
-            "variables": described(
+            "variables": optional(
                 "Variables to set when the node completes; its result is `output`.",
                 json!({ "type": ["object", "null"] }),
             ),
-            "merge": described(
+            "merge": optional(
                 "Allow others to set the same variables: the last one wins.",
                 json!({ "enum": ["last"] }),
             ),
@@ -207,7 +229,7 @@ fn join() -> Value {
                 "additionalProperties": false,
                 "properties": {
                     "count": count,
-                    "cancelRest": described(
+                    "cancelRest": optional(
                         "Cancel what leads only here when the join fires.",
                         json!({ "type": "boolean", "default": false }),
                     ),
@@ -228,23 +250,23 @@ fn retry() -> Value {
         "type": ["object", "null"],
         "additionalProperties": false,
         "properties": {
-            "enabled": { "type": "boolean", "default": true },
-            "maxAttempts": described("Total tries.", json!({
+            "enabled": optional("Is anything retried?", json!({ "type": "boolean", "default": true })),
+            "maxAttempts": optional("Total tries.", json!({
                 "type": "integer", "minimum": 1, "maximum": ATTEMPTS_MAX, "default": 3,
             })),
-            "waitDuration": described("Wait before the second try.", duration()),
-            "exponentialBackoff": described("Does the wait grow?", json!({
+            "waitDuration": optional("Wait before the second try.", duration()),
+            "exponentialBackoff": optional("Does the wait grow?", json!({
                 "type": "boolean", "default": true,
             })),
-            "multiplier": described("By how much it grows from try to try.", json!({
+            "multiplier": optional("By how much it grows from try to try.", json!({
                 "type": "number", "minimum": 1, "maximum": 100, "default": 2.0,
             })),
-            "maxWait": described("The wait never grows beyond this.", duration()),
-            "jitter": described("Share of the wait that is random.", json!({
+            "maxWait": optional("The wait never grows beyond this.", duration()),
+            "jitter": optional("Share of the wait that is random.", json!({
                 "type": "number", "minimum": 0, "maximum": 1, "default": 0.2,
             })),
-            "retryOn": described("Only these are retried.", matchers.clone()),
-            "ignoreExceptions": described("These are not retried.", matchers),
+            "retryOn": optional("Only these are retried.", matchers.clone()),
+            "ignoreExceptions": optional("These are not retried.", matchers),
         },
     })
 }

@@ -31,6 +31,10 @@ pub struct Config {
     pub connections_per_address_max: usize,
     /// Streams at once.
     pub streams_max: usize,
+    /// How long the reader of a stream may read nothing.
+    pub stream_slow_after: Duration,
+    /// How often a stream with nothing to say shows that it is alive.
+    pub stream_sign_of_life_every: Duration,
     /// Reads of the store at once.
     pub reads_max: usize,
     /// Requests a second of one identity; twice as many may come at once.
@@ -66,6 +70,9 @@ impl Default for Config {
             connections_max: 10_000,
             connections_per_address_max: 1_000,
             streams_max: 2_000,
+            stream_slow_after: Duration::from_secs(10),
+            // Proxies customarily cut off what is silent for 30 s or 60 s.
+            stream_sign_of_life_every: Duration::from_secs(15),
             reads_max: 64,
             requests_per_second: 20_000,
             wait_max: Duration::from_secs(60),
@@ -92,6 +99,8 @@ impl Config {
             ("http_connections_max", self.connections_max as u64),
             ("http_connections_per_address_max", self.connections_per_address_max as u64),
             ("http_streams_max", self.streams_max as u64),
+            ("http_stream_slow_after_seconds", seconds(self.stream_slow_after)),
+            ("http_stream_sign_of_life_seconds", seconds(self.stream_sign_of_life_every)),
             ("http_reads_max", self.reads_max as u64),
             ("http_requests_per_second", u64::from(self.requests_per_second)),
             ("http_wait_max_seconds", seconds(self.wait_max)),

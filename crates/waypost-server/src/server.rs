@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,6 +20,7 @@ use crate::access::rate::RateLimit;
 use crate::access::trail::Trail;
 use crate::config::Config;
 use crate::http::guard::Guard;
+use crate::http::openapi;
 use crate::metrics::HttpMetrics;
 use crate::problem::Problem;
 use crate::reader::Reader;
@@ -42,6 +45,8 @@ pub struct Parts {
     pub plans: Arc<Plans>,
     /// Makes plans of sources.
     pub compiler: Box<Compiler>,
+    /// The JSON Schema of sources.
+    pub definition_schema: Value,
     /// Time, for the trail.
     pub clock: Arc<dyn Clock>,
     /// Told by the engine of every commit; see [`Watchers::observer`].
@@ -81,6 +86,8 @@ pub struct Server {
     pub(crate) rate: RateLimit,
     pub(crate) guard: Guard,
     pub(crate) limits: Vec<(&'static str, u64)>,
+    /// What `/openapi.json` says.
+    pub(crate) description: Bytes,
     /// Reads that may be under way: they block a thread each.
     reads: Arc<Semaphore>,
     draining: AtomicBool,
@@ -89,7 +96,8 @@ pub struct Server {
 impl Server {
     /// Puts a server together. It listens to nobody yet.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
-        let Parts { engine, home, plans, compiler, clock, watchers, config, limits } = parts;
+        let Parts { engine, home, plans, compiler, clock, watchers, config, limits, .. } = parts;
+        let description = openapi::document(config.needs_keys(), &parts.definition_schema);
         let keys = KeyRing::load(&*home)?;
         let trail = Trail::start(Arc::clone(&home) as Arc<dyn Access>)
             .map_err(|error| Problem::internal(&error))?;
@@ -107,6 +115,7 @@ impl Server {
             tasks: TaskTracker::new(),
             rate: RateLimit::new(config.requests_per_second),
             guard: Guard::new(config.address, config.hosts.clone()),
+            description: description.to_string().into(),
             limits,
             reads: Arc::new(Semaphore::new(config.reads_max)),
             draining: AtomicBool::new(false),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
 use waypost_core::id::ExecutionId;
 use waypost_ports::query::{
     EventRow, EventsRequest, FeedFrame, FeedPosition, FeedRequest, read_events,
@@ -24,22 +25,30 @@ use crate::server::Server;
 use crate::watchers::Watch;
 use crate::wire;
 
-/// Pages that may wait for a reader, each of at most [`PAGE_EVENTS`] events.
+/// Pages that may wait for a reader.
 pub(crate) const PAGES_WAITING_MAX: usize = 4;
-/// Events of a page.
-const PAGE_EVENTS: usize = 32;
-/// Frames of a page of everything.
-const PAGE_FRAMES: usize = 64;
-/// How long a reader may read nothing.
-const SLOW_AFTER: Duration = Duration::from_secs(10);
-/// How often a stream with nothing to say shows that it is alive.
-const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(15);
+/// Bytes after which a page ends: with the event that reaches them.
+const PAGE_BYTES: usize = 64 * 1024;
+/// Events of one execution that are read at once.
+const EVENTS_AT_ONCE: usize = 32;
+/// Frames of all executions that are read at once.
+const FRAMES_AT_ONCE: usize = 64;
+
+/// How far a stream goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// It stays open, for what is yet to come.
+    Follow,
+    /// It ends with what there is.
+    UpToNow,
+}
 
 /// The events of one execution, after a seq.
 pub(crate) async fn of_one(
     server: &Arc<Server>,
     execution: ExecutionId,
     after: u64,
+    reach: Reach,
 ) -> Result<Reply, Problem> {
     let first = read_one(server, execution, after).await?;
     if first.events.is_empty() && first.ended {
@@ -51,7 +60,10 @@ pub(crate) async fn of_one(
     let server = Arc::clone(server);
     server.tasks.spawn({
         let server = Arc::clone(&server);
-        async move { line.carry(&server, follow_one(&server, &line, &watch, execution, after)).await }
+        async move {
+            let stream = follow_one(&server, &line, &watch, execution, after, reach);
+            line.carry(&server, stream).await;
+        }
     });
     Ok(reply)
 }
@@ -62,24 +74,23 @@ async fn follow_one(
     watch: &Watch,
     execution: ExecutionId,
     mut after: u64,
+    reach: Reach,
 ) -> Result<Ending, Problem> {
     loop {
         let look = watch.until(async || {
             let page = read_one(server, execution, after).await?;
-            Ok::<_, Problem>((!page.events.is_empty() || page.ended).then_some(page))
+            let enough = !page.events.is_empty() || page.ended || reach == Reach::UpToNow;
+            Ok::<_, Problem>(enough.then_some(page))
         });
         let page = line.idle(look).await?;
         let Some(page) = page else { return Ok(Ending::Gone) };
         if page.events.is_empty() {
-            return Ok(Ending::Over);
+            return Ok(if page.ended { Ending::Over } else { Ending::UpToNow });
         }
         after = page.events.last().map_or(after, |event| event.seq);
-        let mut text = String::new();
-        for event in page.events {
-            let id = event.seq.to_string();
-            write_event(&mut text, &id, &reader::event(event))?;
-        }
-        if let Some(ending) = line.send(text).await {
+        let events = page.events.into_iter();
+        let events = events.map(|event| (event.seq.to_string(), reader::event(event)));
+        if let Some(ending) = line.tell(events).await? {
             return Ok(ending);
         }
     }
@@ -97,7 +108,7 @@ async fn read_one(
     execution: ExecutionId,
     after: u64,
 ) -> Result<Page, Problem> {
-    let request = EventsRequest { execution, node: None, kind: None, after, limit: PAGE_EVENTS };
+    let request = EventsRequest { execution, node: None, kind: None, after, limit: EVENTS_AT_ONCE };
     server
         .blocking(move |server| {
             let home = server.reader.home();
@@ -119,22 +130,25 @@ pub(crate) async fn of_all(
     server: &Arc<Server>,
     after: Option<&str>,
     kinds: Vec<String>,
+    reach: Reach,
 ) -> Result<Reply, Problem> {
+    let end = server.blocking(|server| Ok(server.reader.home().feed_end()?)).await?;
     let place = match after {
         Some(text) => Place::parse(text).ok_or_else(|| {
             Problem::new(Code::BadParameter, "this is not the id of an event of this stream")
         })?,
-        None => {
-            let end = server.blocking(|server| Ok(server.reader.home().feed_end()?)).await?;
-            Place::after(end)
-        }
+        None => Place::after(end),
     };
+    let until = (reach == Reach::UpToNow).then_some(end);
     let (line, reply) = open(server)?;
     let watch = server.watchers.watch_all();
     let server = Arc::clone(server);
     server.tasks.spawn({
         let server = Arc::clone(&server);
-        async move { line.carry(&server, follow_all(&server, &line, &watch, place, &kinds)).await }
+        async move {
+            let stream = follow_all(&server, &line, &watch, place, until, &kinds);
+            line.carry(&server, stream).await;
+        }
     });
     Ok(reply)
 }
@@ -176,23 +190,24 @@ async fn follow_all(
     line: &Line,
     watch: &Watch,
     mut place: Place,
+    until: Option<FeedPosition>,
     kinds: &[String],
 ) -> Result<Ending, Problem> {
     loop {
         let look = watch.until(async || {
             let frames = read_all(server, place).await?;
-            Ok::<_, Problem>((!frames.is_empty()).then_some(frames))
+            Ok::<_, Problem>((!frames.is_empty() || until.is_some()).then_some(frames))
         });
         let Some(frames) = line.idle(look).await? else { return Ok(Ending::Gone) };
-        let mut text = String::new();
-        for frame in &frames {
-            place = write_frame(&mut text, frame, place, kinds)?;
+        // What is committed meanwhile is not chased: a busy server would never let go.
+        if frames.is_empty() || until.is_some_and(|end| place.frame > end.0) {
+            return Ok(Ending::UpToNow);
         }
-        if !text.is_empty()
-            && let Some(ending) = line.send(text).await
-        {
+        let events = frames.iter().flat_map(|frame| events_of(frame, place, kinds));
+        if let Some(ending) = line.tell(events).await? {
             return Ok(ending);
         }
+        place = frames.last().map_or(place, |frame| Place::after(frame.position));
     }
 }
 
@@ -201,7 +216,7 @@ async fn read_all(server: &Arc<Server>, place: Place) -> Result<Vec<FeedFrame>, 
     // A place within a frame needs that frame once more.
     let whole = place.events == u64::MAX;
     let after = FeedPosition(if whole { place.frame } else { place.frame.saturating_sub(1) });
-    let request = FeedRequest { after, limit: PAGE_FRAMES };
+    let request = FeedRequest { after, limit: FRAMES_AT_ONCE };
     let frames = server.blocking(move |server| Ok(server.reader.home().feed(&request)?)).await?;
     let more = |frame: &FeedFrame| {
         let header = &frame.frame.header;
@@ -211,12 +226,12 @@ async fn read_all(server: &Arc<Server>, place: Place) -> Result<Vec<FeedFrame>, 
     Ok(if frames.iter().any(more) { frames } else { Vec::new() })
 }
 
-fn write_frame(
-    text: &mut String,
+/// The events of a frame that come after a place, each with its id in the stream.
+fn events_of(
     frame: &FeedFrame,
     place: Place,
     kinds: &[String],
-) -> Result<Place, Problem> {
+) -> impl Iterator<Item = (String, wire::Event)> {
     let header = &frame.frame.header;
     let skip = if frame.position.0 == place.frame { place.events } else { 0 };
     let request = EventsRequest {
@@ -228,15 +243,13 @@ fn write_frame(
     };
     let mut rows = Vec::new();
     read_events(&frame.frame, &request, &mut rows);
-    for (count, row) in (1..).zip(rows) {
-        if count <= skip || !kinds.is_empty() && !kinds.contains(&row.kind) {
-            continue;
-        }
+    let wanted = move |(count, row): &(u64, EventRow)| {
+        *count > skip && (kinds.is_empty() || kinds.contains(&row.kind))
+    };
+    (1..).zip(rows).filter(wanted).map(|(count, row)| {
         let id = format!("{}.{count}", frame.position.0);
-        let event = wire::Event { execution: Some(frame.key.to_string()), ..reader::event(row) };
-        write_event(text, &id, &event)?;
-    }
-    Ok(Place::after(frame.position))
+        (id, wire::Event { execution: Some(frame.key.to_string()), ..reader::event(row) })
+    })
 }
 
 fn write_event(text: &mut String, id: &str, event: &wire::Event) -> Result<(), Problem> {
@@ -259,6 +272,8 @@ fn write_event(text: &mut String, id: &str, event: &wire::Event) -> Result<(), P
 enum Ending {
     /// Nothing will ever come.
     Over,
+    /// Its reader has got what it asked for.
+    UpToNow,
     /// Its reader is gone, or the server is about to be.
     Gone,
     /// Its reader does not read.
@@ -270,6 +285,10 @@ struct Line {
     pages: mpsc::Sender<Bytes>,
     /// Kept for the last word, so that there is always room for it.
     last: parking_lot::Mutex<Option<mpsc::OwnedPermit<Bytes>>>,
+    /// When something was last said.
+    said_at: parking_lot::Mutex<Instant>,
+    slow_after: Duration,
+    sign_of_life_every: Duration,
     closing: tokio_util::sync::CancellationToken,
     _permit: OwnedSemaphorePermit,
 }
@@ -283,6 +302,9 @@ fn open(server: &Server) -> Result<(Line, Reply), Problem> {
     let line = Line {
         pages,
         last: parking_lot::Mutex::new(last),
+        said_at: parking_lot::Mutex::new(Instant::now()),
+        slow_after: server.config.stream_slow_after,
+        sign_of_life_every: server.config.stream_sign_of_life_every,
         closing: server.closing.clone(),
         _permit: permit,
     };
@@ -306,7 +328,7 @@ impl Line {
         server.metrics.streams.add(1);
         let word = match stream.await {
             Ok(Ending::Over) => Some("event: end\ndata: {}\n\n".to_owned()),
-            Ok(Ending::Gone) => None,
+            Ok(Ending::Gone | Ending::UpToNow) => None,
             Ok(Ending::Slow) => {
                 server.metrics.streams_dropped.add(1);
                 let data = "{\"reason\":\"slow_reader\"}";
@@ -330,24 +352,48 @@ impl Line {
         something: impl Future<Output = Result<T, Problem>>,
     ) -> Result<Option<T>, Problem> {
         tokio::pin!(something);
-        let mut life = tokio::time::interval(SIGN_OF_LIFE_EVERY);
-        life.reset();
         loop {
+            // Counted from the last word, not from here: a stream of few types wakes for all of them.
+            let silence_ends = *self.said_at.lock() + self.sign_of_life_every;
             tokio::select! { // all arms are cancel-safe, or are dropped with the stream
                 found = &mut something => return found.map(Some),
                 () = self.pages.closed() => return Ok(None),
                 () = self.closing.cancelled() => return Ok(None),
-                // A line without room for a comment has enough to say.
-                _ = life.tick() => drop(self.pages.try_send(Bytes::from_static(b": alive\n\n"))),
+                () = tokio::time::sleep_until(silence_ends) => {
+                    // A line without room for a comment has enough to say.
+                    drop(self.pages.try_send(Bytes::from_static(b": alive\n\n")));
+                    *self.said_at.lock() = Instant::now();
+                }
             }
         }
     }
 
+    /// Sends events, in pages; gives the reason to stop where it cannot.
+    async fn tell(
+        &self,
+        events: impl Iterator<Item = (String, wire::Event)>,
+    ) -> Result<Option<Ending>, Problem> {
+        let mut text = String::new();
+        for (id, event) in events {
+            write_event(&mut text, &id, &event)?;
+            if text.len() >= PAGE_BYTES
+                && let Some(ending) = self.send(std::mem::take(&mut text)).await
+            {
+                return Ok(Some(ending));
+            }
+        }
+        Ok(if text.is_empty() { None } else { self.send(text).await })
+    }
+
     /// Sends a page; gives the reason to stop where it cannot.
     async fn send(&self, text: String) -> Option<Ending> {
+        let sent = self.pages.send(Bytes::from(text));
         tokio::select! { // a page that is dropped is read again by whoever comes back
-            sent = tokio::time::timeout(SLOW_AFTER, self.pages.send(Bytes::from(text))) => match sent {
-                Ok(Ok(())) => None,
+            sent = tokio::time::timeout(self.slow_after, sent) => match sent {
+                Ok(Ok(())) => {
+                    *self.said_at.lock() = Instant::now();
+                    None
+                }
                 Ok(Err(_)) => Some(Ending::Gone),
                 Err(_) => Some(Ending::Slow),
             },

@@ -18,7 +18,7 @@ use crate::wire;
 const MAX_U32: u64 = 2_147_483_647;
 const MAX_I64: u64 = i64::MAX as u64;
 const EXECUTION: Parameter = in_path("id", Form::Id, "The execution.");
-const WORKFLOW: Parameter = in_path("name", Form::Text(128), "The workflow.");
+const WORKFLOW: Parameter = in_path("name", Form::Workflow, "The workflow.");
 const LIMIT: Parameter =
     in_query("limit", Form::Integer(1, PAGE_MAX as u64), "Rows of the page; 50 where nobody says.");
 
@@ -65,7 +65,7 @@ static ROUTES: &[Route] = &[
         tag: "definitions",
         summary: "List workflows, each with its newest version",
         notes: "",
-        parameters: &[LIMIT, in_query("cursor", Form::Text(128), "`next` of the page before.")],
+        parameters: &[LIMIT, in_query("cursor", Form::Workflow, "`next` of the page before.")],
         body: Body::None,
         replies: &[Documented {
             status: 200,
@@ -142,10 +142,10 @@ static ROUTES: &[Route] = &[
         summary: "Start an execution",
         notes: "The answer comes when the submission is durable. A key that was used for another submission gives 422.",
         parameters: &[
-            in_query("wait", Form::Duration(60), "How long to wait for its end."),
+            in_query("wait", Form::Patience, "How long to wait for its end."),
             in_header(
                 "idempotency-key",
-                Form::Text(256),
+                Form::Token(256),
                 "Starts at most one execution under this key; kept as long as the execution is.",
             ),
         ],
@@ -181,7 +181,7 @@ static ROUTES: &[Route] = &[
         notes: "A page may be short, even empty, and still have a `next`: a filter that fits little is given up on after a while, and goes on from there.",
         parameters: &[
             repeated("status", Form::Status, "Of this status; repeat it for several."),
-            in_query("workflow", Form::Text(128), "Of this workflow."),
+            in_query("workflow", Form::Workflow, "Of this workflow."),
             in_query("since", Form::Time, "Accepted at this time or later."),
             in_query("until", Form::Time, "Accepted before this time."),
             repeated("label", Form::Label, "With this label, `name=value`; repeat it for several."),
@@ -209,7 +209,7 @@ static ROUTES: &[Route] = &[
         notes: "",
         parameters: &[
             EXECUTION,
-            in_query("wait", Form::Duration(60), "How long to wait for its end first."),
+            in_query("wait", Form::Patience, "How long to wait for its end first."),
         ],
         body: Body::None,
         replies: &[Documented {
@@ -272,7 +272,7 @@ static ROUTES: &[Route] = &[
         access: LOOK,
         tag: "streams",
         summary: "Follow the events of an execution",
-        notes: "Every event once, in order, however often the reader comes back. A reader that reads nothing for 10 s is let go with `dropped` as the last event.",
+        notes: "With `Accept: text/event-stream`, as browsers send it, the stream stays open for what is yet to come: every event once, in order, however often the reader comes back. Without it, the stream ends with what there is. A reader that reads nothing for 10 s is let go with `dropped` as the last event.",
         parameters: &[
             EXECUTION,
             in_query("after", Form::Integer(0, MAX_I64), "After this position."),
@@ -471,7 +471,7 @@ static ROUTES: &[Route] = &[
         access: LOOK,
         tag: "streams",
         summary: "Follow the events of all executions",
-        notes: "",
+        notes: "With `Accept: text/event-stream` the stream stays open; without it, it ends with what there is.",
         parameters: &[
             in_query(
                 "after",

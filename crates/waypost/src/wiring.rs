@@ -118,6 +118,7 @@ pub fn open_server(store: SqliteStore, settings: &Settings) -> Result<Server> {
         home: store,
         plans,
         compiler: Box::new(compile),
+        definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
         clock: Arc::new(SystemClock),
         watchers,
         config: settings.server.clone(),

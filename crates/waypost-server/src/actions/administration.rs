@@ -49,11 +49,14 @@ pub(crate) async fn revoke_key(server: Arc<Server>, call: Call) -> Result<Reply,
     let revoked = id.clone();
     server
         .blocking(move |server| {
-            if !server.reader.home().revoke_key(&id)? {
-                let detail = format!("no key has the id {id:?}");
+            let home = server.reader.home();
+            // A key that was revoked is gone, except from the list; the first time stands.
+            let known = |row: &KeyRow| *row.key.id == *id && row.revoked_at.is_none();
+            if !home.keys()?.iter().any(known) || !home.revoke_key(&id)? {
+                let detail = format!("no key that is worth something has the id {id:?}");
                 return Err(Problem::new(Code::UnknownKey, detail));
             }
-            Ok(server.keys.refresh(server.reader.home())?)
+            Ok(server.keys.refresh(home)?)
         })
         .await?;
     Ok(Reply::empty().about(revoked))

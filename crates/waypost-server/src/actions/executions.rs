@@ -10,10 +10,11 @@ use waypost_ports::query::{EventsRequest, ListRequest};
 
 use super::page_size;
 use crate::http::call::{Call, Reply};
+use crate::http::dispatch::media_ranges;
 use crate::problem::Problem;
 use crate::reader::Nodes;
 use crate::server::Server;
-use crate::stream;
+use crate::stream::{self, Reach};
 
 /// How long a list that must not be behind is waited for.
 const CONSISTENT_MAX: Duration = Duration::from_secs(2);
@@ -110,11 +111,18 @@ pub(crate) async fn stream(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let key = call.values.text("id").to_owned();
     let execution = server.blocking(move |server| server.reader.find(&key)).await?;
     let after = call.values.number("last-event-id").or_else(|| call.values.number("after"));
-    stream::of_one(&server, execution, after.unwrap_or(0)).await
+    stream::of_one(&server, execution, after.unwrap_or(0), reach(&call)).await
 }
 
 pub(crate) async fn stream_all(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let after = call.values.get("last-event-id").or_else(|| call.values.get("after"));
     let kinds = call.values.all("type").map(str::to_owned).collect();
-    stream::of_all(&server, after, kinds).await
+    stream::of_all(&server, after, kinds, reach(&call)).await
+}
+
+/// Whoever asks for a stream of events by name, as browsers do, can live with one that does not end.
+/// Anybody else is given what there is.
+fn reach(call: &Call) -> Reach {
+    let by_name = media_ranges(&call.headers).any(|range| range == "text/event-stream");
+    if by_name { Reach::Follow } else { Reach::UpToNow }
 }

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use waypost_ports::access::TrailEntry;
 
@@ -21,6 +22,9 @@ use crate::problem::{self, Code, Problem};
 use crate::server::Server;
 use crate::table::routes;
 
+/// Bytes of a refused body that are read before the connection is closed over the rest.
+const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Answers a request.
 pub async fn answer(
     server: Arc<Server>,
@@ -28,14 +32,34 @@ pub async fn answer(
     address: SocketAddr,
 ) -> Response<ReplyBody> {
     let began = Instant::now();
-    let head = request.method() == Method::HEAD;
+    let (parts, mut body) = request.into_parts();
+    let head = parts.method == Method::HEAD;
+    // Whoever sends this sends nothing more before it is told to go on.
+    let expects = parts.headers.contains_key(header::EXPECT);
     let mut known = Known::default();
-    let reply = match judge(&server, request, address, &mut known).await {
+    let reply = match judge(&server, parts, &mut body, address, &mut known).await {
         Ok(reply) => reply,
-        Err(problem) => Reply::problem(&problem),
+        Err(problem) => {
+            if problem.code != Code::BodyTimeout && !expects && !body.is_end_stream() {
+                server.tasks.spawn(linger(Arc::clone(&server), body));
+            }
+            Reply::problem(&problem)
+        }
     };
     note(&server, &known, &reply, address, began);
     respond(reply, head)
+}
+
+/// Reads on, for a while, what was refused: most clients look for an answer only when they have sent
+/// everything, and a connection that is closed before takes the answer with it.
+async fn linger(server: Arc<Server>, body: Incoming) {
+    let mut rest = Limited::new(body, LINGER_BYTES_MAX);
+    let read = async { while let Some(Ok(_)) = rest.frame().await {} };
+    tokio::select! { // all may be dropped: nobody wants what is read
+        () = read => {}
+        () = tokio::time::sleep(server.config.body_timeout) => {}
+        () = server.closing.cancelled() => {}
+    }
 }
 
 /// What is known of a request as it is judged.
@@ -48,11 +72,11 @@ struct Known {
 
 async fn judge(
     server: &Arc<Server>,
-    request: Request<Incoming>,
+    parts: Parts,
+    body: &mut Incoming,
     address: SocketAddr,
     known: &mut Known,
 ) -> Result<Reply, Problem> {
-    let (parts, body) = request.into_parts();
     server
         .guard
         .check(&parts.headers, parts.uri.authority().map(|authority| authority.as_str()))?;
@@ -128,13 +152,9 @@ fn wrong_method(methods: &[Method]) -> Problem {
 
 /// Refuses what cannot be given in the form that is asked for.
 fn check_accept(route: &Route, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(accept) = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()) else {
-        return Ok(());
-    };
     let types: Vec<&str> =
         route.replies.iter().filter_map(|reply| reply.content.media_type()).collect();
     let takes = |range: &str| {
-        let range = range.split(';').next().unwrap_or_default().trim();
         let family = range.strip_suffix("/*");
         range == "*/*"
             || types.contains(&range)
@@ -142,18 +162,27 @@ fn check_accept(route: &Route, headers: &HeaderMap) -> Result<(), Problem> {
                 types.iter().any(|known| known.split('/').next() == Some(family))
             })
     };
-    if types.is_empty() || accept.trim().is_empty() || accept.split(',').any(takes) {
+    let mut ranges = media_ranges(headers).peekable();
+    if types.is_empty() || ranges.peek().is_none() || ranges.any(takes) {
         return Ok(());
     }
     let detail = format!("the reply is {}", types.join(" or "));
     Err(Problem::new(Code::NotAcceptable, detail))
 }
 
+/// The media types, or families of them, that a request accepts.
+pub(crate) fn media_ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let ranges = lines.flat_map(|line| line.split(','));
+    let ranges = ranges.map(|range| range.split(';').next().unwrap_or_default().trim());
+    ranges.filter(|range| !range.is_empty())
+}
+
 async fn read_body(
     server: &Server,
     route: &Route,
     headers: &HeaderMap,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Bytes, Problem> {
     let limit = server.config.body_bytes_max;
     let too_large = || {

@@ -33,7 +33,12 @@ impl Guard {
         };
         let mut named = headers.get_all(header::HOST).iter();
         let host = match (named.next().map(|value| value.to_str()), named.next(), authority) {
-            (Some(Ok(host)), None, _) => host,
+            // A request line that names a host, too, must name the same one.
+            (Some(Ok(host)), None, named)
+                if named.is_none_or(|named| named.eq_ignore_ascii_case(host)) =>
+            {
+                host
+            }
             (None, None, Some(authority)) => authority,
             _ => return Err(Problem::new(Code::BadRequest, "the request must name one host")),
         };
@@ -53,7 +58,7 @@ impl Guard {
     }
 
     fn is_ours(&self, host: &str) -> bool {
-        let name = name_of(host);
+        let Some(name) = name_of(host) else { return false };
         let loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         loopback
             || name == "localhost"
@@ -61,12 +66,14 @@ impl Guard {
     }
 }
 
-/// The host without its port: `[::1]:7070` is `::1`.
-fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split(':').next().unwrap_or_default(),
-    }
+/// The host without its port: `[::1]:7070` is `::1`. `None` where that is not all there is.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let port = rest.strip_prefix(':').unwrap_or(rest);
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(name)
 }
 
 #[cfg(test)]
@@ -88,7 +95,15 @@ mod tests {
         for host in ["localhost", "localhost:7070", "127.0.0.1:7070", "[::1]:7070", "LOCALHOST:1"] {
             assert!(check("127.0.0.1:7070", host, None), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example:7070", "169.254.169.254", "", "[::1"] {
+        for host in [
+            "evil.example",
+            "localhost.evil.example:7070",
+            "localhost:7070@evil.example",
+            "[::1]evil.example",
+            "169.254.169.254",
+            "",
+            "[::1",
+        ] {
             assert!(!check("127.0.0.1:7070", host, None), "{host}");
         }
         assert!(check("127.0.0.1:7070", "flow.example:443", None));

@@ -1,26 +1,28 @@
 //! The description of all routes, OpenAPI 3.1, made from the table that the server itself works by.
 
-use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::dispatch::YAML;
-use super::parameter::{Parameter, Place};
+use super::parameter::{Parameter, Place, REPEATED_MAX};
 use super::route::{Access, Body, Content, Route};
 use crate::problem::{self, Code, WireProblem};
 use crate::table::routes;
+use crate::wire;
 
-/// What may come of any request that needs a key or a body.
-const ANYWHERE: &[Code] = &[
-    Code::BadParameter,
-    Code::Forbidden,
-    Code::RateLimited,
-    Code::Internal,
-    Code::StoreUnavailable,
-];
+/// What may come of any request.
+const ANYWHERE: &[Code] = &[Code::BadParameter, Code::ForeignOrigin];
+/// What may come of any request that is not a probe.
+const BEHIND_THE_DOOR: &[Code] =
+    &[Code::Forbidden, Code::RateLimited, Code::Internal, Code::StoreUnavailable];
 
-/// The document. Whether keys are needed is part of the truth.
-pub fn document(needs_keys: bool) -> Value {
+/// The component that is the schema of definitions.
+const DEFINITION: &str = "DefinitionSource";
+
+/// The document. Whether keys are needed is part of the truth; so is what a definition looks like,
+/// which depends on the kinds of nodes and comes from outside.
+pub fn document(needs_keys: bool, definition: &Value) -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
@@ -31,7 +33,8 @@ pub fn document(needs_keys: bool) -> Value {
         path[route.method.as_str().to_lowercase()] = operation;
     }
     generator.subschema_for::<WireProblem>();
-    let schemas = generator.take_definitions(true);
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert(DEFINITION.to_owned(), component(definition));
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -50,6 +53,33 @@ pub fn document(needs_keys: bool) -> Value {
         });
     }
     document
+}
+
+/// The smallest definition that does something.
+fn example() -> Value {
+    let config = json!({ "value": "Hello, ${{ input.name | default('world') }}!" });
+    json!({ "name": "greeting", "nodes": [{ "id": "greet", "type": "output", "config": config }] })
+}
+
+/// A schema that stood alone, as a component: its references now start from the document's root.
+fn component(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let is_root = fields.contains_key("$defs");
+            let kept = fields.iter().filter(|(name, _)| !(is_root && *name == "$schema"));
+            let fields = kept.map(|(name, value)| match (name.as_str(), value) {
+                ("$ref", Value::String(place)) => {
+                    let place =
+                        place.replacen('#', &format!("#/components/schemas/{DEFINITION}"), 1);
+                    (name.clone(), Value::from(place))
+                }
+                _ => (name.clone(), component(value)),
+            });
+            Value::Object(fields.collect())
+        }
+        Value::Array(values) => Value::Array(values.iter().map(component).collect()),
+        other => other.clone(),
+    }
 }
 
 fn tags() -> Value {
@@ -86,12 +116,13 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
             operation["requestBody"] = json!({ "required": !optional, "content": { "application/json": { "schema": schema } } });
         }
         Body::Definition => {
-            let json = json!({ "schema": { "type": "object" } });
-            let yaml =
-                json!({ "schema": { "type": "string", "description": "a definition in YAML" } });
+            let reference = format!("#/components/schemas/{DEFINITION}");
+            let content = json!({ "schema": { "$ref": reference }, "example": example() });
             let name = YAML.first().copied().unwrap_or_default();
-            operation["requestBody"] =
-                json!({ "required": true, "content": { "application/json": json, name: yaml } });
+            operation["requestBody"] = json!({
+                "required": true,
+                "content": { "application/json": content, name: content },
+            });
         }
     }
     if needs_keys {
@@ -111,12 +142,28 @@ fn parameter(parameter: &Parameter) -> Value {
     };
     let schema = parameter.form.schema();
     let schema = match parameter.many {
-        true => json!({ "type": "array", "items": schema, "maxItems": 20 }),
+        true => json!({ "type": "array", "items": schema, "maxItems": REPEATED_MAX }),
         false => schema,
     };
     json!({
         "name": parameter.name, "in": place, "required": parameter.place == Place::Path,
         "description": parameter.about, "schema": schema,
+    })
+}
+
+/// One of the events that a stream is made of: until version 3.2, OpenAPI describes streams so.
+fn event(data: &Schema) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "id": { "type": "string", "description": "Its place in the stream." },
+            "event": { "type": "string", "description": "Its type; `end`, `dropped` or `problem` end the stream." },
+            "data": {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": { "anyOf": [data, { "type": "object" }] },
+            },
+        },
     })
 }
 
@@ -131,8 +178,8 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
                     json!({ "application/json": { "schema": schema(generator) } });
             }
             Content::Stream => {
-                response["content"] =
-                    json!({ "text/event-stream": { "schema": { "type": "string" } } });
+                let event = event(&generator.subschema_for::<wire::Event>());
+                response["content"] = json!({ "text/event-stream": { "schema": event } });
             }
             Content::Text => {
                 response["content"] = json!({ "text/plain": { "schema": { "type": "string" } } });
@@ -140,9 +187,9 @@ fn responses(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
         }
         responses.insert(reply.status.to_string(), response);
     }
-    let mut codes: Vec<Code> = route.problems.to_vec();
+    let mut codes: Vec<Code> = [route.problems, ANYWHERE].concat();
     if route.access != Access::Public {
-        codes.extend(ANYWHERE);
+        codes.extend(BEHIND_THE_DOOR);
         codes.extend(needs_keys.then_some(Code::Unauthenticated));
     }
     match route.body {

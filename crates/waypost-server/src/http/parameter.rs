@@ -2,11 +2,13 @@
 //! is checked and what is documented are the same thing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hyper::HeaderMap;
 use serde_json::{Value, json};
+use waypost_core::limits::WORKFLOW_NAME_CHARS_MAX;
 use waypost_core::status::Status;
-use waypost_core::time::{Millis, Timestamp};
+use waypost_core::time::Timestamp;
 
 use crate::problem::{Code, FaultAt, Problem};
 
@@ -14,6 +16,8 @@ use crate::problem::{Code, FaultAt, Problem};
 const QUERY_CHARS_MAX: usize = 8 * 1024;
 /// Most names in a query.
 const QUERY_NAMES_MAX: usize = 64;
+/// How often a parameter may be repeated.
+pub const REPEATED_MAX: usize = 20;
 
 /// A parameter.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +50,11 @@ pub enum Place {
 pub enum Form {
     /// Text of 1 to so many characters, without control characters.
     Text(usize),
-    /// An execution's id: letters, digits, `_`, `-`, `.`, `:`.
+    /// 1 to so many visible ASCII characters: all that survives in a header.
+    Token(usize),
+    /// A workflow's name.
+    Workflow,
+    /// An execution's id: letters, digits, `_`, `-`, `:`, and `.` after the first.
     Id,
     /// The id of a wait: an execution's id, `~`, a number.
     Wait,
@@ -54,8 +62,8 @@ pub enum Form {
     Integer(u64, u64),
     /// `true` or `false`.
     Flag,
-    /// A duration like `30s`, at most this many seconds.
-    Duration(u32),
+    /// How long to wait: whole seconds or milliseconds, at most a minute.
+    Patience,
     /// A time by RFC 3339.
     Time,
     /// The status of an execution.
@@ -72,8 +80,9 @@ pub enum Form {
 pub const ID_CHARS_MAX: usize = 128;
 /// Longest name and value of a label.
 pub const LABEL_CHARS_MAX: usize = 256;
-/// The pattern of ids, as documented and as checked.
-pub const ID_PATTERN: &str = "^[A-Za-z0-9_.:-]{1,128}$";
+/// The pattern of ids, as documented and as checked. None begins with a dot: `.` and `..` have a
+/// meaning of their own in paths, so that nobody could ever ask for such an execution.
+pub const ID_PATTERN: &str = "^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}$";
 
 /// A parameter in the path.
 pub const fn in_path(name: &'static str, form: Form, about: &'static str) -> Parameter {
@@ -102,15 +111,22 @@ impl Form {
             Self::Text(max) => {
                 (1..=max).contains(&value.chars().count()) && !value.chars().any(char::is_control)
             }
+            Self::Token(max) => {
+                (1..=max).contains(&value.len())
+                    && value.bytes().all(|byte| byte.is_ascii_graphic())
+            }
+            Self::Workflow => is_workflow(value),
             Self::Id => is_id(value),
-            Self::Wait => value.split_once('~').is_some_and(|(id, _)| is_id(id)),
+            Self::Wait => {
+                let is_seq = |seq: &str| is_digits(seq, 18) && !seq.starts_with('0');
+                value.split_once('~').is_some_and(|(id, seq)| is_id(id) && is_seq(seq))
+            }
             Self::Integer(min, max) => {
                 let plain = value.bytes().all(|byte| byte.is_ascii_digit());
                 plain && value.parse().is_ok_and(|number| (min..=max).contains(&number))
             }
             Self::Flag => value == "true" || value == "false",
-            Self::Duration(max) => Millis::parse(value)
-                .is_ok_and(|span| has_unit(value) && span <= Millis::from_secs(u64::from(max))),
+            Self::Patience => patience(value).is_some(),
             Self::Time => Timestamp::parse(value).is_some(),
             Self::Status => Status::parse(value).is_some_and(|status| status.name() == value),
             Self::Label => value
@@ -125,11 +141,20 @@ impl Form {
     fn describe(self) -> String {
         match self {
             Self::Text(max) => format!("1 to {max} characters without control characters"),
-            Self::Id => format!("1 to {ID_CHARS_MAX} letters, digits, '_', '-', '.' or ':'"),
+            Self::Token(max) => format!("1 to {max} visible ASCII characters without spaces"),
+            Self::Workflow => {
+                let max = WORKFLOW_NAME_CHARS_MAX;
+                format!("1 to {max} letters, digits, '_', and after the first '-' or '.'")
+            }
+            Self::Id => {
+                format!(
+                    "1 to {ID_CHARS_MAX} letters, digits, '_', '-', ':', and after the first '.'"
+                )
+            }
             Self::Wait => "a wait's id, as the node shows it".to_owned(),
             Self::Integer(min, max) => format!("a whole number from {min} to {max}"),
             Self::Flag => "true or false".to_owned(),
-            Self::Duration(max) => format!("a duration like 30s, at most {max}s"),
+            Self::Patience => "a time like 30s or 500ms, at most 60s".to_owned(),
             Self::Time => "a time like 2030-01-31T12:00:00Z".to_owned(),
             Self::Status => format!("one of {}", Status::ALL.map(Status::name).join(", ")),
             Self::Label => format!("name=value, each at most {LABEL_CHARS_MAX} characters"),
@@ -144,19 +169,20 @@ impl Form {
             Self::Text(max) => {
                 json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$" })
             }
+            Self::Token(max) => {
+                json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": "^[!-~]+$" })
+            }
+            Self::Workflow => json!({ "type": "string", "pattern": WORKFLOW_PATTERN }),
             Self::Id => json!({ "type": "string", "pattern": ID_PATTERN }),
             Self::Wait => {
-                json!({ "type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}~[1-9][0-9]{0,17}$" })
+                let id = ID_PATTERN.trim_end_matches('$');
+                json!({ "type": "string", "pattern": format!("{id}~[1-9][0-9]{{0,17}}$") })
             }
             Self::Integer(min, max) => {
                 json!({ "type": "integer", "minimum": min, "maximum": max })
             }
             Self::Flag => json!({ "type": "boolean" }),
-            Self::Duration(max) => {
-                // Whole seconds are what the pattern can bound; other units are taken, too.
-                json!({ "type": "string", "pattern": "^[0-9]{1,2}(ms|s)$", "examples": ["30s"],
-                        "description": format!("at most {max}s") })
-            }
+            Self::Patience => json!({ "type": "string", "pattern": PATIENCE_PATTERN }),
             Self::Time => json!({ "type": "string", "format": "date-time" }),
             Self::Status => json!({ "type": "string", "enum": Status::ALL.map(Status::name) }),
             Self::Label => {
@@ -170,15 +196,41 @@ impl Form {
     }
 }
 
-/// A bare number is milliseconds in definitions; in a query it would be taken for seconds.
-fn has_unit(text: &str) -> bool {
-    text.ends_with(|last: char| last.is_ascii_alphabetic())
+/// How long to wait. The grammar is small, so that a pattern can say all of it; and a unit is asked
+/// for, because a bare number is milliseconds in definitions and would be taken for seconds here.
+fn patience(text: &str) -> Option<Duration> {
+    let number = |digits: &str, most: u64| {
+        let number = digits.parse().ok().filter(|number| *number <= most);
+        number.filter(|_| is_digits(digits, 5) && (digits == "0" || !digits.starts_with('0')))
+    };
+    match text.strip_suffix("ms") {
+        Some(digits) => number(digits, 60_000).map(Duration::from_millis),
+        None => number(text.strip_suffix('s')?, 60).map(Duration::from_secs),
+    }
+}
+
+/// What [`patience`] takes.
+const PATIENCE_PATTERN: &str =
+    "^((0|[1-9]|[1-5][0-9]|60)s|(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|60000)ms)$";
+
+fn is_digits(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Is this an execution's id?
 pub fn is_id(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
-    (1..=ID_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
+    (1..=ID_CHARS_MAX).contains(&text.len()) && !text.starts_with('.') && text.chars().all(fits)
+}
+
+/// The pattern of workflows' names, as the language has it.
+const WORKFLOW_PATTERN: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$";
+
+fn is_workflow(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    (1..=WORKFLOW_NAME_CHARS_MAX).contains(&text.len())
+        && !text.starts_with(['-', '.'])
+        && text.chars().all(fits)
 }
 
 /// Is this a label's name (of at least one character) or value?
@@ -211,6 +263,9 @@ impl Values {
                     given.push(value);
                     if given.len() > 1 && !known.many {
                         faults.push(fault(&name, "it is given twice".to_owned()));
+                    } else if given.len() > REPEATED_MAX {
+                        let message = format!("it is given more than {REPEATED_MAX} times");
+                        faults.push(fault(&name, message));
                     }
                 }
                 None => faults.push(fault(&name, unknown(parameters))),
@@ -273,10 +328,9 @@ impl Values {
         self.get(name) == Some("true")
     }
 
-    /// A duration.
-    pub fn duration(&self, name: &str) -> Option<std::time::Duration> {
-        let span = Millis::parse(self.get(name)?).ok()?;
-        Some(std::time::Duration::from_millis(span.0))
+    /// How long to wait.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        patience(self.get(name)?)
     }
 
     /// A time.

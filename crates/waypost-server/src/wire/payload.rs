@@ -36,9 +36,25 @@ impl JsonSchema for Payload {
     }
 }
 
-/// Reads a payload that may be absent: `null` is a payload.
-pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
-    Payload::deserialize(deserializer).map(Some)
+/// Reads a field that may be absent, but is not `null`: where `null` is a payload, it is read as one,
+/// and anywhere else it is refused, as the schema says.
+pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Reads a whole number however it is written: to JSON Schema, `2.0` is one.
+pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let number = f64::deserialize(deserializer)?;
+    let whole = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole, and within the range"
+    )]
+    let value = whole.then_some(number as u32);
+    value.map(Some).ok_or_else(|| serde::de::Error::custom("a whole number from 0 is wanted"))
 }
 
 /// A time, by RFC 3339 in UTC.
@@ -115,7 +131,7 @@ impl<'de> Deserialize<'de> for OwnId {
         if is_id(&text) && text != "last" {
             return Ok(Self(text));
         }
-        let message = "an id is 1 to 128 letters, digits, '_', '-', '.' or ':', and not `last`";
+        let message = "an id is 1 to 128 letters, digits, '_', '-', ':', and after the first '.', and not `last`";
         Err(serde::de::Error::custom(message))
     }
 }

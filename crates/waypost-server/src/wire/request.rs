@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::payload::{Labels, OwnId, Payload, Short};
+use super::payload::{Labels, OwnId, Payload, Short, present, whole};
 
 /// A submission.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -13,14 +13,14 @@ pub struct Start {
     /// The workflow's name.
     pub workflow: Short<128>,
     /// Which version; the newest where none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
     #[schemars(range(min = 1, max = 2_147_483_647), with = "u32")]
     pub version: Option<u32>,
     /// What to start with; `null` where there is nothing.
     #[serde(default)]
     pub input: Payload,
     /// The execution's id; made where none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "OwnId")]
     pub id: Option<OwnId>,
     /// Labels to find it by.
@@ -44,7 +44,7 @@ pub struct Pause {
 #[schemars(rename = "CancelRequest")]
 pub struct Cancel {
     /// Why; kept in the log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Short<1000>")]
     pub reason: Option<Short<1000>>,
 }
@@ -60,7 +60,7 @@ pub struct Signal {
     #[serde(default)]
     pub body: Payload,
     /// Its id: sent twice under one id, it is taken once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Short<256>")]
     pub message_id: Option<Short<256>>,
 }
@@ -74,7 +74,7 @@ pub struct ResumeWait {
     #[serde(default)]
     pub body: Payload,
     /// The request's id: sent twice under one id, it is taken once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Short<256>")]
     pub message_id: Option<Short<256>>,
 }

@@ -52,7 +52,8 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// What a crate may see besides, for its tests alone.
-const TEST_EDGES: &[(&str, &str)] = &[("waypost", "waypost-sim")];
+const TEST_EDGES: &[(&str, &str)] =
+    &[("waypost", "waypost-sim"), ("waypost-server", "waypost-nodes")];
 
 /// Crates that do I/O, tell the time or draw lots: nothing for a pure core.
 const IMPURE: &[&str] =

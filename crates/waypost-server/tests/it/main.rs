@@ -1,0 +1,19 @@
+//! The integration tests of the server: a real one on a socket of its own, over the store in memory,
+//! asked by a client that sends bytes as they are.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod access;
+mod bad_input;
+mod description;
+mod guard;
+mod limits;
+mod metrics;
+mod paging;
+mod racing;
+mod starting;
+mod steering;
+mod streams;
+mod support;
+mod tls;
+mod trail;

@@ -1,0 +1,85 @@
+//! Cancelling what is about to end anyway: whatever the reply says is what happened.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{Answer, Ask, House, house};
+
+const ROUNDS: usize = 2_000;
+/// Races at once.
+const LANES: usize = 20;
+
+const ENDS: &[&str] = &["RunCompleted", "RunFailed", "RunCancelled", "RunTimedOut"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_that_races_completion_says_what_happened() {
+    let house = Arc::new(House::open().await);
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        let house = Arc::clone(&house);
+        lanes.spawn(async move {
+            let mut cancelled = 0;
+            for round in (lane..ROUNDS).step_by(LANES) {
+                cancelled += usize::from(race(&house, round).await);
+            }
+            cancelled
+        });
+    }
+    let cancelled: usize = lanes.join_all().await.iter().sum();
+    assert!(cancelled > 0 && cancelled < ROUNDS, "only one side ever won: {cancelled}");
+}
+
+/// Gives whether the cancel won.
+async fn race(house: &House, round: usize) -> bool {
+    let id = format!("e{round}");
+    let signal = json!({ "name": "go", "body": round });
+    let (mut one, mut other) = (house.connect().await, house.connect().await);
+    let cancel = Ask::post(&format!("/v1/executions/{id}/cancel"), &json!({}));
+    let said = if round.is_multiple_of(2) {
+        // Against the signal that completes it.
+        house.start(house::PATIENT, &id).await;
+        let go = Ask::post(&format!("/v1/executions/{id}/signals"), &signal);
+        let (_, said) = tokio::join!(one.ask(&go), other.ask(&cancel));
+        said.unwrap()
+    } else {
+        // Against its own start: until it is there, there is nothing to cancel.
+        let start = Ask::post("/v1/executions", &json!({ "workflow": house::QUICK, "id": id }));
+        let cancelling = async {
+            loop {
+                let said = other.ask(&cancel).await.unwrap();
+                if said.status != 404 {
+                    return said;
+                }
+            }
+        };
+        let (started, said) = tokio::join!(one.ask(&start), cancelling);
+        started.unwrap().expect(201);
+        said
+    };
+    agrees(house, &id, &said).await
+}
+
+/// Does the log say what the reply said?
+async fn agrees(house: &House, id: &str, said: &Answer) -> bool {
+    let end = house.get(&format!("/v1/executions/{id}?wait=60s")).await.expect(200).json();
+    let log: Value = house.get(&format!("/v1/executions/{id}/events")).await.expect(200).json();
+    let kinds =
+        log["events"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap());
+    let ends: Vec<&str> = kinds.filter(|kind| ENDS.contains(kind)).collect();
+    assert_eq!(ends.len(), 1, "{id}: {ends:?}");
+    let status = end["status"].as_str().unwrap();
+    match said.status {
+        200 => {
+            assert_eq!((status, ends[0]), ("CANCELLED", "RunCancelled"), "{id}: {}", said.text())
+        }
+        409 => {
+            assert_eq!((said.code().as_str(), status), ("execution_ended", "COMPLETED"), "{id}");
+            let detail = said.json()["detail"].as_str().unwrap().to_owned();
+            assert!(detail.contains(status), "{id}: {detail}");
+        }
+        other => panic!("{id}: {other} {}", said.text()),
+    }
+    status == "CANCELLED"
+}

@@ -1,0 +1,159 @@
+//! Starting executions: ids, labels, inputs, idempotency, waiting for the end.
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::support::{Ask, House, house};
+
+#[tokio::test]
+async fn an_execution_is_started_and_waited_for() {
+    let house = House::open().await;
+    let start = json!({ "workflow": house::QUICK, "input": { "n": 12345678901234567890_u64 } });
+    let said = house.post("/v1/executions?wait=60s", &start).await.expect(201);
+    let started = said.json();
+    assert_eq!(started["status"], "COMPLETED");
+    assert_eq!(started["output"], start["input"], "numbers are kept to the letter");
+    let place = said.header("location").unwrap();
+    assert_eq!(place, format!("/v1/executions/{}", started["id"].as_str().unwrap()));
+    let found = house.get(place).await.expect(200).json();
+    assert_eq!((&found["status"], &found["output"]), (&json!("COMPLETED"), &start["input"]));
+    let output = house.get(&format!("{place}/output")).await.expect(200).json();
+    assert_eq!(output, start["input"]);
+}
+
+#[tokio::test]
+async fn waiting_ends_with_the_execution_or_with_patience() {
+    let house = House::open().await;
+    let start = json!({ "workflow": house::PATIENT, "id": "w" });
+    let said = house.post("/v1/executions?wait=10ms", &start).await.expect(201).json();
+    assert_eq!(said.get("output"), None);
+    let found = house.get("/v1/executions/w?wait=10ms").await.expect(200).json();
+    assert_eq!(found["status"], "PAUSED");
+    house.get("/v1/executions/w/output").await.refused(409, "execution_runs");
+    let mut waiting = house.connect().await;
+    let ask = Ask::get("/v1/executions/w?wait=60s");
+    waiting.send(&ask.bytes(house.address)).await.unwrap();
+    let signal = json!({ "name": "go", "body": { "by": "Ada" } });
+    house.post("/v1/executions/w/signals", &signal).await.expect(200);
+    let found = waiting.answer(&ask).await.unwrap().expect(200).json();
+    assert_eq!(found["status"], "COMPLETED");
+    assert_eq!(found["output"], json!({ "by": "Ada" }));
+}
+
+#[tokio::test]
+async fn an_own_id_is_taken_once() {
+    let house = House::open().await;
+    for id in ["a", "A.b:c_d-9", &"x".repeat(128)] {
+        house.start(house::QUICK, id).await;
+        house.get(&format!("/v1/executions/{id}")).await.expect(200);
+        let again = json!({ "workflow": house::QUICK, "id": id });
+        house.post("/v1/executions", &again).await.refused(409, "id_taken");
+    }
+    for id in ["", ".", "..", ".a", "last", "a b", "a/b", "a~1", "ä", "a\n", &"x".repeat(129)] {
+        let start = json!({ "workflow": house::QUICK, "id": id });
+        let said = house.post("/v1/executions", &start).await;
+        assert_eq!((said.status, said.code().as_str()), (400, "bad_body"), "{id:?}");
+    }
+}
+
+#[tokio::test]
+async fn labels_have_limits() {
+    let house = House::open().await;
+    let labels = |count: usize| -> serde_json::Value {
+        (0..count)
+            .map(|at| (format!("l{at}"), json!("v")))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    let long = |chars: usize| "ä".repeat(chars);
+    for labels in [labels(64), json!({ "": "" }), json!({ long(256): long(256) })] {
+        let fine = labels.get("").is_none();
+        let start = json!({ "workflow": house::QUICK, "labels": labels });
+        house.post("/v1/executions", &start).await.expect(if fine { 201 } else { 400 });
+    }
+    for labels in [
+        labels(65),
+        json!({ long(257): "v" }),
+        json!({ "n": long(257) }),
+        json!({ "a=b": "v" }),
+        json!({ "n": "a\u{7}" }),
+        json!({ "n": 1 }),
+        json!({ "n": null }),
+        json!(["n"]),
+    ] {
+        let start = json!({ "workflow": house::QUICK, "labels": labels });
+        house.post("/v1/executions", &start).await.refused(400, "bad_body");
+    }
+}
+
+#[tokio::test]
+async fn an_input_must_fit_its_workflow() {
+    let house = House::open().await;
+    for input in [json!(null), json!({}), json!({ "amount": "7" })] {
+        let start = json!({ "workflow": house::CHOOSY, "input": input });
+        let said = house.post("/v1/executions", &start).await.refused(422, "invalid_input");
+        assert!(!said.json()["errors"].as_array().unwrap().is_empty());
+    }
+    let start = json!({ "workflow": house::CHOOSY, "version": 1.0, "input": { "amount": 7 } });
+    let said = house.post("/v1/executions?wait=60s", &start).await.expect(201);
+    assert_eq!(said.json()["output"], 7);
+}
+
+#[tokio::test]
+async fn a_submission_that_is_repeated_starts_nothing_new() {
+    let house = House::open().await;
+    let ask = |key: &str, body: &str| {
+        let ask = Ask::new("POST", "/v1/executions").header("Content-Type", "application/json");
+        ask.header("Idempotency-Key", key).body(body)
+    };
+    let first = house.ask(&ask("k", r#"{"workflow": "quick", "input": {"a": 1, "b": 2}}"#)).await;
+    let first = first.expect(201);
+    assert_eq!(first.header("idempotent-replayed"), None);
+    // The same, however it is spelt.
+    for body in [
+        r#"{"workflow": "quick", "input": {"a": 1, "b": 2}}"#,
+        r#"{"input":{"a":1,"b":2},"workflow":"quick","labels":{}}"#,
+    ] {
+        let again = house.ask(&ask("k", body)).await.expect(200);
+        assert_eq!(again.header("idempotent-replayed"), Some("true"));
+        assert_eq!(again.header("location"), first.header("location"));
+        assert_eq!(again.json()["id"], first.json()["id"]);
+    }
+    for body in [
+        r#"{"workflow": "quick"}"#,
+        r#"{"workflow": "quick", "input": {"a": 1, "b": 3}}"#,
+        r#"{"workflow": "patient", "input": {"a": 1, "b": 2}}"#,
+        r#"{"workflow": "quick", "input": {"a": 1, "b": 2}, "labels": {"x": "y"}}"#,
+    ] {
+        house.ask(&ask("k", body)).await.refused(422, "idempotency_mismatch");
+    }
+    house.ask(&ask("other", r#"{"workflow": "quick"}"#)).await.expect(201);
+    for key in ["", "a b", "ä", &"x".repeat(257)] {
+        house.ask(&ask(key, r#"{"workflow": "quick"}"#)).await.refused(400, "bad_parameter");
+    }
+    let twice = ask("k", r#"{"workflow": "quick"}"#).header("Idempotency-Key", "k");
+    house.ask(&twice).await.refused(400, "bad_parameter");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_fifty_submissions_at_once_under_one_key_one_starts() {
+    let house = std::sync::Arc::new(House::open().await);
+    let mut all = JoinSet::new();
+    for _ in 0..50 {
+        let house = std::sync::Arc::clone(&house);
+        all.spawn(async move {
+            let start = json!({ "workflow": house::QUICK, "input": 7 });
+            let said = house
+                .ask(&Ask::post("/v1/executions", &start).header("Idempotency-Key", "k"))
+                .await;
+            (said.status, said.json()["id"].as_str().map(str::to_owned))
+        });
+    }
+    let said = all.join_all().await;
+    let created = said.iter().filter(|(status, _)| *status == 201).count();
+    let replayed = said.iter().filter(|(status, _)| *status == 200).count();
+    assert_eq!((created, replayed), (1, 49), "{said:?}");
+    assert!(said.iter().all(|(_, id)| *id == said[0].1), "{said:?}");
+    let list = house.get("/v1/executions").await.expect(200).json();
+    assert_eq!(list["executions"].as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,56 @@
+//! Steering executions: what can be asked of them where, and what they say when it cannot.
+
+use serde_json::json;
+
+use crate::support::{House, house};
+
+#[tokio::test]
+async fn a_request_that_does_not_fit_is_refused_with_the_reason() {
+    let house = House::open().await;
+    let nothing = json!({});
+    house.start(house::PATIENT, "e").await;
+    house.get("/v1/executions/e?wait=0s").await.expect(200);
+    // It waits, and nobody has paused it.
+    let said = house.ask(&crate::support::Ask::new("POST", "/v1/executions/e/resume")).await;
+    assert!(said.refused(409, "illegal_transition").json()["detail"].is_string());
+    let paused = house.post("/v1/executions/e/pause", &nothing).await.expect(200).json();
+    assert_eq!(paused["status"], "PAUSED");
+    house.post("/v1/executions/e/pause", &nothing).await.refused(409, "illegal_transition");
+    let why = house.get("/v1/executions/e/why").await.expect(200).json();
+    assert_eq!(why["reasons"][0]["movedBy"], "resume", "{why}");
+    let resumed = house.ask(&crate::support::Ask::new("POST", "/v1/executions/e/resume")).await;
+    resumed.expect(200);
+    let cancelled = house.post("/v1/executions/e/cancel", &json!({ "reason": "enough" })).await;
+    cancelled.expect(200);
+    let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!(end["status"], "CANCELLED");
+    for what in ["pause", "cancel"] {
+        let said = house.post(&format!("/v1/executions/e/{what}"), &nothing).await;
+        let said = said.refused(409, "execution_ended").json();
+        assert!(said["detail"].as_str().unwrap().contains("CANCELLED"), "{said}");
+    }
+    let signal = json!({ "name": "go" });
+    house.post("/v1/executions/e/signals", &signal).await.refused(409, "execution_ended");
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_twice_is_taken_once() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    // Nothing waits for this one: it is kept, once.
+    let early = json!({ "name": "later", "body": 1, "messageId": "m1" });
+    let first = house.post("/v1/executions/e/signals", &early).await.expect(200).json();
+    assert_eq!((first.get("duplicate"), &first["messageId"]), (None, &json!("m1")));
+    let again = house.post("/v1/executions/e/signals", &early).await.expect(200).json();
+    assert_eq!(again["duplicate"], true, "{again}");
+    let go = json!({ "name": "go", "messageId": "m2" });
+    house.post("/v1/executions/e/signals", &go).await.expect(200);
+    house.get("/v1/executions/e?wait=60s").await.expect(200);
+    // Whoever repeats it because the answer was lost hears that it was taken, also after the end.
+    let again = house.post("/v1/executions/e/signals", &go).await.expect(200).json();
+    assert_eq!((&again["duplicate"], &again["status"]), (&json!(true), &json!("COMPLETED")));
+    let other = json!({ "name": "go", "messageId": "m3" });
+    house.post("/v1/executions/e/signals", &other).await.refused(409, "execution_ended");
+    let events = house.get("/v1/executions/e/events?type=SignalReceived").await.expect(200).json();
+    assert_eq!(events["events"].as_array().unwrap().len(), 2, "{events}");
+}

@@ -1,0 +1,159 @@
+//! A server in this process, on a port of its own, over the store in memory.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use waypost_engine::{Engine, Plans};
+use waypost_ports::access::{Access, Role};
+use waypost_ports::clock::SystemClock;
+use waypost_ports::memory::MemoryStore;
+use waypost_server::access::keys;
+use waypost_server::config::Config;
+use waypost_server::http::listen::{Listener, serve};
+use waypost_server::server::{Parts, Server};
+use waypost_server::watchers::Watchers;
+
+use super::{Answer, Ask, Client};
+
+/// A workflow that ends at once.
+pub(crate) const QUICK: &str = "quick";
+/// A workflow that waits for the signal `go` and gives its body.
+pub(crate) const PATIENT: &str = "patient";
+/// A workflow whose input must have a number `amount`.
+pub(crate) const CHOOSY: &str = "choosy";
+
+/// A server and its store.
+pub(crate) struct House {
+    pub(crate) server: Arc<Server>,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) address: SocketAddr,
+}
+
+impl House {
+    /// A server as it is by default, with the workflows above.
+    pub(crate) async fn open() -> Self {
+        Self::with(Config::default()).await
+    }
+
+    /// A server that asks for keys.
+    pub(crate) async fn locked() -> Self {
+        Self::with(Config { require_keys: true, ..Config::default() }).await
+    }
+
+    pub(crate) async fn with(config: Config) -> Self {
+        let house = Self::empty(config).await;
+        for definition in definitions() {
+            let compiled = house
+                .server
+                .workflows
+                .deploy(definition.to_string().as_bytes(), waypost_server::workflows::Deploy::Keep);
+            assert!(compiled.unwrap().created);
+        }
+        house
+    }
+
+    pub(crate) async fn empty(config: Config) -> Self {
+        let mut config = Config { address: (Ipv4Addr::LOCALHOST, 0).into(), ..config };
+        let listener = Listener::bind(&config).await.unwrap();
+        config.address = listener.address().unwrap();
+        let address = config.address;
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let (plans, watchers) = (Arc::new(plans()), Arc::new(Watchers::default()));
+        let engine = Engine::open(waypost_engine::Parts {
+            store: Arc::clone(&store) as Arc<_>,
+            plans: Arc::clone(&plans),
+            handlers: waypost_nodes::handlers(&waypost_nodes::Settings::default()),
+            clock: Arc::new(SystemClock),
+            observer: Some(watchers.observer()),
+            config: waypost_engine::config::Config::default(),
+        });
+        let server = Server::new(Parts {
+            engine: engine.unwrap(),
+            home: Arc::clone(&store) as Arc<_>,
+            plans,
+            compiler: Box::new(|source| {
+                waypost_lang::parse(source, &waypost_nodes::catalog()).map_err(Box::new)
+            }),
+            definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
+            clock: Arc::new(SystemClock),
+            watchers,
+            config,
+            limits: Vec::new(),
+        });
+        let server = Arc::new(server.unwrap());
+        tokio::spawn(serve(Arc::clone(&server), listener));
+        Self { server, store, address }
+    }
+
+    /// A new connection.
+    pub(crate) async fn connect(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// Asks on a connection of its own.
+    pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
+        let answer = self.connect().await.ask(ask).await;
+        answer.unwrap_or_else(|error| panic!("{} {}: {error}", ask.method, ask.target))
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Answer {
+        self.ask(&Ask::get(target)).await
+    }
+
+    pub(crate) async fn post(&self, target: &str, body: &Value) -> Answer {
+        self.ask(&Ask::post(target, body)).await
+    }
+
+    /// Starts an execution under an id.
+    pub(crate) async fn start(&self, workflow: &str, id: &str) {
+        let body = json!({ "workflow": workflow, "id": id });
+        self.post("/v1/executions", &body).await.expect(201);
+    }
+
+    /// Starts an execution and waits for its end.
+    pub(crate) async fn finish(&self, workflow: &str, id: &str) -> Value {
+        let body = json!({ "workflow": workflow, "id": id });
+        self.post("/v1/executions?wait=60s", &body).await.expect(201).json()
+    }
+
+    /// A key that is worth something.
+    pub(crate) fn key(&self, role: Role) -> String {
+        let (new, text) = keys::make("test", role);
+        self.store.add_key(&new).unwrap();
+        self.server.keys.refresh(&*self.store).unwrap();
+        text
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.server.closing.cancel();
+    }
+}
+
+fn plans() -> Plans {
+    Plans::new(Box::new(|canonical| {
+        waypost_lang::compile_canonical(canonical.as_bytes(), &waypost_nodes::catalog())
+            .map_err(|faults| faults.to_string())
+    }))
+}
+
+fn definitions() -> [Value; 3] {
+    [
+        json!({ "name": QUICK, "nodes": [
+            { "id": "first", "type": "noop" },
+            { "id": "done", "type": "output", "needs": ["first"], "config": { "value": "${{ input }}" } },
+        ] }),
+        json!({ "name": PATIENT, "nodes": [
+            { "id": "wait", "type": "wait-for-events", "config": { "name": "go" } },
+            { "id": "done", "type": "output", "needs": ["wait"],
+              "config": { "value": "${{ nodes.wait.output }}" } },
+        ] }),
+        json!({ "name": CHOOSY,
+            "input": { "type": "object", "required": ["amount"],
+                       "properties": { "amount": { "type": "number" } } },
+            "nodes": [{ "id": "done", "type": "output", "config": { "value": "${{ input.amount }}" } }],
+        }),
+    ]
+}

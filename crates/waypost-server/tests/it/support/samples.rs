@@ -1,0 +1,41 @@
+//! A request for every route of the table, made from the table: a new route is tested by being there.
+
+use waypost_server::http::parameter::{Form, Place};
+use waypost_server::http::route::{Body, Route};
+
+use super::Ask;
+use super::house::QUICK;
+
+/// An id that executions of tests have.
+pub(crate) const KNOWN: &str = "known";
+
+/// The path of a route, with a value for every `{name}`.
+pub(crate) fn path(route: &Route) -> String {
+    let segments = route.path.split('/').map(|segment| {
+        let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        name.map_or_else(|| segment.to_owned(), |name| value(route, name))
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+fn value(route: &Route, name: &str) -> String {
+    let mut parameters = route.parameters.iter().filter(|one| one.place == Place::Path);
+    match parameters.find(|one| one.name == name).map(|one| one.form) {
+        Some(Form::Workflow) => QUICK.to_owned(),
+        Some(Form::Integer(min, _)) => min.to_string(),
+        Some(Form::Wait) => format!("{KNOWN}~1"),
+        Some(Form::Id | Form::Text(_)) => KNOWN.to_owned(),
+        form => panic!("{}: {name} has no sample: {form:?}", route.name),
+    }
+}
+
+/// A request that reaches the route's action or fails for its body, and changes nothing.
+pub(crate) fn ask(route: &Route) -> Ask {
+    let ask = Ask::new(route.method.as_str(), &path(route));
+    match route.body {
+        Body::None => ask,
+        Body::Json { .. } | Body::Definition => {
+            ask.json(&serde_json::json!({ "no such field": 1 }))
+        }
+    }
+}
