@@ -22,6 +22,9 @@ const WORKFLOW: Parameter = in_path("name", Form::Workflow, "The workflow.");
 const LIMIT: Parameter =
     in_query("limit", Form::Integer(1, PAGE_MAX as u64), "Rows of the page; 50 where nobody says.");
 
+const FOLLOW: Parameter =
+    in_query("follow", Form::Flag, "`false` ends the stream with what there is now.");
+
 /// Every route.
 pub fn routes() -> &'static [Route] {
     ROUTES
@@ -272,7 +275,7 @@ static ROUTES: &[Route] = &[
         access: LOOK,
         tag: "streams",
         summary: "Follow the events of an execution",
-        notes: "With `Accept: text/event-stream`, as browsers send it, the stream stays open for what is yet to come: every event once, in order, however often the reader comes back. Without it, the stream ends with what there is. A reader that reads nothing for 10 s is let go with `dropped` as the last event.",
+        notes: "The stream stays open for what is yet to come: every event once, in order, however often the reader comes back. A reader that reads nothing for 10 s is let go with `dropped` as the last event.",
         parameters: &[
             EXECUTION,
             in_query("after", Form::Integer(0, MAX_I64), "After this position."),
@@ -281,6 +284,7 @@ static ROUTES: &[Route] = &[
                 Form::Integer(0, MAX_I64),
                 "After this position; what browsers send when they come back.",
             ),
+            FOLLOW,
         ],
         body: Body::None,
         replies: &[
@@ -471,7 +475,7 @@ static ROUTES: &[Route] = &[
         access: LOOK,
         tag: "streams",
         summary: "Follow the events of all executions",
-        notes: "With `Accept: text/event-stream` the stream stays open; without it, it ends with what there is.",
+        notes: "The stream stays open for what is yet to come.",
         parameters: &[
             in_query(
                 "after",
@@ -484,6 +488,7 @@ static ROUTES: &[Route] = &[
                 "After this event; what browsers send when they come back.",
             ),
             repeated("type", Form::Text(64), "Only of this type; repeat it for several."),
+            FOLLOW,
         ],
         body: Body::None,
         replies: &[Documented {

@@ -10,7 +10,6 @@ use waypost_ports::query::{EventsRequest, ListRequest};
 
 use super::page_size;
 use crate::http::call::{Call, Reply};
-use crate::http::dispatch::media_ranges;
 use crate::problem::Problem;
 use crate::reader::Nodes;
 use crate::server::Server;
@@ -120,9 +119,7 @@ pub(crate) async fn stream_all(server: Arc<Server>, call: Call) -> Result<Reply,
     stream::of_all(&server, after, kinds, reach(&call)).await
 }
 
-/// Whoever asks for a stream of events by name, as browsers do, can live with one that does not end.
-/// Anybody else is given what there is.
+/// How far the stream is to go.
 fn reach(call: &Call) -> Reach {
-    let by_name = media_ranges(&call.headers).any(|range| range == "text/event-stream");
-    if by_name { Reach::Follow } else { Reach::UpToNow }
+    if call.values.get("follow") == Some("false") { Reach::UpToNow } else { Reach::Follow }
 }

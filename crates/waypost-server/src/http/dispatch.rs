@@ -171,7 +171,7 @@ fn check_accept(route: &Route, headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The media types, or families of them, that a request accepts.
-pub(crate) fn media_ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn media_ranges(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let ranges = lines.flat_map(|line| line.split(','));
     let ranges = ranges.map(|range| range.split(';').next().unwrap_or_default().trim());

@@ -139,7 +139,7 @@ async fn a_path_knows_its_methods_and_no_others() {
     let house = House::locked().await;
     let admin = house.key(Role::Admin);
     for route in routes() {
-        let path = samples::path(route);
+        let path = samples::target(route);
         let known = routes().iter().filter(|other| other.path == route.path);
         let known: Vec<&str> = known.map(|other| other.method.as_str()).collect();
         let methods =

@@ -110,15 +110,15 @@ async fn the_stream_of_everything_begins_now_and_can_be_filtered() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_ask_for_a_stream_by_name_gets_one_that_ends() {
+async fn a_stream_that_is_not_to_be_followed_ends_with_what_there_is() {
     let house = House::open().await;
     house.start(house::PATIENT, "e").await;
     house.get("/v1/executions/e?wait=1ms").await.expect(200);
     for accept in ["*/*", "text/*", ""] {
-        let ask = Ask::get("/v1/executions/e/stream").header("Accept", accept);
+        let ask = Ask::get("/v1/executions/e/stream?follow=false").header("Accept", accept);
         let events = Events::open(house.connect().await, &house, &ask).await.rest().await;
         assert_eq!(shown(&events), log(&house, "e").await, "there is no `end`: it goes on");
-        let ask = Ask::get("/v1/stream").header("Accept", accept);
+        let ask = Ask::get("/v1/stream?follow=false").header("Accept", accept);
         assert_eq!(Events::open(house.connect().await, &house, &ask).await.rest().await, []);
     }
     let ask = Ask::get("/v1/stream").header("Accept", "application/json");

@@ -64,6 +64,7 @@ impl House {
             store: Arc::clone(&store) as Arc<_>,
             plans: Arc::clone(&plans),
             handlers: waypost_nodes::handlers(&waypost_nodes::Settings::default()),
+            secrets: Arc::new(waypost_ports::secret::NoSecrets),
             clock: Arc::new(SystemClock),
             observer: Some(watchers.observer()),
             config: waypost_engine::config::Config::default(),

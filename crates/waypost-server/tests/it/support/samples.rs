@@ -29,9 +29,15 @@ fn value(route: &Route, name: &str) -> String {
     }
 }
 
+/// The target of a request that is answered whole: streams are not followed.
+pub(crate) fn target(route: &Route) -> String {
+    let follows = route.parameters.iter().any(|one| one.name == "follow");
+    path(route) + if follows { "?follow=false" } else { "" }
+}
+
 /// A request that reaches the route's action or fails for its body, and changes nothing.
 pub(crate) fn ask(route: &Route) -> Ask {
-    let ask = Ask::new(route.method.as_str(), &path(route));
+    let ask = Ask::new(route.method.as_str(), &target(route));
     match route.body {
         Body::None => ask,
         Body::Json { .. } | Body::Definition => {
