@@ -204,3 +204,79 @@ async fn every_limit_is_listed_with_its_unit() {
         assert_eq!(limits["limits"][name], value, "{name}");
     }
 }
+
+#[test]
+fn what_is_checked_of_a_parameter_is_what_is_written_about_it() {
+    let tried = [
+        "",
+        " ",
+        "a",
+        "A",
+        "0",
+        "00",
+        "1",
+        "1.1",
+        "1.",
+        ".1",
+        ".",
+        "..",
+        "-",
+        "_",
+        "-a",
+        "a-",
+        "a.b",
+        "a:b",
+        "a~1",
+        "a~0",
+        "a~",
+        "~1",
+        "a~1~1",
+        "a=b",
+        "=b",
+        "a=",
+        "a==",
+        "0s",
+        "7s",
+        "07s",
+        "60s",
+        "61s",
+        "s",
+        "100s",
+        "5ms",
+        "59999ms",
+        "60000ms",
+        "60001ms",
+        "000ms",
+        "RUNNING",
+        "running",
+        "all",
+        "last",
+        "ä",
+        "a b",
+        "a\u{7f}",
+        "a\u{9f}",
+        "a\u{0}",
+        "\u{1f600}",
+        "true",
+        "2030-01-31T12:00:00Z",
+        "2030-01-31",
+        "999999999999999999",
+        "9999999999999999999",
+        "1.999999999",
+        "1.9999999999",
+    ];
+    let long = [64, 65, 127, 128, 129, 256, 257].map(|length| "x".repeat(length));
+    for parameter in routes().iter().flat_map(|route| route.parameters) {
+        let schema = parameter.form.schema();
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        for sample in tried.iter().copied().chain(long.iter().map(String::as_str)) {
+            // A number in a query is text, too, until somebody reads it.
+            let value = match schema["type"].as_str() {
+                Some("string") => json!(sample),
+                _ => serde_json::from_str(sample).unwrap_or(json!(sample)),
+            };
+            let (name, fits) = (parameter.name, parameter.form.check(sample).is_ok());
+            assert_eq!(fits, validator.is_valid(&value), "{name} ({schema}): {sample:?}");
+        }
+    }
+}

@@ -10,4 +10,5 @@ mod docs;
 mod examples;
 mod program;
 mod secrets;
+mod streams;
 mod tidy;

@@ -8,6 +8,7 @@ use waypost_engine::{Engine, Plans};
 use waypost_ports::access::{Access, Role};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::memory::MemoryStore;
+use waypost_ports::secret::NoSecrets;
 use waypost_server::access::keys;
 use waypost_server::config::Config;
 use waypost_server::http::listen::{Listener, serve};
@@ -64,7 +65,7 @@ impl House {
             store: Arc::clone(&store) as Arc<_>,
             plans: Arc::clone(&plans),
             handlers: waypost_nodes::handlers(&waypost_nodes::Settings::default()),
-            secrets: Arc::new(waypost_ports::secret::NoSecrets),
+            secrets: Arc::new(NoSecrets),
             clock: Arc::new(SystemClock),
             observer: Some(watchers.observer()),
             config: waypost_engine::config::Config::default(),

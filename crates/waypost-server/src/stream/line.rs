@@ -1,0 +1,172 @@
+//! The way to the reader of a stream: pages on their way, signs of life, the last word.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::{HeaderMap, StatusCode, header};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+
+use crate::http::call::{Reply, ReplyBody};
+use crate::problem::{Code, Problem};
+use crate::server::Server;
+use crate::wire;
+
+/// Pages that may wait for a reader.
+const PAGES_WAITING_MAX: usize = 4;
+/// Bytes after which a page ends: with the event that reaches them.
+const PAGE_BYTES: usize = 64 * 1024;
+/// Why a stream ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ending {
+    /// Nothing will ever come.
+    Over,
+    /// Its reader has got what it asked for.
+    UpToNow,
+    /// Its reader is gone, or the server is about to be.
+    Gone,
+    /// Its reader does not read.
+    Slow,
+}
+
+/// The way to a reader.
+pub(super) struct Line {
+    pages: mpsc::Sender<Bytes>,
+    /// Kept for the last word, so that there is always room for it.
+    last: parking_lot::Mutex<Option<mpsc::OwnedPermit<Bytes>>>,
+    /// When something was last said.
+    said_at: parking_lot::Mutex<Instant>,
+    slow_after: Duration,
+    sign_of_life_every: Duration,
+    closing: tokio_util::sync::CancellationToken,
+    _permit: OwnedSemaphorePermit,
+}
+
+pub(super) fn open(server: &Server) -> Result<(Line, Reply), Problem> {
+    let permit = Arc::clone(&server.streams)
+        .try_acquire_owned()
+        .map_err(|_| Problem::new(Code::Overloaded, "too many streams are open").retry_after(5))?;
+    let (pages, body) = mpsc::channel(PAGES_WAITING_MAX + 1);
+    let last = pages.clone().try_reserve_owned().ok();
+    let line = Line {
+        pages,
+        last: parking_lot::Mutex::new(last),
+        said_at: parking_lot::Mutex::new(Instant::now()),
+        slow_after: server.config.stream_slow_after,
+        sign_of_life_every: server.config.stream_sign_of_life_every,
+        closing: server.closing.clone(),
+        _permit: permit,
+    };
+    let mut headers = HeaderMap::new();
+    let fixed = header::HeaderValue::from_static;
+    headers.insert(header::CONTENT_TYPE, fixed("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, fixed("no-store"));
+    // Proxies that gather would hold events back.
+    headers.insert(header::HeaderName::from_static("x-accel-buffering"), fixed("no"));
+    let body = ReplyBody::Stream(body);
+    Ok((line, Reply { status: StatusCode::OK, headers, body, subject: None }))
+}
+
+impl Line {
+    /// Runs a stream to its end and says the last word.
+    pub(super) async fn carry(
+        &self,
+        server: &Server,
+        stream: impl Future<Output = Result<Ending, Problem>>,
+    ) {
+        // Tells a browser how soon to come back, and opens the stream where nothing happens yet.
+        if self.pages.try_send(Bytes::from_static(b"retry: 1000\n\n")).is_err() {
+            return;
+        }
+        server.metrics.streams.add(1);
+        let word = match stream.await {
+            Ok(Ending::Over) => Some("event: end\ndata: {}\n\n".to_owned()),
+            Ok(Ending::Gone | Ending::UpToNow) => None,
+            Ok(Ending::Slow) => {
+                server.metrics.streams_dropped.add(1);
+                let data = "{\"reason\":\"slow_reader\"}";
+                Some(format!("event: dropped\ndata: {data}\n\n"))
+            }
+            Err(problem) => {
+                let data = String::from_utf8_lossy(&problem.body()).into_owned();
+                Some(format!("event: problem\ndata: {data}\n\n"))
+            }
+        };
+        server.metrics.streams.add(-1);
+        if let (Some(permit), Some(word)) = (self.last.lock().take(), word) {
+            drop(permit.send(Bytes::from(word)));
+        }
+    }
+
+    /// Waits for something to send, showing signs of life meanwhile. `None` when nobody listens
+    /// any more.
+    pub(super) async fn idle<T>(
+        &self,
+        something: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<Option<T>, Problem> {
+        tokio::pin!(something);
+        loop {
+            // Counted from the last word, not from here: a stream of few types wakes for all of them.
+            let silence_ends = *self.said_at.lock() + self.sign_of_life_every;
+            tokio::select! { // all arms are cancel-safe, or are dropped with the stream
+                found = &mut something => return found.map(Some),
+                () = self.pages.closed() => return Ok(None),
+                () = self.closing.cancelled() => return Ok(None),
+                () = tokio::time::sleep_until(silence_ends) => {
+                    // A line without room for a comment has enough to say.
+                    drop(self.pages.try_send(Bytes::from_static(b": alive\n\n")));
+                    *self.said_at.lock() = Instant::now();
+                }
+            }
+        }
+    }
+
+    /// Sends events, in pages; gives the reason to stop where it cannot.
+    pub(super) async fn tell(
+        &self,
+        events: impl Iterator<Item = (String, wire::Event)>,
+    ) -> Result<Option<Ending>, Problem> {
+        let mut text = String::new();
+        for (id, event) in events {
+            write_event(&mut text, &id, &event)?;
+            if text.len() >= PAGE_BYTES
+                && let Some(ending) = self.send(std::mem::take(&mut text)).await
+            {
+                return Ok(Some(ending));
+            }
+        }
+        Ok(if text.is_empty() { None } else { self.send(text).await })
+    }
+
+    /// Sends a page; gives the reason to stop where it cannot.
+    async fn send(&self, text: String) -> Option<Ending> {
+        let sent = self.pages.send(Bytes::from(text));
+        tokio::select! { // a page that is dropped is read again by whoever comes back
+            sent = tokio::time::timeout(self.slow_after, sent) => match sent {
+                Ok(Ok(())) => {
+                    *self.said_at.lock() = Instant::now();
+                    None
+                }
+                Ok(Err(_)) => Some(Ending::Gone),
+                Err(_) => Some(Ending::Slow),
+            },
+            () = self.closing.cancelled() => Some(Ending::Gone),
+        }
+    }
+}
+
+fn write_event(text: &mut String, id: &str, event: &wire::Event) -> Result<(), Problem> {
+    // JSON on one line: serde escapes line ends inside of strings, and payloads are flattened.
+    let data = serde_json::to_string(event).map_err(|error| Problem::internal(&error))?;
+    text.push_str("id: ");
+    text.push_str(id);
+    text.push_str("\nevent: ");
+    text.push_str(&event.kind);
+    for line in data.lines() {
+        text.push_str("\ndata: ");
+        text.push_str(line);
+    }
+    text.push_str("\n\n");
+    Ok(())
+}
