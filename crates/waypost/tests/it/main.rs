@@ -9,5 +9,6 @@ mod cli;
 mod docs;
 mod examples;
 mod program;
+mod remote;
 mod secrets;
 mod tidy;
