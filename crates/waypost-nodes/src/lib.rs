@@ -5,6 +5,7 @@
 //!   config.rs         what the kinds' `compile` functions share: templates, durations, faults
 //!   egress.rs         where outbound calls may go; every handler that opens a connection asks it
 //!   settings.rs       what an operator may set about handlers
+//!   tls.rs            the TLS settings of every client
 //! ```
 //!
 //! A new kind is one file in `kinds/` with a `pub(crate) const KIND: &dyn NodeKind`, and its name in
@@ -15,6 +16,7 @@ mod config;
 pub mod egress;
 mod outcome;
 mod settings;
+pub mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

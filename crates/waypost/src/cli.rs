@@ -1,11 +1,16 @@
 //! The command line: one file per command in `cli/`, all of them thin. What they know of an
-//! execution comes from the store and the core; what they print goes through `output`.
+//! execution comes through the `door`, from a server or from the folder; what they print goes through
+//! `output`.
 
 mod check;
 mod config;
+mod definitions;
+mod deploy;
 mod events;
 mod find;
+mod input;
 mod interrupts;
+mod keys;
 mod list;
 mod migrate;
 mod projections;
@@ -14,7 +19,10 @@ mod resume;
 mod run;
 mod serve;
 mod show;
+mod start;
+mod system;
 mod validate;
+mod watch;
 mod when;
 mod why;
 
@@ -26,6 +34,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::bench;
+use crate::client::Refused;
 use crate::output::{Format, print_json, print_line};
 use crate::settings::{Flags, ServerFlags, Settings};
 
@@ -65,6 +74,16 @@ enum Command {
     Serve(serve::Args),
     /// Check definitions without running them
     Validate(validate::Args),
+    /// Keep definitions, so that they can be started by name
+    Deploy(deploy::Args),
+    /// List workflows, the versions of one, or print a version
+    #[command(disable_version_flag = true)]
+    Definitions(definitions::Args),
+    /// Start a workflow that was deployed, and leave it to the server
+    #[command(disable_version_flag = true)]
+    Start(start::Args),
+    /// Watch an execution until it ends
+    Watch(find::Named),
     /// List executions, newest first
     List(list::Args),
     /// Show one execution: its nodes, their timeline, its output
@@ -77,10 +96,23 @@ enum Command {
     Cancel(requests::CancelArgs),
     /// Send a signal to an execution
     Signal(requests::SignalArgs),
+    /// End one wait of an execution before its time
+    ResumeWait(requests::ResumeWaitArgs),
     /// Say what an execution waits for, since when, until when, and what would move it
     Why(find::Named),
     /// Check that the logs, and the rows beside them, keep every invariant
     Check(check::Args),
+    /// List the processes that drive executions
+    Instances,
+    /// List every limit
+    Limits,
+    /// Look after the API keys of a server
+    Keys {
+        #[command(subcommand)]
+        action: keys::Action,
+    },
+    /// Show who did what through a server, newest first
+    Trail(keys::TrailArgs),
     /// Measure the engine on this machine
     Bench {
         #[command(subcommand)]
@@ -139,7 +171,7 @@ impl From<Exit> for ExitCode {
 
 /// What was asked for cannot be: a file that is not there, a name that means nothing. Exit code 2.
 #[derive(Debug)]
-pub(crate) struct Usage(String);
+pub(crate) struct Usage(pub(crate) String);
 
 impl std::fmt::Display for Usage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -167,7 +199,7 @@ pub fn main() -> ExitCode {
     if let Err(error) = start_logging(&cli.log) {
         return fail(&error);
     }
-    match execute(cli, color) {
+    match block_on(execute(cli, color)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(&error),
     }
@@ -176,7 +208,8 @@ pub fn main() -> ExitCode {
 #[expect(clippy::print_stderr, reason = "errors of the program go to standard error")]
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {error:#}");
-    let wrong = error.downcast_ref::<Usage>().is_some();
+    let refused = error.downcast_ref::<Refused>().is_some_and(Refused::is_wrong);
+    let wrong = refused || error.downcast_ref::<Usage>().is_some();
     if wrong { Exit::Wrong.into() } else { Exit::Failed.into() }
 }
 
@@ -204,7 +237,7 @@ fn start_logging(filter: &str) -> Result<()> {
     Ok(())
 }
 
-fn execute(cli: Cli, color: bool) -> Result<Exit> {
+async fn execute(cli: Cli, color: bool) -> Result<Exit> {
     let server = match &cli.command {
         Command::Serve(args) => args.flags.clone(),
         _ => ServerFlags::default(),
@@ -213,10 +246,6 @@ fn execute(cli: Cli, color: bool) -> Result<Exit> {
     let context = Context { settings, format: cli.output, color };
     match cli.command {
         Command::Validate(args) => validate::run(&args, &context),
-        Command::List(args) => list::run(&args, &context),
-        Command::Show(args) => show::run(&args, &context),
-        Command::Events(args) => events::run(&args, &context),
-        Command::Why(args) => why::run(&args, &context),
         Command::Check(args) => check::run(&args, &context),
         Command::Projections { action } => projections::run(&action, &context),
         Command::Config => config::run(&context),
@@ -231,17 +260,30 @@ fn execute(cli: Cli, color: bool) -> Result<Exit> {
             print_line(String::from_utf8_lossy(&script).trim_end());
             Ok(Exit::Done)
         }
-        Command::Run(args) => block_on(run::run(&args, &context)),
-        Command::Serve(_) => block_on(serve::run(&context)),
-        Command::Resume(args) => block_on(resume::run(&args, &context)),
-        Command::Pause(args) => block_on(requests::pause(&args, &context)),
-        Command::Cancel(args) => block_on(requests::cancel(&args, &context)),
-        Command::Signal(args) => block_on(requests::signal(&args, &context)),
+        Command::Run(args) => run::run(&args, &context).await,
+        Command::Resume(args) => resume::run(&args, &context).await,
+        Command::Serve(_) => serve::run(&context).await,
+        Command::Deploy(args) => deploy::run(&args, &context).await,
+        Command::Definitions(args) => definitions::run(&args, &context).await,
+        Command::Start(args) => start::run(&args, &context).await,
+        Command::Watch(args) => watch::run(&args, &context).await,
+        Command::List(args) => list::run(&args, &context).await,
+        Command::Show(args) => show::run(&args, &context).await,
+        Command::Events(args) => events::run(&args, &context).await,
+        Command::Why(args) => why::run(&args, &context).await,
+        Command::Pause(args) => requests::pause(&args, &context).await,
+        Command::Cancel(args) => requests::cancel(&args, &context).await,
+        Command::Signal(args) => requests::signal(&args, &context).await,
+        Command::ResumeWait(args) => requests::resume_wait(&args, &context).await,
+        Command::Instances => system::instances(&context).await,
+        Command::Limits => system::limits(&context).await,
+        Command::Keys { action } => keys::run(&action, &context).await,
+        Command::Trail(args) => keys::trail(&args, &context).await,
         Command::Bench { scenario } => {
-            block_on(bench::run(&scenario, context.format)).map(|()| Exit::Done)
+            bench::run(&scenario, context.format).await.map(|()| Exit::Done)
         }
         Command::BenchRecoverChild { executions, folder } => {
-            block_on(bench::recover_child(executions, folder)).map(|()| Exit::Done)
+            bench::recover_child(executions, folder).await.map(|()| Exit::Done)
         }
     }
 }

@@ -10,11 +10,15 @@
 //! | `settings` | flag > environment > file > default |
 //! | `secrets` | which secrets there are, and who may do what with them |
 //! | `cli` | the commands, one file each |
+//! | `door` | where commands go: to a server, or to the folder itself |
+//! | `client` | talking to a server |
 //! | `progress` | what a running execution looks like on a screen |
 //! | `bench` | `waypost bench` |
 
 pub mod bench;
 pub mod cli;
+mod client;
+mod door;
 pub mod output;
 pub mod progress;
 pub mod secrets;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use waypost_core::event::{CancelReason, Event, FailureEnd, PauseReason, Wait};
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
-use waypost_engine::driver::Committed;
 
 /// Most unfinished nodes that are drawn at once.
 const LIVE_MAX: usize = 12;
@@ -41,12 +40,17 @@ impl Progress {
     }
 
     /// Takes in what has become durable.
-    pub fn note(&mut self, committed: &Committed) {
-        let mut settled = Vec::new();
-        for event in committed.events.iter() {
-            self.note_event(event, committed.at, &mut settled);
+    pub fn note<'a>(&mut self, at: Timestamp, events: impl IntoIterator<Item = &'a Event>) {
+        let mut lines = Vec::new();
+        for event in events {
+            self.note_event(event, at, &mut lines);
         }
-        self.redraw(&settled, committed.at);
+        self.redraw(&lines, at);
+    }
+
+    /// Says something among the lines, about the watching and not about the execution.
+    pub fn say(&mut self, at: Timestamp, text: &str) {
+        self.redraw(&[format!("{at}  {text}")], at);
     }
 
     fn note_event(&mut self, event: &Event, at: Timestamp, lines: &mut Vec<String>) {

@@ -127,7 +127,7 @@ pub fn open_server(store: SqliteStore, settings: &Settings) -> Result<Server> {
 }
 
 /// The limits that the server itself does not know.
-fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
+pub(crate) fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
     use waypost_core::limits as core;
     let engine = &settings.engine;
     vec![

@@ -1,11 +1,15 @@
 //! `waypost check`: are the invariants kept, in the logs and in the rows beside them?
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use waypost_engine::check::{Finding, Options, Report, Tally, check, repair};
+use waypost_ports::query::Query as _;
+use waypost_server::problem::Problem;
 use waypost_sqlite::SqliteStore;
 
-use super::{Context, Exit, find, when};
+use super::{Context, Exit, when};
+use crate::client::Refused;
+use crate::door;
 use crate::output::{Format, print_json, print_line, progress_line};
 use crate::wiring;
 
@@ -28,6 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
+    door::folder_only("check", &context.settings)?;
     let store = wiring::open_store(&context.settings.data)?;
     if args.repair
         && let Some(process) = store.engine_process()
@@ -54,9 +59,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
 }
 
 fn options(args: &Args, store: &SqliteStore) -> Result<Options> {
-    let only = match &args.execution {
-        Some(execution) => Some(find::Named { execution: execution.clone() }.find(store)?),
+    let only = match args.execution.as_deref() {
         None => None,
+        Some("last") => Some(store.find(None)?.context("there are no executions yet")?),
+        Some(id) => Some(
+            store.find(Some(id))?.ok_or_else(|| Refused::from(Problem::unknown_execution(id)))?,
+        ),
     };
     let since = args.since.as_deref().map(|text| when::parse("--since", text)).transpose()?;
     Ok(Options { only, since })

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use waypost_ports::query::{EventRow, EventsRequest, Query};
+use waypost_server::wire;
 
-use super::{Context, Exit, find};
+use super::{Context, Exit, find, input};
+use crate::door::EventsOf;
 use crate::output::{Format, print_columns, print_json, print_line};
-use crate::wiring;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -22,45 +22,42 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0, value_name = "SEQ")]
     after: u64,
     /// At most so many
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, value_parser = input::count())]
     limit: usize,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let store = wiring::open_store(&context.settings.data)?;
-    let execution = args.named.find(&store)?;
-    let rows = store.events(&EventsRequest {
-        execution,
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
+    let (door, id) = args.named.open(context).await?;
+    let wanted = EventsOf {
         node: args.node.clone(),
         kind: args.kind.clone(),
         after: args.after,
         limit: args.limit,
-    })?;
+    };
+    let list = door.events(&id, &wanted).await?;
     if context.format == Format::Json {
-        print_json(&rows.iter().map(wire).collect::<Result<Vec<_>>>()?)?;
+        print_json(&list)?;
         return Ok(Exit::Done);
     }
-    if rows.is_empty() {
+    if list.events.is_empty() {
         print_line("no events");
         return Ok(Exit::Done);
     }
-    let lines: Vec<_> = rows.iter().map(columns).collect();
+    let lines: Vec<_> = list.events.iter().map(columns).collect();
     print_columns(&["SEQ", "AT", "TYPE", "NODE", "DETAILS"], &lines);
-    if rows.len() == args.limit
-        && let Some(last) = rows.last()
-    {
-        print_line(&format!("more: --after {}", last.seq));
+    if let Some(next) = list.next {
+        print_line(&format!("more: --after {next}"));
     }
     Ok(Exit::Done)
 }
 
-fn columns(row: &EventRow) -> Vec<String> {
-    let node = match (&row.node, row.attempt) {
+fn columns(event: &wire::Event) -> Vec<String> {
+    let node = match (&event.node, event.attempt) {
         (Some(node), Some(attempt)) if attempt > 1 => format!("{node} #{attempt}"),
         (Some(node), _) => node.clone(),
         (None, _) => String::new(),
     };
-    let mut details = row.fields.to_value().unwrap_or_default();
+    let mut details = event.data.0.to_value().unwrap_or_default();
     if let Value::Object(fields) = &mut details {
         fields.remove("node");
         fields.remove("attempt");
@@ -68,15 +65,5 @@ fn columns(row: &EventRow) -> Vec<String> {
     let details = if details == json!({}) { String::new() } else { details.to_string() };
     let short: String = details.chars().take(160).collect();
     let short = if short.len() < details.len() { format!("{short}…") } else { short };
-    vec![row.seq.to_string(), row.at.to_string(), row.kind.clone(), node, short]
-}
-
-fn wire(row: &EventRow) -> Result<Value> {
-    let mut event = json!({
-        "seq": row.seq, "at": row.at.to_string(), "epoch": row.epoch, "type": row.kind,
-    });
-    if let (Value::Object(event), Value::Object(fields)) = (&mut event, row.fields.to_value()?) {
-        event.extend(fields);
-    }
-    Ok(event)
+    vec![event.seq.to_string(), event.at.0.to_string(), event.kind.clone(), node, short]
 }

@@ -1,16 +1,16 @@
 //! `waypost list`.
 
 use anyhow::Result;
-use serde_json::json;
 use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::{Clock, SystemClock};
-use waypost_ports::query::{ExecutionRow, ListRequest, Query};
+use waypost_ports::query::ListRequest;
+use waypost_server::wire;
 
-use super::{Context, Exit, Usage, when};
+use super::{Context, Exit, Usage, input, when};
+use crate::door::Door;
 use crate::output::{Format, print_columns, print_json, print_line};
-use crate::wiring;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -33,41 +33,36 @@ pub(crate) struct Args {
     /// Only executions with this text in their id, error, labels or input, in any case
     #[arg(long)]
     text: Option<String>,
-    /// At most so many
-    #[arg(long, default_value_t = 50)]
+    /// At most so many; pages have 1,000 at most
+    #[arg(long, default_value_t = 50, value_parser = input::count())]
     limit: usize,
     /// Go on where an earlier page ended
     #[arg(long, value_name = "CURSOR")]
     before: Option<i64>,
 }
 
-pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let request = request(args)?;
-    let store = wiring::open_store(&context.settings.data)?;
-    let page = store.list(&request)?;
+    let list = Door::open(&context.settings)?.list(request).await?;
     if context.format == Format::Json {
-        let rows: Vec<_> = page.rows.iter().map(wire).collect();
-        let next = page.next.map(|next| next.0);
-        print_json(&json!({
-            "executions": rows, "next": next, "framesBehind": page.lag.frames,
-            "asOf": page.lag.as_of.map(|at| at.to_string()),
-        }))?;
+        print_json(&list)?;
         return Ok(Exit::Done);
     }
-    if page.rows.is_empty() {
+    if list.executions.is_empty() {
         print_line("no executions");
     } else {
         let now = SystemClock.now();
-        let rows: Vec<_> = page.rows.iter().map(|row| columns(row, now)).collect();
+        let rows: Vec<_> = list.executions.iter().map(|row| columns(row, now)).collect();
         let heads = ["EXECUTION", "WORKFLOW", "STATUS", "STARTED", "TOOK", "NODES", "NOTE"];
         print_columns(&heads, &rows);
     }
-    if let Some(next) = page.next {
-        print_line(&format!("more: the same with --before {}", next.0));
+    if let Some(next) = &list.next {
+        print_line(&format!("more: the same with --before {next}"));
     }
-    if page.lag.frames > 0 {
-        let commits = if page.lag.frames == 1 { "commit" } else { "commits" };
-        print_line(&format!("the list is {} {commits} behind", page.lag.frames));
+    let behind = list.as_of.frames_behind;
+    if behind > 0 {
+        let commits = if behind == 1 { "commit" } else { "commits" };
+        print_line(&format!("the list is {behind} {commits} behind"));
     }
     Ok(Exit::Done)
 }
@@ -81,7 +76,7 @@ fn request(args: &Args) -> Result<ListRequest> {
         workflow: args.workflow.clone(),
         since: when("--since", &args.since)?,
         until: when("--until", &args.until)?,
-        labels: args.label.iter().map(|text| label(text)).collect::<Result<_>>()?,
+        labels: input::labels(&args.label)?,
         text: args.text.clone(),
         before: args.before.map(ExecutionId),
         limit: args.limit,
@@ -95,38 +90,21 @@ fn status(name: &str) -> Result<Status> {
     })
 }
 
-fn label(text: &str) -> Result<(String, String)> {
-    match text.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(Usage(format!("--label {text:?} has no value: write NAME=VALUE")).into()),
-    }
-}
-
-fn columns(row: &ExecutionRow, now: Timestamp) -> Vec<String> {
+fn columns(row: &wire::ExecutionSummary, now: Timestamp) -> Vec<String> {
     let note = match (&row.error, row.resume_at, &row.current_node) {
         (Some(error), ..) => error.clone(),
-        (None, Some(at), Some(node)) => format!("{node} until {at}"),
+        (None, Some(at), Some(node)) => format!("{node} until {}", at.0),
         (None, None, Some(node)) => format!("at {node}"),
         (None, ..) => String::new(),
     };
+    let end = row.completed_at.map_or(now, |at| at.0);
     vec![
-        row.key.to_string(),
+        row.id.clone(),
         format!("{} v{}", row.workflow, row.version),
-        row.status.to_string(),
-        row.created_at.to_string(),
-        row.completed_at.unwrap_or(now).since(row.created_at).to_string(),
+        row.status.0.to_string(),
+        row.created_at.0.to_string(),
+        end.since(row.created_at.0).to_string(),
         row.nodes_executed.to_string(),
         note.chars().take(80).collect(),
     ]
-}
-
-fn wire(row: &ExecutionRow) -> serde_json::Value {
-    json!({
-        "id": row.key, "workflow": row.workflow, "version": row.version,
-        "status": row.status.name(), "createdAt": row.created_at.to_string(),
-        "completedAt": row.completed_at.map(|at| at.to_string()),
-        "nodesExecuted": row.nodes_executed, "error": row.error,
-        "currentNode": row.current_node, "resumeAt": row.resume_at.map(|at| at.to_string()),
-        "labels": row.labels,
-    })
 }

@@ -3,15 +3,22 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use serde_json::json;
 use waypost_core::event::PauseReason;
 use waypost_core::status::Status;
-use waypost_ports::query::{ListRequest, Query};
-use waypost_ports::store::{Mail, MailBody, Store};
+use waypost_ports::query::{ListRequest, Query as _};
+use waypost_ports::store::{Mail, MailBody, Store as _};
+use waypost_server::problem::Code;
 use waypost_sqlite::SqliteStore;
 
-use super::{Context, Exit, find, requests, run};
-use crate::output::print_line;
+use super::{Context, Exit, requests, run};
+use crate::client::{Client, Refused};
+use crate::door::{Door, Folder, Freshness, Order, engine};
+use crate::output::{Format, print_json, print_line};
 use crate::wiring;
+
+/// Executions of a page.
+const PAGE: usize = 1_000;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -22,17 +29,26 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // Looks before it leaps: a folder without data is an error, not a new folder.
-    let guest = wiring::open_store(&context.settings.data)?;
-    if guest.engine_process().is_some() && args.execution != "all" {
-        // Somebody drives this folder: what can be resumed there is what a user paused.
-        let named = find::Named { execution: args.execution.clone() };
-        return requests::send(&named, MailBody::Resume, None, context).await;
+    let door = Door::open(&context.settings)?;
+    if args.execution == "all" {
+        return resume_all(door, context).await;
     }
-    drop(guest);
+    let id = door.resolve(&args.execution).await?;
+    if door.driver().is_some() {
+        // Somebody drives it: what can be resumed there is what a user paused.
+        return requests::told(&door.steer(&id, Order::Resume).await?, context);
+    }
+    drop(door);
     let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
-    if args.execution != "all" {
-        return resume(&args.execution, &store, context).await;
+    resume(&id, &store, context).await
+}
+
+async fn resume_all(door: Door, context: &Context) -> Result<Exit> {
+    if let Door::Remote(client) = &door {
+        return resume_paused(client, context).await;
     }
+    drop(door);
+    let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
     let mut worst = Exit::Done;
     for key in unfinished(&store)? {
         match resume(&key, &store, context).await? {
@@ -44,10 +60,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     Ok(worst)
 }
 
-async fn resume(key: &str, store: &Arc<SqliteStore>, context: &Context) -> Result<Exit> {
-    let named = find::Named { execution: key.to_owned() };
-    let execution = named.find(store)?;
-    let found = find::load(Arc::clone(store), execution)?;
+async fn resume(id: &str, store: &Arc<SqliteStore>, context: &Context) -> Result<Exit> {
+    let folder = Folder::over(Arc::clone(store), &context.settings);
+    let execution = folder.find(id)?;
+    let found = folder.reader.load(execution).map_err(Refused::from)?;
     let state = &found.state;
     if state.status.is_end() {
         bail!("{} has ended: {}", state.created.key, state.status);
@@ -58,9 +74,9 @@ async fn resume(key: &str, store: &Arc<SqliteStore>, context: &Context) -> Resul
         let actor = std::env::var("USER").ok().map(Into::into);
         store.deliver(&[Mail { execution, message, actor, body: MailBody::Resume }])?;
     }
-    let (engine, events) = run::open(store, context)?;
+    let (engine, events) = engine::open(store, &context.settings)?;
     let started = engine.adopt(execution);
-    run::watch(engine, Arc::clone(store), started, events, context).await
+    run::watch(engine, folder, started, events, context).await
 }
 
 /// Keys of all executions that have not ended, oldest first.
@@ -68,7 +84,7 @@ fn unfinished(store: &SqliteStore) -> Result<Vec<String>> {
     let (mut keys, mut before) = (Vec::new(), None);
     loop {
         let statuses = Status::ALL.into_iter().filter(|status| !status.is_end()).collect();
-        let request = ListRequest { statuses, before, limit: 1_000, ..ListRequest::default() };
+        let request = ListRequest { statuses, before, limit: PAGE, ..ListRequest::default() };
         let page = store.list(&request)?;
         keys.extend(page.rows.iter().map(|row| row.key.to_string()));
         match page.next {
@@ -81,4 +97,37 @@ fn unfinished(store: &SqliteStore) -> Result<Vec<String>> {
         print_line("every execution has ended");
     }
     Ok(keys)
+}
+
+/// A server goes on with everything by itself, except with what users have paused.
+async fn resume_paused(client: &Client, context: &Context) -> Result<Exit> {
+    let (mut resumed, mut before) = (Vec::new(), None);
+    loop {
+        let statuses = vec![Status::Paused];
+        let request = ListRequest { statuses, before, limit: PAGE, ..ListRequest::default() };
+        let page = client.list(&request, Freshness::CaughtUp).await?;
+        for paused in &page.executions {
+            match Door::Remote(client.clone()).steer(&paused.id, Order::Resume).await {
+                Ok(_) => resumed.push(paused.id.clone()),
+                // It waits for something, or has ended since.
+                Err(error) if is_not_paused(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match page.next.and_then(|next| next.parse().ok()) {
+            Some(next) => before = Some(waypost_core::id::ExecutionId(next)),
+            None => break,
+        }
+    }
+    match context.format {
+        Format::Json => print_json(&json!({ "resumed": resumed }))?,
+        Format::Text if resumed.is_empty() => print_line("no execution was paused by a user"),
+        Format::Text => resumed.iter().for_each(|id| print_line(&format!("{id} is resumed"))),
+    }
+    Ok(Exit::Done)
+}
+
+fn is_not_paused(error: &anyhow::Error) -> bool {
+    let expected = [Code::IllegalTransition, Code::ExecutionEnded].map(Code::name);
+    error.downcast_ref::<Refused>().is_some_and(|refused| expected.contains(&refused.code()))
 }

@@ -1,27 +1,25 @@
-//! `waypost run`: start an execution and watch it to its end.
+//! `waypost run`: start an execution and watch it to its end, on a server where there is one, else
+//! with an engine of this process.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::json;
-use tokio::sync::mpsc;
 use waypost_core::event::Event;
-use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::id::{DefinitionHash, ExecutionKey};
 use waypost_core::json::Json;
-use waypost_core::plan::Plan;
-use waypost_core::status::Status;
-use waypost_engine::config::{Config, Scope};
-use waypost_engine::driver::{Committed, EndSummary};
-use waypost_engine::{Engine, EngineError, Observer, StartRequest, Started};
-use waypost_ports::secret::Secrets;
-use waypost_ports::store::{Idempotency, Store};
-use waypost_sqlite::SqliteStore;
+use waypost_engine::driver::EndSummary;
+use waypost_engine::{Engine, EngineError, StartRequest, Started};
+use waypost_lang::Compiled;
+use waypost_ports::store::Idempotency;
 
 use super::interrupts::Interrupts;
-use super::{Context, Exit, find, read_definition};
+use super::{Context, Exit, Usage, deploy, input, read_definition, watch};
+use crate::client::{Client, Refused};
+use crate::door::engine::{self, Events};
+use crate::door::{self, Door, Folder, Submission};
 use crate::output::{Format, print_json, print_line};
 use crate::progress::Progress;
 use crate::wiring;
@@ -48,144 +46,98 @@ pub(crate) struct Args {
     label: Vec<String>,
 }
 
-#[expect(clippy::print_stderr, reason = "faults go to standard error")]
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let source = read_definition(&args.file)?;
+    match door::server(&context.settings)? {
+        Some(client) => run_there(args, &source, client, context).await,
+        None => run_here(args, &source, context).await,
+    }
+}
+
+/// Deploys, starts and watches at a server, which drives the execution.
+async fn run_there(args: &Args, source: &[u8], client: Client, context: &Context) -> Result<Exit> {
+    // A server may know more than this program: what we cannot compile is for it to judge.
+    let compiled = wiring::compile(source).ok();
+    let input = checked_input(args, compiled.as_ref())?;
+    let labels = input::labels(&args.label)?;
+    args.id.as_deref().map_or(Ok(()), input::own_id)?;
+    let door = Door::Remote(client.clone());
     let name = args.file.display().to_string();
-    let compiled = match wiring::compile(&source) {
+    let Some(deployed) = deploy::deploy(&door, source, &name, context).await? else {
+        return Ok(Exit::Wrong);
+    };
+    let submission = Submission {
+        workflow: deployed.workflow,
+        version: deployed.version,
+        input,
+        id: args.id.clone(),
+        labels,
+        idempotency_key: args.idempotency_key.clone(),
+    };
+    let (started, replayed) = client.start(submission).await?;
+    let execution = door.execution(&started.id).await?;
+    watch::begin(&execution, context);
+    match replayed && execution.status.0.is_end() {
+        true => watch::finish(&door, &started.id, context).await,
+        false => watch::follow(&door, &started.id, context).await,
+    }
+}
+
+async fn run_here(args: &Args, source: &[u8], context: &Context) -> Result<Exit> {
+    let name = args.file.display().to_string();
+    let compiled = match wiring::compile(source) {
         Ok(compiled) => compiled,
         Err(faults) => {
-            if context.format == Format::Json {
-                print_json(&json!({ "valid": false, "diagnostics": faults }))?;
-            } else {
-                eprintln!("{}", faults.render(&source, &name, context.color).trim_end());
-            }
+            deploy::show_faults(&faults, source, &name, context)?;
             return Ok(Exit::Wrong);
         }
     };
-    let warnings = compiled.warnings.render(&source, &name, context.color);
-    if !warnings.is_empty() {
-        eprintln!("{}", warnings.trim_end());
-    }
-    let input = match read_input(&args.input) {
-        Ok(input) => input,
-        Err(error) => {
-            eprintln!("error: the input cannot be used: {error:#}");
-            return Ok(Exit::Wrong);
-        }
-    };
-    if let Err(faults) = wiring::check_input(&compiled, &input) {
-        eprintln!("error: the input does not fit the definition's schema");
-        faults.iter().for_each(|fault| eprintln!("  {fault}"));
-        return Ok(Exit::Wrong);
-    }
-    let request = match request(args, compiled.canonical.as_bytes(), input) {
-        Ok(request) => request,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return Ok(Exit::Wrong);
-        }
-    };
+    deploy::show_warnings(&compiled, source, &name, context);
+    let input = checked_input(args, Some(&compiled))?;
+    let labels = input::labels(&args.label)?;
+    args.id.as_deref().map_or(Ok(()), input::own_id)?;
+    let idempotency = args.idempotency_key.as_ref().map(|key| {
+        let mut digest = DefinitionHash::of(compiled.canonical.as_bytes()).0.to_vec();
+        digest.extend_from_slice(input.text().as_bytes());
+        Idempotency { key: key.as_str().into(), digest: DefinitionHash::of(&digest).0 }
+    });
 
     let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
     let definition = wiring::define(&*store, &compiled)?;
-    let (engine, events) = open(&store, context)?;
-    let plan = Arc::new(compiled.plan);
-    let started = match engine.start(request.into_start(plan, definition.version)).await {
+    let (engine, events) = engine::open(&store, &context.settings)?;
+    let request = StartRequest {
+        key: args.id.as_ref().map(|id| ExecutionKey(id.as_str().into())),
+        idempotency,
+        labels,
+        actor: std::env::var("USER").ok().map(Into::into),
+        ..StartRequest::new(Arc::new(compiled.plan), definition.version, input)
+    };
+    let started = match engine.start(request).await {
         Ok(started) => started,
         Err(EngineError::Exists(_)) => {
             bail!("this id or idempotency key belongs to another execution")
         }
         Err(error) => return Err(error.into()),
     };
-    watch(engine, store, started, events, context).await
+    watch(engine, Folder::over(store, &context.settings), started, events, context).await
 }
 
-/// Reads an input: JSON, `@file`, or `-`.
-pub(super) fn read_input(text: &str) -> Result<Json> {
-    let bytes = match text.strip_prefix('@') {
-        Some(path) => std::fs::read(path).with_context(|| format!("cannot read {path}"))?,
-        None if text == "-" => {
-            let mut bytes = Vec::new();
-            std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
-            bytes
-        }
-        None => text.as_bytes().to_vec(),
-    };
-    let limit = waypost_core::limits::PAYLOAD_BYTES_MAX;
-    if bytes.len() > limit {
-        bail!("it has {} bytes; at most {limit} are kept", bytes.len());
-    }
-    Json::parse_bytes(&bytes).map_err(|error| anyhow::anyhow!("it is not JSON: {error}"))
+/// The input, if it fits the definition.
+fn checked_input(args: &Args, compiled: Option<&Compiled>) -> Result<Json> {
+    let input = input::payload("the input", &args.input)?;
+    let checked = compiled.map_or(Ok(()), |compiled| wiring::check_input(compiled, &input));
+    checked.map_err(|faults| {
+        let faults: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+        Usage(format!("the input does not fit the definition's schema{faults}"))
+    })?;
+    Ok(input)
 }
 
-/// What the user asked for, apart from the definition.
-struct Request {
-    input: Json,
-    key: Option<ExecutionKey>,
-    idempotency: Option<Idempotency>,
-    labels: std::collections::BTreeMap<String, String>,
-}
-
-impl Request {
-    fn into_start(self, plan: Arc<Plan>, version: u32) -> StartRequest {
-        StartRequest {
-            key: self.key,
-            idempotency: self.idempotency,
-            labels: self.labels,
-            actor: std::env::var("USER").ok().map(Into::into),
-            ..StartRequest::new(plan, version, self.input)
-        }
-    }
-}
-
-fn request(args: &Args, canonical: &[u8], input: Json) -> Result<Request> {
-    let mut labels = std::collections::BTreeMap::new();
-    for label in &args.label {
-        let (name, value) =
-            label.split_once('=').with_context(|| format!("label {label:?} is not NAME=VALUE"))?;
-        labels.insert(name.to_owned(), value.to_owned());
-    }
-    if let Some(id) = &args.id {
-        let fits = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
-        if id.is_empty() || id.len() > 128 || !id.chars().all(fits) || id == "last" {
-            bail!("id {id:?} must be 1 to 128 letters, digits, '_', '-', '.' or ':'");
-        }
-    }
-    let idempotency = args.idempotency_key.as_ref().map(|key| {
-        let mut digest = waypost_core::id::DefinitionHash::of(canonical).0.to_vec();
-        digest.extend_from_slice(input.text().as_bytes());
-        Idempotency {
-            key: key.as_str().into(),
-            digest: waypost_core::id::DefinitionHash::of(&digest).0,
-        }
-    });
-    let key = args.id.as_ref().map(|id| ExecutionKey(id.as_str().into()));
-    Ok(Request { input, key, idempotency, labels })
-}
-
-/// Everything that becomes durable, for whoever draws it.
-pub(super) type Events = mpsc::UnboundedReceiver<Committed>;
-
-/// An engine that drives what this process starts or adopts, and nothing else in the folder.
-pub(super) fn open(store: &Arc<SqliteStore>, context: &Context) -> Result<(Engine, Events)> {
-    let (sender, events) = mpsc::unbounded_channel();
-    let observer: Observer = Arc::new(move |committed: &Committed| {
-        // The receiver is gone when the command is about to end.
-        sender.send(committed.clone()).unwrap_or_default();
-    });
-    let config = Config { scope: Scope::Adopted, ..context.settings.engine.clone() };
-    let store = Arc::clone(store) as Arc<dyn Store>;
-    let secrets = Arc::clone(&context.settings.secrets) as Arc<dyn Secrets>;
-    let nodes = &context.settings.nodes;
-    let engine = wiring::open_engine(store, nodes, secrets, config, Some(observer))?;
-    Ok((engine, events))
-}
-
-/// Shows an execution's progress until it ends, is set aside, or the user interrupts.
+/// Shows the progress of an execution that this process drives until it ends, is set aside, or the
+/// user interrupts.
 pub(super) async fn watch(
     engine: Engine,
-    store: Arc<SqliteStore>,
+    folder: Folder,
     started: Started,
     mut events: Events,
     context: &Context,
@@ -193,15 +145,21 @@ pub(super) async fn watch(
     let text = context.format == Format::Text;
     let execution = started.execution;
     let mut progress = Progress::new(context.color);
-    let found = find::load(Arc::clone(&store), execution)?;
-    let key = found.state.created.key.clone();
-    if text {
-        let created = &found.state.created;
-        print_line(&format!("execution {key}  workflow {} v{}", created.workflow, created.version));
-    }
-    if found.state.status.is_end() {
+    let found = folder.reader.load(execution).map_err(Refused::from)?;
+    let key = found.state.created.key.to_string();
+    let door = Door::Folder(Box::new(folder));
+    let found = door.execution(&key).await?;
+    watch::begin(&found, context);
+    if found.status.0.is_end() {
+        // Before us, or faster than we could look: what is left to draw is there once the engine
+        // has stopped.
         engine.stop(STOP_GRACE).await;
-        return finish(&store, execution, summary(&found.state), context);
+        while let Ok(committed) = events.try_recv() {
+            if text && committed.execution == execution {
+                progress.note(committed.at, committed.events.iter());
+            }
+        }
+        return watch::finish(&door, &key, context).await;
     }
     let mut interrupts = Interrupts::listen()?;
     let ended = started.ended();
@@ -214,7 +172,7 @@ pub(super) async fn watch(
                     continue;
                 }
                 if text {
-                    progress.note(&committed);
+                    progress.note(committed.at, committed.events.iter());
                 }
                 let aside = |event: &Event| matches!(event, Event::RunQuarantined { .. });
                 if committed.events.iter().any(aside) {
@@ -226,25 +184,17 @@ pub(super) async fn watch(
         }
     };
     match stopped {
-        Stopped::Ended(Some(end)) => {
+        Stopped::Ended(Some(_)) => {
             engine.stop(STOP_GRACE).await;
-            finish(&store, execution, end, context)
+            watch::finish(&door, &key, context).await
         }
         Stopped::SetAside => {
             engine.stop(STOP_GRACE).await;
-            print_line(&format!("set aside: `waypost why {key}` says why"));
-            Ok(Exit::Failed)
+            watch::set_aside(&door, &key, context).await
         }
         Stopped::Ended(None) => bail!("the engine stopped"),
         Stopped::Interrupted => {
-            if text {
-                print_line("stopping; attempts that run may end (again to stop at once)");
-            }
-            tokio::select! { // both arms may be dropped: the log holds everything
-                () = engine.stop(STOP_GRACE) => {}
-                () = interrupts.next() => {}
-            }
-            engine.stop(Duration::ZERO).await;
+            stop(&engine, &mut interrupts, context).await;
             if text {
                 print_line(&format!("stopped; go on with: waypost resume {key}"));
             } else {
@@ -261,35 +211,14 @@ enum Stopped {
     Interrupted,
 }
 
-fn summary(state: &waypost_core::state::State) -> EndSummary {
-    let end = state.end.as_ref();
-    EndSummary {
-        status: state.status,
-        output: end.and_then(|end| end.output.clone()),
-        failure: end.and_then(|end| end.failure.clone()),
+/// Stops the engine, patiently unless the user interrupts once more.
+async fn stop(engine: &Engine, interrupts: &mut Interrupts, context: &Context) {
+    if context.format == Format::Text {
+        print_line("stopping; attempts that run may end (again to stop at once)");
     }
-}
-
-/// Says how it ended.
-fn finish(
-    store: &Arc<SqliteStore>,
-    execution: ExecutionId,
-    end: EndSummary,
-    context: &Context,
-) -> Result<Exit> {
-    let exit = if end.status == Status::Completed { Exit::Done } else { Exit::Failed };
-    let found = find::load(Arc::clone(store), execution)?;
-    if context.format == Format::Json {
-        print_json(&super::show::wire(&found))?;
-        return Ok(exit);
+    tokio::select! { // both arms may be dropped: the log holds everything
+        () = engine.stop(STOP_GRACE) => {}
+        () = interrupts.next() => {}
     }
-    let took = found.state.updated_at.since(found.state.created_at);
-    print_line(&format!("{} in {took}", end.status));
-    if let Some(failure) = &end.failure {
-        print_line(&format!("failure: {} ({})", failure.message, failure.kind));
-    }
-    if let Some(output) = end.output.filter(|output| !output.is_null()) {
-        print_line(&format!("output: {output}"));
-    }
-    Ok(exit)
+    engine.stop(Duration::ZERO).await;
 }

@@ -1,70 +1,60 @@
 //! `waypost why`: what an execution waits for, in a sentence or two.
 
 use anyhow::Result;
-use serde_json::json;
 use waypost_core::time::Timestamp;
-use waypost_core::why::{MovedBy, Reason, why};
 use waypost_ports::clock::{Clock, SystemClock};
+use waypost_server::wire;
 
-use super::find::Found;
 use super::{Context, Exit, find};
+use crate::door::Door;
 use crate::output::{Format, print_json, print_line};
 
 /// Most reasons that are written out; a fan of thousands has as many.
 const REASONS_MAX: usize = 10;
 
-pub(crate) fn run(args: &find::Named, context: &Context) -> Result<Exit> {
-    let found = args.load(context)?;
-    let reasons = why(&found.plan, &found.state);
-    let engine = found.store.engine_process();
+pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
+    let (door, id) = args.open(context).await?;
+    let why = door.why(&id).await?;
     if context.format == Format::Json {
-        print_json(&json!({
-            "id": found.state.created.key, "status": found.state.status.name(),
-            "reasons": reasons, "engine": engine,
-        }))?;
+        print_json(&why)?;
         return Ok(Exit::Done);
     }
     let now = SystemClock.now();
-    let key = &found.state.created.key;
-    print_line(&format!("{key} is {}.", found.state.status));
-    for reason in reasons.iter().take(REASONS_MAX) {
-        print_line(&sentence(reason, key.as_str(), now));
+    print_line(&format!("{} is {}.", why.id, why.status.0));
+    for reason in why.reasons.iter().take(REASONS_MAX) {
+        print_line(&sentence(reason, &why.id, now));
+        if let (Some(wait), Door::Remote(_)) = (&reason.wait, &door) {
+            print_line(&format!("  `waypost resume-wait {wait}` ends this wait now."));
+        }
     }
-    if reasons.len() > REASONS_MAX {
-        print_line(&format!("And {} more nodes.", reasons.len() - REASONS_MAX));
+    if why.reasons.len() > REASONS_MAX {
+        print_line(&format!("And {} more nodes.", why.reasons.len() - REASONS_MAX));
     }
-    if !found.state.status.is_end() {
-        print_line(&who_drives(&found, engine));
+    if !why.status.0.is_end() {
+        print_line(&door.driver().unwrap_or_else(|| {
+            format!("No engine is running in this folder: `waypost resume {}` starts one.", why.id)
+        }));
     }
     Ok(Exit::Done)
 }
 
-fn sentence(reason: &Reason, key: &str, now: Timestamp) -> String {
+fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
     let subject = reason.node.as_ref().map_or("It".to_owned(), |node| format!("Node {node}"));
-    let since = format!("since {} ({} ago)", reason.since, now.since(reason.since));
-    let until = match reason.until {
+    let since = format!("since {} ({} ago)", reason.since.0, now.since(reason.since.0));
+    let until = match reason.until.map(|until| until.0) {
         Some(until) if until > now => format!(", until {until} (in {})", until.since(now)),
         Some(until) => format!(", until {until} (due)"),
         None => String::new(),
     };
-    let moved = match &reason.moved_by {
-        MovedBy::Time => String::new(),
-        MovedBy::Signal(name) => format!(" `waypost signal {key} {name}` moves it."),
-        MovedBy::Resume => {
-            format!(" `waypost resume {key}` moves it on, `waypost cancel {key}` ends it.")
+    let moved = match (reason.moved_by.as_str(), &reason.signal) {
+        ("signal", Some(name)) => format!(" `waypost signal {id} {name}` moves it."),
+        ("resume", _) => {
+            format!(" `waypost resume {id}` moves it on, `waypost cancel {id}` ends it.")
         }
-        MovedBy::Attempt => " Its attempt's outcome moves it.".to_owned(),
-        MovedBy::Slot => " A free slot moves it; --slots sets how many there are.".to_owned(),
-        MovedBy::Engine => " The engine takes it at once.".to_owned(),
-        MovedBy::Repair | MovedBy::Nothing => String::new(),
+        ("attempt", _) => " Its attempt's outcome moves it.".to_owned(),
+        ("slot", _) => " A free slot moves it; --slots sets how many there are.".to_owned(),
+        ("engine", _) => " The engine takes it at once.".to_owned(),
+        _ => String::new(),
     };
     format!("{subject} {}, {since}{until}.{moved}", reason.what)
-}
-
-fn who_drives(found: &Found, engine: Option<String>) -> String {
-    let key = &found.state.created.key;
-    match engine {
-        Some(process) => format!("The engine of this folder is {process}."),
-        None => format!("No engine is running in this folder: `waypost resume {key}` starts one."),
-    }
 }

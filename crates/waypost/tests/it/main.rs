@@ -9,6 +9,7 @@ mod cli;
 mod docs;
 mod examples;
 mod program;
+mod remote;
 mod secrets;
 mod streams;
 mod tidy;

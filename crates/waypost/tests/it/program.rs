@@ -46,6 +46,8 @@ impl Program {
             .env("HOME", self.folder.path())
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("WAYPOST_CONFIG")
+            .env_remove("WAYPOST_SERVER")
+            .env_remove("WAYPOST_KEY")
             .stdin(Stdio::null());
         command
     }
@@ -64,11 +66,7 @@ impl Program {
 
     /// Starts `waypost run` and reads until a line contains `mark`.
     pub(crate) fn start(&self, args: &[&str], mark: &str) -> Running {
-        let mut child = self.command(args).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut running = Running { child, lines, seen: String::new() };
-        running.read_until(mark);
-        running
+        Running::start(self.command(args), mark)
     }
 }
 
@@ -80,7 +78,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn read_until(&mut self, mark: &str) {
+    /// Starts a command and reads until a line contains `mark`.
+    pub(crate) fn start(mut command: Command, mark: &str) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut running = Self { child, lines, seen: String::new() };
+        running.read_until(mark);
+        running
+    }
+
+    pub(crate) fn read_until(&mut self, mark: &str) {
         loop {
             let before = self.seen.len();
             let read = self.lines.read_line(&mut self.seen).unwrap();
@@ -106,8 +113,12 @@ impl Running {
     }
 
     pub(crate) fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
     /// Waits for the end; gives the exit code and all that was printed.

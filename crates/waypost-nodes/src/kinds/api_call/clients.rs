@@ -1,16 +1,15 @@
 //! The HTTP clients: made when first needed, kept for their connections.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use reqwest::{Client, redirect, retry};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::Verifier;
+use rustls::ClientConfig;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::time::Millis;
 
 use crate::egress::Egress;
+use crate::tls;
 
 /// Clients that are kept. A definition can make up ports and timeouts without end, so this must have
 /// one; few are in use at a time.
@@ -63,7 +62,7 @@ impl Clients {
 
     fn build(&self, key: Key) -> reqwest::Result<Client> {
         Client::builder()
-            .tls_backend_preconfigured(self.tls.get_or_init(tls).clone())
+            .tls_backend_preconfigured(self.tls.get_or_init(tls::client_config).clone())
             .dns_resolver(self.egress.resolver(key.port))
             .connect_timeout(key.connect_timeout.to_std())
             .pool_idle_timeout(IDLE.to_std())
@@ -74,31 +73,5 @@ impl Clients {
             // A proxy from the environment would connect on our behalf, past the guard.
             .no_proxy()
             .build()
-    }
-}
-
-/// The TLS settings of all clients: the platform's certificates, read once.
-fn tls() -> ClientConfig {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .expect("the provider supports the default versions of TLS");
-    let mut config = match verifier(provider) {
-        Some(verifier) => builder.dangerous().with_custom_certificate_verifier(verifier),
-        // Plain http goes on working; https fails on every certificate, as it must.
-        None => builder.with_root_certificates(RootCertStore::empty()),
-    }
-    .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    config
-}
-
-fn verifier(provider: Arc<CryptoProvider>) -> Option<Arc<Verifier>> {
-    match Verifier::new(provider) {
-        Ok(verifier) => Some(Arc::new(verifier)),
-        Err(error) => {
-            tracing::warn!(%error, "no trusted certificates found: https calls will fail");
-            None
-        }
     }
 }

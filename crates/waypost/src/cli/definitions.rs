@@ -1,0 +1,60 @@
+//! `waypost definitions`: what was deployed.
+
+use anyhow::Result;
+use waypost_server::wire;
+
+use super::{Context, Exit, input};
+use crate::door::Door;
+use crate::output::{Format, print_columns, print_json, print_line};
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Show the versions of this workflow; all workflows if absent
+    workflow: Option<String>,
+    /// Print this version
+    #[arg(long, value_name = "N", requires = "workflow",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    version: Option<u32>,
+    /// At most so many; pages have 1,000 at most
+    #[arg(long, default_value_t = 50, value_parser = input::count())]
+    limit: usize,
+    /// Go on where an earlier page ended
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
+    let door = Door::open(&context.settings)?;
+    if let (Some(name), Some(version)) = (&args.workflow, args.version) {
+        let definition = door.definition(name, version).await?;
+        match context.format {
+            Format::Json => print_json(&definition)?,
+            Format::Text => print_json(&definition.definition.0.to_value()?)?,
+        }
+        return Ok(Exit::Done);
+    }
+    let list =
+        door.definitions(args.workflow.as_deref(), args.after.as_deref(), args.limit).await?;
+    match context.format {
+        Format::Json => print_json(&list)?,
+        Format::Text => print(&list),
+    }
+    Ok(Exit::Done)
+}
+
+fn print(list: &wire::DefinitionList) {
+    if list.definitions.is_empty() {
+        print_line("no definitions; `waypost deploy FILE` adds one");
+        return;
+    }
+    let columns = |row: &wire::DefinitionSummary| {
+        let deployed = row.created_at.map(|at| at.0.to_string()).unwrap_or_default();
+        let hash = row.hash.chars().take(16).collect();
+        vec![row.workflow.clone(), row.version.to_string(), deployed, hash]
+    };
+    let rows: Vec<_> = list.definitions.iter().map(columns).collect();
+    print_columns(&["WORKFLOW", "VERSION", "DEPLOYED", "HASH"], &rows);
+    if let Some(next) = &list.next {
+        print_line(&format!("more: the same with --after {next}"));
+    }
+}

@@ -1,0 +1,174 @@
+//! `waypost deploy`: keep definitions, so that they can be started by name.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::json;
+use waypost_lang::{Compiled, Diagnostics};
+use waypost_server::problem::Code;
+use waypost_server::wire;
+
+use super::{Context, Exit, read_definition};
+use crate::client::{Refused, line_of};
+use crate::door::Door;
+use crate::output::{Format, print_json, print_line};
+use crate::wiring;
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Definition files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Say what would become of them and keep nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
+    // All are read before any is kept: a name that is wrong changes nothing.
+    let files = args.files.iter().map(|path| Ok((path, read_definition(path)?)));
+    let files = files.collect::<Result<Vec<_>>>()?;
+    let door = Door::open_or_create(&context.settings)?;
+    let mut exit = Exit::Done;
+    let mut reports = Vec::new();
+    for (path, source) in &files {
+        let name = path.display().to_string();
+        let judged = judge(&door, source, args.dry_run).await?;
+        match (context.format, &judged) {
+            (Format::Json, Ok(deployed)) => {
+                reports.push(json!({ "file": name, "deployed": deployed }))
+            }
+            (Format::Json, Err(faults)) => {
+                reports.push(json!({ "file": name, "faults": faults.report() }));
+            }
+            (Format::Text, Ok(deployed)) => {
+                warn(deployed, source, &name, context);
+                print_line(&sentence(deployed, &name));
+            }
+            (Format::Text, Err(faults)) => faults.show(source, &name, context)?,
+        }
+        if judged.is_err() {
+            exit = Exit::Wrong;
+        }
+    }
+    if context.format == Format::Json {
+        print_json(&reports)?;
+    }
+    Ok(exit)
+}
+
+fn sentence(deployed: &wire::Deployed, file: &str) -> String {
+    let workflow = &deployed.workflow;
+    match (deployed.version, deployed.created) {
+        (Some(version), true) => format!("{file}: workflow {workflow} v{version}"),
+        (Some(version), false) => format!("{file}: workflow {workflow} v{version}, as it was"),
+        (None, _) => format!("{file}: would be a new version of workflow {workflow}"),
+    }
+}
+
+/// Deploys one definition and shows its warnings; `None` where it has faults, which are shown.
+pub(super) async fn deploy(
+    door: &Door,
+    source: &[u8],
+    name: &str,
+    context: &Context,
+) -> Result<Option<wire::Deployed>> {
+    match judge(door, source, false).await? {
+        Ok(deployed) => {
+            warn(&deployed, source, name, context);
+            Ok(Some(deployed))
+        }
+        Err(faults) => {
+            faults.show(source, name, context)?;
+            Ok(None)
+        }
+    }
+}
+
+/// What whoever keeps definitions says to one; other problems than its faults are errors.
+async fn judge(
+    door: &Door,
+    source: &[u8],
+    dry_run: bool,
+) -> Result<Result<wire::Deployed, Faults>> {
+    let error = match door.deploy(source, dry_run).await {
+        Ok(deployed) => return Ok(Ok(deployed)),
+        Err(error) => error,
+    };
+    let refused = error.downcast::<Refused>()?;
+    if refused.code() != Code::InvalidDefinition.name() {
+        return Err(refused.into());
+    }
+    Ok(Err(match wiring::compile(source) {
+        Err(faults) => Faults::Ours(faults),
+        Ok(_) => Faults::Theirs(refused),
+    }))
+}
+
+/// The faults of a definition.
+enum Faults {
+    /// As this program sees them, too: shown in the source.
+    Ours(Box<Diagnostics>),
+    /// Of a server that is stricter than this program.
+    Theirs(Refused),
+}
+
+impl Faults {
+    fn report(&self) -> serde_json::Value {
+        match self {
+            Self::Ours(faults) => json!(faults),
+            Self::Theirs(refused) => json!(refused.faults()),
+        }
+    }
+
+    #[expect(clippy::print_stderr, reason = "faults go to standard error")]
+    fn show(&self, source: &[u8], name: &str, context: &Context) -> Result<()> {
+        match self {
+            Self::Ours(faults) => return show_faults(faults, source, name, context),
+            Self::Theirs(refused) if context.format == Format::Json => {
+                print_json(&json!({ "valid": false, "diagnostics": refused.faults() }))?;
+            }
+            Self::Theirs(refused) => {
+                eprintln!("error: the server finds faults that this program does not know");
+                for fault in refused.faults() {
+                    eprintln!("  {name}:{}", line_of(fault));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows faults as `validate` does.
+#[expect(clippy::print_stderr, reason = "faults go to standard error")]
+pub(super) fn show_faults(
+    faults: &Diagnostics,
+    source: &[u8],
+    name: &str,
+    context: &Context,
+) -> Result<()> {
+    match context.format {
+        Format::Json => print_json(&json!({ "valid": false, "diagnostics": faults }))?,
+        Format::Text => eprintln!("{}", faults.render(source, name, context.color).trim_end()),
+    }
+    Ok(())
+}
+
+/// Shows what is probably not meant as it is written.
+#[expect(clippy::print_stderr, reason = "warnings go to standard error")]
+pub(super) fn show_warnings(compiled: &Compiled, source: &[u8], name: &str, context: &Context) {
+    let warnings = compiled.warnings.render(source, name, context.color);
+    if !warnings.is_empty() {
+        eprintln!("{}", warnings.trim_end());
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "warnings go to standard error")]
+fn warn(deployed: &wire::Deployed, source: &[u8], name: &str, context: &Context) {
+    match wiring::compile(source) {
+        Ok(compiled) => show_warnings(&compiled, source, name, context),
+        Err(_) => {
+            deployed.warnings.iter().for_each(|fault| eprintln!("{name}:{}", line_of(fault)));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What people write on the command line that becomes data: payloads, labels, counts.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use anyhow::{Context as _, Result, bail};
+use clap::builder::RangedU64ValueParser;
+use waypost_core::json::Json;
+
+use super::Usage;
+
+/// Reads a payload: JSON, `@file`, or `-` for standard input. `what` it is for is named in errors.
+pub(super) fn payload(what: &str, text: &str) -> Result<Json> {
+    read(text).map_err(|error| Usage(format!("{what} cannot be used: {error:#}")).into())
+}
+
+fn read(text: &str) -> Result<Json> {
+    let bytes = match text.strip_prefix('@') {
+        Some(path) => std::fs::read(path).with_context(|| format!("cannot read {path}"))?,
+        None if text == "-" => {
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
+            bytes
+        }
+        None => text.as_bytes().to_vec(),
+    };
+    let limit = waypost_core::limits::PAYLOAD_BYTES_MAX;
+    if bytes.len() > limit {
+        bail!("it has {} bytes; at most {limit} are kept", bytes.len());
+    }
+    Json::parse_bytes(&bytes).map_err(|error| anyhow::anyhow!("it is not JSON: {error}"))
+}
+
+/// Reads labels, `name=value` each.
+pub(super) fn labels(texts: &[String]) -> Result<BTreeMap<String, String>> {
+    texts
+        .iter()
+        .map(|text| match text.split_once('=') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(Usage(format!("--label {text:?} has no value: write NAME=VALUE")).into()),
+        })
+        .collect()
+}
+
+/// An execution's id that somebody chose.
+pub(super) fn own_id(id: &str) -> Result<()> {
+    if waypost_server::http::parameter::is_id(id) && id != "last" {
+        return Ok(());
+    }
+    let message = format!(
+        "id {id:?} must be 1 to 128 letters, digits, '_', '-', ':' or, after the first, '.'"
+    );
+    Err(Usage(message).into())
+}
+
+/// A count of rows: at least one.
+pub(super) fn count() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
+}

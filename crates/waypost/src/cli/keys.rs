@@ -1,0 +1,164 @@
+//! `waypost keys` and `trail`: who may do what, and who did.
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde_json::json;
+use waypost_ports::access::{Role, TrailRequest};
+use waypost_server::wire;
+use waypost_server::wire::request::RoleName;
+
+use super::{Context, Exit, Usage, input};
+use crate::door::Vault;
+use crate::output::{Format, print_columns, print_json, print_line};
+
+/// Longest name of a key.
+const NAME_CHARS_MAX: usize = 128;
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Action {
+    /// Make a key; it is shown this once
+    Create {
+        /// What its holder may do
+        #[arg(long, value_enum)]
+        role: RoleArg,
+        /// What people call it; the role's name if absent
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// List all keys, without their secrets
+    List,
+    /// Make a key worthless
+    Revoke {
+        /// The key's id, as `keys list` shows it
+        id: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Everything, keys included
+    Admin,
+    /// Deploy, start and steer
+    Operator,
+    /// Look
+    Viewer,
+    /// Take tasks and report on them
+    Worker,
+}
+
+impl From<RoleArg> for RoleName {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::Admin => Self::Admin,
+            RoleArg::Operator => Self::Operator,
+            RoleArg::Viewer => Self::Viewer,
+            RoleArg::Worker => Self::Worker,
+        }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct TrailArgs {
+    /// Only what this actor did: `key:<id>`, `local` or `anonymous`
+    #[arg(long)]
+    actor: Option<String>,
+    /// At most so many; pages have 1,000 at most
+    #[arg(long, default_value_t = 50, value_parser = input::count())]
+    limit: usize,
+    /// Go on where an earlier page ended
+    #[arg(long, value_name = "CURSOR")]
+    before: Option<u64>,
+}
+
+pub(crate) async fn run(action: &Action, context: &Context) -> Result<Exit> {
+    match action {
+        Action::Create { role, name } => create(*role, name.as_deref(), context).await,
+        Action::List => list(context).await,
+        Action::Revoke { id } => revoke(id, context).await,
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "standard output holds the key and nothing else")]
+async fn create(role: RoleArg, name: Option<&str>, context: &Context) -> Result<Exit> {
+    let role = RoleName::from(role);
+    let name = name.unwrap_or(Role::from(role).name());
+    let fits = (1..=NAME_CHARS_MAX).contains(&name.chars().count());
+    if !fits || name.chars().any(char::is_control) {
+        let message = format!("--name must be 1 to {NAME_CHARS_MAX} characters, none of control");
+        return Err(Usage(message).into());
+    }
+    let made = Vault::open_or_create(&context.settings)?.create_key(name, role).await?;
+    match context.format {
+        Format::Json => print_json(&made)?,
+        Format::Text => {
+            print_line(&made.key);
+            eprintln!(
+                "This is the only time that it is shown. Give it to commands as WAYPOST_KEY."
+            );
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(context: &Context) -> Result<Exit> {
+    let list = Vault::open(&context.settings)?.keys().await?;
+    match context.format {
+        Format::Json => print_json(&list)?,
+        Format::Text if list.keys.is_empty() => {
+            print_line("no keys; `waypost keys create --role admin` makes one");
+        }
+        Format::Text => {
+            let columns = |key: &wire::ApiKey| {
+                let revoked = key.revoked_at.map(|at| at.0.to_string()).unwrap_or_default();
+                let role = Role::from(key.role).to_string();
+                vec![key.id.clone(), role, key.name.clone(), key.created_at.0.to_string(), revoked]
+            };
+            let rows: Vec<_> = list.keys.iter().map(columns).collect();
+            print_columns(&["ID", "ROLE", "NAME", "CREATED", "REVOKED"], &rows);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn revoke(id: &str, context: &Context) -> Result<Exit> {
+    let vault = Vault::open(&context.settings)?;
+    vault.revoke_key(id).await?;
+    match (context.format, &vault) {
+        (Format::Json, _) => print_json(&json!({ "id": id, "revoked": true }))?,
+        (Format::Text, Vault::Remote(_)) => print_line(&format!("{id} is revoked")),
+        (Format::Text, Vault::Folder(_)) => {
+            print_line(&format!("{id} is revoked; a running server knows it within 5 seconds"));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn trail(args: &TrailArgs, context: &Context) -> Result<Exit> {
+    let request =
+        TrailRequest { actor: args.actor.clone(), before: args.before, limit: args.limit };
+    let list = Vault::open(&context.settings)?.trail(request).await?;
+    if context.format == Format::Json {
+        print_json(&list)?;
+        return Ok(Exit::Done);
+    }
+    if list.entries.is_empty() {
+        print_line("nothing was done yet");
+        return Ok(Exit::Done);
+    }
+    let columns = |row: &wire::TrailRow| {
+        vec![
+            row.at.0.to_string(),
+            row.actor.clone(),
+            row.address.clone(),
+            row.action.clone(),
+            row.status.to_string(),
+            row.subject.clone().unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<_> = list.entries.iter().map(columns).collect();
+    print_columns(&["AT", "ACTOR", "FROM", "ACTION", "STATUS", "SUBJECT"], &rows);
+    if let Some(next) = &list.next {
+        print_line(&format!("more: the same with --before {next}"));
+    }
+    Ok(Exit::Done)
+}

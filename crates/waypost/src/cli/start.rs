@@ -1,0 +1,99 @@
+//! `waypost start`: start a workflow that was deployed, and leave it to the server.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use waypost_core::status::Status;
+use waypost_core::time::Millis;
+use waypost_server::wire;
+
+use super::{Context, Exit, Usage, input, watch};
+use crate::client::Client;
+use crate::door::{self, Submission};
+use crate::output::{Format, print_json, print_line};
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The workflow's name
+    workflow: String,
+    /// Which version; the newest if absent
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    version: Option<u32>,
+    /// The input: JSON, `@file`, or `-` for standard input
+    #[arg(long, short, value_name = "JSON", default_value = "null")]
+    input: String,
+    /// Choose the execution's id
+    #[arg(long)]
+    id: Option<String>,
+    /// Labels to find it by, `name=value` (may be repeated)
+    #[arg(long, value_name = "NAME=VALUE")]
+    label: Vec<String>,
+    /// Start at most one execution under this key
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Wait so long for its end, for example `30s`
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<String>,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
+    let input = input::payload("the input", &args.input)?;
+    args.id.as_deref().map_or(Ok(()), input::own_id)?;
+    let wait = args.wait.as_deref().map(span).transpose()?;
+    let submission = Submission {
+        workflow: args.workflow.clone(),
+        version: args.version,
+        input,
+        id: args.id.clone(),
+        labels: input::labels(&args.label)?,
+        idempotency_key: args.idempotency_key.clone(),
+    };
+    let server = door::server_only("start", &context.settings)?;
+    let (mut started, replayed) = server.start(submission).await?;
+    if let Some(wait) = wait {
+        started = until_end(&server, started, wait).await?;
+    }
+    let status = started.status.0;
+    match context.format {
+        Format::Json => print_json(&started)?,
+        Format::Text => {
+            let wire::Started { id, workflow, version, .. } = &started;
+            let before = if replayed { ", started before under this key" } else { "" };
+            print_line(&format!("execution {id}  workflow {workflow} v{version}{before}"));
+            if status.is_end() || wait.is_some() {
+                print_line(status.name());
+            }
+            watch::print_end(started.output.as_ref(), started.failure.as_ref());
+        }
+    }
+    let failed = status.is_end() && status != Status::Completed;
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn span(text: &str) -> Result<Duration> {
+    match Millis::parse(text) {
+        Ok(span) => Ok(span.to_std()),
+        Err(error) => Err(Usage(format!("--wait {text:?}: {error}")).into()),
+    }
+}
+
+/// Waits for an execution's end, as long as somebody has the patience.
+async fn until_end(
+    server: &Client,
+    started: wire::Started,
+    patience: Duration,
+) -> Result<wire::Started> {
+    let begun = Instant::now();
+    loop {
+        let left = patience.saturating_sub(begun.elapsed());
+        let execution = server.execution_after(&started.id, left).await?;
+        if execution.status.0.is_end() || left.is_zero() {
+            return Ok(wire::Started {
+                status: execution.status,
+                output: execution.output,
+                failure: execution.failure,
+                ..started
+            });
+        }
+    }
+}

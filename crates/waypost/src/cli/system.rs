@@ -1,0 +1,40 @@
+//! `waypost instances` and `limits`: what drives executions, and how much of it there may be.
+
+use anyhow::Result;
+use waypost_server::wire;
+
+use super::{Context, Exit};
+use crate::door::{self, Door};
+use crate::output::{Format, print_columns, print_json, print_line, print_table};
+
+pub(crate) async fn instances(context: &Context) -> Result<Exit> {
+    let list = Door::open(&context.settings)?.instances().await?;
+    match context.format {
+        Format::Json => print_json(&list)?,
+        Format::Text if list.instances.is_empty() => print_line("no instance is running"),
+        Format::Text => {
+            let rows: Vec<_> = list.instances.iter().map(columns).collect();
+            print_columns(&["INSTANCE", "STATE", "LEASE", "OWNS", "NOTE"], &rows);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn columns(instance: &wire::Instance) -> Vec<String> {
+    let state = if instance.alive { "alive" } else { "dead" };
+    let lease = instance.alive_until.map(|at| format!("until {}", at.0)).unwrap_or_default();
+    let note = if instance.me { "answers" } else { "" };
+    vec![instance.id.clone(), state.to_owned(), lease, instance.owned.to_string(), note.to_owned()]
+}
+
+pub(crate) async fn limits(context: &Context) -> Result<Exit> {
+    let limits = door::limits(&context.settings).await?;
+    match context.format {
+        Format::Json => print_json(&limits)?,
+        Format::Text => {
+            let rows = limits.limits.iter().map(|(name, value)| (name.clone(), value.to_string()));
+            print_table(&rows.collect::<Vec<_>>())?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,164 @@
+//! `waypost watch`, and what it shares with `run`: an execution on the screen until it ends.
+
+use anyhow::Result;
+use waypost_core::event::Event;
+use waypost_core::status::Status;
+use waypost_ports::clock::{Clock, SystemClock};
+use waypost_server::wire;
+
+use super::interrupts::Interrupts;
+use super::show::Shown;
+use super::{Context, Exit, find};
+use crate::client::News;
+use crate::door::Door;
+use crate::output::{Format, print_json, print_line};
+use crate::progress::Progress;
+
+pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
+    let (door, id) = args.open(context).await?;
+    let execution = door.execution(&id).await?;
+    begin(&execution, context);
+    match execution.status.0.is_end() {
+        true => finish(&door, &id, context).await,
+        false => follow(&door, &id, context).await,
+    }
+}
+
+/// Shows the progress of an execution that somebody else drives until it ends, is set aside, or the
+/// user has seen enough.
+pub(super) async fn follow(door: &Door, id: &str, context: &Context) -> Result<Exit> {
+    let mut interrupts = Interrupts::listen()?;
+    let mut feed = door.follow(id).await?;
+    let mut screen = Screen::new(context);
+    loop {
+        let news = tokio::select! { // an interrupt ends the watch; nothing else drops the feed's future
+            news = feed.next() => news?,
+            () = interrupts.next() => {
+                let note = format!(
+                    "stopped watching; the execution goes on. See it again with: waypost watch {id}"
+                );
+                return stop(door, id, &note, Exit::Interrupted, context).await;
+            }
+        };
+        match news {
+            News::Events(events) => {
+                let aside = events.iter().any(|event| event.kind == "RunQuarantined");
+                screen.draw(&events);
+                // It may be an old story: somebody may have resumed it since.
+                if aside && door.execution(id).await?.held.is_some() {
+                    return set_aside(door, id, context).await;
+                }
+            }
+            News::Lost => screen.say("connection lost, trying again"),
+            News::Back => screen.say("connected again"),
+            News::Abandoned => {
+                let note = format!("no engine is running; go on with: waypost resume {id}");
+                return stop(door, id, &note, Exit::Failed, context).await;
+            }
+            News::Over => return finish(door, id, context).await,
+        }
+    }
+}
+
+/// Says what is watched.
+pub(super) fn begin(execution: &wire::Execution, context: &Context) {
+    if context.format == Format::Text {
+        let wire::Execution { id, workflow, version, .. } = execution;
+        print_line(&format!("execution {id}  workflow {workflow} v{version}"));
+    }
+}
+
+/// Says how it ended.
+pub(super) async fn finish(door: &Door, id: &str, context: &Context) -> Result<Exit> {
+    let shown = Shown::read(door, id).await?;
+    let execution = &shown.execution;
+    let completed = execution.status.0 == Status::Completed;
+    let exit = if completed { Exit::Done } else { Exit::Failed };
+    if context.format == Format::Json {
+        print_json(&shown)?;
+        return Ok(exit);
+    }
+    let took = execution.updated_at.0.since(execution.created_at.0);
+    print_line(&format!("{} in {took}", execution.status.0));
+    print_end(execution.output.as_ref(), execution.failure.as_ref());
+    Ok(exit)
+}
+
+/// What came of an execution.
+pub(super) fn print_end(output: Option<&wire::Payload>, failure: Option<&wire::Failure>) {
+    if let Some(failure) = failure {
+        print_line(&format!("failure: {} ({})", failure.message, failure.kind));
+    }
+    if let Some(output) = output.filter(|output| !output.0.is_null()) {
+        print_line(&format!("output: {}", output.0));
+    }
+}
+
+/// Says that it cannot go on without a person.
+pub(super) async fn set_aside(door: &Door, id: &str, context: &Context) -> Result<Exit> {
+    let note = format!("set aside: `waypost why {id}` says why");
+    stop(door, id, &note, Exit::Failed, context).await
+}
+
+/// Ends the watch of an execution that has not ended: says why, or where it stands.
+async fn stop(door: &Door, id: &str, note: &str, exit: Exit, context: &Context) -> Result<Exit> {
+    match context.format {
+        Format::Json => print_json(&Shown::read(door, id).await?)?,
+        Format::Text => print_line(note),
+    }
+    Ok(exit)
+}
+
+/// Where progress is drawn, or nowhere, where only the end is printed.
+struct Screen {
+    progress: Option<Progress>,
+}
+
+impl Screen {
+    fn new(context: &Context) -> Self {
+        let text = context.format == Format::Text;
+        Self { progress: text.then(|| Progress::new(context.color)) }
+    }
+
+    fn draw(&mut self, events: &[wire::Event]) {
+        let Some(progress) = &mut self.progress else { return };
+        // Events of one commit have one time, and are drawn together.
+        for commit in events.chunk_by(|one, next| one.at == next.at) {
+            let known: Vec<Event> = commit.iter().filter_map(stored).collect();
+            if let Some(first) = commit.first() {
+                progress.note(first.at.0, &known);
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        if let Some(progress) = &mut self.progress {
+            progress.say(SystemClock.now(), text);
+        }
+    }
+}
+
+/// The event of the core that a wire event was made from; `None` where the server is newer than this
+/// program and speaks of things that it cannot draw.
+fn stored(event: &wire::Event) -> Option<Event> {
+    let text = format!("{{{:?}:{}}}", event.kind, event.data.0.text());
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_back_as_they_are_stored() {
+        let wire = |kind: &str, data: &str| {
+            let text = format!(
+                r#"{{"seq":1,"at":"2026-01-31T09:00:00Z","epoch":1,"type":"{kind}","data":{data}}}"#
+            );
+            serde_json::from_str::<wire::Event>(&text).unwrap()
+        };
+        let event = stored(&wire("RunQuarantined", r#"{"reason":"x","later":[1]}"#));
+        assert_eq!(event, Some(Event::RunQuarantined { reason: "x".to_owned() }));
+        assert_eq!(stored(&wire("NeverHeardOf", "{}")), None);
+    }
+}

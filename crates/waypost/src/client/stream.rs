@@ -1,0 +1,160 @@
+//! The events of one execution as they come, across broken connections and restarts of the server:
+//! whoever comes back says which event was the last one, and goes on with the next.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use reqwest::{Response, StatusCode};
+use waypost_server::problem::WireProblem;
+use waypost_server::wire;
+
+use super::sse::{Message, Parser};
+use super::{Ask, Client, Refused, Unreachable};
+
+/// A stream that says nothing for so long is broken: a server with nothing to say shows every 15 s
+/// that it is alive.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// How long after a first failure to try again; doubled each time.
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+/// The longest wait between two tries.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// Tries in a row, about three minutes in all; a server that takes longer to come back was not
+/// restarted but stopped.
+const TRIES_MAX: u32 = 40;
+
+/// Follows one execution.
+pub(crate) struct Stream {
+    client: Client,
+    execution: String,
+    /// The last event that was seen.
+    last: u64,
+    line: Option<Line>,
+    /// Tries since something was last heard.
+    failures: u32,
+    /// Has the server said that nothing more will come?
+    over: bool,
+}
+
+struct Line {
+    response: Response,
+    parser: Parser,
+}
+
+/// What there is to know of an execution that is followed.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Events, in order.
+    Events(Vec<wire::Event>),
+    /// The connection broke; it is tried again.
+    Lost,
+    /// There is a connection again.
+    Back,
+    /// Nobody drives the execution, so nothing will come.
+    Abandoned,
+    /// The execution has ended, and everything was told.
+    Over,
+}
+
+impl Stream {
+    /// Follows an execution from its first event. The first connection must come about.
+    pub(crate) async fn open(client: Client, execution: &str) -> Result<Self> {
+        let execution = execution.to_owned();
+        let mut stream = Self { client, execution, last: 0, line: None, failures: 0, over: false };
+        stream.connect().await?;
+        Ok(stream)
+    }
+
+    /// What happens next. Whoever drops this future should be done with the stream.
+    pub(crate) async fn next(&mut self) -> Result<News> {
+        loop {
+            if self.over {
+                return Ok(News::Over);
+            }
+            let Some(line) = &mut self.line else {
+                if self.reconnect().await? {
+                    return Ok(News::Back);
+                }
+                continue;
+            };
+            match tokio::time::timeout(SILENCE_MAX, line.response.chunk()).await {
+                Ok(Ok(Some(bytes))) => {
+                    self.failures = 0;
+                    let messages = line.parser.push(&bytes)?;
+                    let events = self.take(messages)?;
+                    if !events.is_empty() {
+                        return Ok(News::Events(events));
+                    }
+                }
+                // Broken, ended without a last word, or silent: the same to us.
+                Ok(Ok(None) | Err(_)) | Err(_) => self.line = None,
+            }
+            if self.line.is_none() && !self.over {
+                return Ok(News::Lost);
+            }
+        }
+    }
+
+    /// The events among messages; obeys the others.
+    fn take(&mut self, messages: Vec<Message>) -> Result<Vec<wire::Event>> {
+        let mut events = Vec::new();
+        for message in messages {
+            match message.kind.as_str() {
+                "end" => self.over = true,
+                // We were too slow for the server; it takes us back.
+                "dropped" => self.line = None,
+                "problem" => {
+                    let problem: WireProblem = serde_json::from_str(&message.data)
+                        .context("the server's stream cannot be read")?;
+                    let refused = Refused::by_server(problem, true);
+                    if !is_passing(&refused) {
+                        return Err(refused.into());
+                    }
+                    self.line = None;
+                }
+                _ => {
+                    let event: wire::Event = serde_json::from_str(&message.data)
+                        .context("the server's stream cannot be read")?;
+                    self.last = event.seq;
+                    events.push(event);
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    async fn connect(&mut self) -> Result<()> {
+        let ask = Ask::get(&["executions", &self.execution, "stream"])
+            // Without this, a stream ends with what there is.
+            .header("accept", Some("text/event-stream"))
+            .header("last-event-id", (self.last > 0).then_some(self.last))
+            .endless();
+        let response = self.client.send(ask).await?;
+        match response.status() {
+            // It has ended, and we have seen everything.
+            StatusCode::NO_CONTENT => self.over = true,
+            _ => self.line = Some(Line { response, parser: Parser::default() }),
+        }
+        Ok(())
+    }
+
+    /// One more try, after a while. `false` where it came to nothing.
+    async fn reconnect(&mut self) -> Result<bool> {
+        let wait = BACKOFF_FIRST.saturating_mul(1 << self.failures.min(10)).min(BACKOFF_MAX);
+        tokio::time::sleep(wait).await;
+        self.client.look_again();
+        self.failures += 1;
+        match self.connect().await {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let refused = error.downcast_ref::<Refused>();
+                let passing = error.is::<Unreachable>() || refused.is_some_and(is_passing);
+                if passing && self.failures < TRIES_MAX { Ok(false) } else { Err(error) }
+            }
+        }
+    }
+}
+
+/// Will the same question be answered later: by a server that restarts, or is busy?
+fn is_passing(refused: &Refused) -> bool {
+    matches!(refused.status(), 429 | 502 | 503 | 504)
+}

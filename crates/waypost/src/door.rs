@@ -1,0 +1,294 @@
+//! The one door through which commands reach executions: a server, or the folder itself.
+//!
+//! ```text
+//!   --server, WAYPOST_SERVER ─▶ Remote ─▶ HTTP ─▶ a server
+//!   --data ─▶ its lock names a server ─▶ Remote
+//!          └▶ nobody serves it ───────▶ Folder ─▶ the store, and an engine where one is needed
+//! ```
+//!
+//! Both give the same types of the wire, so that a command prints the same whoever answers.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `door/remote` | questions to a server |
+//! | `door/folder` | the same questions to a store |
+//! | `door/requests` | what people ask of an execution in a folder: mail, and whoever takes it |
+//! | `door/feed` | the events of an execution as they come |
+//! | `door/engine` | an engine of this process, for as long as a command takes |
+//! | `door/vault` | keys and the trail |
+
+pub(crate) mod engine;
+mod feed;
+mod folder;
+mod remote;
+mod requests;
+mod vault;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use waypost_core::json::Json;
+use waypost_ports::query::{DefinitionsRequest, ListRequest};
+use waypost_server::problem::Problem;
+use waypost_server::reader::PAGE_MAX;
+use waypost_server::wire;
+use waypost_server::wire::payload::Short;
+
+use crate::cli::Usage;
+use crate::client::{Address, Client, Refused};
+use crate::settings::Settings;
+use crate::wiring;
+
+pub(crate) use folder::Folder;
+pub(crate) use remote::Submission;
+pub(crate) use vault::Vault;
+
+/// Where commands go.
+pub(crate) enum Door {
+    /// To a server.
+    Remote(Client),
+    /// To the folder.
+    Folder(Box<Folder>),
+}
+
+/// Which events of an execution.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventsOf {
+    pub(crate) node: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) after: u64,
+    pub(crate) limit: usize,
+}
+
+/// How old a server's list may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Freshness {
+    /// A moment behind the log; it says how far.
+    AsItIs,
+    /// It shows what was committed before, unless that takes too long.
+    CaughtUp,
+}
+
+/// What people ask of an execution.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    Pause { now: bool },
+    Resume,
+    Cancel { reason: Option<String> },
+    Signal { name: String, body: Json, message: Option<String> },
+}
+
+/// What became of an order.
+pub(crate) struct Outcome {
+    pub(crate) steered: wire::Steered,
+    /// What else there is to say, where it was not simply done.
+    pub(crate) note: Option<String>,
+}
+
+/// The server that somebody named, or that the folder names.
+pub(crate) fn server(settings: &Settings) -> Result<Option<Client>> {
+    let address = match Address::named(settings)? {
+        Some(address) => Some(address),
+        None => Address::found_by(&settings.data)?,
+    };
+    address.map(|address| Client::new(address, settings.remote.key.as_deref())).transpose()
+}
+
+/// The server, for what only a server does.
+pub(crate) fn server_only(command: &str, settings: &Settings) -> Result<Client> {
+    match server(settings)? {
+        Some(client) => Ok(client),
+        None => bail!(
+            "`waypost {command}` needs a server, and none runs on {}\n\
+             hint: `waypost serve` starts one; `waypost run FILE` works without",
+            settings.data.display()
+        ),
+    }
+}
+
+/// Every limit: of the server, or what one would be held to here.
+pub(crate) async fn limits(settings: &Settings) -> Result<wire::Limits> {
+    if let Some(client) = server(settings)? {
+        return client.limits().await;
+    }
+    let all = wiring::limits(settings).into_iter().chain(settings.server.limits());
+    Ok(wire::Limits { limits: all.map(|(name, value)| (name.to_owned(), value)).collect() })
+}
+
+/// Refuses what only a folder can do, where a server was named.
+pub(crate) fn folder_only(command: &str, settings: &Settings) -> Result<()> {
+    let Some(address) = Address::named(settings)? else { return Ok(()) };
+    let message = format!(
+        "`waypost {command}` works on a folder, not through a server ({address} is {}): \
+         run it with --data where the folder is, beside the server",
+        address.origin()
+    );
+    Err(Usage(message).into())
+}
+
+impl Door {
+    /// Decides where to go.
+    pub(crate) fn open(settings: &Settings) -> Result<Self> {
+        match server(settings)? {
+            Some(client) => Ok(Self::Remote(client)),
+            None => Ok(Self::Folder(Box::new(Folder::open(settings)?))),
+        }
+    }
+
+    /// The same, where the folder may be new.
+    pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
+        match server(settings)? {
+            Some(client) => Ok(Self::Remote(client)),
+            None => Ok(Self::Folder(Box::new(Folder::open_or_create(settings)?))),
+        }
+    }
+
+    /// The id of the execution that somebody means by a name.
+    pub(crate) async fn resolve(&self, name: &str) -> Result<String> {
+        if name != "last" {
+            return Ok(name.to_owned());
+        }
+        let newest = match self {
+            Self::Remote(client) => client.newest().await?,
+            Self::Folder(folder) => folder.newest()?,
+        };
+        match newest {
+            Some(id) => Ok(id),
+            None => bail!("there are no executions yet"),
+        }
+    }
+
+    pub(crate) async fn execution(&self, id: &str) -> Result<wire::Execution> {
+        match self {
+            Self::Remote(client) => client.execution(id).await,
+            Self::Folder(folder) => answered(folder.reader.execution(id)),
+        }
+    }
+
+    pub(crate) async fn nodes(&self, id: &str) -> Result<wire::NodeList> {
+        match self {
+            Self::Remote(client) => client.nodes(id).await,
+            Self::Folder(folder) => folder.nodes(id),
+        }
+    }
+
+    pub(crate) async fn why(&self, id: &str) -> Result<wire::Why> {
+        match self {
+            Self::Remote(client) => client.why(id).await,
+            Self::Folder(folder) => answered(folder.reader.why(id)),
+        }
+    }
+
+    /// Events, page after page until there are as many as wanted.
+    pub(crate) async fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
+        let mut page = EventsOf { limit: wanted.limit.min(PAGE_MAX), ..wanted.clone() };
+        let mut events = Vec::new();
+        loop {
+            let found = match self {
+                Self::Remote(client) => client.events(id, &page).await?,
+                Self::Folder(folder) => folder.events(id, &page)?,
+            };
+            events.extend(found.events);
+            match found.next {
+                Some(next) if events.len() < wanted.limit => {
+                    page.after = next;
+                    page.limit = (wanted.limit - events.len()).min(PAGE_MAX);
+                }
+                next => return Ok(wire::EventList { events, next }),
+            }
+        }
+    }
+
+    /// A page of executions.
+    pub(crate) async fn list(&self, request: ListRequest) -> Result<wire::ExecutionList> {
+        let request = ListRequest { limit: request.limit.min(PAGE_MAX), ..request };
+        match self {
+            Self::Remote(client) => client.list(&request, Freshness::AsItIs).await,
+            Self::Folder(folder) => answered(folder.reader.list(&request)),
+        }
+    }
+
+    /// A page of definitions.
+    pub(crate) async fn definitions(
+        &self,
+        workflow: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<wire::DefinitionList> {
+        let limit = limit.min(PAGE_MAX);
+        match self {
+            Self::Remote(client) => client.definitions(workflow, cursor, limit).await,
+            Self::Folder(folder) => {
+                let after = match (workflow, cursor) {
+                    (Some(name), Some(version)) => {
+                        let version = version.parse().map_err(|_| {
+                            Usage(format!("--after {version:?} is not where a page ended"))
+                        })?;
+                        Some((name.to_owned(), version))
+                    }
+                    (_, cursor) => cursor.map(|name| (name.to_owned(), 0)),
+                };
+                let workflow = workflow.map(str::to_owned);
+                folder.definitions(&DefinitionsRequest { workflow, after, limit })
+            }
+        }
+    }
+
+    /// One version of a workflow.
+    pub(crate) async fn definition(&self, name: &str, version: u32) -> Result<wire::Definition> {
+        match self {
+            Self::Remote(client) => client.definition(name, version).await,
+            Self::Folder(folder) => answered(folder.reader.definition(name, Some(version))),
+        }
+    }
+
+    /// Keeps a definition.
+    pub(crate) async fn deploy(&self, source: &[u8], dry_run: bool) -> Result<wire::Deployed> {
+        match self {
+            Self::Remote(client) => client.deploy(source, dry_run).await,
+            Self::Folder(folder) => folder.deploy(source, dry_run),
+        }
+    }
+
+    pub(crate) async fn instances(&self) -> Result<wire::InstanceList> {
+        match self {
+            Self::Remote(client) => client.instances().await,
+            Self::Folder(folder) => answered(folder.reader.instances(None)),
+        }
+    }
+
+    /// Asks something of an execution. Takes the door along: an engine that has to be opened for it
+    /// wants the folder to itself.
+    pub(crate) async fn steer(self, id: &str, order: Order) -> Result<Outcome> {
+        match self {
+            Self::Remote(client) => client.steer(id, order).await,
+            Self::Folder(folder) => folder.steer(id, order).await,
+        }
+    }
+
+    /// Who drives executions behind this door, in a sentence; `None` where nobody does.
+    pub(crate) fn driver(&self) -> Option<String> {
+        match self {
+            Self::Remote(client) => Some(format!("The server at {} drives it.", client.address())),
+            Self::Folder(folder) => {
+                let process = folder.store.engine_process()?;
+                Some(format!("The engine of this folder is {process}."))
+            }
+        }
+    }
+}
+
+/// Is there anything in a folder?
+fn has_data(folder: &Path) -> bool {
+    folder.join("log.db").exists()
+}
+
+/// What a reader says, as a command fails with it.
+fn answered<T>(answer: Result<T, Problem>) -> Result<T> {
+    answer.map_err(|problem| Refused::from(problem).into())
+}
+
+/// Text as requests carry it; the server says what is wrong with it.
+fn short<const MAX: usize>(text: impl Into<String>) -> Short<MAX> {
+    Short(text.into())
+}

@@ -1,0 +1,103 @@
+//! The folder itself, where no server looks after it: the same questions that a server answers, put
+//! to the same reader.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use waypost_core::id::ExecutionId;
+use waypost_ports::query::{DefinitionsRequest, EventsRequest, Query as _};
+use waypost_server::reader::{Nodes, Reader, unknown_definition};
+use waypost_server::server::Home;
+use waypost_server::wire;
+use waypost_server::workflows::{Deploy, Workflows};
+use waypost_sqlite::SqliteStore;
+
+use super::{EventsOf, answered, has_data};
+use crate::client::Refused;
+use crate::settings::Settings;
+use crate::wiring;
+
+/// A data folder.
+pub(crate) struct Folder {
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) reader: Reader,
+    pub(super) settings: Settings,
+}
+
+impl Folder {
+    /// Looks into a folder, whoever runs it.
+    pub(super) fn open(settings: &Settings) -> Result<Self> {
+        Ok(Self::over(Arc::new(wiring::open_store(&settings.data)?), settings))
+    }
+
+    /// The same; makes one where there is none.
+    pub(super) fn open_or_create(settings: &Settings) -> Result<Self> {
+        create(&settings.data)?;
+        Self::open(settings)
+    }
+
+    /// Over a store that is open.
+    pub(crate) fn over(store: Arc<SqliteStore>, settings: &Settings) -> Self {
+        let home = Arc::clone(&store) as Arc<dyn Home>;
+        let reader = Reader::new(home, Arc::new(wiring::plans()));
+        Self { store, reader, settings: settings.clone() }
+    }
+
+    /// The newest execution's id. Read from its first event, since one that is damaged further on
+    /// has an id all the same.
+    pub(super) fn newest(&self) -> Result<Option<String>> {
+        let Some(execution) = self.store.find(None)? else { return Ok(None) };
+        let request = EventsRequest { execution, node: None, kind: None, after: 0, limit: 1 };
+        let first = self.store.events(&request)?.into_iter().next();
+        let first = first.context("the newest execution has no log")?;
+        #[derive(Deserialize)]
+        struct Created {
+            key: String,
+        }
+        let created: Created = serde_json::from_str(first.fields.text())?;
+        Ok(Some(created.key))
+    }
+
+    /// The number of an execution.
+    pub(crate) fn find(&self, id: &str) -> Result<ExecutionId> {
+        answered(self.reader.find(id))
+    }
+
+    pub(super) fn nodes(&self, id: &str) -> Result<wire::NodeList> {
+        answered(self.reader.nodes(id, Nodes::All))
+    }
+
+    pub(super) fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
+        let EventsOf { node, kind, after, limit } = wanted.clone();
+        let execution = self.find(id)?;
+        answered(self.reader.events(&EventsRequest { execution, node, kind, after, limit }))
+    }
+
+    pub(super) fn definitions(&self, request: &DefinitionsRequest) -> Result<wire::DefinitionList> {
+        let page = answered(self.reader.definitions(request))?;
+        match &request.workflow {
+            Some(name) if page.definitions.is_empty() && request.after.is_none() => {
+                Err(Refused::from(unknown_definition(name, None)).into())
+            }
+            _ => Ok(page),
+        }
+    }
+
+    pub(super) fn deploy(&self, source: &[u8], dry_run: bool) -> Result<wire::Deployed> {
+        let home = Arc::clone(&self.store) as Arc<dyn Home>;
+        let compiler = Box::new(wiring::compile);
+        let workflows = Workflows::new(home, Arc::new(wiring::plans()), compiler);
+        let how = if dry_run { Deploy::DryRun } else { Deploy::Keep };
+        answered(workflows.deploy(source, how))
+    }
+}
+
+/// Makes a data folder where there is none.
+pub(super) fn create(folder: &Path) -> Result<()> {
+    if !has_data(folder) {
+        wiring::open_engine_store(folder)?.close()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! What people ask of an execution in a folder: pause, resume, cancel, signals.
+//!
+//! A request is mail: durable in the execution's inbox whoever runs the engine. Where an engine is
+//! running in the folder, it takes the mail within a second and we wait for that; where none is,
+//! pauses and cancellations are carried out here, and a signal is kept for whoever resumes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use waypost_core::command::Refusal;
+use waypost_core::event::Event;
+use waypost_core::id::ExecutionId;
+use waypost_core::state::State;
+use waypost_core::status::Status;
+use waypost_ports::store::{Delivery, Mail, MailBody, Store as _, StoreError};
+use waypost_server::problem::Problem;
+use waypost_server::reader::Found;
+use waypost_server::wire;
+use waypost_server::wire::payload::ExecutionStatus;
+
+use super::{Folder, Order, Outcome, answered, engine};
+use crate::settings::Settings;
+use crate::wiring;
+
+/// How long the engine in another process is awaited.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often its progress is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What came of waiting for an engine in another process.
+enum Awaited {
+    Taken(Box<State>),
+    TooLong,
+    /// There is none, or it ended while it was awaited.
+    NoEngine,
+}
+
+impl Folder {
+    /// Sends a request and says what became of it.
+    pub(super) async fn steer(self, id: &str, order: Order) -> Result<Outcome> {
+        let execution = self.find(id)?;
+        let found = answered(self.reader.load(execution))?;
+        let state = &found.state;
+        if state.status.is_end() {
+            return answered(Err(Problem::from(Refusal::Ended(state.status))));
+        }
+        let held = is_held(&found);
+        let (body, message) = mail_of(order);
+        if held && matches!(body, MailBody::Pause { .. }) {
+            // It would not wake for this, and nobody would ever say so.
+            return answered(Err(Problem::from(Refusal::AlreadyPaused)));
+        }
+        let message = message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
+        // What only an engine that goes on with the execution can make use of.
+        let waits = matches!(body, MailBody::Signal { .. } | MailBody::Resume);
+        let is_signal = matches!(body, MailBody::Signal { .. });
+        let actor = std::env::var("USER").ok().map(Into::into);
+        let mail = Mail { execution, message: message.as_str().into(), actor, body };
+        match self.store.deliver(std::slice::from_ref(&mail))?.first() {
+            Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {}
+            Some(Delivery::Ended) => bail!("the execution has just ended"),
+            Some(Delivery::Unknown) | None => bail!("there is no such execution"),
+        }
+        if is_signal && held {
+            return Ok(kept(state, &mail, "kept; it is taken when the execution is resumed"));
+        }
+        match self.until_taken(execution, &message)? {
+            Awaited::Taken(state) => return Ok(done(&state, &mail)),
+            Awaited::TooLong => {
+                return Ok(kept(state, &mail, "kept; the engine has not taken it yet"));
+            }
+            Awaited::NoEngine => {}
+        }
+        if waits {
+            let note = format!("kept; no engine is running, go on with: waypost resume {id}");
+            return Ok(kept(state, &mail, &note));
+        }
+        let Self { store, reader, settings } = self;
+        // An engine wants the folder to itself.
+        drop((store, reader));
+        carry_out(&mail, state, &settings).await
+    }
+
+    /// Waits until the engine in another process has taken the message.
+    fn until_taken(&self, execution: ExecutionId, message: &str) -> Result<Awaited> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.store.engine_process().is_some() {
+            let state = answered(self.reader.load(execution))?.state;
+            if state.messages.contains(message) {
+                return Ok(Awaited::Taken(Box::new(state)));
+            }
+            if Instant::now() >= deadline {
+                return Ok(Awaited::TooLong);
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        Ok(Awaited::NoEngine)
+    }
+}
+
+/// Opens an engine here, for as long as the request takes.
+async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<Outcome> {
+    let execution = mail.execution;
+    let store = match wiring::open_engine_store(&settings.data) {
+        Ok(store) => Arc::new(store),
+        // Somebody started an engine this very moment: it takes the mail.
+        Err(error) if error.downcast_ref::<StoreError>().is_some() => {
+            return Ok(kept(before, mail, &format!("kept; {error:#}")));
+        }
+        Err(error) => return Err(error),
+    };
+    let folder = Folder::over(Arc::clone(&store), settings);
+    // Where an engine that has gone since did all there was to do, or somebody else's pause came
+    // first, nothing will happen that could be awaited.
+    let found = answered(folder.reader.load(execution))?;
+    let state = &found.state;
+    let is_pause = matches!(mail.body, MailBody::Pause { .. });
+    let under_way = state.pausing || state.status == Status::Ending;
+    let taken = state.messages.contains(&mail.message) && !under_way;
+    if taken || is_held(&found) && is_pause {
+        return Ok(done(state, mail));
+    }
+    let (engine, mut events) = engine::open(&store, settings)?;
+    let started = engine.adopt(execution);
+    let ended = started.ended();
+    tokio::pin!(ended);
+    loop {
+        tokio::select! { // both are cancel-safe
+            Some(committed) = events.recv() => {
+                let settled = |event: &Event| {
+                    matches!(event, Event::RunPaused { .. } | Event::MessageIgnored { .. })
+                };
+                if committed.execution == execution && committed.events.iter().any(settled) {
+                    break;
+                }
+            }
+            _ = &mut ended => break,
+        }
+    }
+    engine.stop(PATIENCE).await;
+    let state = answered(folder.reader.load(execution))?.state;
+    match state.messages.contains(&mail.message) {
+        true => Ok(done(&state, mail)),
+        false => Ok(kept(&state, mail, "kept; it is taken when the execution goes on")),
+    }
+}
+
+fn is_held(found: &Found) -> bool {
+    found.control.as_ref().is_some_and(|control| control.held.is_some())
+}
+
+fn mail_of(order: Order) -> (MailBody, Option<String>) {
+    match order {
+        Order::Pause { now } => (MailBody::Pause { now }, None),
+        Order::Resume => (MailBody::Resume, None),
+        Order::Cancel { reason } => (MailBody::Cancel { reason }, None),
+        Order::Signal { name, body, message } => {
+            (MailBody::Signal { name: name.into(), body }, message)
+        }
+    }
+}
+
+fn done(state: &State, mail: &Mail) -> Outcome {
+    let steered = wire::Steered {
+        id: state.created.key.to_string(),
+        status: ExecutionStatus(state.status),
+        pausing: state.pausing,
+        message_id: Some(mail.message.to_string()),
+        duplicate: false,
+    };
+    Outcome { steered, note: None }
+}
+
+fn kept(state: &State, mail: &Mail, note: &str) -> Outcome {
+    Outcome { note: Some(note.to_owned()), ..done(state, mail) }
+}

@@ -1,0 +1,146 @@
+//! Keys and the trail: of a server that was named, with a key of its administrator; else of the
+//! folder, beside its server too. Whoever can write the folder needs no key to it.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use waypost_ports::access::{Access as _, KeyRow, TrailEntry, TrailRequest};
+use waypost_ports::clock::{Clock as _, SystemClock};
+use waypost_server::access::keys;
+use waypost_server::problem::{Code, Problem};
+use waypost_server::reader::PAGE_MAX;
+use waypost_server::wire;
+use waypost_server::wire::payload::Time;
+use waypost_server::wire::request::RoleName;
+use waypost_sqlite::SqliteStore;
+
+use super::{answered, folder, short};
+use crate::client::{Address, Ask, Client};
+use crate::settings::Settings;
+use crate::wiring;
+
+/// Where keys and the trail are.
+pub(crate) enum Vault {
+    /// At a server.
+    Remote(Client),
+    /// In a folder.
+    Folder(Box<SqliteStore>),
+}
+
+impl Vault {
+    /// Decides where to go.
+    pub(crate) fn open(settings: &Settings) -> Result<Self> {
+        match Address::named(settings)? {
+            Some(address) => {
+                Ok(Self::Remote(Client::new(address, settings.remote.key.as_deref())?))
+            }
+            None => Ok(Self::Folder(Box::new(wiring::open_store(&settings.data)?))),
+        }
+    }
+
+    /// The same, where the folder may be new: a server off loopback needs a key before its start.
+    pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
+        if Address::named(settings)?.is_none() {
+            folder::create(&settings.data)?;
+        }
+        Self::open(settings)
+    }
+
+    /// Makes a key.
+    pub(crate) async fn create_key(&self, name: &str, role: RoleName) -> Result<wire::MadeKey> {
+        match self {
+            Self::Remote(client) => {
+                let asked = wire::NewApiKey { name: short(name), role };
+                Ok(client.ask(Ask::post(&["keys"]).json(&asked)?).await?.body)
+            }
+            Self::Folder(store) => {
+                let (new, key) = keys::make(name, role.into());
+                store.add_key(&new)?;
+                let id = new.id.to_string();
+                record(store, "createKey", &id, 201)?;
+                Ok(wire::MadeKey { id, name: name.to_owned(), role, key })
+            }
+        }
+    }
+
+    /// Every key.
+    pub(crate) async fn keys(&self) -> Result<wire::ApiKeyList> {
+        match self {
+            Self::Remote(client) => Ok(client.ask(Ask::get(&["keys"])).await?.body),
+            Self::Folder(store) => {
+                Ok(wire::ApiKeyList { keys: store.keys()?.iter().map(shown).collect() })
+            }
+        }
+    }
+
+    /// Makes a key worthless.
+    pub(crate) async fn revoke_key(&self, id: &str) -> Result<()> {
+        match self {
+            Self::Remote(client) => client.tell(Ask::delete(&["keys", id])).await,
+            Self::Folder(store) => {
+                if !store.revoke_key(id)? {
+                    let detail = format!("no key has the id {id:?}");
+                    return answered(Err(Problem::new(Code::UnknownKey, detail)));
+                }
+                record(store, "revokeKey", id, 204)
+            }
+        }
+    }
+
+    /// A page of the trail.
+    pub(crate) async fn trail(&self, request: TrailRequest) -> Result<wire::TrailList> {
+        let request = TrailRequest { limit: request.limit.min(PAGE_MAX), ..request };
+        match self {
+            Self::Remote(client) => {
+                let ask = Ask::get(&["trail"])
+                    .query("actor", request.actor)
+                    .query("cursor", request.before)
+                    .query("limit", Some(request.limit));
+                Ok(client.ask(ask).await?.body)
+            }
+            Self::Folder(store) => {
+                let page = store.trail(&request)?;
+                let last = page.rows.last().filter(|_| page.more);
+                let next = last.map(|(place, _)| place.to_string());
+                let rows = page.rows.into_iter();
+                let entries = rows.map(|(place, entry)| row(place, entry)).collect();
+                Ok(wire::TrailList { entries, next })
+            }
+        }
+    }
+}
+
+/// What is done to a folder by hand belongs into its trail, too.
+fn record(store: &SqliteStore, action: &str, subject: &str, status: u16) -> Result<()> {
+    let entry = TrailEntry {
+        at: SystemClock.now(),
+        actor: "local".into(),
+        address: "folder".into(),
+        action: action.into(),
+        subject: Some(Arc::from(subject)),
+        status,
+    };
+    Ok(store.record(&[entry])?)
+}
+
+fn shown(row: &KeyRow) -> wire::ApiKey {
+    wire::ApiKey {
+        id: row.key.id.to_string(),
+        name: row.key.name.to_string(),
+        role: row.key.role.into(),
+        created_at: Time(row.created_at),
+        revoked_at: row.revoked_at.map(Time),
+    }
+}
+
+fn row(place: u64, entry: TrailEntry) -> wire::TrailRow {
+    wire::TrailRow {
+        place,
+        at: Time(entry.at),
+        actor: entry.actor.to_string(),
+        address: entry.address.to_string(),
+        action: entry.action.to_string(),
+        subject: entry.subject.map(|subject| subject.to_string()),
+        status: entry.status,
+    }
+}

@@ -1,0 +1,42 @@
+//! Commands against a server: named by a flag, named by a variable, found by the folder. They say
+//! what they say on the folder itself.
+//!
+//! | file | about |
+//! | --- | --- |
+//! | `server` | a real `waypost serve` |
+//! | `reading` | the same answers, whoever gives them |
+//! | `starting` | deploy, start, run, steer |
+//! | `watching` | watching across restarts, and without a server |
+//! | `access` | keys and the trail |
+//! | `stopping` | signals to the server |
+
+mod access;
+mod reading;
+mod server;
+mod starting;
+mod stopping;
+mod watching;
+
+use crate::program::Program;
+
+/// Completes at once.
+const HELLO: &str = "name: hello
+input: { type: object, required: [name], properties: { name: { type: string } } }
+nodes:
+  - { id: greet, type: transform, config: { value: 'Hello ${{ input.name }}' } }
+  - { id: done, type: output, needs: [greet], config: { value: '${{ nodes.greet.output }}' } }
+";
+
+/// Waits for a signal.
+const ASK: &str = "name: approval
+nodes:
+  - { id: ask, type: wait-for-events, config: { name: approved, filter: signal.ok } }
+  - { id: after, type: output, needs: [ask], config: { value: '${{ nodes.ask.output.by }}' } }
+";
+
+/// What `ask` waits for.
+const YES: &str = r#"{"ok":true,"by":"Eve"}"#;
+
+fn file(program: &Program, name: &str, content: &str) -> String {
+    program.file(name, content).display().to_string()
+}
