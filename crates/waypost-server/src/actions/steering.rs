@@ -64,15 +64,16 @@ pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply
     let execution = find(&server, wait.execution.as_str()).await.map_err(|problem| {
         if problem.code == Code::UnknownExecution { unknown() } else { problem }
     })?;
+    let message: Option<MessageId> = asked.message_id.map(|message| message.0.into());
     let found = load(&server, execution).await?;
-    if found.state.status.is_end() {
+    let repeated = message.as_ref().is_some_and(|message| found.state.messages.contains(message));
+    if !repeated && found.state.status.is_end() {
         return Err(Refusal::Ended(found.state.status).into());
     }
-    if is_held(&found) {
+    if !repeated && is_held(&found) {
         return Err(Refusal::Paused.into());
     }
     let body = MailBody::ResumeWait { wait: wait.seq, body: asked.body.0 };
-    let message = asked.message_id.map(|message| message.0.into());
     steer(&server, &call, execution, body, message).await
 }
 
