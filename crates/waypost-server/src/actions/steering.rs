@@ -70,6 +70,9 @@ pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply
     if !repeated && found.state.status.is_end() {
         return Err(Refusal::Ended(found.state.status).into());
     }
+    if !repeated && found.state.waiting_since(&found.plan, wait.seq).is_none() {
+        return Err(Refusal::NoSuchWait(wait.seq).into());
+    }
     if !repeated && is_held(&found) {
         return Err(Refusal::Paused.into());
     }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::{House, house};
+use crate::support::events::Events;
+use crate::support::{Ask, House, house};
 
 #[tokio::test]
 async fn a_request_that_does_not_fit_is_refused_with_the_reason() {
@@ -11,14 +12,14 @@ async fn a_request_that_does_not_fit_is_refused_with_the_reason() {
     house.start(house::PATIENT, "e").await;
     house.get("/v1/executions/e?wait=0s").await.expect(200);
     // It waits, and nobody has paused it.
-    let said = house.ask(&crate::support::Ask::new("POST", "/v1/executions/e/resume")).await;
+    let said = house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await;
     assert!(said.refused(409, "illegal_transition").json()["detail"].is_string());
     let paused = house.post("/v1/executions/e/pause", &nothing).await.expect(200).json();
     assert_eq!(paused["status"], "PAUSED");
     house.post("/v1/executions/e/pause", &nothing).await.refused(409, "illegal_transition");
     let why = house.get("/v1/executions/e/why").await.expect(200).json();
     assert_eq!(why["reasons"][0]["movedBy"], "resume", "{why}");
-    let resumed = house.ask(&crate::support::Ask::new("POST", "/v1/executions/e/resume")).await;
+    let resumed = house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await;
     resumed.expect(200);
     let cancelled = house.post("/v1/executions/e/cancel", &json!({ "reason": "enough" })).await;
     cancelled.expect(200);
@@ -53,4 +54,38 @@ async fn a_message_that_is_sent_twice_is_taken_once() {
     house.post("/v1/executions/e/signals", &other).await.refused(409, "execution_ended");
     let events = house.get("/v1/executions/e/events?type=SignalReceived").await.expect(200).json();
     assert_eq!(events["events"].as_array().unwrap().len(), 2, "{events}");
+}
+
+/// The id of the only open wait, once there is one.
+async fn open_wait(house: &House, id: &str) -> String {
+    let mut events = Events::follow(house, &format!("/v1/executions/{id}/stream"), None).await;
+    while events.next().await.unwrap().kind != "NodeWaiting" {}
+    let target = format!("/v1/executions/{id}/nodes?state=incomplete");
+    let nodes = house.get(&target).await.expect(200).json();
+    let wait = nodes["nodes"].as_array().unwrap().iter().find_map(|node| node.get("wait"));
+    let shown = wait.unwrap()["id"].as_str().unwrap().to_owned();
+    let why = house.get(&format!("/v1/executions/{id}/why")).await.expect(200).json();
+    assert_eq!(why["reasons"][0]["wait"], json!(shown), "{why}");
+    shown
+}
+
+#[tokio::test]
+async fn a_wait_is_ended_once_with_what_it_is_given() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    let wait = open_wait(&house, "e").await;
+    let target = format!("/v1/waits/{wait}/resume");
+    let answer = json!({ "body": { "by": "hand" }, "messageId": "m1" });
+    house.post("/v1/waits/e~999/resume", &answer).await.refused(404, "unknown_wait");
+    house.post("/v1/waits/nobody~1/resume", &answer).await.refused(404, "unknown_wait");
+    house.post("/v1/executions/e/pause", &json!({})).await.expect(200);
+    house.post(&target, &answer).await.refused(409, "illegal_transition");
+    house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await.expect(200);
+    house.post(&target, &answer).await.expect(200);
+    let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!((&end["status"], &end["output"]), (&json!("COMPLETED"), &json!({ "by": "hand" })));
+    let again = house.post(&target, &answer).await.expect(200).json();
+    assert_eq!(again["duplicate"], true, "{again}");
+    let other = json!({ "messageId": "m2" });
+    house.post(&target, &other).await.refused(409, "execution_ended");
 }
