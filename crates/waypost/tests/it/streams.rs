@@ -113,7 +113,7 @@ fn log(address: SocketAddr, id: &str) -> Vec<Value> {
 /// All that there is, from a stream that ends.
 fn everything(address: SocketAddr) -> Vec<Event> {
     let mut seen = Vec::new();
-    let stream = Stream::open(address, "/v1/stream?after=0", None, "*/*");
+    let stream = Stream::open(address, "/v1/stream?after=0&follow=false", None);
     let mut stream = stream.unwrap().unwrap();
     while let Some(event) = stream.next().unwrap() {
         seen.push(event);
@@ -249,7 +249,7 @@ fn follow(address: SocketAddr, target: &str, shared: &Shared) {
     loop {
         let last = shared.state.lock().unwrap().events.last().map(|event| event.id.clone());
         // Anything that goes wrong is the kill, or comes again.
-        if let Ok(opened) = Stream::open(address, target, last.as_deref(), "text/event-stream") {
+        if let Ok(opened) = Stream::open(address, target, last.as_deref()) {
             let Some(mut stream) = opened else { return };
             while let Ok(Some(event)) = stream.next() {
                 if event.kind == "end" {
@@ -282,16 +282,10 @@ struct Stream {
 
 impl Stream {
     /// Opens a stream; `None` where it is over.
-    fn open(
-        address: SocketAddr,
-        target: &str,
-        last: Option<&str>,
-        accept: &str,
-    ) -> io::Result<Option<Self>> {
+    fn open(address: SocketAddr, target: &str, last: Option<&str>) -> io::Result<Option<Self>> {
         let mut stream = TcpStream::connect(address)?;
         let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
-        let head =
-            format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\n{last}\r\n");
+        let head = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n{last}\r\n");
         stream.write_all(head.as_bytes())?;
         let mut stream = Self { lines: BufReader::new(stream), unread: String::new() };
         let first = stream.line()?;
