@@ -17,9 +17,18 @@ const PORT: &str = "7070";
 /// Says where a snippet failed; a script ends at its first failure.
 const COMPLAIN: &str = r#"set -E; trap 'echo "$0:$LINENO: this failed" >&2' ERR"#;
 
+/// What is done with a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// It is run.
+    Run,
+    /// It is asked for its help, which it gives only where it knows its flags.
+    Ask,
+}
+
 /// A page as a script, which prints what the block at line 12 prints into `$PRINTED/12.out`, and
 /// finds files to save in `$SAVED`.
-pub(super) fn script(page: &File, port: u16) -> String {
+pub(super) fn script(page: &File, port: u16, how: How) -> String {
     let mut lines: Vec<String> = page.text.lines().map(|_| String::new()).collect();
     COMPLAIN.clone_into(&mut lines[0]);
     for block in blocks(page) {
@@ -31,7 +40,11 @@ pub(super) fn script(page: &File, port: u16) -> String {
             lines[line - 1] = format!(r#"exec > "$PRINTED/{line}.out" 2> "$PRINTED/{line}.err""#);
             for (at, text) in (line..).zip(block.text.lines()) {
                 let skipped = SKIPPED.iter().any(|(command, _)| text.starts_with(command));
-                lines[at] = if skipped { String::new() } else { at_port(text, port) };
+                lines[at] = match how {
+                    _ if skipped => String::new(),
+                    How::Run => at_port(text, port),
+                    How::Ask => asked(text),
+                };
             }
         }
     }
@@ -44,6 +57,12 @@ pub(super) fn saved(page: &File, port: u16) -> Vec<(usize, String)> {
     blocks(page).iter().filter(|b| saved(b)).map(|b| (b.line, at_port(&b.text, port))).collect()
 }
 
+fn asked(text: &str) -> String {
+    let command = text.split(" #").next().unwrap_or_default();
+    let ends = command.contains("waypost ") && !command.ends_with('\\');
+    if ends { format!("{command} --help") } else { command.to_owned() }
+}
+
 fn at_port(text: &str, port: u16) -> String {
     text.replace(PORT, &port.to_string())
 }
@@ -52,7 +71,7 @@ fn at_port(text: &str, port: u16) -> String {
 fn lines_stay_where_they_are() {
     let text = "# A\nSave this as `a.yaml`:\n```yaml\nx: 7070\n```\n\n```sh\nmake build\ncurl :7070\n```\n";
     let page = File { name: "a.md".to_owned(), text: text.to_owned() };
-    let script = script(&page, 8123);
+    let script = script(&page, 8123, How::Run);
     let lines: Vec<&str> = script.lines().collect();
     assert_eq!(lines.len(), text.lines().count());
     assert_eq!(lines[2], r#"cp "$SAVED/3" 'a.yaml'"#);

@@ -13,19 +13,23 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-use super::script::{saved, script};
+use super::script::{How, saved, script};
 use crate::tidy::{File, root};
 
 /// A page that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Where shells look for completions, on a machine that has any.
+const COMPLETIONS: &str = "home/.local/share/bash-completion/completions";
+
 /// Runs a page. Gives what each block printed by the line it begins at, or what went wrong.
-pub(super) fn run(page: &File) -> Result<BTreeMap<usize, String>, String> {
+pub(super) fn run(page: &File, how: How) -> Result<BTreeMap<usize, String>, String> {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     for name in ["bin", "home", "work", "tmp", "saved", "printed"] {
         fs::create_dir(folder.join(name)).unwrap();
     }
+    fs::create_dir_all(folder.join(COMPLETIONS)).unwrap();
     symlink(env!("CARGO_BIN_EXE_waypost"), folder.join("bin/waypost")).unwrap();
     symlink(root().join("examples"), folder.join("work/examples")).unwrap();
     let port = free_port();
@@ -35,7 +39,7 @@ pub(super) fn run(page: &File) -> Result<BTreeMap<usize, String>, String> {
     // Bash names the script in its complaints: it is called what the page is called.
     let file = folder.join(&page.name);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, script(page, port)).unwrap();
+    fs::write(&file, script(page, port, how)).unwrap();
 
     let child = bash(folder, &file, port).spawn().unwrap();
     let group = Pid::from_child(&child);
