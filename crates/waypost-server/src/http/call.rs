@@ -67,9 +67,10 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// JSON.
+    /// JSON, on a line of its own: many read it in a terminal.
     pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Self, Problem> {
-        let body = serde_json::to_vec(value).map_err(|error| Problem::internal(&error))?;
+        let mut body = serde_json::to_vec(value).map_err(|error| Problem::internal(&error))?;
+        body.push(b'\n');
         Ok(Self::text(status, "application/json", body))
     }
 
@@ -93,7 +94,8 @@ impl Reply {
 
     /// A problem.
     pub fn problem(problem: &Problem) -> Self {
-        let mut reply = Self::text(problem.code.status(), problem::CONTENT_TYPE, problem.body());
+        let body = [&problem.body()[..], b"\n"].concat();
+        let mut reply = Self::text(problem.code.status(), problem::CONTENT_TYPE, body);
         let mut set = |name, value: String| {
             if let Ok(value) = header::HeaderValue::from_str(&value) {
                 reply.headers.insert(name, value);

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use waypost::wiring;
 
+use crate::markdown::{blocks, prose};
 use crate::tidy::{File, find, refuse, root};
 
 /// The pages that people read.
@@ -69,50 +70,6 @@ fn anchors(text: &str) -> BTreeSet<String> {
         kept.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     headings.map(anchor).collect()
-}
-
-/// Every line outside of code blocks.
-fn prose(text: &str) -> Vec<&str> {
-    let mut code = false;
-    let mut prose = Vec::new();
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            code = !code;
-        } else if !code {
-            prose.push(line);
-        }
-    }
-    prose
-}
-
-/// A block of code in a page.
-struct Block {
-    language: String,
-    text: String,
-    /// Where it begins: page and line.
-    place: String,
-}
-
-fn blocks(page: &File) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let mut inside = false;
-    for (number, line) in (1..).zip(page.text.lines()) {
-        match (line.trim_start().strip_prefix("```"), inside) {
-            (Some(language), false) => blocks.push(Block {
-                language: language.trim().to_owned(),
-                text: String::new(),
-                place: format!("{}:{number}", page.name),
-            }),
-            (None, true) => {
-                let block = blocks.last_mut().unwrap();
-                block.text.push_str(line);
-                block.text.push('\n');
-            }
-            (Some(_), true) | (None, false) => {}
-        }
-        inside ^= line.trim_start().starts_with("```");
-    }
-    blocks
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! Reference pages against what they describe: the page of the HTTP API is made from the table that
+//! the server works by, and the page of settings has what `waypost config` has.
+
+mod http;
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::tidy::{refuse, root};
+
+const HTTP: &str = "docs/reference/http.md";
+const SETTINGS: &str = "docs/reference/settings.md";
+
+/// How to bring the pages that are made up to date.
+const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p waypost --test it reference::";
+
+#[test]
+fn the_page_of_the_http_api_is_up_to_date() {
+    let page = http::render(UPDATE);
+    let file = root().join(HTTP);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(file, page).unwrap();
+        return;
+    }
+    let found = std::fs::read_to_string(file).unwrap_or_default();
+    let differs = (1..).zip(page.lines()).zip(found.lines()).find(|((_, new), old)| new != old);
+    if found != page {
+        let line = differs.map_or(found.lines().count(), |((line, _), _)| line);
+        refuse(&[format!("{HTTP}:{line}: is not up to date; this makes it so:\n    {UPDATE}")]);
+    }
+}
+
+#[test]
+fn the_page_of_settings_has_every_setting() {
+    let page = std::fs::read_to_string(root().join(SETTINGS)).unwrap();
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let help = output(&["serve", "--help"]);
+    let mut faults = Vec::new();
+    let shown: Value = serde_json::from_str(&output(&["config", "-o", "json"])).unwrap();
+    let shown = shown.as_array().unwrap();
+    let name_of = |setting: &Value| setting["name"].as_str().unwrap().to_owned();
+    for setting in shown {
+        let name = name_of(setting);
+        let Some(row) = rows.iter().find(|row| row[0] == format!("`{name}`")) else {
+            faults.push(format!("{SETTINGS}: {name} is not there"));
+            continue;
+        };
+        let flag = row[1].trim_matches('`').split(' ').next().unwrap_or_default();
+        if !flag.starts_with("--") || !HIDDEN.contains(&flag) && !help.contains(flag) {
+            faults.push(format!("{SETTINGS}: {name} has no flag {flag}"));
+        }
+        let variable = setting["variable"].as_str().unwrap();
+        if row[2] != format!("`{variable}`") {
+            faults.push(format!("{SETTINGS}: the variable of {name} is {variable}"));
+        }
+        let default = match setting["value"].as_str().unwrap().replace("/home/you", "~") {
+            none if none.is_empty() => "none".to_owned(),
+            some => format!("`{some}`"),
+        };
+        if row[3] != default {
+            faults.push(format!("{SETTINGS}: the default of {name} is {default}, not {}", row[3]));
+        }
+    }
+    let known: Vec<_> = shown.iter().map(|setting| format!("`{}`", name_of(setting))).collect();
+    let unknown = rows.iter().filter(|row| row.len() == COLUMNS && !known.contains(&row[0].into()));
+    faults.extend(unknown.map(|row| format!("{SETTINGS}: there is no setting {}", row[0])));
+    refuse(&faults);
+}
+
+/// Name, flag, variable, default, meaning.
+const COLUMNS: usize = 5;
+
+/// Flags that work, and that the help leaves out: few will ever need them.
+const HIDDEN: &[&str] = &["--active-max", "--park-after"];
+
+/// What the program prints where nobody has set anything.
+fn output(args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_waypost"));
+    let output = command.args(args).env_clear().env("HOME", "/home/you").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
