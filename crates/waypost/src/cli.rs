@@ -238,7 +238,7 @@ fn execute(cli: Cli, color: bool) -> Result<Exit> {
         Command::Cancel(args) => block_on(requests::cancel(&args, &context)),
         Command::Signal(args) => block_on(requests::signal(&args, &context)),
         Command::Bench { scenario } => {
-            block_on(bench::run(&scenario, context.format)).map(|()| Exit::Done)
+            block_on(bench::run(&scenario, &context.settings, context.format)).map(|()| Exit::Done)
         }
         Command::BenchRecoverChild { executions, folder } => {
             block_on(bench::recover_child(executions, folder)).map(|()| Exit::Done)

@@ -11,10 +11,12 @@
 //! | `secrets` | which secrets there are, and who may do what with them |
 //! | `cli` | the commands, one file each |
 //! | `progress` | what a running execution looks like on a screen |
+//! | `open_files` | how many connections this process may have |
 //! | `bench` | `waypost bench` |
 
 pub mod bench;
 pub mod cli;
+mod open_files;
 pub mod output;
 pub mod progress;
 pub mod secrets;
