@@ -61,6 +61,7 @@ bench: build ## Measure the engine on this machine, with full durability
 	$(WAYPOST) bench chain
 	$(WAYPOST) bench chain --executions 200 --concurrency 1
 	$(WAYPOST) bench fan
+	$(WAYPOST) bench http
 
 fmt: ## Format the code
 	cargo fmt

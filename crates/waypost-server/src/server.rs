@@ -101,9 +101,11 @@ impl Server {
         let keys = KeyRing::load(&*home)?;
         let trail = Trail::start(Arc::clone(&home) as Arc<dyn Access>)
             .map_err(|error| Problem::internal(&error))?;
+        let workflows = Workflows::new(Arc::clone(&home), Arc::clone(&plans), compiler)
+            .map_err(|error| Problem::internal(&error))?;
         Ok(Self {
             engine,
-            workflows: Workflows::new(Arc::clone(&home), Arc::clone(&plans), compiler),
+            workflows,
             reader: Arc::new(Reader::new(home, plans)),
             watchers,
             keys,

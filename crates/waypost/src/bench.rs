@@ -12,15 +12,19 @@
 mod disk;
 mod flows;
 mod home;
+mod http;
 mod load;
 mod recover;
 mod report;
 mod timers;
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use crate::output::Format;
+use crate::settings::Settings;
 
 pub use recover::child as recover_child;
 
@@ -87,24 +91,45 @@ pub enum Scenario {
         #[command(flatten)]
         common: Common,
     },
+    /// Chains of noop nodes, started and awaited over HTTP; against --server, where one is named
+    Http(http::Options),
 }
 
-/// Flags that all scenarios share.
+/// Flags that the scenarios share which run inside of this process.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// Executions under way at once
     #[arg(long, default_value_t = 256)]
     concurrency: usize,
+    /// Where the data goes
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Where the data goes.
+#[derive(Args, Clone, Debug)]
+pub struct Place {
     /// Where to put the fresh data folder (default: the system's temporary folder)
     #[arg(long, value_name = "FOLDER")]
-    folder: Option<std::path::PathBuf>,
+    folder: Option<PathBuf>,
     /// Keep the data folder afterwards
     #[arg(long)]
     keep: bool,
 }
 
+impl Place {
+    /// A folder that was not there before.
+    fn fresh_folder(&self) -> Result<PathBuf> {
+        let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        let folder = parent.join(format!("waypost-bench-{}", uuid::Uuid::now_v7().simple()));
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
 /// Runs a scenario and prints its report.
-pub async fn run(scenario: &Scenario, format: Format) -> Result<()> {
+pub async fn run(scenario: &Scenario, settings: &Settings, format: Format) -> Result<()> {
     match scenario {
         Scenario::Chain { executions, nodes, common } => {
             let flow = flows::chain(*nodes);
@@ -125,5 +150,6 @@ pub async fn run(scenario: &Scenario, format: Format) -> Result<()> {
             timers::run(*executions, *seconds, common, format).await
         }
         Scenario::Recover { executions, common } => recover::run(*executions, common, format).await,
+        Scenario::Http(options) => http::run(options, settings, format).await,
     }
 }

@@ -280,7 +280,7 @@ async fn execute(cli: Cli, color: bool) -> Result<Exit> {
         Command::Keys { action } => keys::run(&action, &context).await,
         Command::Trail(args) => keys::trail(&args, &context).await,
         Command::Bench { scenario } => {
-            bench::run(&scenario, context.format).await.map(|()| Exit::Done)
+            bench::run(&scenario, &context.settings, context.format).await.map(|()| Exit::Done)
         }
         Command::BenchRecoverChild { executions, folder } => {
             bench::recover_child(executions, folder).await.map(|()| Exit::Done)

@@ -13,12 +13,14 @@
 //! | `door` | where commands go: to a server, or to the folder itself |
 //! | `client` | talking to a server |
 //! | `progress` | what a running execution looks like on a screen |
+//! | `open_files` | how many connections this process may have |
 //! | `bench` | `waypost bench` |
 
 pub mod bench;
 pub mod cli;
 mod client;
 mod door;
+mod open_files;
 pub mod output;
 pub mod progress;
 pub mod secrets;

@@ -29,15 +29,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
         Some(key) => Some(Idempotency { key: key.into(), digest: digest(&submission)? }),
         None => None,
     };
-    let (name, version) = (submission.workflow.0.clone(), submission.version);
-    let input = submission.input.0.clone();
-    let workflow = server
-        .blocking(move |server| {
-            let workflow = server.workflows.find(&name, version)?;
-            server.workflows.check_input(&workflow.plan, &input)?;
-            Ok(workflow)
-        })
-        .await?;
+    let workflow = find(&server, &submission).await?;
     let own_id = submission.id.as_ref().map(|id| ExecutionKey(id.0.as_str().into()));
     let has_key = idempotency.is_some();
     let request = StartRequest {
@@ -72,6 +64,21 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
             Ok(reply.with(replayed, "true"))
         }
     }
+}
+
+/// What is to be started, with an input that it takes.
+async fn find(server: &Arc<Server>, submission: &wire::Start) -> Result<Startable, Problem> {
+    let found = server.workflows.find(&submission.workflow.0, submission.version).await?;
+    if let Some(workflow) = server.workflows.at_hand(found) {
+        return Ok(workflow);
+    }
+    let input = submission.input.0.clone();
+    let load = move |server: &Server| {
+        let workflow = server.workflows.load(found)?;
+        server.workflows.check_input(&workflow.plan, &input)?;
+        Ok(workflow)
+    };
+    server.blocking(load).await
 }
 
 fn fresh(key: &ExecutionKey, workflow: &Startable, status: ExecutionStatus) -> wire::Started {

@@ -157,3 +157,30 @@ async fn of_fifty_submissions_at_once_under_one_key_one_starts() {
     let list = house.get("/v1/executions").await.expect(200).json();
     assert_eq!(list["executions"].as_array().unwrap().len(), 1);
 }
+
+/// Starts share their looks at the store; none of them may share one from before its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starts_get_the_version_that_was_deployed_before_them() {
+    let house = std::sync::Arc::new(House::open().await);
+    for version in 1..=10 {
+        let definition = json!({
+            "name": "evolving",
+            "nodes": [{ "id": format!("n{version}"), "type": "noop" }],
+        });
+        house.post("/v1/definitions", &definition).await.expect(201);
+        let mut all = JoinSet::new();
+        for at in 0..20 {
+            let house = std::sync::Arc::clone(&house);
+            all.spawn(async move {
+                // Some name the first version, which they get, among others that name none.
+                let named = if at % 4 == 0 { json!(1) } else { json!(null) };
+                let start = json!({ "workflow": "evolving", "version": named });
+                let started = house.post("/v1/executions", &start).await.expect(201).json();
+                (started["version"].clone(), if named.is_null() { json!(version) } else { named })
+            });
+        }
+        for (got, meant) in all.join_all().await {
+            assert_eq!(got, meant);
+        }
+    }
+}

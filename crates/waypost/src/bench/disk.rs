@@ -66,13 +66,19 @@ pub(super) fn bytes_in(folder: &Path) -> Result<u64> {
 
 /// Bytes that this thread has handed to the system's write calls so far.
 pub(super) fn bytes_written_by_thread() -> Option<u64> {
-    let io = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+    bytes_written(Path::new("/proc/thread-self"))
+}
+
+/// The same of the thread that the system describes in this folder.
+pub(super) fn bytes_written(thread: &Path) -> Option<u64> {
+    let io = std::fs::read_to_string(thread.join("io")).ok()?;
     io.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()
 }
 
-/// The most memory this process has used, in bytes; `None` where the system does not tell.
-pub(super) fn peak_rss() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+/// The most memory that a process (`self`, or the id of another one) has used, in bytes; `None` where
+/// the system does not tell.
+pub(super) fn peak_rss(process: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)

@@ -68,6 +68,12 @@ pub(super) fn held() -> String {
     .to_owned()
 }
 
+/// One wait for a signal that never comes.
+pub(super) fn parked() -> String {
+    "name: bench-parked\nnodes:\n  - { id: hold, type: wait-for-events, config: { name: go } }\n"
+        .to_owned()
+}
+
 fn line(flow: &mut String, text: &str) {
     writeln!(flow, "{text}").expect("writing to a String does not fail");
 }

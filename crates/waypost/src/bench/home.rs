@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
@@ -41,11 +41,7 @@ impl Home {
         observer: Option<Observer>,
         adjust: impl FnOnce(&mut Config),
     ) -> Result<Self> {
-        let parent = common.folder.clone().unwrap_or_else(std::env::temp_dir);
-        let folder = parent.join(format!("waypost-bench-{}", uuid::Uuid::now_v7().simple()));
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-        Self::open_at(folder, common.keep, observer, adjust)
+        Self::open_at(common.place.fresh_folder()?, common.place.keep, observer, adjust)
     }
 
     pub(super) fn open_at(

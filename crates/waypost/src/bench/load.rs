@@ -63,7 +63,7 @@ pub(super) async fn run(
         counts,
         disk,
         bytes_per_node: folder.bytes as f64 / total.max(1) as f64,
-        peak_rss: super::disk::peak_rss(),
+        peak_rss: disk::peak_rss("self"),
         ends: marks.ratio(),
     }
     .print(format)

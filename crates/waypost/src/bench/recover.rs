@@ -45,11 +45,9 @@ struct Wire {
 }
 
 pub(super) async fn run(executions: u64, common: &Common, format: Format) -> Result<()> {
-    let parent = common.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let folder = parent.join(format!("waypost-bench-{}", uuid::Uuid::now_v7().simple()));
-    std::fs::create_dir_all(&folder)?;
+    let folder = common.place.fresh_folder()?;
     kill_in_flight(&folder, executions)?;
-    let wire = restart(&folder, executions, common.keep).await?;
+    let wire = restart(&folder, executions, common.place.keep).await?;
     print(&wire, format)
 }
 
@@ -143,7 +141,7 @@ async fn restart(folder: &Path, executions: u64, keep: bool) -> Result<Wire> {
     let recovered = begin.elapsed();
     let finished = finish_all(&home, executions).await?;
     let counts = home.counts();
-    let peak_rss_bytes = disk::peak_rss();
+    let peak_rss_bytes = disk::peak_rss("self");
     home.close(&counts).await?;
     Ok(Wire {
         scenario: "recover",

@@ -25,7 +25,9 @@ impl Counts {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
     pub(super) p50: Duration,
+    pub(super) p95: Duration,
     pub(super) p99: Duration,
+    pub(super) max: Duration,
 }
 
 impl Latency {
@@ -35,7 +37,7 @@ impl Latency {
             let position = times.len().saturating_sub(1) * percent / 100;
             times.get(position).copied().unwrap_or_default()
         };
-        Self { p50: at(50), p99: at(99) }
+        Self { p50: at(50), p95: at(95), p99: at(99), max: at(100) }
     }
 }
 

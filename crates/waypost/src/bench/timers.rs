@@ -90,7 +90,7 @@ pub(super) async fn run(
         lateness_p50_ms: at(50),
         lateness_p99_ms: at(99),
         lateness_max_ms: at(100),
-        peak_rss_bytes: disk::peak_rss(),
+        peak_rss_bytes: disk::peak_rss("self"),
     };
     let counts = home.counts();
     home.close(&counts).await?;

@@ -16,6 +16,7 @@ use waypost_server::http::listen::{Listener, serve};
 
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage};
+use crate::open_files;
 use crate::output::{Format, print_json, print_line};
 use crate::settings::{ServerFlags, Settings, Source};
 use crate::wiring;
@@ -35,7 +36,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         // Whoever can deploy could run anything here.
         settings.nodes.shell_enabled = false;
     }
-    raise_file_limit();
+    open_files::raise_limit();
     let mut interrupts = Interrupts::listen()?;
     let address = settings.server.address;
     let listener = Listener::bind(&settings.server).await.with_context(|| {
@@ -105,15 +106,5 @@ fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
 fn tell(text: &str, context: &Context) {
     if context.format == Format::Text {
         print_line(text);
-    }
-}
-
-/// Every connection and stream is an open file; the customary limit of 1,024 is not enough.
-fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "the limit of open files stays as it is");
     }
 }

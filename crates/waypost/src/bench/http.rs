@@ -1,0 +1,96 @@
+//! The whole way: clients over HTTP, a server in a process of its own, the engine, the disk.
+//!
+//! ```text
+//!   clients ── POST /v1/executions?wait=30s ──▶ waypost serve (a child process, a fresh folder)
+//!   bystanders ── streams on which nothing happens, requests that never end ──▶ the same
+//! ```
+//!
+//! With bystanders the load is run twice, without them and with them, and the two are compared: what
+//! they cost is what they cost on the same machine within the same minute.
+
+mod bystanders;
+mod client;
+mod load;
+mod report;
+mod serving;
+
+use anyhow::{Context, Result, bail};
+
+use self::bystanders::Bystanders;
+use self::load::Load;
+use self::report::{Crowded, Phase, Report};
+use self::serving::{Committed, Serving};
+use super::Place;
+use crate::open_files;
+use crate::output::Format;
+use crate::settings::Settings;
+
+/// What to measure, and against whom.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Clients, each with a connection of its own and one request at a time
+    #[arg(long, default_value_t = 200)]
+    clients: usize,
+    /// How many executions
+    #[arg(long, default_value_t = 20_000)]
+    executions: u64,
+    /// Nodes in each
+    #[arg(long, default_value_t = 10)]
+    nodes: u64,
+    /// Then once more with so many readers of streams on which nothing happens
+    #[arg(long, default_value_t = 0)]
+    idle_streams: usize,
+    /// Then once more with so many connections whose requests never end
+    #[arg(long, default_value_t = 0)]
+    slow_connections: usize,
+    /// Where the data goes
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Measures on a thread of its own with a runtime of its own: one thread is enough for the clients,
+/// and leaves the rest of the machine to the server.
+pub(super) async fn run(options: &Options, settings: &Settings, format: Format) -> Result<()> {
+    open_files::raise_limit();
+    let (options, settings) = (options.clone(), settings.clone());
+    let measured = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(measure(&options, &settings))
+    });
+    let report = measured.await.context("the clients ended badly")??;
+    report.print(format)?;
+    match report.errors() {
+        (0, _) => Ok(()),
+        (errors, None) => bail!("{errors} errors"),
+        (errors, Some(first)) => bail!("{errors} errors, one of them: {first}"),
+    }
+}
+
+async fn measure(options: &Options, settings: &Settings) -> Result<Report> {
+    let serving = Serving::open(settings, &options.place)?;
+    let clients = options.clients.max(1);
+    let load = Load::prepare(&serving.target, options.nodes, clients, options.executions).await?;
+    let (alone, committed) = run_phase(&load, &serving, options).await?;
+    let mut crowded = None;
+    if options.idle_streams + options.slow_connections > 0 {
+        let (streams, slow) = (options.idle_streams, options.slow_connections);
+        let bystanders = Bystanders::gather(&serving.target, streams, slow).await?;
+        let (phase, _) = run_phase(&load, &serving, options).await?;
+        let seen = bystanders.leave().await;
+        crowded = Some(Crowded::new(options, &seen, phase, &alone));
+    }
+    let rss = serving.peak_rss();
+    let disk = serving.close(&committed)?;
+    Ok(Report::new(options, alone, crowded, rss, disk))
+}
+
+async fn run_phase(
+    load: &Load,
+    serving: &Serving,
+    options: &Options,
+) -> Result<(Phase, Committed)> {
+    let before = serving.committed().await?;
+    let tally = load.run().await?;
+    let committed = serving.committed().await?.since(&before);
+    Ok((Phase::new(tally, &committed, options.nodes), committed))
+}

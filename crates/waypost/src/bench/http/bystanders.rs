@@ -1,0 +1,141 @@
+//! Those who are there and do nothing, and must not be felt by those who do: readers of streams on
+//! which nothing happens, and connections whose requests never end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::client::{Client, Target};
+use crate::bench::flows;
+
+/// How often a slow connection sends a byte.
+const DRIP_EVERY: Duration = Duration::from_secs(3);
+/// Bystanders that come in at once.
+const COMING_MAX: usize = 32;
+/// The last event of an execution that waits for a signal.
+const PARKED: &[u8] = b"RunPaused";
+
+/// Everybody who stands by. Dropping this sends them away.
+pub(super) struct Bystanders {
+    tasks: JoinSet<()>,
+    seen: Arc<Seen>,
+}
+
+/// What they have seen of the server.
+#[derive(Default)]
+pub(super) struct Seen {
+    streams_lost: AtomicU64,
+    slow_closed: AtomicU64,
+}
+
+impl Seen {
+    /// Streams that ended though nothing had happened on them.
+    pub(super) fn streams_lost(&self) -> u64 {
+        self.streams_lost.load(Ordering::Relaxed)
+    }
+
+    /// Slow connections that the server lost patience with, each replaced by a new one.
+    pub(super) fn slow_closed(&self) -> u64 {
+        self.slow_closed.load(Ordering::Relaxed)
+    }
+}
+
+impl Bystanders {
+    /// Lets them in, and returns when all of them are there and idle.
+    pub(super) async fn gather(
+        target: &Target,
+        idle_streams: usize,
+        slow_connections: usize,
+    ) -> Result<Self> {
+        let (mut tasks, seen) = (JoinSet::new(), Arc::new(Seen::default()));
+        for stream in open_streams(target, idle_streams).await? {
+            tasks.spawn(read_on(stream, Arc::clone(&seen)));
+        }
+        for number in 0..slow_connections {
+            let stream = begin_slowly(target).await?;
+            let offset = DRIP_EVERY.mul_f64(number as f64 / slow_connections as f64);
+            tasks.spawn(drip(target.clone(), stream, offset, Arc::clone(&seen)));
+        }
+        Ok(Self { tasks, seen })
+    }
+
+    /// Sends them away.
+    pub(super) async fn leave(mut self) -> Arc<Seen> {
+        self.tasks.shutdown().await;
+        self.seen
+    }
+}
+
+/// Starts so many executions that wait for a signal, and opens the stream of each.
+async fn open_streams(target: &Target, count: usize) -> Result<Vec<TcpStream>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut client = Client::connect(target).await?;
+    let deploy = target.post("/v1/definitions", "application/yaml", &flows::parked());
+    client.ask(&deploy).await?.json()?;
+    let start =
+        target.post("/v1/executions", "application/json", "{\"workflow\":\"bench-parked\"}");
+    let opening = (0..count).map(|_| open_stream(target, &start));
+    stream::iter(opening).buffer_unordered(COMING_MAX).try_collect().await
+}
+
+async fn open_stream(target: &Target, start: &[u8]) -> Result<TcpStream> {
+    let mut client = Client::connect(target).await?;
+    let started = client.ask(start).await?.json()?;
+    let id = started.get("id").and_then(|id| id.as_str()).context("the reply names no id")?;
+    let mut stream = target.connect().await?;
+    stream.write_all(&target.get(&format!("/v1/executions/{id}/stream"))).await?;
+    let mut read = Vec::new();
+    while !read.windows(PARKED.len()).any(|window| window == PARKED) {
+        if stream.read_buf(&mut read).await? == 0 {
+            bail!("a stream ended at once: {}", String::from_utf8_lossy(&read));
+        }
+    }
+    Ok(stream)
+}
+
+/// Reads a stream for as long as there is one.
+async fn read_on(mut stream: TcpStream, seen: Arc<Seen>) {
+    let mut signs_of_life = [0; 256];
+    while stream.read(&mut signs_of_life).await.is_ok_and(|read| read > 0) {}
+    seen.streams_lost.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A connection with the beginning of a request.
+async fn begin_slowly(target: &Target) -> Result<TcpStream> {
+    let mut stream = target.connect().await?;
+    let request = target.get("/livez");
+    // All but the empty line that would end it, and a header that has only begun.
+    stream.write_all(request.get(..request.len() - 2).unwrap_or_default()).await?;
+    stream.write_all(b"X-Slow: ").await?;
+    Ok(stream)
+}
+
+/// Sends a byte now and then, and comes back when the server closes the connection.
+async fn drip(target: Target, mut stream: TcpStream, offset: Duration, seen: Arc<Seen>) {
+    tokio::time::sleep(offset).await;
+    loop {
+        tokio::time::sleep(DRIP_EVERY).await;
+        if stream.write_all(b"x").await.is_ok() && is_open(&stream) {
+            continue;
+        }
+        seen.slow_closed.fetch_add(1, Ordering::Relaxed);
+        match begin_slowly(&target).await {
+            Ok(fresh) => stream = fresh,
+            Err(_) => return,
+        }
+    }
+}
+
+/// A server that has anything to say to half a request says goodbye.
+fn is_open(stream: &TcpStream) -> bool {
+    let read = stream.try_read(&mut [0; 16]);
+    read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}

@@ -1,0 +1,165 @@
+//! A client that costs next to nothing: it shares the machine with the server that it measures.
+//!
+//! It speaks as much HTTP/1.1 as is needed here: one request at a time over a connection that is kept,
+//! replies with a `Content-Length`. Requests are bytes that are made once and sent many times.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The longest that a reply may take: longer than the server is asked to wait.
+const REPLY_MAX: Duration = Duration::from_secs(60);
+
+/// The server to talk to.
+#[derive(Clone)]
+pub(super) struct Target {
+    address: SocketAddr,
+    host: String,
+    key: Option<String>,
+}
+
+impl Target {
+    pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self> {
+        let host = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+        let host = host.filter(|host| !host.contains('/'));
+        let host = host.with_context(|| format!("{url:?} is not a URL like http://host:port"))?;
+        let mut addresses =
+            host.to_socket_addrs().with_context(|| format!("{url:?} names no host and port"))?;
+        let address = addresses.next().with_context(|| format!("{host:?} has no address"))?;
+        Ok(Self { address, host: host.to_owned(), key: key.map(str::to_owned) })
+    }
+
+    /// A request without a body.
+    pub(super) fn get(&self, path: &str) -> Vec<u8> {
+        format!("GET {path} HTTP/1.1\r\n{}\r\n", self.headers()).into_bytes()
+    }
+
+    /// A request with a body.
+    pub(super) fn post(&self, path: &str, media_type: &str, body: &str) -> Vec<u8> {
+        let (headers, length) = (self.headers(), body.len());
+        let content = format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n");
+        format!("POST {path} HTTP/1.1\r\n{headers}{content}\r\n{body}").into_bytes()
+    }
+
+    fn headers(&self) -> String {
+        let key = self.key.as_ref().map(|key| format!("Authorization: Bearer {key}\r\n"));
+        format!("Host: {}\r\n{}", self.host, key.unwrap_or_default())
+    }
+
+    /// A connection without anything around it.
+    pub(super) async fn connect(&self) -> Result<TcpStream> {
+        let address = self.address;
+        let stream = TcpStream::connect(address).await;
+        let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+/// A connection that requests are made over.
+pub(super) struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// What came back.
+pub(super) struct Reply<'a> {
+    pub(super) status: u16,
+    pub(super) body: &'a [u8],
+}
+
+impl Reply<'_> {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(self.body).into_owned()
+    }
+
+    /// The body, where the status says that the request was done.
+    pub(super) fn json(&self) -> Result<serde_json::Value> {
+        if !(200..300).contains(&self.status) {
+            bail!("the server answers {}: {}", self.status, self.text());
+        }
+        Ok(serde_json::from_slice(self.body)?)
+    }
+}
+
+impl Client {
+    pub(super) async fn connect(target: &Target) -> Result<Self> {
+        Ok(Self { stream: target.connect().await?, buffer: Vec::with_capacity(4_096) })
+    }
+
+    /// Sends a request and reads the reply. After an error the connection is of no more use.
+    pub(super) async fn ask(&mut self, request: &[u8]) -> Result<Reply<'_>> {
+        let head = tokio::time::timeout(REPLY_MAX, self.exchange(request)).await;
+        let head = head.context("the server does not answer")??;
+        let body = self.buffer.get(head.bytes..head.bytes + head.body_bytes).unwrap_or_default();
+        Ok(Reply { status: head.status, body })
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> Result<Head> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                bail!("the server closed the connection");
+            }
+            if let Some(head) = Head::find(&self.buffer)?
+                && self.buffer.len() >= head.bytes + head.body_bytes
+            {
+                return Ok(head);
+            }
+        }
+    }
+}
+
+/// What the head of a reply says.
+#[derive(PartialEq, Eq, Debug)]
+struct Head {
+    status: u16,
+    /// Its own length, the empty line included.
+    bytes: usize,
+    body_bytes: usize,
+}
+
+impl Head {
+    /// The head at the beginning of what was read; `None` while it is not complete.
+    fn find(read: &[u8]) -> Result<Option<Self>> {
+        let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") else {
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(read.get(..end).unwrap_or_default())?;
+        let mut lines = text.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1));
+        let status = status.context("this is not a reply of HTTP/1.1")?.parse()?;
+        let length = lines.filter_map(|line| line.split_once(':'));
+        let length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length")).last();
+        let body_bytes = length.context("the reply does not say its length")?.1.trim().parse()?;
+        Ok(Some(Self { status, bytes: end + 4, body_bytes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_says_how_long_the_reply_is() {
+        let whole = b"HTTP/1.1 201 Created\r\nA: b\r\ncontent-LENGTH: 12\r\n\r\n{\"id\"";
+        let head = Head { status: 201, bytes: whole.len() - 5, body_bytes: 12 };
+        assert_eq!(Head::find(whole).unwrap(), Some(head));
+        assert_eq!(Head::find(&whole[..30]).unwrap(), None, "the rest is still to come");
+        assert!(Head::find(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_server_is_named_by_host_and_port() {
+        for url in ["http://127.0.0.1:7070", "http://127.0.0.1:7070/", "http://[::1]:1"] {
+            assert!(Target::new(url, None).is_ok(), "{url}");
+        }
+        for url in ["https://127.0.0.1:7070", "127.0.0.1:7070", "http://127.0.0.1:1/v1"] {
+            assert!(Target::new(url, None).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The load: clients that each start an execution, wait for its end, and then start the next one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tokio::task::JoinSet;
+
+use super::client::{Client, Target};
+use crate::bench::flows;
+
+/// What a reply says of an execution that did what it should.
+const COMPLETED: &[u8] = b"\"status\":\"COMPLETED\"";
+
+/// What is asked of the server.
+#[derive(Clone)]
+pub(super) struct Load {
+    target: Target,
+    request: Arc<[u8]>,
+    clients: usize,
+    executions: u64,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) seconds: Duration,
+    /// How long each execution took that completed.
+    pub(super) times: Vec<Duration>,
+    pub(super) errors: u64,
+    /// What the first error that was noticed says.
+    pub(super) first_error: Option<String>,
+}
+
+impl Load {
+    /// Deploys what the clients will start: chains of so many noops.
+    pub(super) async fn prepare(
+        target: &Target,
+        nodes: u64,
+        clients: usize,
+        executions: u64,
+    ) -> Result<Self> {
+        let mut client = Client::connect(target).await?;
+        let deploy = target.post("/v1/definitions", "application/yaml", &flows::chain(nodes));
+        client.ask(&deploy).await?.json()?;
+        let body = "{\"workflow\":\"bench-chain\"}";
+        let request = target.post("/v1/executions?wait=30s", "application/json", body);
+        Ok(Self { target: target.clone(), request: request.into(), clients, executions })
+    }
+
+    /// Runs all executions. The clients come in before the clock starts, and each makes one
+    /// execution that does not count, so that no connection is new and no cache is cold.
+    pub(super) async fn run(&self) -> Result<Tally> {
+        let clients = (0..self.clients).map(|_| self.warm_client());
+        let clients = futures_util::future::try_join_all(clients).await?;
+        let next = Arc::new(AtomicU64::new(0));
+        let mut tasks = JoinSet::new();
+        let begin = Instant::now();
+        for client in clients {
+            tasks.spawn(self.clone().repeat(client, Arc::clone(&next)));
+        }
+        let mut tally = Tally::default();
+        while let Some(part) = tasks.join_next().await {
+            tally.add(part?);
+        }
+        tally.seconds = begin.elapsed();
+        // Clients that could not come back have left some undone.
+        let done = u64::try_from(tally.times.len())? + tally.errors;
+        tally.errors += self.executions.saturating_sub(done);
+        Ok(tally)
+    }
+
+    async fn warm_client(&self) -> Result<Client> {
+        let mut client = Client::connect(&self.target).await?;
+        self.complete_one(&mut client).await?;
+        Ok(client)
+    }
+
+    async fn repeat(self, mut client: Client, next: Arc<AtomicU64>) -> Tally {
+        let mut tally = Tally::default();
+        while next.fetch_add(1, Ordering::Relaxed) < self.executions {
+            let begin = Instant::now();
+            match self.complete_one(&mut client).await {
+                Ok(()) => tally.times.push(begin.elapsed()),
+                Err(error) => {
+                    tally.fail(&error);
+                    match Client::connect(&self.target).await {
+                        Ok(fresh) => client = fresh,
+                        Err(_) => break,
+                    }
+                }
+            }
+        }
+        tally
+    }
+
+    /// One execution, from the request to the reply that says that it has completed.
+    async fn complete_one(&self, client: &mut Client) -> Result<()> {
+        let reply = client.ask(&self.request).await?;
+        let completed = reply.body.windows(COMPLETED.len()).any(|window| window == COMPLETED);
+        if reply.status != 201 || !completed {
+            bail!("the server answers {}: {}", reply.status, reply.text());
+        }
+        Ok(())
+    }
+}
+
+impl Tally {
+    fn fail(&mut self, error: &anyhow::Error) {
+        self.errors += 1;
+        self.first_error.get_or_insert_with(|| format!("{error:#}"));
+    }
+
+    fn add(&mut self, part: Self) {
+        self.times.extend(part.times);
+        self.errors += part.errors;
+        self.first_error = self.first_error.take().or(part.first_error);
+    }
+}
