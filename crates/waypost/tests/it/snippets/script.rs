@@ -7,6 +7,7 @@ use crate::tidy::File;
 /// What is not run, and why.
 const SKIPPED: &[(&str, &str)] = &[
     ("make build", "the tests have built the program already"),
+    ("make bench", "builds for release, and loads the machine for minutes"),
     ("make run", "builds for release; what it runs is run by the examples' tests"),
     ("make test", "would run this very test"),
 ];

@@ -31,6 +31,9 @@ pub(super) fn run(page: &File, how: How) -> Result<BTreeMap<usize, String>, Stri
     }
     fs::create_dir_all(folder.join(COMPLETIONS)).unwrap();
     symlink(env!("CARGO_BIN_EXE_waypost"), folder.join("bin/waypost")).unwrap();
+    // Where `make build` would have put it.
+    fs::create_dir_all(folder.join("work/target/release")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_waypost"), folder.join("work/target/release/waypost")).unwrap();
     symlink(root().join("examples"), folder.join("work/examples")).unwrap();
     let port = free_port();
     for (line, text) in saved(page, port) {
