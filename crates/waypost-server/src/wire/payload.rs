@@ -46,7 +46,8 @@ pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 
 /// Reads a whole number however it is written: to JSON Schema, `2.0` is one.
 pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    let number = f64::deserialize(deserializer)?;
+    let wanted = || serde::de::Error::custom("a whole number from 0 is wanted");
+    let number = f64::deserialize(deserializer).map_err(|_: D::Error| wanted())?;
     let whole = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
     #[expect(
         clippy::cast_possible_truncation,
@@ -54,7 +55,7 @@ pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, 
         reason = "it is whole, and within the range"
     )]
     let value = whole.then_some(number as u32);
-    value.map(Some).ok_or_else(|| serde::de::Error::custom("a whole number from 0 is wanted"))
+    value.map(Some).ok_or_else(wanted)
 }
 
 /// A time, by RFC 3339 in UTC.
