@@ -56,6 +56,13 @@ pub fn print_line(line: &str) {
     println!("{line}");
 }
 
+/// Prints a line if somebody reads it: what goes on for long outlives whoever started it, and must
+/// not end because nobody listens.
+pub fn mention(line: &str) {
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).unwrap_or_default();
+}
+
 /// Shows how far long work is: on a terminal only, on standard error, over and over in one line.
 #[expect(clippy::print_stderr, reason = "progress must not mix with results")]
 pub fn progress_line(line: &str) {

@@ -17,7 +17,7 @@ use waypost_server::http::listen::{Listener, serve};
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage};
 use crate::open_files;
-use crate::output::{Format, print_json, print_line};
+use crate::output::{Format, mention, print_json, print_line};
 use crate::settings::{ServerFlags, Settings, Source};
 use crate::wiring;
 
@@ -105,6 +105,6 @@ fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
 
 fn tell(text: &str, context: &Context) {
     if context.format == Format::Text {
-        print_line(text);
+        mention(text);
     }
 }

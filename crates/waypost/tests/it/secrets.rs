@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-use crate::program::{Program, Ran};
+use crate::program::{Program, Ran, Running};
 
 /// Names, values, and whether they come from a variable; the others come from files.
 const CANARIES: &[(&str, &str, bool)] = &[
@@ -305,6 +305,72 @@ fn secrets_leave_no_trace() {
     ] {
         assert!(heard.contains(sent), "{sent}: {heard}");
     }
+    assert_eq!(other.heard(), "");
+}
+
+/// The whole of a server's reply, head and body.
+fn ask(address: &str, method: &str, target: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    assert_clean(&format!("the reply to {method} {target}"), &reply);
+    String::from_utf8(reply).unwrap()
+}
+
+#[test]
+fn secrets_leave_no_trace_at_a_server() {
+    let other = Echo::start(String::new());
+    let echo = Echo::start(other.address.clone());
+    let nest = Nest::new(&echo.address);
+    let workflow = WORKFLOW.replace("ADDRESS", &echo.address).replace("OTHER", &other.address);
+    let log = nest.program.path().join("server.log");
+    let egress = ["--allow-egress", "127.0.0.1", "--enable-shell"];
+    let serve = [&["serve", "--listen", "127.0.0.1:0"][..], &egress].concat();
+    let mut serve = nest.command(&serve);
+    serve.stderr(std::fs::File::create(&log).unwrap());
+    let server = Running::start(serve, "serves http");
+    let address =
+        server.seen.split_whitespace().last().unwrap().trim_start_matches("http://").to_owned();
+    for (name, on_error, status) in
+        [("continues", "onError: continue", "COMPLETED"), ("fails", "", "FAILED")]
+    {
+        let workflow = nest.program.file(name, workflow.replace("ONERROR", on_error));
+        assert_eq!(nest.run(&["deploy", &workflow.display().to_string()]).code, 0);
+        let start =
+            format!(r#"{{"workflow": "canaries", "id": "{name}", "input": {{"sneaky": 1}}}}"#);
+        let started = ask(&address, "POST", "/v1/executions?wait=60s", &start);
+        assert!(started.contains(status), "{started}");
+        for target in
+            ["", "/nodes", "/events?limit=1000", "/output", "/why", "/stream?follow=false"]
+        {
+            let reply = ask(&address, "GET", &format!("/v1/executions/{name}{target}"), "");
+            assert!(reply.starts_with("HTTP/1.1 200 "), "{target}: {reply}");
+        }
+    }
+    for target in [
+        "/v1/executions?consistent=true",
+        "/v1/stream?after=0&follow=false",
+        "/v1/definitions/canaries",
+        "/v1/trail",
+        "/metrics",
+        "/openapi.json",
+    ] {
+        let reply = ask(&address, "GET", target, "");
+        assert!(reply.starts_with("HTTP/1.1 200 "), "{target}: {reply}");
+    }
+    server.signal("-TERM");
+    assert_eq!(server.wait().0, 0);
+    let log = std::fs::read(log).unwrap();
+    assert!(log.len() > 1_000, "everything was logged");
+    assert_clean("the server's log", &log);
+    assert!(assert_folder_clean(&nest.program.data()) >= 2);
+    assert!(echo.heard().contains("x-key: Bearer kanari+header/=%7f~!"));
     assert_eq!(other.heard(), "");
 }
 
