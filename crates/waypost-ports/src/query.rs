@@ -20,6 +20,9 @@ pub trait Query: Send + Sync {
     /// The execution of this key, or the newest one where none is named.
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError>;
 
+    /// What was submitted under an idempotency key.
+    fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError>;
+
     /// A page of executions, newest first, from the projections.
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError>;
 
@@ -48,6 +51,15 @@ pub trait Query: Send + Sync {
     /// Throws the projections away and derives them again; calls `progress` with frames done and
     /// frames in all.
     fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError>;
+}
+
+/// A submission that was made under an idempotency key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Submitted {
+    /// What came of it.
+    pub execution: ExecutionId,
+    /// Of what was submitted.
+    pub digest: [u8; 32],
 }
 
 /// Which executions to list.

@@ -39,6 +39,8 @@ pub struct Config {
     pub reads_max: usize,
     /// Requests a second of one identity; twice as many may come at once.
     pub requests_per_second: u32,
+    /// How long a change may take to become durable before its sender hears that it has not.
+    pub commit_timeout: Duration,
     /// The longest that `?wait` waits.
     pub wait_max: Duration,
     /// How long a drain may take.
@@ -75,6 +77,7 @@ impl Default for Config {
             stream_sign_of_life_every: Duration::from_secs(15),
             reads_max: 64,
             requests_per_second: 20_000,
+            commit_timeout: Duration::from_secs(30),
             wait_max: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
         }
@@ -103,6 +106,7 @@ impl Config {
             ("http_stream_sign_of_life_seconds", seconds(self.stream_sign_of_life_every)),
             ("http_reads_max", self.reads_max as u64),
             ("http_requests_per_second", u64::from(self.requests_per_second)),
+            ("http_commit_timeout_seconds", seconds(self.commit_timeout)),
             ("http_wait_max_seconds", seconds(self.wait_max)),
             ("http_page_max", crate::reader::PAGE_MAX as u64),
             ("labels_max", crate::wire::payload::LABELS_MAX as u64),

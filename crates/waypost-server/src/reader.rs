@@ -7,6 +7,8 @@ mod views;
 
 use std::sync::Arc;
 
+use waypost_core::command::Refusal;
+use waypost_core::event::PauseReason;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
@@ -42,6 +44,34 @@ pub struct Found {
     pub state: State,
     /// Its control row; absent once it has ended.
     pub control: Option<Control>,
+}
+
+impl Found {
+    /// Does nothing but a request to resume or cancel reach it?
+    pub fn is_held(&self) -> bool {
+        let held = self.control.as_ref().is_some_and(|control| control.held.is_some());
+        held || self.state.paused == Some(PauseReason::User)
+    }
+
+    /// Refuses to resume what nobody has paused: asked as mail, it would have to be woken only to
+    /// write down that nothing came of it.
+    pub fn refuse_resume(&self) -> Result<(), Refusal> {
+        let state = &self.state;
+        if state.status.is_end() {
+            return Err(Refusal::Ended(state.status));
+        }
+        if self.is_held() || state.pausing || state.quarantine.is_some() {
+            return Ok(());
+        }
+        Err(if state.paused.is_some() { Refusal::Waits } else { Refusal::NotPaused })
+    }
+}
+
+/// A message that changed nothing, as the log has it.
+#[derive(serde::Deserialize)]
+struct Ignored {
+    message: String,
+    reason: String,
 }
 
 /// Which nodes of an execution.
@@ -145,6 +175,30 @@ impl Reader {
                 return Ok(wire::EventList { events, next: Some(after) });
             }
         }
+    }
+
+    /// Why a message changed nothing, if it did.
+    pub fn ignored(
+        &self,
+        execution: ExecutionId,
+        message: &str,
+    ) -> Result<Option<Problem>, Problem> {
+        let request = EventsRequest {
+            execution,
+            node: None,
+            kind: Some("MessageIgnored".to_owned()),
+            after: 0,
+            limit: usize::MAX,
+        };
+        let rows = self.home.events(&request)?;
+        let reason = rows.iter().rev().find_map(|row| {
+            let ignored: Ignored = serde_json::from_str(row.fields.text()).ok()?;
+            (ignored.message == message).then_some(ignored.reason)
+        });
+        Ok(reason.map(|reason| {
+            Problem::new(Code::IllegalTransition, reason)
+                .hint("GET /v1/executions/{id}/why says where it stands")
+        }))
     }
 
     /// A page of executions.

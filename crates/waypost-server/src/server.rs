@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::http::guard::Guard;
 use crate::http::openapi;
 use crate::metrics::HttpMetrics;
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::reader::Reader;
 use crate::watchers::Watchers;
 use crate::workflows::Workflows;
@@ -101,11 +101,9 @@ impl Server {
         let keys = KeyRing::load(&*home)?;
         let trail = Trail::start(Arc::clone(&home) as Arc<dyn Access>)
             .map_err(|error| Problem::internal(&error))?;
-        let workflows = Workflows::new(Arc::clone(&home), Arc::clone(&plans), compiler)
-            .map_err(|error| Problem::internal(&error))?;
         Ok(Self {
             engine,
-            workflows,
+            workflows: Workflows::new(Arc::clone(&home), Arc::clone(&plans), compiler),
             reader: Arc::new(Reader::new(home, plans)),
             watchers,
             keys,
@@ -139,6 +137,17 @@ impl Server {
             work(&server)
         });
         done.await.map_err(|error| Problem::internal(&error))?
+    }
+
+    /// What the engine answers, if the store lets it do so in time: a store that is full takes
+    /// nothing, and says so only by not answering.
+    pub async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {
+        tokio::time::timeout(self.config.commit_timeout, asked).await.map_err(|_| {
+            let detail = "the store has not taken it in time; whether it will is not known";
+            Problem::new(Code::StoreUnavailable, detail)
+                .hint("repeat it under the same Idempotency-Key or messageId to do it once")
+                .retry_after(5)
+        })
     }
 
     /// From here on nothing new is taken and `/readyz` fails.

@@ -1,7 +1,5 @@
 //! Definitions: deploying them, and having their plans at hand when executions start.
 
-mod lookups;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,11 +12,9 @@ use waypost_lang::{Diagnostics, InputSchema, Severity};
 use waypost_ports::store::{DefinitionRef, NewDefinition};
 
 use crate::problem::{Code, FaultAt, Problem, Span};
+use crate::reader::unknown_definition;
 use crate::server::{Compiler, Home};
 use crate::wire::Deployed;
-
-pub use self::lookups::Found;
-use self::lookups::Lookups;
 
 /// Most compiled input schemas that are kept; above it the cache starts anew.
 const SCHEMAS_MAX: usize = 1_000;
@@ -28,7 +24,6 @@ pub struct Workflows {
     home: Arc<dyn Home>,
     plans: Arc<Plans>,
     compiler: Box<Compiler>,
-    lookups: Lookups,
     schemas: Mutex<HashMap<DefinitionHash, Arc<InputSchema>>>,
 }
 
@@ -51,13 +46,8 @@ pub enum Deploy {
 
 impl Workflows {
     /// Over a store.
-    pub fn new(
-        home: Arc<dyn Home>,
-        plans: Arc<Plans>,
-        compiler: Box<Compiler>,
-    ) -> std::io::Result<Self> {
-        let lookups = Lookups::start(Arc::clone(&home))?;
-        Ok(Self { home, plans, compiler, lookups, schemas: Mutex::default() })
+    pub fn new(home: Arc<dyn Home>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
+        Self { home, plans, compiler, schemas: Mutex::default() }
     }
 
     /// Compiles a definition and keeps it.
@@ -87,22 +77,19 @@ impl Workflows {
         })
     }
 
-    /// The definition that a submission means: the named version, or else the latest one.
-    pub async fn find(&self, name: &str, version: Option<u32>) -> Result<Found, Problem> {
-        self.lookups.find(name, version).await
-    }
-
-    /// A definition that can be started as it is: its plan is in memory, and any input is right.
-    pub fn at_hand(&self, found: Found) -> Option<Startable> {
-        let plan = self.plans.known(found.hash)?;
-        plan.input_schema.is_none().then_some(Startable { plan, version: found.version })
-    }
-
-    /// A definition with its plan, which may have to be read and compiled.
-    pub fn load(&self, found: Found) -> Result<Startable, Problem> {
-        let plan = self.plans.get(found.hash, &*self.home);
-        let plan = plan.map_err(|damage| Problem::internal(&damage))?;
-        Ok(Startable { plan, version: found.version })
+    /// The definition that a submission means.
+    pub fn find(&self, name: &str, version: Option<u32>) -> Result<Startable, Problem> {
+        let (version, hash) = match version {
+            None => self.home.latest(name)?.map(|row| (row.version, row.hash)),
+            Some(version) => {
+                let which = DefinitionRef::Version(name.into(), version);
+                self.home.definition(&which)?.map(|known| (known.version, known.hash))
+            }
+        }
+        .ok_or_else(|| unknown_definition(name, version))?;
+        let plan =
+            self.plans.get(hash, &*self.home).map_err(|damage| Problem::internal(&damage))?;
+        Ok(Startable { plan, version })
     }
 
     /// Checks an input against the workflow's schema.

@@ -5,7 +5,7 @@ use waypost_core::id::ExecutionId;
 use waypost_ports::query::{
     DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest, ExecutionPage,
     FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest, ProjectionLag, Query,
-    read_events,
+    Submitted, read_events,
 };
 use waypost_ports::store::StoreError;
 
@@ -27,6 +27,16 @@ impl Query for SqliteStore {
                 }
             };
             Ok(number.map(ExecutionId))
+        })
+    }
+
+    fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError> {
+        self.readers.read(|connection| {
+            let mut find = connection.prepare_cached(queries::SUBMISSION_BY_IDEMPOTENCY)?;
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok(Submitted { execution: ExecutionId(row.get(0)?), digest: row.get(1)? })
+            };
+            find.query_row([idempotency], read).optional()
         })
     }
 

@@ -201,10 +201,26 @@ impl Door {
 
     /// A page of executions.
     pub(crate) async fn list(&self, request: ListRequest) -> Result<wire::ExecutionList> {
-        let request = ListRequest { limit: request.limit.min(PAGE_MAX), ..request };
+        let limit = request.limit.min(PAGE_MAX);
+        let mut request = ListRequest { limit, ..request };
+        let mut page = self.list_some(&request).await?;
+        // A filter that fits little gives short pages, even empty ones, long before the end.
+        while page.executions.len() < limit
+            && let Some(next) = page.next.as_deref().and_then(|next| next.parse().ok())
+        {
+            request.limit = limit - page.executions.len();
+            request.before = Some(waypost_core::id::ExecutionId(next));
+            let more = self.list_some(&request).await?;
+            page.executions.extend(more.executions);
+            (page.next, page.as_of) = (more.next, more.as_of);
+        }
+        Ok(page)
+    }
+
+    async fn list_some(&self, request: &ListRequest) -> Result<wire::ExecutionList> {
         match self {
-            Self::Remote(client) => client.list(&request, Freshness::AsItIs).await,
-            Self::Folder(folder) => answered(folder.reader.list(&request)),
+            Self::Remote(client) => client.list(request, Freshness::AsItIs).await,
+            Self::Folder(folder) => answered(folder.reader.list(request)),
         }
     }
 

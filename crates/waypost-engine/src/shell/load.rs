@@ -49,19 +49,14 @@ impl Plans {
 
     /// The plan of a definition.
     pub fn get(&self, hash: DefinitionHash, store: &dyn Store) -> Result<Arc<Plan>, Damage> {
-        if let Some(plan) = self.known(hash) {
-            return Ok(plan);
+        if let Some(plan) = self.known.lock().get(&hash) {
+            return Ok(Arc::clone(plan));
         }
         let missing = || Damage::Definition(format!("definition {hash} is not in the store"));
         let definition = store.definition(&DefinitionRef::Hash(hash))?.ok_or_else(missing)?;
         let plan = Arc::new((self.compile)(&definition.canonical).map_err(Damage::Definition)?);
         self.keep(Arc::clone(&plan));
         Ok(plan)
-    }
-
-    /// The plan of a definition, where it is in memory.
-    pub fn known(&self, hash: DefinitionHash) -> Option<Arc<Plan>> {
-        self.known.lock().get(&hash).cloned()
     }
 
     /// Keeps a plan that was compiled elsewhere.

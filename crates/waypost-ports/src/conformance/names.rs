@@ -6,7 +6,7 @@ use waypost_core::id::{DefinitionHash, ExecutionKey};
 
 use super::Backend;
 use super::rig::{Draft, Hand, Rig};
-use crate::query::Query;
+use crate::query::{Query, Submitted};
 use crate::store::{
     Append, Appended, Definition, DefinitionRef, Idempotency, NewDefinition, Store, Submission,
 };
@@ -54,6 +54,9 @@ pub fn an_idempotency_key_tells_same_from_different<B: Backend>(backend: &B) {
     let both = rig.append(submit(&mut hand(), "k4", "once", 7));
     assert_eq!(both, duplicate(true), "the idempotency key counts before the key");
     rig.commit(submit(&mut hand(), "k2", "thrice", 7));
+    let known = Submitted { execution: first.execution, digest: [7; 32] };
+    assert_eq!(rig.store().submitted("once").unwrap(), Some(known));
+    assert_eq!(rig.store().submitted("never").unwrap(), None);
 }
 
 pub fn a_refused_start_leaves_nothing<B: Backend>(backend: &B) {

@@ -15,7 +15,7 @@ use super::{MemoryStore, Tables};
 use crate::query::{
     Budget, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest,
     ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest, Filter,
-    InstanceRow, ListRequest, Looked, ProjectionLag, Query, read_events,
+    InstanceRow, ListRequest, Looked, ProjectionLag, Query, Submitted, read_events,
 };
 use crate::store::{StoreError, StoredFrame};
 
@@ -26,6 +26,13 @@ impl Query for MemoryStore {
                 Some(key) => data.keys.get(&ExecutionKey(key.into())).copied(),
                 None => data.frames.keys().next_back().map(|(execution, _)| *execution),
             })
+        })
+    }
+
+    fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError> {
+        self.with(|data, _| {
+            let known = data.idempotency.get(idempotency).copied();
+            Ok(known.map(|(execution, digest)| Submitted { execution, digest }))
         })
     }
 

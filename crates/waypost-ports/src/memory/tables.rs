@@ -42,7 +42,7 @@ pub struct Tables {
     /// In the order of arrival.
     pub(super) inbox: Vec<Mail>,
     pub(super) keys: BTreeMap<ExecutionKey, ExecutionId>,
-    idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
+    pub(super) idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
     pub(super) snapshots: BTreeMap<ExecutionId, KeptSnapshot>,
     pub(super) definitions: Vec<KeptDefinition>,
     /// In the order in which they were added.

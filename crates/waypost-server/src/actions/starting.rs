@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{StatusCode, header};
-use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey};
+use waypost_core::id::{ExecutionId, ExecutionKey};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::status::Status;
 use waypost_engine::driver::EndSummary;
@@ -26,24 +26,28 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let submission: wire::Start = call.json()?;
     refuse_large(&submission.input)?;
     let idempotency = match call.values.get("idempotency-key") {
-        Some(key) => Some(Idempotency { key: key.into(), digest: digest(&submission)? }),
+        Some(key) => Some(Idempotency { key: key.into(), digest: submission.digest() }),
         None => None,
     };
-    let workflow = find(&server, &submission).await?;
-    let own_id = submission.id.as_ref().map(|id| ExecutionKey(id.0.as_str().into()));
-    let has_key = idempotency.is_some();
+    let workflow = match find(&server, &submission).await {
+        Ok(workflow) => workflow,
+        // What was right when it was submitted stays so, whatever was deployed since.
+        Err(problem) => match started_before(&server, idempotency.as_ref()).await? {
+            Some(execution) => return replay(&server, execution).await,
+            None => return Err(problem),
+        },
+    };
+    let key = idempotency.as_ref().map(|idempotency| Arc::clone(&idempotency.key));
     let request = StartRequest {
-        key: own_id.clone(),
+        key: submission.id.as_ref().map(|id| ExecutionKey(id.0.as_str().into())),
         idempotency,
         labels: submission.labels.0,
         actor: call.actor(),
         ..StartRequest::new(Arc::clone(&workflow.plan), workflow.version, submission.input.0)
     };
-    let started = match server.engine.start(request).await {
+    let started = match server.in_time(server.engine.start(request)).await? {
         Ok(started) => started,
-        Err(EngineError::Exists(existing)) => {
-            return Err(exists(&server, existing, own_id, has_key).await);
-        }
+        Err(EngineError::Exists(existing)) => return Err(exists(&server, existing, key).await?),
         Err(error) => return Err(error.into()),
     };
     let wait = call.values.duration("wait");
@@ -58,27 +62,37 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
         }
         (Some(_), None, Some(_)) => answer(StatusCode::CREATED, &look(&server, execution).await?),
         // The same submission as before: what stands there now.
-        (None, ..) => {
-            let replayed = header::HeaderName::from_static(REPLAYED);
-            let reply = answer(StatusCode::OK, &look(&server, execution).await?)?;
-            Ok(reply.with(replayed, "true"))
-        }
+        (None, ..) => replay(&server, execution).await,
     }
+}
+
+async fn replay(server: &Arc<Server>, execution: ExecutionId) -> Result<Reply, Problem> {
+    let replayed = header::HeaderName::from_static(REPLAYED);
+    let reply = answer(StatusCode::OK, &look(server, execution).await?)?;
+    Ok(reply.with(replayed, "true"))
 }
 
 /// What is to be started, with an input that it takes.
 async fn find(server: &Arc<Server>, submission: &wire::Start) -> Result<Startable, Problem> {
-    let found = server.workflows.find(&submission.workflow.0, submission.version).await?;
-    if let Some(workflow) = server.workflows.at_hand(found) {
-        return Ok(workflow);
-    }
+    let (name, version) = (submission.workflow.0.clone(), submission.version);
     let input = submission.input.0.clone();
-    let load = move |server: &Server| {
-        let workflow = server.workflows.load(found)?;
+    let find = move |server: &Server| {
+        let workflow = server.workflows.find(&name, version)?;
         server.workflows.check_input(&workflow.plan, &input)?;
         Ok(workflow)
     };
-    server.blocking(load).await
+    server.blocking(find).await
+}
+
+/// The execution that the very same submission started before, if there is one.
+async fn started_before(
+    server: &Arc<Server>,
+    idempotency: Option<&Idempotency>,
+) -> Result<Option<ExecutionId>, Problem> {
+    let Some(Idempotency { key, digest }) = idempotency.cloned() else { return Ok(None) };
+    let find = move |server: &Server| Ok(server.reader.home().submitted(&key)?);
+    let known = server.blocking(find).await?.filter(|known| known.digest == digest);
+    Ok(known.map(|known| known.execution))
 }
 
 fn fresh(key: &ExecutionKey, workflow: &Startable, status: ExecutionStatus) -> wire::Started {
@@ -130,12 +144,6 @@ pub(super) fn refuse_large(payload: &Payload) -> Result<(), Problem> {
         .hint("keep large data elsewhere and pass a reference to it"))
 }
 
-/// What a submission is, whatever its spelling: the order of fields and white space do not matter.
-fn digest(submission: &wire::Start) -> Result<[u8; 32], Problem> {
-    let value = serde_json::to_value(submission).map_err(|error| Problem::internal(&error))?;
-    Ok(DefinitionHash::of(value.to_string().as_bytes()).0)
-}
-
 async fn until_end(
     server: &Server,
     started: Started,
@@ -153,25 +161,19 @@ async fn until_end(
 async fn exists(
     server: &Arc<Server>,
     existing: ExecutionId,
-    own_id: Option<ExecutionKey>,
-    has_key: bool,
-) -> Problem {
-    let taken = || {
-        Problem::new(Code::IdTaken, "an execution of this id exists already")
-            .hint("choose another id, or send an Idempotency-Key to start at most one")
+    key: Option<Arc<str>>,
+) -> Result<Problem, Problem> {
+    let by_key = match key {
+        None => None,
+        Some(key) => {
+            server.blocking(move |server| Ok(server.reader.home().submitted(&key)?)).await?
+        }
     };
-    if !has_key {
-        return taken();
+    if by_key.is_some_and(|known| known.execution == existing) {
+        let detail = "this Idempotency-Key was used for another submission";
+        return Ok(Problem::new(Code::IdempotencyMismatch, detail)
+            .hint("use a new key for each submission, and the same one only to repeat it"));
     }
-    let found = server.blocking(move |server| server.reader.load(existing)).await;
-    let same_id = match (&found, own_id) {
-        (Ok(found), Some(id)) => found.state.created.key == id,
-        _ => false,
-    };
-    if same_id {
-        return taken();
-    }
-    let detail = "this Idempotency-Key was used for another submission";
-    Problem::new(Code::IdempotencyMismatch, detail)
-        .hint("use a new key for each submission, and the same one only to repeat it")
+    Ok(Problem::new(Code::IdTaken, "an execution of this id exists already")
+        .hint("choose another id, or send an Idempotency-Key to start at most one"))
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use waypost_core::command::Refusal;
-use waypost_core::event::{MessageId, PauseReason};
+use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
 use waypost_core::status::Status;
 use waypost_engine::{EngineError, Request, Requested};
-use waypost_ports::query::EventsRequest;
 use waypost_ports::store::MailBody;
 
 use super::starting::refuse_large;
@@ -28,7 +27,7 @@ pub(crate) async fn pause(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let execution = find(&server, call.values.text("id")).await?;
     // One that is paused would not wake for this, and nobody would ever say so.
     let found = load(&server, execution).await?;
-    if is_held(&found) {
+    if found.is_held() {
         return Err(Refusal::AlreadyPaused.into());
     }
     steer(&server, &call, execution, MailBody::Pause { now: asked.now }, None).await
@@ -36,6 +35,7 @@ pub(crate) async fn pause(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 
 pub(crate) async fn resume(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let execution = find(&server, call.values.text("id")).await?;
+    load(&server, execution).await?.refuse_resume()?;
     steer(&server, &call, execution, MailBody::Resume, None).await
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply
     if !repeated && found.state.waiting_since(&found.plan, wait.seq).is_none() {
         return Err(Refusal::NoSuchWait(wait.seq).into());
     }
-    if !repeated && is_held(&found) {
+    if !repeated && found.is_held() {
         return Err(Refusal::Paused.into());
     }
     let body = MailBody::ResumeWait { wait: wait.seq, body: asked.body.0 };
@@ -89,12 +89,6 @@ async fn load(server: &Arc<Server>, execution: ExecutionId) -> Result<Found, Pro
     server.blocking(move |server| server.reader.load(execution)).await
 }
 
-/// Does nothing but a request to resume or cancel reach it?
-fn is_held(found: &Found) -> bool {
-    let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
-    held || found.state.paused == Some(PauseReason::User)
-}
-
 /// Asks something of an execution and says what became of it.
 async fn steer(
     server: &Arc<Server>,
@@ -106,7 +100,7 @@ async fn steer(
     let is_pause = matches!(body, MailBody::Pause { .. });
     let kept = matches!(body, MailBody::Signal { .. });
     let request = Request { execution, body, message: message.clone(), actor: call.actor() };
-    match server.engine.request(request).await {
+    match server.in_time(server.engine.request(request)).await? {
         Ok(Requested::Done(status)) => {
             let key = load(server, execution).await?.state.created.key.to_string();
             let pausing = is_pause && status != Status::Paused;
@@ -114,18 +108,42 @@ async fn steer(
         }
         Ok(Requested::Accepted { message }) => settle(server, execution, message, kept).await,
         Err(EngineError::Refused(refusal)) => {
-            let found = load(server, execution).await?;
-            // Whoever repeats a request because its answer was lost is to learn that it was taken,
-            // even where the execution has ended since.
-            let taken = |message: &MessageId| found.state.messages.contains(message);
-            if refusal != Refusal::Duplicate && !message.as_ref().is_some_and(taken) {
-                return Err(refusal.into());
-            }
-            let key = found.state.created.key.to_string();
-            answer(StatusCode::OK, key, found.state.status, found.state.pausing, message, true)
+            let Some(message) = message else { return Err(refusal.into()) };
+            repeated(server, execution, message, refusal).await
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What to say to a request that was refused, where it may have been made before: whoever repeats
+/// one because its answer was lost is to hear what became of it, even after the execution's end.
+async fn repeated(
+    server: &Arc<Server>,
+    execution: ExecutionId,
+    message: MessageId,
+    refusal: Refusal,
+) -> Result<Reply, Problem> {
+    let found = load(server, execution).await?;
+    let taken = found.state.messages.contains(&message);
+    if refusal != Refusal::Duplicate && !taken {
+        return Err(refusal.into());
+    }
+    if taken && let Some(problem) = ignored(server, execution, &message).await? {
+        return Err(problem);
+    }
+    // What is in the inbox still is kept, and not more.
+    let code = if taken { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let (key, status) = (found.state.created.key.to_string(), found.state.status);
+    answer(code, key, status, found.state.pausing, Some(message), true)
+}
+
+async fn ignored(
+    server: &Arc<Server>,
+    execution: ExecutionId,
+    message: &MessageId,
+) -> Result<Option<Problem>, Problem> {
+    let message = Arc::clone(message);
+    server.blocking(move |server| server.reader.ignored(execution, &message)).await
 }
 
 /// Waits until mail has been taken, and says what it did.
@@ -140,7 +158,7 @@ async fn settle(
         let found = load(server, execution).await?;
         let done = found.state.messages.contains(&message)
             || found.state.status.is_end()
-            || kept && is_held(&found);
+            || kept && found.is_held();
         Ok::<_, Problem>(done.then_some(found))
     });
     let found = match tokio::time::timeout(PATIENCE, taken).await {
@@ -150,9 +168,8 @@ async fn settle(
     let key = found.state.created.key.to_string();
     let (status, pausing) = (found.state.status, found.state.pausing);
     if found.state.messages.contains(&message) {
-        if let Some(reason) = ignored(server, execution, &message).await? {
-            return Err(Problem::new(Code::IllegalTransition, reason)
-                .hint("GET /v1/executions/{id}/why says where it stands"));
+        if let Some(problem) = ignored(server, execution, &message).await? {
+            return Err(problem);
         }
         return answer(StatusCode::OK, key, status, pausing, Some(message), false);
     }
@@ -160,33 +177,6 @@ async fn settle(
         return Err(Refusal::Ended(status).into());
     }
     answer(StatusCode::ACCEPTED, key, status, pausing, Some(message), false)
-}
-
-/// Why a message changed nothing, if it did.
-async fn ignored(
-    server: &Arc<Server>,
-    execution: ExecutionId,
-    message: &MessageId,
-) -> Result<Option<String>, Problem> {
-    let request = EventsRequest {
-        execution,
-        node: None,
-        kind: Some("MessageIgnored".to_owned()),
-        after: 0,
-        limit: usize::MAX,
-    };
-    let rows = server.blocking(move |server| Ok(server.reader.home().events(&request)?)).await?;
-    let reason = rows.iter().rev().find_map(|row| {
-        let ignored: Ignored = serde_json::from_str(row.fields.text()).ok()?;
-        (*ignored.message == **message).then_some(ignored.reason)
-    });
-    Ok(reason)
-}
-
-#[derive(serde::Deserialize)]
-struct Ignored {
-    message: String,
-    reason: String,
 }
 
 fn answer(

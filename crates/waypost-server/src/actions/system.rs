@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 
 use crate::http::call::{Call, Reply};
-use crate::problem::{self, Problem};
+use crate::problem::{self, Code, Problem};
 use crate::server::Server;
 use crate::wire;
 
@@ -14,12 +14,18 @@ pub(crate) async fn livez(_: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", "alive\n"))
 }
 
-/// Ready means: not about to stop, and the store answers.
+/// Ready means: not about to stop, the store answers, and it has let this instance renew its lease,
+/// which a full one does not.
 pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     if server.is_draining() {
         return Err(problem::draining());
     }
-    server.blocking(|server| Ok(server.reader.home().feed_end()?)).await?;
+    let me = server.engine.instance();
+    let instances = server.blocking(|server| Ok(server.reader.home().instances()?)).await?;
+    if !instances.iter().any(|row| row.instance == me && row.alive) {
+        let detail = "the store does not take this instance's signs of life";
+        return Err(Problem::new(Code::StoreUnavailable, detail).retry_after(5));
+    }
     Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", "ready\n"))
 }
 

@@ -26,7 +26,22 @@ use crate::table::routes;
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Answers a request.
+///
+/// What changes something goes on and is written down even where its sender hangs up meanwhile, so
+/// it has a task of its own: whoever drops this drops the reply alone.
 pub async fn answer(
+    server: Arc<Server>,
+    request: Request<Incoming>,
+    address: SocketAddr,
+) -> Response<ReplyBody> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return answer_here(server, request, address).await;
+    }
+    let answered = server.tasks.spawn(answer_here(Arc::clone(&server), request, address)).await;
+    answered.unwrap_or_else(|error| respond(Reply::problem(&Problem::internal(&error)), false))
+}
+
+async fn answer_here(
     server: Arc<Server>,
     request: Request<Incoming>,
     address: SocketAddr,

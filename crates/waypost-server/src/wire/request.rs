@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use waypost_core::id::DefinitionHash;
 
 use super::payload::{Labels, OwnId, Payload, Short, present, whole};
 
@@ -26,6 +27,15 @@ pub struct Start {
     /// Labels to find it by.
     #[serde(default)]
     pub labels: Labels,
+}
+
+impl Start {
+    /// What stands for a submission, whatever its spelling: the order of fields and white space do
+    /// not matter.
+    pub fn digest(&self) -> [u8; 32] {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        DefinitionHash::of(value.to_string().as_bytes()).0
+    }
 }
 
 /// A request to pause.

@@ -1,6 +1,6 @@
 //! Starting executions: ids, labels, inputs, idempotency, waiting for the end.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::support::{Ask, House, house};
@@ -186,4 +186,39 @@ async fn starts_get_the_version_that_was_deployed_before_them() {
             assert_eq!(got, meant);
         }
     }
+}
+
+#[tokio::test]
+async fn a_submission_can_be_repeated_whatever_was_deployed_since() {
+    let house = House::open().await;
+    let definition = |input: Value| json!({ "name": "evolving", "input": input, "nodes": [{ "id": "n", "type": "noop" }] });
+    house.post("/v1/definitions", &definition(json!({}))).await.expect(201);
+    let start = json!({ "workflow": "evolving" });
+    let ask = Ask::post("/v1/executions", &start).header("Idempotency-Key", "k");
+    let first = house.ask(&ask).await.expect(201).json();
+    let stricter = definition(json!({ "type": "object", "required": ["user"] }));
+    house.post("/v1/definitions", &stricter).await.expect(201);
+    house.post("/v1/executions", &start).await.refused(422, "invalid_input");
+    let again = house.ask(&ask).await.expect(200);
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    assert_eq!((&again.json()["id"], &again.json()["version"]), (&first["id"], &json!(1)));
+    // Under the same key, something else is something else, whatever else is wrong with it.
+    let other = json!({ "workflow": "evolving", "input": 1 });
+    let other = Ask::post("/v1/executions", &other).header("Idempotency-Key", "k");
+    house.ask(&other).await.refused(422, "invalid_input");
+}
+
+#[tokio::test]
+async fn of_two_names_the_one_that_is_taken_is_named() {
+    let house = House::open().await;
+    let start = |id: &str, input: u8| {
+        let body = json!({ "workflow": house::QUICK, "id": id, "input": input });
+        Ask::post("/v1/executions", &body).header("Idempotency-Key", "k")
+    };
+    house.ask(&start("e", 1)).await.expect(201);
+    house.ask(&start("e", 2)).await.refused(422, "idempotency_mismatch");
+    house.ask(&start("f", 1)).await.refused(422, "idempotency_mismatch");
+    let body = json!({ "workflow": house::QUICK, "id": "e" });
+    let ask = Ask::post("/v1/executions", &body).header("Idempotency-Key", "another");
+    house.ask(&ask).await.refused(409, "id_taken");
 }

@@ -89,3 +89,50 @@ async fn a_wait_is_ended_once_with_what_it_is_given() {
     let other = json!({ "messageId": "m2" });
     house.post(&target, &other).await.refused(409, "execution_ended");
 }
+
+#[tokio::test]
+async fn a_request_that_was_refused_is_refused_again() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    let wait = open_wait(&house, "e").await;
+    // As many signals as are kept, and one more.
+    let early = json!({ "name": "later" });
+    for _ in 0..waypost_core::limits::EARLY_SIGNALS_MAX {
+        house.post("/v1/executions/e/signals", &early).await.expect(200);
+    }
+    let late = json!({ "name": "later", "messageId": "m" });
+    for _ in 0..2 {
+        let said = house.post("/v1/executions/e/signals", &late).await;
+        let said = said.refused(409, "illegal_transition").json();
+        assert!(said["detail"].as_str().unwrap().contains("which is the limit"), "{said}");
+    }
+    house.post(&format!("/v1/waits/{wait}/resume"), &json!({})).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_signal_that_is_kept_is_not_said_to_be_taken() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    open_wait(&house, "e").await;
+    house.post("/v1/executions/e/pause", &json!({})).await.expect(200);
+    let signal = json!({ "name": "go", "messageId": "m" });
+    for duplicate in [None, Some(&json!(true))] {
+        let kept = house.post("/v1/executions/e/signals", &signal).await.expect(202).json();
+        assert_eq!(kept.get("duplicate"), duplicate);
+    }
+    let log = house.get("/v1/executions/e/events").await.expect(200).json();
+    house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await.expect(200);
+    let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!(end["status"], "COMPLETED", "{log}");
+}
+
+#[tokio::test]
+async fn nothing_is_written_about_a_resume_that_nobody_needs() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    open_wait(&house, "e").await;
+    let resume = Ask::new("POST", "/v1/executions/e/resume");
+    house.ask(&resume).await.refused(409, "illegal_transition");
+    let log = house.get("/v1/executions/e/events?type=MessageIgnored").await.expect(200).json();
+    assert_eq!(log["events"], json!([]));
+}

@@ -110,6 +110,16 @@ async fn the_stream_of_everything_begins_now_and_can_be_filtered() {
 }
 
 #[tokio::test]
+async fn a_place_that_the_store_does_not_have_is_refused() {
+    let house = House::open().await;
+    house.finish(house::QUICK, "e").await;
+    for place in ["99999999", "99999999.1"] {
+        let ask = Ask::get("/v1/stream").header("Last-Event-ID", place);
+        house.ask(&ask).await.refused(400, "bad_parameter");
+    }
+}
+
+#[tokio::test]
 async fn a_stream_that_is_not_to_be_followed_ends_with_what_there_is() {
     let house = House::open().await;
     house.start(house::PATIENT, "e").await;

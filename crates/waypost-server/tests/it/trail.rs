@@ -6,6 +6,7 @@ use hyper::Method;
 use serde_json::json;
 use waypost_core::time::Timestamp;
 use waypost_ports::access::{Access as _, Role, TrailEntry, TrailRequest};
+use waypost_ports::query::Query as _;
 use waypost_server::http::route::Access;
 use waypost_server::table::routes;
 
@@ -41,6 +42,26 @@ async fn whatever_changes_something_leaves_one_entry() {
         let route = routes().iter().find(|route| *route.name == *entry.action).unwrap();
         assert_eq!(entry.subject.is_some(), route.path.contains('{'), "{entry:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_hangs_up_is_written_down_as_well() {
+    let house = House::open().await;
+    for version in 0..20 {
+        let node = json!({ "id": format!("n{version}"), "type": "noop" });
+        let definition = json!({ "name": "evolving", "nodes": [node] });
+        let mut client = house.connect().await;
+        let ask = Ask::post("/v1/definitions", &definition);
+        client.send(&ask.bytes(house.address)).await.unwrap();
+    }
+    // Some were gone before anybody looked; all others are done and written down.
+    house.server.drain();
+    house.server.closing.cancel();
+    house.server.tasks.close();
+    house.server.tasks.wait().await;
+    let versions = house.store.latest("evolving").unwrap().map_or(0, |row| row.version);
+    let done = written(&house).iter().filter(|entry| entry.status == 201).count();
+    assert_eq!(done, usize::try_from(versions).unwrap());
 }
 
 #[tokio::test]

@@ -8,12 +8,14 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 use waypost_core::event::Event;
-use waypost_core::id::{DefinitionHash, ExecutionKey};
+use waypost_core::id::ExecutionKey;
 use waypost_core::json::Json;
 use waypost_engine::driver::EndSummary;
 use waypost_engine::{Engine, EngineError, StartRequest, Started};
 use waypost_lang::Compiled;
 use waypost_ports::store::Idempotency;
+use waypost_server::wire;
+use waypost_server::wire::payload::{Labels, OwnId, Payload, Short};
 
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage, deploy, input, read_definition, watch};
@@ -96,14 +98,18 @@ async fn run_here(args: &Args, source: &[u8], context: &Context) -> Result<Exit>
     let input = checked_input(args, Some(&compiled))?;
     let labels = input::labels(&args.label)?;
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
-    let idempotency = args.idempotency_key.as_ref().map(|key| {
-        let mut digest = DefinitionHash::of(compiled.canonical.as_bytes()).0.to_vec();
-        digest.extend_from_slice(input.text().as_bytes());
-        Idempotency { key: key.as_str().into(), digest: DefinitionHash::of(&digest).0 }
-    });
-
     let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
     let definition = wiring::define(&*store, &compiled)?;
+    // The same submission as at a server, so that the key means the same there.
+    let submission = wire::Start {
+        workflow: Short(compiled.name.clone()),
+        version: Some(definition.version),
+        input: Payload(input.clone()),
+        id: args.id.clone().map(OwnId),
+        labels: Labels(labels.clone()),
+    };
+    let key = args.idempotency_key.as_deref();
+    let idempotency = key.map(|key| Idempotency { key: key.into(), digest: submission.digest() });
     let (engine, events) = engine::open(&store, &context.settings)?;
     let request = StartRequest {
         key: args.id.as_ref().map(|id| ExecutionKey(id.as_str().into())),

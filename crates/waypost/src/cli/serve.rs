@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 use waypost_ports::access::Access;
 use waypost_server::access::keys::KeyRing;
@@ -50,8 +50,14 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     let server = Arc::new(wiring::open_server(store, &settings)?);
     announce(&settings, &url, context)?;
 
-    let serving = tokio::spawn(serve(Arc::clone(&server), listener));
-    interrupts.next().await;
+    let mut serving = server.tasks.spawn(serve(Arc::clone(&server), listener));
+    tokio::select! { // a signal that came is kept
+        () = interrupts.next() => {}
+        ended = &mut serving => {
+            ended.context("the server ended badly")?;
+            bail!("the server ended by itself");
+        }
+    }
     server.drain();
     tell("draining; attempts that run may end (again to stop at once)", context);
     let grace = settings.server.drain_timeout;

@@ -124,7 +124,6 @@ impl Stream {
 
     async fn connect(&mut self) -> Result<()> {
         let ask = Ask::get(&["executions", &self.execution, "stream"])
-            // Without this, a stream ends with what there is.
             .header("accept", Some("text/event-stream"))
             .header("last-event-id", (self.last > 0).then_some(self.last))
             .endless();

@@ -88,7 +88,7 @@ impl Folder {
     pub(super) fn deploy(&self, source: &[u8], dry_run: bool) -> Result<wire::Deployed> {
         let home = Arc::clone(&self.store) as Arc<dyn Home>;
         let compiler = Box::new(wiring::compile);
-        let workflows = Workflows::new(home, Arc::new(wiring::plans()), compiler)?;
+        let workflows = Workflows::new(home, Arc::new(wiring::plans()), compiler);
         let how = if dry_run { Deploy::DryRun } else { Deploy::Keep };
         answered(workflows.deploy(source, how))
     }

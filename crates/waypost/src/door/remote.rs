@@ -13,7 +13,7 @@ use waypost_server::wire::payload::{Labels, OwnId, Payload};
 use super::{EventsOf, Freshness, Order, Outcome, short};
 use crate::client::{Ask, Client};
 
-/// The longest that one request waits for an end; servers allow no more.
+/// The longest that one request waits for an end; servers allow twice as much.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A workflow to start.

@@ -15,7 +15,6 @@ use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_ports::store::{Delivery, Mail, MailBody, Store as _, StoreError};
 use waypost_server::problem::Problem;
-use waypost_server::reader::Found;
 use waypost_server::wire;
 use waypost_server::wire::payload::ExecutionStatus;
 
@@ -42,11 +41,18 @@ impl Folder {
         let execution = self.find(id)?;
         let found = answered(self.reader.load(execution))?;
         let state = &found.state;
+        let (body, message) = mail_of(order);
+        if let Some(message) = message.as_deref().filter(|id| state.messages.contains(id)) {
+            self.refuse_ignored(execution, message)?;
+            return Ok(outcome(state, message, true));
+        }
         if state.status.is_end() {
             return answered(Err(Problem::from(Refusal::Ended(state.status))));
         }
-        let held = is_held(&found);
-        let (body, message) = mail_of(order);
+        let held = found.is_held();
+        if matches!(body, MailBody::Resume) {
+            answered(found.refuse_resume().map_err(Problem::from))?;
+        }
         if held && matches!(body, MailBody::Pause { .. }) {
             // It would not wake for this, and nobody would ever say so.
             return answered(Err(Problem::from(Refusal::AlreadyPaused)));
@@ -58,7 +64,8 @@ impl Folder {
         let actor = std::env::var("USER").ok().map(Into::into);
         let mail = Mail { execution, message: message.as_str().into(), actor, body };
         match self.store.deliver(std::slice::from_ref(&mail))?.first() {
-            Some(Delivery::Accepted { .. } | Delivery::Duplicate) => {}
+            Some(Delivery::Accepted { .. }) => {}
+            Some(Delivery::Duplicate) => return Ok(outcome(state, &message, true)),
             Some(Delivery::Ended) => bail!("the execution has just ended"),
             Some(Delivery::Unknown) | None => bail!("there is no such execution"),
         }
@@ -66,7 +73,10 @@ impl Folder {
             return Ok(kept(state, &mail, "kept; it is taken when the execution is resumed"));
         }
         match self.until_taken(execution, &message)? {
-            Awaited::Taken(state) => return Ok(done(&state, &mail)),
+            Awaited::Taken(state) => {
+                self.refuse_ignored(execution, &message)?;
+                return Ok(outcome(&state, &message, false));
+            }
             Awaited::TooLong => {
                 return Ok(kept(state, &mail, "kept; the engine has not taken it yet"));
             }
@@ -80,6 +90,14 @@ impl Folder {
         // An engine wants the folder to itself.
         drop((store, reader));
         carry_out(&mail, state, &settings).await
+    }
+
+    /// A message that was taken and changed nothing is a request that was refused.
+    fn refuse_ignored(&self, execution: ExecutionId, message: &str) -> Result<()> {
+        match answered(self.reader.ignored(execution, message))? {
+            Some(problem) => answered(Err(problem)),
+            None => Ok(()),
+        }
     }
 
     /// Waits until the engine in another process has taken the message.
@@ -118,8 +136,8 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
     let is_pause = matches!(mail.body, MailBody::Pause { .. });
     let under_way = state.pausing || state.status == Status::Ending;
     let taken = state.messages.contains(&mail.message) && !under_way;
-    if taken || is_held(&found) && is_pause {
-        return Ok(done(state, mail));
+    if taken || found.is_held() && is_pause {
+        return Ok(outcome(state, &mail.message, false));
     }
     let (engine, mut events) = engine::open(&store, settings)?;
     let started = engine.adopt(execution);
@@ -141,13 +159,12 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
     engine.stop(PATIENCE).await;
     let state = answered(folder.reader.load(execution))?.state;
     match state.messages.contains(&mail.message) {
-        true => Ok(done(&state, mail)),
+        true => {
+            folder.refuse_ignored(execution, &mail.message)?;
+            Ok(outcome(&state, &mail.message, false))
+        }
         false => Ok(kept(&state, mail, "kept; it is taken when the execution goes on")),
     }
-}
-
-fn is_held(found: &Found) -> bool {
-    found.control.as_ref().is_some_and(|control| control.held.is_some())
 }
 
 fn mail_of(order: Order) -> (MailBody, Option<String>) {
@@ -161,17 +178,17 @@ fn mail_of(order: Order) -> (MailBody, Option<String>) {
     }
 }
 
-fn done(state: &State, mail: &Mail) -> Outcome {
+fn outcome(state: &State, message: &str, duplicate: bool) -> Outcome {
     let steered = wire::Steered {
         id: state.created.key.to_string(),
         status: ExecutionStatus(state.status),
         pausing: state.pausing,
-        message_id: Some(mail.message.to_string()),
-        duplicate: false,
+        message_id: Some(message.to_owned()),
+        duplicate,
     };
     Outcome { steered, note: None }
 }
 
 fn kept(state: &State, mail: &Mail, note: &str) -> Outcome {
-    Outcome { note: Some(note.to_owned()), ..done(state, mail) }
+    Outcome { note: Some(note.to_owned()), ..outcome(state, &mail.message, false) }
 }

@@ -130,7 +130,8 @@ fn requests_reach_an_engine_in_another_process() {
     let (code, out) = running.wait();
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("output: \"Bob\""), "{out}");
-    let late = program.run(&yes);
+    assert_eq!(program.json(&yes)["duplicate"], true, "repeated, it was taken before");
+    let late = program.run(&["signal", &id, "approved"]);
     assert_eq!(late.code, 1);
     assert!(late.err.contains("has ended: COMPLETED"), "{}", late.err);
 }
@@ -280,4 +281,28 @@ fn the_small_commands_work() {
         "https://json-schema.org/draft/2020-12/schema"
     );
     assert!(program.run(&["--help"]).out.contains("Usage"));
+}
+
+#[test]
+fn a_request_that_changes_nothing_is_refused_without_a_server_as_well() {
+    let program = Program::new();
+    let file = program.file(
+        "waits.yaml",
+        "name: waits\nnodes:\n  - { id: a, type: wait-for-events, config: { name: go } }\n",
+    );
+    let file = file.display().to_string();
+    let running = program.start(&["run", &file, "--id", "e"], "WAITING");
+    let ran = program.run(&["resume", "e"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("not paused"), "{}", ran.err);
+    let signal = ["signal", "e", "later", "--message-id", "m"];
+    assert_eq!(program.json(&signal).get("duplicate"), None);
+    assert_eq!(program.json(&signal)["duplicate"], true);
+    assert_eq!(program.run(&["pause", "e"]).code, 0);
+    let ran = program.run(&["pause", "e"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("already paused"), "{}", ran.err);
+    let log = program.json(&["events", "e", "--type", "MessageIgnored"]);
+    assert_eq!(log["events"], serde_json::json!([]), "nothing had to be written about it");
+    running.kill();
 }
