@@ -2,7 +2,10 @@
 //! starts.
 //!
 //! Schemas come from users, so they may not reach out (`$ref` within the schema only) and their
-//! patterns run on a linear-time engine: no input can make one of them take exponential time.
+//! patterns run on a linear-time engine: no input can make one of them take exponential time. What
+//! references multiply is counted first (`cost`), and refused where it is too much.
+
+mod cost;
 
 use jsonschema::{PatternOptions, Validator};
 use serde::Serialize;
@@ -23,7 +26,10 @@ const DATA_KEYWORDS: &[&str] = &["const", "enum", "default", "examples"];
 
 /// A compiled input schema.
 #[derive(Debug)]
-pub struct InputSchema(Validator);
+pub struct InputSchema {
+    validator: Validator,
+    source: serde_json::Value,
+}
 
 /// What is wrong with an input.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -50,7 +56,7 @@ impl InputSchema {
         let schema = schema
             .to_value()
             .map_err(|error| BadInputSchema { path: String::new(), message: error.to_string() })?;
-        build(&schema).map(Self)
+        Ok(Self { validator: build(&schema)?, source: schema })
     }
 
     /// Checks an input.
@@ -58,16 +64,24 @@ impl InputSchema {
         let value = input.to_value().map_err(|error| {
             vec![InputFault { path: String::new(), message: error.to_string() }]
         })?;
-        let faults: Vec<InputFault> = self
-            .0
-            .iter_errors(&value)
-            .take(FAULTS_MAX)
-            .map(|error| InputFault {
-                path: error.instance_path().as_str().to_owned(),
-                message: shortened(&error.to_string()),
-            })
-            .collect();
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
+        let whole = |message: String| Err(vec![InputFault { path: String::new(), message }]);
+        let visits = cost::visits(&self.source, &value);
+        if visits > cost::VISITS_MAX {
+            let max = cost::VISITS_MAX;
+            return whole(format!("checking it against its schema takes more than {max} steps"));
+        }
+        if self.validator.is_valid(&value) {
+            return Ok(());
+        }
+        if visits > cost::EXPLAINED_MAX {
+            return whole("it does not fit its schema, and is too large to say where".to_owned());
+        }
+        let errors = self.validator.iter_errors(&value).take(FAULTS_MAX);
+        let faults = errors.map(|error| InputFault {
+            path: error.instance_path().as_str().to_owned(),
+            message: shortened(&error.to_string()),
+        });
+        Err(faults.collect())
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use waypost_engine::{Engine, Plans};
@@ -34,6 +35,9 @@ impl<T: Store + Query + Access> Home for T {}
 
 /// Compiles a definition that somebody wrote.
 pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send + Sync;
+
+/// How long a read waits for its turn.
+const READS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a server is made of.
 pub struct Parts {
@@ -128,8 +132,27 @@ impl Server {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let permit = Arc::clone(&self.reads).acquire_owned().await;
+        let permit = Arc::clone(&self.reads).acquire_owned();
+        let permit = tokio::time::timeout(READS_PATIENCE, permit).await.map_err(|_| {
+            Problem::new(Code::Overloaded, "too many reads are under way").retry_after(5)
+        })?;
         let permit = permit.map_err(|error| Problem::internal(&error))?;
+        self.run(work, Some(permit)).await
+    }
+
+    /// The same, whatever else goes on: for what everything else depends on.
+    pub async fn blocking_first<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.run(work, None).await
+    }
+
+    async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<T, Problem> {
         let server = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
             // Given back when the work is done, also where nobody awaits it any more.

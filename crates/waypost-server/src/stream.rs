@@ -16,6 +16,7 @@ use waypost_ports::query::{
 };
 
 use self::line::{Ending, Line, open};
+use crate::access::Identity;
 use crate::http::call::Reply;
 use crate::problem::{Code, Problem};
 use crate::reader;
@@ -43,13 +44,14 @@ pub(crate) async fn of_one(
     execution: ExecutionId,
     after: u64,
     reach: Reach,
+    reader: Identity,
 ) -> Result<Reply, Problem> {
     let first = read_one(server, execution, after).await?;
     if first.events.is_empty() && first.ended {
         // There is nothing more to come: to a browser this says not to ask again.
         return Ok(Reply::empty());
     }
-    let (line, reply) = open(server)?;
+    let (line, reply) = open(server, reader)?;
     let watch = server.watchers.watch(execution);
     let server = Arc::clone(server);
     server.tasks.spawn({
@@ -125,6 +127,7 @@ pub(crate) async fn of_all(
     after: Option<&str>,
     kinds: Vec<String>,
     reach: Reach,
+    reader: Identity,
 ) -> Result<Reply, Problem> {
     let end = server.blocking(|server| Ok(server.reader.home().feed_end()?)).await?;
     let place = match after {
@@ -140,7 +143,7 @@ pub(crate) async fn of_all(
             .hint("begin anew without it, or with after=0 for everything"));
     }
     let until = (reach == Reach::UpToNow).then_some(end);
-    let (line, reply) = open(server)?;
+    let (line, reply) = open(server, reader)?;
     let watch = server.watchers.watch_all();
     let server = Arc::clone(server);
     server.tasks.spawn({

@@ -53,7 +53,16 @@ pub(crate) fn check_version() -> Result<(), StoreError> {
     Err(StoreError::Refused(format!("SQLite {version} can lose commits; 3.51.3 is needed")))
 }
 
+/// Makes the file for its owner alone, where there is none: SQLite would let everybody read it, and
+/// its other files take after it. Where that fails, SQLite says why.
+fn make_private(path: &Path) {
+    use std::os::unix::fs::OpenOptionsExt;
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    drop(made);
+}
+
 fn open(path: &Path, page_bytes: u32) -> rusqlite::Result<Connection> {
+    make_private(path);
     let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     connection.pragma_update(None, "page_size", page_bytes)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;

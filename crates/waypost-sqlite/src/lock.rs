@@ -83,7 +83,10 @@ fn if_free(path: &Path) -> Result<Option<FolderLock>, StoreError> {
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = OpenOptions::new();
+    // For its owner alone: whoever could open it could hold the lock.
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// The process that runs the engine of a folder, if one does. Opens no store and makes no file.

@@ -35,7 +35,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::bench;
 use crate::client::Refused;
-use crate::output::{Format, print_json, print_line};
+use crate::output::{Format, harmless, print_json, print_line};
 use crate::settings::{Flags, ServerFlags, Settings};
 
 /// Runs workflows that survive crashes, restarts and long waits.
@@ -207,7 +207,7 @@ pub fn main() -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "errors of the program go to standard error")]
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", harmless(&format!("{error:#}")));
     let refused = error.downcast_ref::<Refused>().is_some_and(Refused::is_wrong);
     let wrong = refused || error.downcast_ref::<Usage>().is_some();
     if wrong { Exit::Wrong.into() } else { Exit::Failed.into() }
@@ -288,6 +288,13 @@ async fn execute(cli: Cli, color: bool) -> Result<Exit> {
     }
 }
 
+/// How long blocking work may go on after a command has ended.
+const LEFTOVERS_MAX: std::time::Duration = std::time::Duration::from_millis(500);
+
 fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(future);
+    // Work that blocks cannot be cancelled, and is not waited for: whatever matters is durable.
+    runtime.shutdown_timeout(LEFTOVERS_MAX);
+    result
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "this is where the program prints its results")]
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
@@ -28,7 +29,7 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
 pub fn print_table(rows: &[(String, String)]) -> Result<()> {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, value) in rows {
-        println!("{name:<width$}  {value}");
+        println!("{}", harmless(&format!("{name:<width$}  {value}")));
     }
     Ok(())
 }
@@ -43,7 +44,7 @@ pub fn print_columns(headings: &[&str], rows: &[Vec<String>]) {
     let print_row = |cells: &mut dyn Iterator<Item = &str>| {
         let line: Vec<String> =
             cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        println!("{}", line.join("  ").trim_end());
+        println!("{}", harmless(line.join("  ").trim_end()));
     };
     print_row(&mut headings.iter().copied());
     for row in rows {
@@ -53,14 +54,47 @@ pub fn print_columns(headings: &[&str], rows: &[Vec<String>]) {
 
 /// Prints a line.
 pub fn print_line(line: &str) {
-    println!("{line}");
+    println!("{}", harmless(line));
+}
+
+/// The same text without what would do something to a terminal: names, outputs and errors come from
+/// anywhere. Line ends and our own colours stay; other control characters, and those that turn the
+/// direction of writing, are spelt out.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let acts = |char: char| {
+        let turns = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        turns || char.is_control() && !matches!(char, '\n' | '\t')
+    };
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let length = color_length(rest).unwrap_or(char.len_utf8());
+        let (piece, after) = rest.split_at(length);
+        match color_length(rest).is_none() && acts(char) {
+            true => clean.extend(char.escape_unicode()),
+            false => clean.push_str(piece),
+        }
+        rest = after;
+    }
+    Cow::Owned(clean)
+}
+
+/// How long the change of colour is that a text begins with.
+fn color_length(text: &str) -> Option<usize> {
+    let code = text.strip_prefix("\x1b[")?;
+    let end = code.find(|char: char| !char.is_ascii_digit() && char != ';')?;
+    code.get(end..)?.starts_with('m').then_some(2 + end + 1)
 }
 
 /// Prints a line if somebody reads it: what goes on for long outlives whoever started it, and must
 /// not end because nobody listens.
 pub fn mention(line: &str) {
     let mut stdout = std::io::stdout();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).unwrap_or_default();
+    writeln!(stdout, "{}", harmless(line)).and_then(|()| stdout.flush()).unwrap_or_default();
 }
 
 /// Shows how far long work is: on a terminal only, on standard error, over and over in one line.
@@ -71,5 +105,24 @@ pub fn progress_line(line: &str) {
         eprint!("\r\x1b[K{line}");
         // A progress line that cannot be shown is no reason to stop the work.
         stderr.flush().unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn what_would_act_on_a_terminal_is_spelt_out() {
+        for (text, shown) in [
+            ("plain äöü\tand\nlines", "plain äöü\tand\nlines"),
+            ("\x1b[32mCOMPLETED\x1b[0m", "\x1b[32mCOMPLETED\x1b[0m"),
+            ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
+            ("\x1b[2J\x1b[", "\\u{1b}[2J\\u{1b}["),
+            ("a\u{9b}31mb\u{202e}c\x7f", "a\\u{9b}31mb\\u{202e}c\\u{7f}"),
+            ("over\rwritten", "over\\u{d}written"),
+        ] {
+            assert_eq!(harmless(text), shown);
+        }
     }
 }

@@ -11,6 +11,8 @@ use waypost_core::event::{CancelReason, Event, FailureEnd, PauseReason, Wait};
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
+use crate::output::harmless;
+
 /// Most unfinished nodes that are drawn at once.
 const LIVE_MAX: usize = 12;
 
@@ -97,14 +99,14 @@ impl Progress {
             out.push_str(&format!("\x1b[{}A\x1b[J", self.drawn));
         }
         for line in lines {
-            out.push_str(line);
+            out.push_str(&harmless(line));
             out.push('\n');
         }
         self.drawn = 0;
         if self.live {
             for path in self.open.iter().take(LIVE_MAX) {
                 if let Some(node) = self.nodes.get(path) {
-                    out.push_str(&line(path, node, at, self.color));
+                    out.push_str(&harmless(&line(path, node, at, self.color)));
                     out.push('\n');
                     self.drawn += 1;
                 }

@@ -24,7 +24,12 @@ pub fn open_engine_store(folder: &Path) -> Result<SqliteStore> {
 
 /// The same for a server, which others find by the folder.
 pub fn open_engine_store_at(folder: &Path, address: Option<String>) -> Result<SqliteStore> {
-    std::fs::create_dir_all(folder)
+    use std::os::unix::fs::DirBuilderExt;
+    // For its owner alone: inputs, outputs and logs are nobody else's business.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
         .with_context(|| format!("cannot create the data folder {}", folder.display()))?;
     Ok(SqliteStore::open(folder, Options { address, ..with_families(Options::engine()) })?)
 }

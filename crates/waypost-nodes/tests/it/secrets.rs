@@ -152,3 +152,30 @@ async fn commands_need_a_grant_of_their_own() {
     assert_eq!((&*failure.kind, failure.retryable), ("secret", false));
     assert_eq!(failure.message, "secret `key` is not granted to commands");
 }
+
+#[tokio::test]
+async fn a_secret_is_no_part_of_a_host() {
+    for (url, value, kind) in [
+        ("http://3141592653/", "3141592653", "secret"),
+        ("https://geheim-schlüssel.example.org/", "geheim-schlüssel", "secret"),
+        ("http://example.org:8443/", "8443", "secret"),
+        ("http://user.example.org/", "user", "secret"),
+        ("no url at all", "no url", "invalid_config"),
+    ] {
+        let key = grant("key", value, &["*.example.org", "187.64.230.77"]);
+        let failure = call_with(&[key], &json!({ "url": url })).await.unwrap_err();
+        assert_eq!(failure.kind, kind, "{url}: {}", failure.message);
+        for shown in [value, "187.64", "xn--"] {
+            assert!(!failure.message.contains(shown), "{url}: {}", failure.message);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_with_a_secret_in_it_is_not_shown() {
+    let server = Server::fixed("404 Not Found", &[], "").await;
+    let key = grant("key", "dom\\canary\nuser", &[&host_of(&server)]);
+    let config = json!({ "url": server.url("/x/dom\\canary\nuser/y") });
+    let failure = call_with(&[key], &config).await.unwrap_err();
+    assert_eq!(failure.message, format!("GET {} answered 404 Not Found", server.url("/")));
+}

@@ -55,8 +55,8 @@ pub fn an_idempotency_key_tells_same_from_different<B: Backend>(backend: &B) {
     assert_eq!(both, duplicate(true), "the idempotency key counts before the key");
     rig.commit(submit(&mut hand(), "k2", "thrice", 7));
     let known = Submitted { execution: first.execution, digest: [7; 32] };
-    assert_eq!(rig.store().submitted("once").unwrap(), Some(known));
-    assert_eq!(rig.store().submitted("never").unwrap(), None);
+    assert_eq!(rig.store().submitted("once").expect("the store answers"), Some(known));
+    assert_eq!(rig.store().submitted("never").expect("the store answers"), None);
 }
 
 pub fn a_refused_start_leaves_nothing<B: Backend>(backend: &B) {

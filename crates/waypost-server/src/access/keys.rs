@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 use waypost_ports::access::{Access, NewKey, Role};
 use waypost_ports::store::StoreError;
@@ -38,6 +38,9 @@ pub fn make(name: &str, role: Role) -> (NewKey, String) {
 /// The keys that are worth something.
 pub struct KeyRing {
     known: RwLock<Known>,
+    /// Held while keys are read again: what was read before a key was revoked must not replace what
+    /// was read after.
+    refreshing: Mutex<()>,
 }
 
 struct Known {
@@ -54,13 +57,14 @@ impl KeyRing {
     /// Reads the keys of a store.
     pub fn load(store: &(impl Access + ?Sized)) -> Result<Self, StoreError> {
         let known = Known { keys: HashMap::new(), read_at: Instant::now() };
-        let ring = Self { known: RwLock::new(known) };
+        let ring = Self { known: RwLock::new(known), refreshing: Mutex::new(()) };
         ring.refresh(store)?;
         Ok(ring)
     }
 
     /// Reads them again.
     pub fn refresh(&self, store: &(impl Access + ?Sized)) -> Result<(), StoreError> {
+        let _one_at_a_time = self.refreshing.lock();
         let read_at = Instant::now();
         let rows = store.keys()?.into_iter().filter(|row| row.revoked_at.is_none());
         let keys = rows.map(|row| {
@@ -75,6 +79,13 @@ impl KeyRing {
     /// Is there no key at all?
     pub fn is_empty(&self) -> bool {
         self.known.read().keys.is_empty()
+    }
+
+    /// Is somebody who was let in before still who they were?
+    pub fn knows(&self, identity: &Identity) -> bool {
+        let Some(id) = identity.actor.strip_prefix("key:") else { return true };
+        let known = self.known.read();
+        known.read_at.elapsed() <= STALE_AFTER && known.keys.contains_key(id)
     }
 
     /// Who holds a key.

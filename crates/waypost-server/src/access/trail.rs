@@ -4,7 +4,8 @@
 //! requests nothing. An entry is lost only with the process, within that time; what was done to an
 //! execution names its actor in the execution's own log besides, in the very commit that did it.
 //! Where entries come faster than they can be written, refusals are dropped first, and counted: a
-//! stranger who is refused a million times must not fill the disk or crowd out what was done.
+//! stranger who is refused a million times must not fill the disk, or crowd out what was done or what
+//! a holder of a key was refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +18,10 @@ use waypost_ports::access::{Access, TrailEntry};
 const GATHER: Duration = Duration::from_millis(200);
 /// Entries that wait to be written.
 pub const WAITING_MAX: usize = 10_000;
-/// Refusals written a gathering.
+/// Refusals of holders of keys that are written a gathering.
 pub const REFUSALS_MAX: usize = 20;
+/// Refusals of strangers that are written a gathering.
+pub const STRANGERS_MAX: usize = 1;
 
 /// Takes entries and writes them.
 pub struct Trail {
@@ -37,6 +40,7 @@ struct Shared {
 struct Waiting {
     entries: Vec<TrailEntry>,
     refusals: usize,
+    strangers: usize,
     closed: bool,
 }
 
@@ -55,8 +59,15 @@ impl Trail {
     pub fn add(&self, entry: TrailEntry) {
         let mut waiting = self.shared.state.lock();
         let refusal = matches!(entry.status, 401 | 403 | 429);
-        waiting.refusals += usize::from(refusal);
-        if waiting.entries.len() >= WAITING_MAX || refusal && waiting.refusals > REFUSALS_MAX {
+        let stranger = refusal && &*entry.actor == "anonymous";
+        waiting.strangers += usize::from(stranger);
+        waiting.refusals += usize::from(refusal && !stranger);
+        let crowded = match (refusal, stranger) {
+            (false, _) => false,
+            (true, true) => waiting.strangers > STRANGERS_MAX,
+            (true, false) => waiting.refusals > REFUSALS_MAX,
+        };
+        if waiting.entries.len() >= WAITING_MAX || crowded {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -97,7 +108,7 @@ fn write(shared: &Shared, store: &dyn Access) {
         // Only the end is worth waking for: more entries may gather.
         shared.changed.wait_while_for(&mut waiting, |waiting| !waiting.closed, GATHER);
         unwritten.append(&mut waiting.entries);
-        waiting.refusals = 0;
+        (waiting.refusals, waiting.strangers) = (0, 0);
         let closed = waiting.closed;
         drop(waiting);
         match store.record(&unwritten) {

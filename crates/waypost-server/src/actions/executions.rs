@@ -110,13 +110,13 @@ pub(crate) async fn stream(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let key = call.values.text("id").to_owned();
     let execution = server.blocking(move |server| server.reader.find(&key)).await?;
     let after = call.values.number("last-event-id").or_else(|| call.values.number("after"));
-    stream::of_one(&server, execution, after.unwrap_or(0), reach(&call)).await
+    stream::of_one(&server, execution, after.unwrap_or(0), reach(&call), call.identity).await
 }
 
 pub(crate) async fn stream_all(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let after = call.values.get("last-event-id").or_else(|| call.values.get("after"));
     let kinds = call.values.all("type").map(str::to_owned).collect();
-    stream::of_all(&server, after, kinds, reach(&call)).await
+    stream::of_all(&server, after, kinds, reach(&call), call.identity.clone()).await
 }
 
 /// How far the stream is to go.

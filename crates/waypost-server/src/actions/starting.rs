@@ -25,10 +25,8 @@ const REPLAYED: &str = "idempotent-replayed";
 pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let submission: wire::Start = call.json()?;
     refuse_large(&submission.input)?;
-    let idempotency = match call.values.get("idempotency-key") {
-        Some(key) => Some(Idempotency { key: key.into(), digest: submission.digest() }),
-        None => None,
-    };
+    let key = call.values.get("idempotency-key");
+    let idempotency = key.map(|key| Idempotency { key: key.into(), digest: submission.digest() });
     let workflow = match find(&server, &submission).await {
         Ok(workflow) => workflow,
         // What was right when it was submitted stays so, whatever was deployed since.

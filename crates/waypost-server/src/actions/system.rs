@@ -21,7 +21,7 @@ pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Proble
         return Err(problem::draining());
     }
     let me = server.engine.instance();
-    let instances = server.blocking(|server| Ok(server.reader.home().instances()?)).await?;
+    let instances = server.blocking_first(|server| Ok(server.reader.home().instances()?)).await?;
     if !instances.iter().any(|row| row.instance == me && row.alive) {
         let detail = "the store does not take this instance's signs of life";
         return Err(Problem::new(Code::StoreUnavailable, detail).retry_after(5));

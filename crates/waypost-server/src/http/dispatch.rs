@@ -25,6 +25,9 @@ use crate::table::routes;
 /// Bytes of a refused body that are read before the connection is closed over the rest.
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Characters of what was acted upon that the trail keeps.
+const SUBJECT_CHARS_MAX: usize = 128;
+
 /// Answers a request.
 ///
 /// What changes something goes on and is written down even where its sender hangs up meanwhile, so
@@ -99,19 +102,21 @@ async fn judge(
     let public = matches!(&matched, Matched::Route(route, _) if route.access == Access::Public);
     let identity = if public { Identity::local() } else { identify(server, &parts.headers)? };
     known.identity = (!public).then(|| identity.clone());
+    if !public {
+        limit_rate(server, &identity)?;
+    }
     let (route, path) = match matched {
         Matched::Route(route, path) => (route, path),
         Matched::Methods(methods) => return Err(wrong_method(&methods)),
         Matched::Nothing => return Err(nowhere()),
     };
     known.route = Some(route);
-    known.subject = path.get("id").or_else(|| path.get("name")).map(|name| name.as_str().into());
-    if !public {
-        if !route.access.allows(identity.role) {
-            let detail = format!("a key of role {} may not do this", identity.role);
-            return Err(Problem::new(Code::Forbidden, detail));
-        }
-        limit_rate(server, &identity)?;
+    let subject = path.get("id").or_else(|| path.get("name"));
+    known.subject =
+        subject.map(|name| name.chars().take(SUBJECT_CHARS_MAX).collect::<String>().into());
+    if !public && !route.access.allows(identity.role) {
+        let detail = format!("a key of role {} may not do this", identity.role);
+        return Err(Problem::new(Code::Forbidden, detail));
     }
     let reads = route.method == Method::GET;
     if server.is_draining() && !reads {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, Cursor};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
@@ -25,6 +26,8 @@ use crate::access::keys::REFRESH_EVERY;
 use crate::config::{Config, Tls};
 use crate::server::Server;
 
+/// What every HTTP/2 connection begins with.
+const PREFACE_BYTES: usize = 24;
 /// How long a TLS handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Headers of a request.
@@ -138,8 +141,15 @@ async fn connection(
         return speak_http1(server, TokioIo::new(stream), address, watcher).await;
     };
     match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
-        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            speak_http2(server, TokioIo::new(stream), address, watcher).await;
+        Ok(Ok(mut stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            // Hyper's own timers begin with the first words of HTTP/2, which may never come.
+            let mut preface = [0; PREFACE_BYTES];
+            let read = stream.read_exact(&mut preface);
+            if let Ok(Ok(_)) = tokio::time::timeout(server.config.header_timeout, read).await {
+                let (rest, writer) = tokio::io::split(stream);
+                let stream = tokio::io::join(Cursor::new(preface).chain(rest), writer);
+                speak_http2(server, TokioIo::new(stream), address, watcher).await;
+            }
         }
         Ok(Ok(stream)) => speak_http1(server, TokioIo::new(stream), address, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
@@ -198,7 +208,8 @@ async fn refresh_keys(server: Arc<Server>) {
             () = tokio::time::sleep(REFRESH_EVERY) => {}
             () = server.closing.cancelled() => return,
         }
-        let read = server.blocking(|server| Ok(server.keys.refresh(server.reader.home())?)).await;
+        let read =
+            server.blocking_first(|server| Ok(server.keys.refresh(server.reader.home())?)).await;
         if let Err(problem) = read {
             tracing::warn!(%problem, "keys could not be read again");
         }

@@ -7,7 +7,7 @@ use waypost_core::why::{MovedBy, why as reasons};
 use waypost_ports::query::{DefinitionRow, EventRow, ExecutionRow};
 use waypost_ports::store::Definition;
 
-use super::{Found, Nodes};
+use super::{Found, Nodes, PAGE_BYTES_MAX};
 use crate::problem::Problem;
 use crate::wire;
 use crate::wire::payload::{ExecutionStatus, NodeState, Payload, Time};
@@ -48,8 +48,16 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
 
 pub(super) fn nodes(found: &Found, which: Nodes) -> wire::NodeList {
     let wanted = |at: &NodeIx| which == Nodes::All || !found.state.node(*at).status.is_settled();
-    let nodes = found.plan.positions().filter(wanted).map(|at| node(found, at));
-    wire::NodeList { nodes: nodes.collect(), seq: found.state.seq }
+    let mut nodes: Vec<_> =
+        found.plan.positions().filter(wanted).map(|at| node(found, at)).collect();
+    let (mut bytes, mut outputs_left_out) = (0, 0);
+    for node in &mut nodes {
+        bytes += node.output.as_ref().map_or(0, |output| output.0.bytes());
+        if bytes > PAGE_BYTES_MAX && node.output.take().is_some() {
+            outputs_left_out += 1;
+        }
+    }
+    wire::NodeList { nodes, seq: found.state.seq, outputs_left_out }
 }
 
 fn node(found: &Found, at: NodeIx) -> wire::Node {

@@ -8,6 +8,7 @@ use hyper::{HeaderMap, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
+use crate::access::Identity;
 use crate::http::call::{Reply, ReplyBody};
 use crate::problem::{Code, Problem};
 use crate::server::Server;
@@ -17,6 +18,7 @@ use crate::wire;
 const PAGES_WAITING_MAX: usize = 4;
 /// Bytes after which a page ends: with the event that reaches them.
 const PAGE_BYTES: usize = 64 * 1024;
+
 /// Why a stream ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
@@ -39,11 +41,13 @@ pub(super) struct Line {
     said_at: parking_lot::Mutex<Instant>,
     slow_after: Duration,
     sign_of_life_every: Duration,
-    closing: tokio_util::sync::CancellationToken,
+    /// Whose key must stay worth something for as long as the stream lasts.
+    reader: Identity,
+    server: Arc<Server>,
     _permit: OwnedSemaphorePermit,
 }
 
-pub(super) fn open(server: &Server) -> Result<(Line, Reply), Problem> {
+pub(super) fn open(server: &Arc<Server>, reader: Identity) -> Result<(Line, Reply), Problem> {
     let permit = Arc::clone(&server.streams)
         .try_acquire_owned()
         .map_err(|_| Problem::new(Code::Overloaded, "too many streams are open").retry_after(5))?;
@@ -55,7 +59,8 @@ pub(super) fn open(server: &Server) -> Result<(Line, Reply), Problem> {
         said_at: parking_lot::Mutex::new(Instant::now()),
         slow_after: server.config.stream_slow_after,
         sign_of_life_every: server.config.stream_sign_of_life_every,
-        closing: server.closing.clone(),
+        reader,
+        server: Arc::clone(server),
         _permit: permit,
     };
     let mut headers = HeaderMap::new();
@@ -112,8 +117,11 @@ impl Line {
             tokio::select! { // all arms are cancel-safe, or are dropped with the stream
                 found = &mut something => return found.map(Some),
                 () = self.pages.closed() => return Ok(None),
-                () = self.closing.cancelled() => return Ok(None),
+                () = self.server.closing.cancelled() => return Ok(None),
                 () = tokio::time::sleep_until(silence_ends) => {
+                    if !self.server.keys.knows(&self.reader) {
+                        return Ok(None);
+                    }
                     // A line without room for a comment has enough to say.
                     drop(self.pages.try_send(Bytes::from_static(b": alive\n\n")));
                     *self.said_at.lock() = Instant::now();
@@ -141,6 +149,9 @@ impl Line {
 
     /// Sends a page; gives the reason to stop where it cannot.
     async fn send(&self, text: String) -> Option<Ending> {
+        if !self.server.keys.knows(&self.reader) {
+            return Some(Ending::Gone);
+        }
         let sent = self.pages.send(Bytes::from(text));
         tokio::select! { // a page that is dropped is read again by whoever comes back
             sent = tokio::time::timeout(self.slow_after, sent) => match sent {
@@ -151,19 +162,19 @@ impl Line {
                 Ok(Err(_)) => Some(Ending::Gone),
                 Err(_) => Some(Ending::Slow),
             },
-            () = self.closing.cancelled() => Some(Ending::Gone),
+            () = self.server.closing.cancelled() => Some(Ending::Gone),
         }
     }
 }
 
 fn write_event(text: &mut String, id: &str, event: &wire::Event) -> Result<(), Problem> {
-    // JSON on one line: serde escapes line ends inside of strings, and payloads are flattened.
     let data = serde_json::to_string(event).map_err(|error| Problem::internal(&error))?;
     text.push_str("id: ");
     text.push_str(id);
     text.push_str("\nevent: ");
     text.push_str(&event.kind);
-    for line in data.lines() {
+    // A lone carriage return ends a line of a stream, too.
+    for line in data.split(['\n', '\r']) {
         text.push_str("\ndata: ");
         text.push_str(line);
     }

@@ -189,6 +189,17 @@ pub struct NodeList {
     pub nodes: Vec<Node>,
     /// The last event that they show.
     pub seq: u64,
+    /// Outputs that would have made this too large, and were left out; the events have them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outputs_left_out: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What a node waits for.

@@ -233,3 +233,20 @@ async fn a_definition_is_deployed_once() {
     let old: Value = house.get("/v1/definitions/new/versions/1").await.expect(200).json();
     assert_eq!(old["definition"]["nodes"][0]["id"], "a");
 }
+
+#[tokio::test]
+async fn a_schema_that_multiplies_is_refused_in_time() {
+    let house = House::open().await;
+    let twice = json!([{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }]);
+    let schema = json!({ "$defs": { "a": { "items": { "allOf": twice } } }, "$ref": "#/$defs/a" });
+    let definition =
+        json!({ "name": "greedy", "input": schema, "nodes": [{ "id": "n", "type": "noop" }] });
+    house.post("/v1/definitions", &definition).await.expect(201);
+    let start = |depth: usize| {
+        let input = (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        json!({ "workflow": "greedy", "input": input })
+    };
+    house.post("/v1/executions", &start(3)).await.expect(201);
+    let said = house.post("/v1/executions", &start(60)).await.refused(422, "invalid_input").json();
+    assert!(said["errors"][0]["message"].as_str().unwrap().contains("steps"), "{said}");
+}

@@ -182,3 +182,14 @@ async fn a_server_about_to_stop_takes_nothing_new_and_answers_questions() {
     house.server.tasks.close();
     house.server.tasks.wait().await;
 }
+
+#[tokio::test]
+async fn what_is_refused_counts_as_well() {
+    let house = House::with(Config { requests_per_second: 5, ..Config::default() }).await;
+    let mut client = house.connect().await;
+    let mut limited = 0;
+    for _ in 0..100 {
+        limited += usize::from(client.ask(&Ask::get("/nowhere")).await.unwrap().status == 429);
+    }
+    assert!(limited > 0, "whoever asks for nothing in particular asks too often, too");
+}

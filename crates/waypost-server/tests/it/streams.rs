@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpSocket;
+use waypost_ports::access::{Access as _, Role};
 use waypost_server::config::Config;
 
 use crate::support::events::{Event, Events, Word};
@@ -227,4 +228,31 @@ async fn a_reader_that_does_not_read_is_let_go_and_holds_up_nobody() {
     let mut again = Events::follow(&house, "/v1/stream", Some(&after)).await;
     let missing = FLOOD - got.iter().filter(|event| event.kind == "RunCompleted").count();
     assert_eq!(read_flood(&mut again, missing).await, all[got.len()..]);
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_key_it_was_opened_with() {
+    let house = House::locked().await;
+    let key = house.key(Role::Viewer);
+    let ask = Ask::get("/v1/stream").key(&key);
+    let mut stream = Events::open(house.connect().await, &house, &ask).await;
+    house.store.revoke_key(key.split('_').nth(1).unwrap()).unwrap();
+    house.server.keys.refresh(&*house.store).unwrap();
+    let admin = house.key(Role::Admin);
+    let start = json!({ "workflow": house::QUICK });
+    house.ask(&Ask::post("/v1/executions?wait=60s", &start).key(&admin)).await.expect(201);
+    assert!(stream.next().await.is_none(), "nothing of what came after is told");
+}
+
+#[tokio::test]
+async fn line_ends_in_a_payload_do_not_break_its_event() {
+    let house = House::open().await;
+    let body =
+        format!("{{\"workflow\": \"{}\", \"id\": \"e\", \"input\": [1,\r\r\n2]}}", house::QUICK);
+    let ask =
+        Ask::new("POST", "/v1/executions?wait=60s").header("Content-Type", "application/json");
+    house.ask(&ask.body(body)).await.expect(201);
+    let ask = Ask::get("/v1/executions/e/stream?follow=false");
+    let events = Events::open(house.connect().await, &house, &ask).await.rest().await;
+    assert_eq!(events[0].data["data"]["input"], json!([1, 2]));
 }

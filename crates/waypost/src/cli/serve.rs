@@ -103,6 +103,11 @@ fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
     }
     print_line(&format!("waypost {} serves {url}", env!("CARGO_PKG_VERSION")));
     print_line(&format!("data folder {data}; API at {url}/openapi.json; Ctrl-C stops"));
+    if !settings.server.is_loopback() && settings.server.tls.is_none() {
+        print_line(
+            "keys and data travel in clear text: --tls-certificate and --tls-key encrypt them",
+        );
+    }
     if !settings.server.needs_keys() {
         print_line("no keys are asked for: whoever is on this machine may do everything");
     }

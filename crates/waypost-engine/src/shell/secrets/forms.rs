@@ -36,7 +36,16 @@ pub(super) fn forms(value: &str) -> BTreeSet<Form> {
     let lower = value.to_ascii_lowercase();
     let backwards = lower.chars().rev().collect();
     let spaced = lower.replace('+', " ");
+    // As URLs respell it, and as Rust's debug output does.
+    let flat: String = lower.chars().filter(|char| !matches!(char, '\t' | '\r' | '\n')).collect();
+    let slashed = flat.replace('\\', "/");
+    let escaped = value.escape_debug().to_string().to_ascii_lowercase();
     let texts = [
+        (flat.clone(), Within::Text),
+        (flat, Within::Unpercented),
+        (slashed.clone(), Within::Text),
+        (slashed, Within::Unpercented),
+        (escaped, Within::Text),
         (lower.clone(), Within::Text),
         (backwards, Within::Text),
         (hex, Within::Text),

@@ -101,8 +101,14 @@ impl Call {
     /// Reads a task's config.
     pub(super) fn prepare(task: &Task) -> Result<Self, Failure> {
         let rendered: Rendered = read_config(task)?;
-        let mut url = Url::parse(&rendered.url)
-            .map_err(|error| invalid_config(format!("{:?} is not a URL: {error}", rendered.url)))?;
+        let mut url = Url::parse(&rendered.url).map_err(|error| {
+            // A text with a secret in it is not repeated: here it would be in a spelling of its own.
+            invalid_config(match task.secrets.is_empty() {
+                true => format!("{:?} is not a URL: {error}", rendered.url),
+                false => format!("the rendered `url` is not a URL: {error}"),
+            })
+        })?;
+        refuse_secret_hosts(&rendered.url, &url, &task.secrets)?;
         add_query(&mut url, &rendered.query);
         let mut headers = read_headers(&rendered.headers, &task.secrets)?;
         if let Some(basic_auth) = &rendered.basic_auth {
@@ -206,8 +212,33 @@ impl Call {
 
     /// Method and URL for messages, without the query: it may hold secrets.
     pub(super) fn describe(&self) -> String {
-        format!("{} {}", self.method, without_query(&self.url))
+        let mut shown = without_query(&self.url);
+        if !self.secrets.is_empty() {
+            // URLs are respelt (`\` becomes `/`, line ends go), and a secret in the path with them.
+            shown.set_path("");
+        }
+        format!("{} {shown}", self.method)
     }
+}
+
+/// Refuses secrets in the host or the port of a URL: those are shown, and a URL respells them, so
+/// that a number would be shown as an address.
+fn refuse_secret_hosts(text: &str, url: &Url, secrets: &[Grant]) -> Result<(), Failure> {
+    let goes_there = |part: Url| {
+        part.host() == url.host() && part.port_or_known_default() == url.port_or_known_default()
+    };
+    for secret in secrets {
+        let Some(at) = text.find(secret.value.reveal()) else { continue };
+        let before = text.get(..at).unwrap_or_default();
+        // The path must have begun, or the host might go on.
+        let begun = before.splitn(4, ['/', '\\']).count() == 4 || before.contains(['?', '#']);
+        if !(begun && Url::parse(before).is_ok_and(goes_there)) {
+            let name = &secret.name;
+            let message = format!("secret `{name}` may not be part of a URL's host or port");
+            return Err(Failure::permanent(kind::SECRET, message));
+        }
+    }
+    Ok(())
 }
 
 /// The URL without what may hold secrets: query, fragment, user name and password.
