@@ -13,6 +13,7 @@ use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_engine::{Damage, Plans, fold};
+use waypost_ports::access::TrailRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest};
 use waypost_ports::store::{Control, DefinitionRef};
 
@@ -245,6 +246,20 @@ impl Reader {
             Some(definition) => views::definition(&definition),
             None => Err(unknown_definition(name, version)),
         }
+    }
+
+    /// Every key.
+    pub fn keys(&self) -> Result<wire::ApiKeyList, Problem> {
+        Ok(wire::ApiKeyList { keys: self.home.keys()?.iter().map(views::key).collect() })
+    }
+
+    /// A page of the trail.
+    pub fn trail(&self, request: &TrailRequest) -> Result<wire::TrailList, Problem> {
+        let page = self.home.trail(request)?;
+        let last = page.rows.last().filter(|_| page.more);
+        let next = last.map(|(place, _)| place.to_string());
+        let entries = page.rows.into_iter().map(|(place, entry)| views::trail_row(place, &entry));
+        Ok(wire::TrailList { entries: entries.collect(), next })
     }
 
     /// Instances; `me` is the one that answers.

@@ -60,15 +60,6 @@ pub(crate) struct EventsOf {
     pub(crate) limit: usize,
 }
 
-/// How old a server's list may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Freshness {
-    /// A moment behind the log; it says how far.
-    AsItIs,
-    /// It shows what was committed before, unless that takes too long.
-    CaughtUp,
-}
-
 /// What people ask of an execution.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
@@ -219,7 +210,7 @@ impl Door {
 
     async fn list_some(&self, request: &ListRequest) -> Result<wire::ExecutionList> {
         match self {
-            Self::Remote(client) => client.list(request, Freshness::AsItIs).await,
+            Self::Remote(client) => client.list(request).await,
             Self::Folder(folder) => answered(folder.reader.list(request)),
         }
     }

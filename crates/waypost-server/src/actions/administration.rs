@@ -11,7 +11,6 @@ use crate::http::call::{Call, Reply};
 use crate::problem::{Code, Problem};
 use crate::server::Server;
 use crate::wire;
-use crate::wire::payload::Time;
 
 pub(crate) async fn create_key(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let asked: wire::NewApiKey = call.json()?;
@@ -30,18 +29,7 @@ pub(crate) async fn create_key(server: Arc<Server>, call: Call) -> Result<Reply,
 }
 
 pub(crate) async fn list_keys(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
-    let rows = server.blocking(|server| Ok(server.reader.home().keys()?)).await?;
-    Reply::ok(&wire::ApiKeyList { keys: rows.iter().map(shown).collect() })
-}
-
-fn shown(row: &KeyRow) -> wire::ApiKey {
-    wire::ApiKey {
-        id: row.key.id.to_string(),
-        name: row.key.name.to_string(),
-        role: row.key.role.into(),
-        created_at: Time(row.created_at),
-        revoked_at: row.revoked_at.map(Time),
-    }
+    Reply::ok(&server.blocking(|server| server.reader.keys()).await?)
 }
 
 pub(crate) async fn revoke_key(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -68,17 +56,5 @@ pub(crate) async fn trail(server: Arc<Server>, call: Call) -> Result<Reply, Prob
         before: call.values.number("cursor"),
         limit: page_size(&call),
     };
-    let page = server.blocking(move |server| Ok(server.reader.home().trail(&request)?)).await?;
-    let last = page.rows.last().filter(|_| page.more);
-    let next = last.map(|(place, _)| place.to_string());
-    let entries = page.rows.into_iter().map(|(place, entry)| wire::TrailRow {
-        place,
-        at: Time(entry.at),
-        actor: entry.actor.to_string(),
-        address: entry.address.to_string(),
-        action: entry.action.to_string(),
-        subject: entry.subject.map(|subject| subject.to_string()),
-        status: entry.status,
-    });
-    Reply::ok(&wire::TrailList { entries: entries.collect(), next })
+    Reply::ok(&server.blocking(move |server| server.reader.trail(&request)).await?)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
+use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use parking_lot::Mutex;
@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
+use super::call::ReplyBody;
 use super::dispatch;
 use super::stall::Stall;
 use crate::access::keys::REFRESH_EVERY;
@@ -157,22 +158,29 @@ async fn connection(
     }
 }
 
+/// What answers the requests of one connection.
+fn service(
+    server: &Arc<Server>,
+    address: SocketAddr,
+) -> impl HttpService<Incoming, ResBody = ReplyBody, Error = Infallible, Future: Send> + use<> {
+    let server = Arc::clone(server);
+    service_fn(move |request: Request<Incoming>| {
+        let server = Arc::clone(&server);
+        async move { Ok::<_, Infallible>(dispatch::answer(server, request, address).await) }
+    })
+}
+
 async fn speak_http1<I>(server: &Arc<Server>, io: I, address: SocketAddr, watcher: Watcher)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let config = &server.config;
-    let shared = Arc::clone(server);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let server = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(dispatch::answer(server, request, address).await) }
-    });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(config.header_timeout)
         .max_buf_size(config.header_bytes_max)
         .max_headers(HEADERS_MAX)
-        .serve_connection(io, service);
+        .serve_connection(io, service(server, address));
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection ended badly");
     }
@@ -183,11 +191,6 @@ where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let config = &server.config;
-    let shared = Arc::clone(server);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let server = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(dispatch::answer(server, request, address).await) }
-    });
     let header_bytes = u32::try_from(config.header_bytes_max).unwrap_or(u32::MAX);
     let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -195,7 +198,7 @@ where
         .max_concurrent_streams(REQUESTS_PER_CONNECTION_MAX)
         .keep_alive_interval(config.header_timeout)
         .keep_alive_timeout(config.header_timeout)
-        .serve_connection(io, service);
+        .serve_connection(io, service(server, address));
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection ended badly");
     }

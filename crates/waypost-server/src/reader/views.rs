@@ -4,6 +4,7 @@ use waypost_core::event::Wait;
 use waypost_core::id::{NodeIx, WaitId};
 use waypost_core::json::Json;
 use waypost_core::why::{MovedBy, why as reasons};
+use waypost_ports::access::{KeyRow, TrailEntry};
 use waypost_ports::query::{DefinitionRow, EventRow, ExecutionRow};
 use waypost_ports::store::Definition;
 
@@ -187,4 +188,26 @@ pub(super) fn definition(definition: &Definition) -> Result<wire::Definition, Pr
         hash: definition.hash.to_string(),
         definition: Payload(content),
     })
+}
+
+pub(super) fn key(row: &KeyRow) -> wire::ApiKey {
+    wire::ApiKey {
+        id: row.key.id.to_string(),
+        name: row.key.name.to_string(),
+        role: row.key.role.into(),
+        created_at: Time(row.created_at),
+        revoked_at: row.revoked_at.map(Time),
+    }
+}
+
+pub(super) fn trail_row(place: u64, entry: &TrailEntry) -> wire::TrailRow {
+    wire::TrailRow {
+        place,
+        at: Time(entry.at),
+        actor: entry.actor.to_string(),
+        address: entry.address.to_string(),
+        action: entry.action.to_string(),
+        subject: entry.subject.as_deref().map(str::to_owned),
+        status: entry.status,
+    }
 }

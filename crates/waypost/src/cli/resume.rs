@@ -13,7 +13,7 @@ use waypost_sqlite::SqliteStore;
 
 use super::{Context, Exit, requests, run};
 use crate::client::{Client, Refused};
-use crate::door::{Door, Folder, Freshness, Order, engine};
+use crate::door::{Door, Folder, Order, engine};
 use crate::output::{Format, print_json, print_line};
 use crate::wiring;
 
@@ -105,7 +105,7 @@ async fn resume_paused(client: &Client, context: &Context) -> Result<Exit> {
     loop {
         let statuses = vec![Status::Paused];
         let request = ListRequest { statuses, before, limit: PAGE, ..ListRequest::default() };
-        let page = client.list(&request, Freshness::CaughtUp).await?;
+        let page = client.list(&request).await?;
         for paused in &page.executions {
             match Door::Remote(client.clone()).steer(&paused.id, Order::Resume).await {
                 Ok(_) => resumed.push(paused.id.clone()),

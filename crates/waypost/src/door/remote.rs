@@ -10,7 +10,7 @@ use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Labels, OwnId, Payload};
 
-use super::{EventsOf, Freshness, Order, Outcome, short};
+use super::{EventsOf, Order, Outcome, short};
 use crate::client::{Ask, Client};
 
 /// The longest that one request waits for an end; servers allow twice as much.
@@ -30,7 +30,7 @@ pub(crate) struct Submission {
 impl Client {
     pub(super) async fn newest(&self) -> Result<Option<String>> {
         let request = ListRequest { limit: 1, ..ListRequest::default() };
-        let list = self.list(&request, Freshness::CaughtUp).await?;
+        let list = self.list(&request).await?;
         Ok(list.executions.into_iter().next().map(|newest| newest.id))
     }
 
@@ -66,11 +66,9 @@ impl Client {
         Ok(self.ask(ask).await?.body)
     }
 
-    pub(crate) async fn list(
-        &self,
-        request: &ListRequest,
-        freshness: Freshness,
-    ) -> Result<wire::ExecutionList> {
+    /// A page of executions that shows what was committed before, unless that takes too long:
+    /// people list what they have just done.
+    pub(crate) async fn list(&self, request: &ListRequest) -> Result<wire::ExecutionList> {
         let mut ask = Ask::get(&["executions"])
             .query("workflow", request.workflow.as_ref())
             .query("since", request.since)
@@ -78,7 +76,7 @@ impl Client {
             .query("text", request.text.as_ref())
             .query("cursor", request.before.map(|before| before.0))
             .query("limit", Some(request.limit))
-            .query("consistent", (freshness == Freshness::CaughtUp).then_some(true));
+            .query("consistent", Some(true));
         for status in &request.statuses {
             ask = ask.query("status", Some(status.name()));
         }

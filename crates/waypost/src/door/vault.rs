@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use waypost_ports::access::{Access as _, KeyRow, TrailEntry, TrailRequest};
+use waypost_ports::access::{Access as _, TrailEntry, TrailRequest};
 use waypost_ports::clock::{Clock as _, SystemClock};
 use waypost_server::access::keys;
 use waypost_server::problem::{Code, Problem};
-use waypost_server::reader::PAGE_MAX;
+use waypost_server::reader::{PAGE_MAX, Reader};
+use waypost_server::server::Home;
 use waypost_server::wire;
-use waypost_server::wire::payload::Time;
 use waypost_server::wire::request::RoleName;
 use waypost_sqlite::SqliteStore;
 
@@ -24,7 +24,7 @@ pub(crate) enum Vault {
     /// At a server.
     Remote(Client),
     /// In a folder.
-    Folder(Box<SqliteStore>),
+    Folder(Arc<SqliteStore>),
 }
 
 impl Vault {
@@ -34,7 +34,7 @@ impl Vault {
             Some(address) => {
                 Ok(Self::Remote(Client::new(address, settings.remote.key.as_deref())?))
             }
-            None => Ok(Self::Folder(Box::new(wiring::open_store(&settings.data)?))),
+            None => Ok(Self::Folder(Arc::new(wiring::open_store(&settings.data)?))),
         }
     }
 
@@ -67,9 +67,7 @@ impl Vault {
     pub(crate) async fn keys(&self) -> Result<wire::ApiKeyList> {
         match self {
             Self::Remote(client) => Ok(client.ask(Ask::get(&["keys"])).await?.body),
-            Self::Folder(store) => {
-                Ok(wire::ApiKeyList { keys: store.keys()?.iter().map(shown).collect() })
-            }
+            Self::Folder(store) => answered(reader(store).keys()),
         }
     }
 
@@ -98,14 +96,7 @@ impl Vault {
                     .query("limit", Some(request.limit));
                 Ok(client.ask(ask).await?.body)
             }
-            Self::Folder(store) => {
-                let page = store.trail(&request)?;
-                let last = page.rows.last().filter(|_| page.more);
-                let next = last.map(|(place, _)| place.to_string());
-                let rows = page.rows.into_iter();
-                let entries = rows.map(|(place, entry)| row(place, entry)).collect();
-                Ok(wire::TrailList { entries, next })
-            }
+            Self::Folder(store) => answered(reader(store).trail(&request)),
         }
     }
 }
@@ -123,24 +114,6 @@ fn record(store: &SqliteStore, action: &str, subject: &str, status: u16) -> Resu
     Ok(store.record(&[entry])?)
 }
 
-fn shown(row: &KeyRow) -> wire::ApiKey {
-    wire::ApiKey {
-        id: row.key.id.to_string(),
-        name: row.key.name.to_string(),
-        role: row.key.role.into(),
-        created_at: Time(row.created_at),
-        revoked_at: row.revoked_at.map(Time),
-    }
-}
-
-fn row(place: u64, entry: TrailEntry) -> wire::TrailRow {
-    wire::TrailRow {
-        place,
-        at: Time(entry.at),
-        actor: entry.actor.to_string(),
-        address: entry.address.to_string(),
-        action: entry.action.to_string(),
-        subject: entry.subject.map(|subject| subject.to_string()),
-        status: entry.status,
-    }
+fn reader(store: &Arc<SqliteStore>) -> Reader {
+    Reader::new(Arc::clone(store) as Arc<dyn Home>, Arc::new(wiring::plans()))
 }
