@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
@@ -10,6 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -61,6 +63,21 @@ async fn http_1_and_2_are_spoken_over_tls() {
         assert!(!answer.into_body().collect().await.unwrap().to_bytes().is_empty());
     }
     driving.abort();
+}
+
+#[tokio::test]
+async fn whoever_agrees_on_http_2_and_says_nothing_is_not_waited_for() {
+    let header_timeout = Duration::from_millis(50);
+    let house = House::with(Config { tls: Some(tls()), header_timeout, ..Config::default() }).await;
+    for begun in ["", "PRI * HTTP/2.0\r\n"] {
+        let mut stream = connect(&house, &["h2"]).await.unwrap();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        // A connection that is cut off ends, one way or the other; a patient one would not.
+        let end = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut said));
+        end.await.expect("the server closes it").ok();
+        assert!(said.is_empty(), "{said:?}");
+    }
 }
 
 #[tokio::test]
