@@ -207,11 +207,12 @@ impl Victim {
         let submission = Submission::new(self.parameters.seed, n, &self.parameters.sink);
         let compiled = wiring::compile(submission.program.definition().as_bytes())
             .map_err(|faults| anyhow!("{faults}"))?;
-        let version = wiring::define(&*self.store, &compiled)?.version;
-        let input = submission.input();
-        let idempotency = workload::idempotency(n, &compiled, &input);
+        let definition = wiring::define(&*self.store, &compiled)?;
+        let (version, input) = (definition.version, submission.input());
+        let seed = self.parameters.seed;
+        let idempotency = workload::idempotency(seed, n, &definition, &input);
         Ok(StartRequest {
-            key: Some(workload::key(self.parameters.seed, n)),
+            key: Some(workload::key(seed, n)),
             idempotency: Some(idempotency),
             ..StartRequest::new(Arc::new(compiled.plan), version, input)
         })

@@ -1,12 +1,13 @@
 //! The workload: what both sides make from a seed, so that only numbers have to pass between them.
 
 use serde_json::Value;
-use waypost_core::id::{DefinitionHash, ExecutionKey};
+use waypost_core::id::ExecutionKey;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
-use waypost_lang::Compiled;
-use waypost_ports::store::Idempotency;
+use waypost_ports::store::{Definition, Idempotency};
+use waypost_server::wire;
+use waypost_server::wire::payload::{Labels, OwnId, Payload, Short};
 use waypost_sim::program::{Appetite, Kind, Program, Script};
 use waypost_sim::random::Random;
 
@@ -53,10 +54,15 @@ pub(super) fn idempotency_key(n: u64) -> String {
 
 /// What is kept under that key: as `waypost run` has it, so that either may submit what the other
 /// began to.
-pub(super) fn idempotency(n: u64, compiled: &Compiled, input: &Json) -> Idempotency {
-    let mut digest = DefinitionHash::of(compiled.canonical.as_bytes()).0.to_vec();
-    digest.extend_from_slice(input.text().as_bytes());
-    Idempotency { key: idempotency_key(n).into(), digest: DefinitionHash::of(&digest).0 }
+pub(super) fn idempotency(seed: u64, n: u64, definition: &Definition, input: &Json) -> Idempotency {
+    let submission = wire::Start {
+        workflow: Short(definition.name.to_string()),
+        version: Some(definition.version),
+        input: Payload(input.clone()),
+        id: Some(OwnId(key(seed, n).to_string())),
+        labels: Labels::default(),
+    };
+    Idempotency { key: idempotency_key(n).into(), digest: submission.digest() }
 }
 
 /// What an engine is told in one of its lives.
