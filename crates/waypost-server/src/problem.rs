@@ -71,6 +71,8 @@ codes! {
     UnknownWait => 404 "unknown_wait" "there is no such wait",
     /// No key has this id.
     UnknownKey => 404 "unknown_key" "there is no such key",
+    /// No event of the stream has this id.
+    UnknownEvent => 404 "unknown_event" "there is no such event",
     /// The path knows other methods.
     MethodNotAllowed => 405 "method_not_allowed" "the path does not know this method",
     /// The reply cannot be given in a form that is accepted.

@@ -139,7 +139,7 @@ pub(crate) async fn of_all(
     if place.frame > end.0 {
         // Of another store, or of this one before it was restored: its reader would hear nothing.
         let detail = "this event is not in the store: the stream ends before it";
-        return Err(Problem::new(Code::BadParameter, detail)
+        return Err(Problem::new(Code::UnknownEvent, detail)
             .hint("begin anew without it, or with after=0 for everything"));
     }
     let until = (reach == Reach::UpToNow).then_some(end);

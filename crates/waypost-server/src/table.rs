@@ -496,7 +496,7 @@ static ROUTES: &[Route] = &[
             when: "Server-sent events in the order of commits; `data` names the execution.",
             content: Content::Stream,
         }],
-        problems: &[Code::Overloaded],
+        problems: &[Code::UnknownEvent, Code::Overloaded],
         action: |server, call| Box::pin(actions::executions::stream_all(server, call)),
     },
     Route {

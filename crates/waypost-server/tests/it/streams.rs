@@ -116,7 +116,7 @@ async fn a_place_that_the_store_does_not_have_is_refused() {
     house.finish(house::QUICK, "e").await;
     for place in ["99999999", "99999999.1"] {
         let ask = Ask::get("/v1/stream").header("Last-Event-ID", place);
-        house.ask(&ask).await.refused(400, "bad_parameter");
+        house.ask(&ask).await.refused(404, "unknown_event");
     }
 }
 
