@@ -12,7 +12,7 @@ KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run lint test test-api sim sim-planted chaos bench fmt
+.PHONY: help setup build run lint test test-api sim sim-planted chaos cluster bench fmt
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ sim-planted: setup ## Plant each deliberate bug and show how soon the simulator 
 chaos: setup ## Kill, stop and starve real processes for MINUTES=5, or play one round again: SEED=n
 	CHAOS_MINUTES=$(or $(MINUTES),$(if $(SEED),,5)) CHAOS_SEED=$(SEED) cargo test -p waypost --test it \
 		-- --exact chaos::real_processes_keep_what_was_promised --nocapture
+
+cluster: setup ## Run the tests of clusters in their full length; PERCENT=100 of it
+	CLUSTER_PERCENT=$(or $(PERCENT),100) cargo test -p waypost --test it -- cluster:: --test-threads 1
 
 bench: build ## Measure the engine on this machine, with full durability
 	$(WAYPOST) bench chain

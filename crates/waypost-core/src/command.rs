@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::event::{Event, Origin};
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, MessageId, Origin};
 use crate::failure::Failure;
-use crate::id::{InstanceId, NodeIx, Token};
+use crate::id::{InstanceId, NodeIx, Token, WorkerId};
 use crate::json::Json;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
@@ -16,6 +18,8 @@ pub enum Command {
     TakeOver,
     /// Go on from where the last owner left off.
     Recover,
+    /// The store says that it holds a slot of its concurrency key: begin.
+    Admit,
     /// Evaluate a node whose start is committed.
     Evaluate {
         /// Which one.
@@ -32,6 +36,22 @@ pub enum Command {
     },
     /// What a worker says of an attempt.
     Report(Report),
+    /// A queued attempt that cannot be handed to anybody: its config cannot be rendered.
+    Unofferable {
+        /// Which one.
+        node: NodeIx,
+        /// Its attempt.
+        attempt: u32,
+        /// Why.
+        failure: Failure,
+    },
+    /// A report came as mail and changed nothing: it must not lie in the inbox for ever.
+    Ignore {
+        /// Which message.
+        message: MessageId,
+        /// Why it changed nothing.
+        reason: String,
+    },
     /// A signal.
     Signal {
         /// Its name.
@@ -97,9 +117,12 @@ impl Command {
             | Self::Reopen { origin } => Some(origin),
             Self::TakeOver
             | Self::Recover
+            | Self::Admit
             | Self::Evaluate { .. }
             | Self::Start { .. }
             | Self::Report(_)
+            | Self::Unofferable { .. }
+            | Self::Ignore { .. }
             | Self::Tick
             | Self::Park
             | Self::Quarantine { .. } => None,
@@ -108,7 +131,7 @@ impl Command {
 }
 
 /// What a worker says of an attempt.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The node's path.
     pub node: Arc<str>,
@@ -116,13 +139,20 @@ pub struct Report {
     pub attempt: u32,
     /// The right to say so.
     pub token: Token,
+    /// The worker elsewhere that says it; absent for what runs in a slot, and for what the owner
+    /// says of an attempt whose worker is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerId>,
     /// What it says.
     pub outcome: Outcome,
 }
 
 /// What became of an attempt.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
+    /// A worker elsewhere begins it.
+    Started,
     /// It is done.
     Completed(Json),
     /// It failed.
@@ -167,7 +197,8 @@ pub enum Effect {
         /// The right to report on it.
         token: Token,
     },
-    /// Find a slot, then send [`Command::Start`].
+    /// Find a slot, then send [`Command::Start`]; or, where its handler is elsewhere, have it
+    /// offered to workers there, until one reports that it has started.
     Offer {
         /// Which node.
         node: NodeIx,
@@ -179,6 +210,8 @@ pub enum Effect {
     Cancel {
         /// The right to report, which names the attempt.
         token: Token,
+        /// The worker elsewhere that holds it.
+        worker: Option<WorkerId>,
     },
 }
 
@@ -230,6 +263,12 @@ pub enum Refusal {
     /// It only waits; time or a signal will resume it.
     #[error("the execution is not paused by a user: it waits, and goes on by itself")]
     Waits,
+    /// It has not begun: there is nothing that a pause would hold.
+    #[error("the execution waits for a slot of its concurrency key and has not begun")]
+    Queued,
+    /// It does not wait for a slot.
+    #[error("the execution does not wait for a slot of a concurrency key")]
+    NotQueued,
     /// Nothing to pause.
     #[error("the execution is already paused")]
     AlreadyPaused,

@@ -1,7 +1,8 @@
 //! `decide`: what happens next. Pure, synchronous, deterministic.
 //!
 //! ```text
-//!   decide ── request.rs   cancel, pause, resume, reopen, signal, end a wait: what people ask
+//!   decide ── queue.rs     the line for a slot of the concurrency key
+//!          ├─ request.rs   cancel, pause, resume, reopen, signal, end a wait: what people ask
 //!          ├─ report.rs    what workers say: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
 //!          ├─ graph.rs     what a settled node opens, skips or ends
@@ -15,6 +16,7 @@
 
 mod evaluate;
 mod graph;
+mod queue;
 mod recover;
 mod report;
 mod request;
@@ -31,6 +33,7 @@ use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
 
 pub use evaluate::{idempotency_key, render_task};
+pub(crate) use report::{outcome_unknown, stopped_by_worker};
 
 /// Decides the first frame of a new execution.
 pub fn create(
@@ -44,7 +47,7 @@ pub fn create(
     let mut decider = Decider::new(plan, &mut state, env);
     decider.decision.events.push(first);
     decider.emit(Event::RunOwned { instance: env.instance, epoch: 1 });
-    decider.open_all();
+    decider.begin();
     decider.finish();
     let decision = decider.decision;
     (state, decision)
@@ -65,9 +68,14 @@ pub fn decide(
     match command {
         Command::TakeOver => decider.take_over()?,
         Command::Recover => decider.recover(),
+        Command::Admit => decider.admit()?,
         Command::Evaluate { node, attempt } => decider.evaluate(node, attempt),
         Command::Start { node, attempt } => decider.start_queued(node, attempt),
         Command::Report(report) => decider.report(report)?,
+        Command::Unofferable { node, attempt, failure } => {
+            decider.unofferable(node, attempt, failure);
+        }
+        Command::Ignore { message, reason } => decider.ignore_message(message, reason)?,
         Command::Signal { name, body, origin } => decider.signal(&name, &body, origin)?,
         Command::Cancel { reason, origin } => decider.cancel(reason, origin)?,
         Command::Pause { now, origin } => decider.pause(now, origin)?,
@@ -147,6 +155,9 @@ impl<'a> Decider<'a> {
     /// Leaves memory with nothing to do; time or mail brings it back. What was taken over and may
     /// go on has its recovery to do first: nothing would bring it back to that.
     fn park(&mut self) -> Result<(), Refusal> {
+        if self.state.status == Status::Scheduling {
+            return self.go_back_in_line();
+        }
         let recovers = self.state.moves() && self.state.status != Status::Running;
         if !self.state.is_awake() || recovers || !self.state.is_idle() {
             return Err(Refusal::Busy);

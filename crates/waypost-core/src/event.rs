@@ -11,14 +11,21 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::id::{DefinitionHash, ExecutionKey, InstanceId, Token};
+use crate::id::{DefinitionHash, ExecutionKey, InstanceId, Token, WorkerId};
 use crate::json::Json;
+use crate::plan::ConcurrencyPolicy;
 use crate::time::Timestamp;
 
 /// The newest fold this build knows; frames name the lowest one that can read them.
 ///
 /// 2: people end waits (`NodeResumed` has an origin, and may come before a retry).
-pub const FOLD_VERSION: u16 = 2;
+///
+/// 3: executions wait for a slot of their concurrency key (`RunQueued`, `RunAdmitted`); attempts are made
+/// elsewhere (`NodeStarted` has a remote worker, and outlives its owner).
+pub const FOLD_VERSION: u16 = 3;
+
+/// The fold that knows of attempts made elsewhere. An engine that writes an older one has none made.
+pub const REMOTE_FOLD: u16 = 3;
 
 /// A message's id, by which duplicates are known.
 pub type MessageId = Arc<str>;
@@ -35,6 +42,18 @@ pub enum Event {
         /// Grows by one with each owner.
         epoch: u32,
     },
+    /// It stands in the line for a slot of its concurrency key, and nobody owns it. Comes again, with
+    /// the same content, where somebody owned it for a while and it went back to its place.
+    RunQueued {
+        /// The key, within its workflow.
+        key: Arc<str>,
+        /// How many executions of the key may be under way at once.
+        limit: u32,
+        /// What happens where that many are.
+        policy: ConcurrencyPolicy,
+    },
+    /// It holds a slot of its concurrency key, until it ends.
+    RunAdmitted {},
     /// A user asked for a pause; attempts that run may end first.
     RunPauseRequested {
         /// Cancel what runs instead of awaiting it?
@@ -134,9 +153,13 @@ pub enum Event {
         node: Arc<str>,
         /// From 1.
         attempt: u32,
-        /// Who makes it; absent where the engine itself does.
+        /// The instance in a slot of which it is made; absent where the engine itself makes it,
+        /// and where a worker elsewhere does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<InstanceId>,
+        /// The worker elsewhere that makes it, whoever owns the execution meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote: Option<WorkerId>,
         /// The right to report on it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<Token>,
@@ -293,6 +316,11 @@ pub enum EndCause {
         /// What went wrong.
         failure: Failure,
     },
+    /// Its concurrency key cannot be evaluated, so that it can not even wait for its turn.
+    NotQueued {
+        /// What went wrong.
+        failure: Failure,
+    },
     /// The execution's timeout.
     Deadline,
 }
@@ -364,6 +392,8 @@ impl Event {
         match self {
             Self::RunCreated(_) => "RunCreated",
             Self::RunOwned { .. } => "RunOwned",
+            Self::RunQueued { .. } => "RunQueued",
+            Self::RunAdmitted {} => "RunAdmitted",
             Self::RunPauseRequested { .. } => "RunPauseRequested",
             Self::RunPaused { .. } => "RunPaused",
             Self::RunResumed { .. } => "RunResumed",
@@ -402,6 +432,8 @@ impl Event {
             | Self::NodeCancelled { node, .. } => Some(node),
             Self::RunCreated(_)
             | Self::RunOwned { .. }
+            | Self::RunQueued { .. }
+            | Self::RunAdmitted {}
             | Self::RunPauseRequested { .. }
             | Self::RunPaused { .. }
             | Self::RunResumed { .. }
@@ -414,6 +446,38 @@ impl Event {
             | Self::RunReopened { .. }
             | Self::SignalReceived { .. }
             | Self::MessageIgnored { .. } => None,
+        }
+    }
+
+    /// The lowest fold that can read it.
+    pub fn requires(&self) -> u16 {
+        match self {
+            Self::NodeStarted { remote: Some(_), .. } => REMOTE_FOLD,
+            Self::RunQueued { .. } | Self::RunAdmitted {} => 3,
+            Self::NodeResumed { origin, .. } if !origin.is_unknown() => 2,
+            Self::RunCreated(_)
+            | Self::RunOwned { .. }
+            | Self::RunPauseRequested { .. }
+            | Self::RunPaused { .. }
+            | Self::RunResumed { .. }
+            | Self::RunQuarantined { .. }
+            | Self::RunEnding { .. }
+            | Self::RunCompleted { .. }
+            | Self::RunFailed { .. }
+            | Self::RunCancelled { .. }
+            | Self::RunTimedOut {}
+            | Self::RunReopened { .. }
+            | Self::SignalReceived { .. }
+            | Self::MessageIgnored { .. }
+            | Self::NodeScheduled { .. }
+            | Self::NodeStarted { .. }
+            | Self::NodeCheckpointed { .. }
+            | Self::NodeCompleted { .. }
+            | Self::NodeFailed { .. }
+            | Self::NodeWaiting { .. }
+            | Self::NodeResumed { .. }
+            | Self::NodeSkipped { .. }
+            | Self::NodeCancelled { .. } => 1,
         }
     }
 

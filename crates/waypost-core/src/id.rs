@@ -112,6 +112,17 @@ impl fmt::Display for InstanceId {
     }
 }
 
+/// Whoever takes tasks from elsewhere: one running process of workers, its id new at every start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkerId(pub Uuid);
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.simple())
+    }
+}
+
 /// Made once per decision and kept over repeats of the append: tells "mine, already committed"
 /// from "somebody else's".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

@@ -78,9 +78,7 @@ impl Json {
 /// Reads a field that may be absent. For `#[serde(deserialize_with)]`: left to itself, serde takes a
 /// field that is there and says `null` for one that is absent, and what was written is not what is
 /// read.
-pub(crate) fn present<'de, D: serde::Deserializer<'de>>(
-    field: D,
-) -> Result<Option<Json>, D::Error> {
+pub fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(field).map(Some)
 }
 

@@ -11,6 +11,8 @@
 //! Behaviours are a small closed set that `decide` knows; kinds are an open set built on top. That
 //! is why a new kind needs no change here.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -192,8 +194,10 @@ pub enum Behaviour {
     },
     /// Has a handler do it.
     Task {
-        /// Whose handler: the kind's name.
-        handler: &'static str,
+        /// Which handler: the kind's name, or the one that the node names.
+        handler: Arc<str>,
+        /// Is the handler only elsewhere, so that the attempt never runs in a slot of the owner?
+        foreign: bool,
         /// Rendered when the task is offered.
         config: Template,
     },

@@ -13,6 +13,7 @@
 //! | `event`, `frame` | the facts, and how they are written |
 //! | `state`, `apply` | the fold of the facts |
 //! | `command`, `decide` | what is asked, and what happens |
+//! | `ended` | how attempts elsewhere ended, so that a report that comes again is known |
 //! | `why` | what an execution waits for, in words |
 //! | `check` | the invariants that every log must satisfy |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
@@ -25,6 +26,7 @@ pub mod apply;
 pub mod check;
 pub mod command;
 pub mod decide;
+pub mod ended;
 pub mod event;
 pub mod expr;
 pub mod failure;
@@ -36,6 +38,7 @@ pub mod limits;
 pub mod plan;
 pub mod planted;
 pub mod projection;
+pub mod refused;
 pub mod retry;
 pub mod state;
 pub mod status;

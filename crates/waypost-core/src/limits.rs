@@ -13,6 +13,8 @@ pub const DEFINITION_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const NODE_ID_CHARS_MAX: usize = 64;
 /// Characters of a workflow's name.
 pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
+/// Bytes of a concurrency key, once it is evaluated.
+pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
 /// Bytes of one payload kept in the log: an input, an output, a signal's body.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 /// Different secrets in the config of one node.
@@ -25,5 +27,7 @@ pub const EARLY_SIGNALS_MAX: usize = 1_000;
 pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 /// Abandoned attempts of one node before its execution is quarantined.
 pub const ABANDONED_MAX: u32 = 5;
+/// Ends of attempts made elsewhere that a node remembers, to know a report that comes again.
+pub const ENDS_REMEMBERED_MAX: usize = 8;
 /// Attempts that a retry policy may ask for.
 pub const ATTEMPTS_MAX: u32 = 1_000;

@@ -25,6 +25,8 @@ pub struct Plan {
     pub entries: Vec<NodeIx>,
     /// What an unhandled failure does to the rest.
     pub failure_policy: FailurePolicy,
+    /// How many executions may be under way at once.
+    pub concurrency: Option<Concurrency>,
     /// How long an execution may take in all.
     pub timeout: Option<Millis>,
     /// JSON Schema of the input; checked where executions are started.
@@ -33,6 +35,60 @@ pub struct Plan {
     pub outputs: Vec<NodeIx>,
     /// Positions sorted by id, for look-ups by path.
     by_id: Vec<NodeIx>,
+}
+
+/// A limit on how many executions of a workflow may be under way at once.
+#[derive(Debug)]
+pub struct Concurrency {
+    /// What an execution shares the slots with others by; evaluated when it begins.
+    pub key: Template,
+    /// How many executions of one key may hold a slot; at least 1.
+    pub limit: u32,
+    /// What happens where that many do.
+    pub policy: ConcurrencyPolicy,
+}
+
+/// What happens to an execution for which there is no slot.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConcurrencyPolicy {
+    /// It waits in line.
+    #[default]
+    Queue,
+    /// It is not accepted.
+    Reject,
+    /// It waits in line, and the oldest of the key is cancelled.
+    CancelOldest,
+}
+
+impl ConcurrencyPolicy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Queue, Self::Reject, Self::CancelOldest];
+
+    /// As definitions and events write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Reject => "reject",
+            Self::CancelOldest => "cancel-oldest",
+        }
+    }
+
+    /// The policy of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
 }
 
 /// One node of a plan.
@@ -151,6 +207,8 @@ pub struct PlanDraft {
     /// See [`Plan`].
     pub failure_policy: FailurePolicy,
     /// See [`Plan`].
+    pub concurrency: Option<Concurrency>,
+    /// See [`Plan`].
     pub timeout: Option<Millis>,
     /// See [`Plan`].
     pub input_schema: Option<Json>,
@@ -232,6 +290,7 @@ impl Plan {
             nodes,
             entries,
             failure_policy: draft.failure_policy,
+            concurrency: draft.concurrency,
             timeout: draft.timeout,
             input_schema: draft.input_schema,
             outputs,

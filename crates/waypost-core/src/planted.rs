@@ -44,6 +44,9 @@ bugs! {
     HoldByIdAlone = "hold-by-id-alone", "an execution is set aside whoever owns it by now";
     ExpiryByOwnClock = "expiry-by-own-clock", "a lease is judged by the claimer's clock";
     LostReplyIsFailure = "lost-reply-is-failure", "a repeated append is not known by its id and taken for fenced";
+    PromotionLost = "promotion-lost", "the end of an execution gives its slot to nobody, and nobody sweeps";
+    SlotReleasedTwice = "slot-released-twice", "the end of an execution gives its slot to two";
+    LastComesFirst = "last-comes-first", "a free slot goes to the last in line";
     OrphansIgnored = "orphans-ignored", "executions of dead owners are not claimed";
     // The engine.
     ActBeforeCommit = "act-before-commit", "an attempt is made before its start is durable";
@@ -55,7 +58,14 @@ bugs! {
     KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was given up while it was kept back is made";
     MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
     CacheTrustedBySeq = "cache-trusted-by-seq", "a snapshot counts for the seq on its label, whatever it holds";
+    QueuedTokenUnchecked = "queued-token-unchecked", "a report on a queued attempt counts whoever made its token";
+    OfferedOnce = "offered-once", "an offer to workers elsewhere that was lost is not repeated";
+    WorkerNeverMissed = "worker-never-missed", "nobody notices that a worker elsewhere has died";
+    ForgottenTaskKept = "forgotten-task-kept", "nobody notices that a living worker elsewhere has forgotten an attempt";
+    ForgottenAtOnce = "forgotten-at-once", "a worker elsewhere that is heard once without an attempt loses it";
     TimerNeverArmed = "timer-never-armed", "a wait in memory has no timer";
+    AdmittedWithoutSlot = "admitted-without-slot", "whoever takes an execution over lets it begin, slot or no slot";
+    SlotForgottenInLine = "slot-forgotten-in-line", "an execution that goes back in line does not ask whether it has a slot by now";
     // The core.
     AbandonedCounts = "abandoned-counts", "an attempt that was lost counts as a try";
     BranchNeutral = "branch-neutral", "a branch that was not selected counts as neutral";
@@ -68,6 +78,8 @@ bugs! {
     MessageTwice = "message-twice", "a message that comes twice is consumed twice";
     AnyWait = "any-wait", "a request to end one wait ends whichever is open";
     PauseIgnored = "pause-ignored", "nodes start while a user holds the execution";
+    RemoteLostAtTakeOver = "remote-lost-at-take-over", "a take-over closes attempts that run elsewhere";
+    RepeatRefused = "repeat-refused", "a worker that reports an end again is refused";
     ForeignToken = "foreign-token", "a report counts whoever sends it";
     // The projector.
     ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";

@@ -337,9 +337,10 @@ pub fn status_after(before: Status, event: &Event) -> Status {
     match event {
         Event::RunCreated(_) => Status::Requested,
         Event::RunOwned { .. } => match before {
-            Status::Requested | Status::Scheduling => Status::Scheduled,
+            Status::Requested => Status::Scheduled,
             Status::Paused => Status::Resuming,
-            Status::Scheduled
+            Status::Scheduling
+            | Status::Scheduled
             | Status::Running
             | Status::Resuming
             | Status::Ending
@@ -348,6 +349,8 @@ pub fn status_after(before: Status, event: &Event) -> Status {
             | Status::Cancelled
             | Status::TimedOut => before,
         },
+        Event::RunQueued { .. } => Status::Scheduling,
+        Event::RunAdmitted {} => Status::Scheduled,
         Event::RunPaused { .. } | Event::RunQuarantined { .. } => Status::Paused,
         Event::RunResumed { .. } => Status::Running,
         Event::RunEnding { .. } => Status::Ending,
@@ -426,7 +429,9 @@ fn opened_wait(event: &Event) -> Option<Wait> {
 fn describe(cause: &EndCause) -> Option<String> {
     match cause {
         EndCause::Cancel { reason, .. } => reason.clone(),
-        EndCause::Failure { failure, .. } => Some(failure.message.clone()),
+        EndCause::Failure { failure, .. } | EndCause::NotQueued { failure } => {
+            Some(failure.message.clone())
+        }
         EndCause::Deadline => Some("took longer than its timeout".to_owned()),
     }
 }

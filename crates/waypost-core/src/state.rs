@@ -3,20 +3,25 @@
 //! Readers may look at every field. Only `apply` writes, so that live state and replayed state can
 //! not differ. A [`State`] can be written out and read back as a snapshot, which is a cache.
 
+mod place;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ended::Ended;
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunCreated, Wait};
 use crate::failure::Failure;
-use crate::id::{ExecutionId, InstanceId, NodeIx, Token};
+use crate::id::{ExecutionId, InstanceId, NodeIx, Token, WorkerId};
 use crate::json::Json;
 use crate::limits::MESSAGES_REMEMBERED_MAX;
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
+
+pub use place::Place;
 
 /// Variables, shared: a node keeps those of the moment it was scheduled.
 pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
@@ -50,6 +55,9 @@ pub struct State {
     pub cause: Option<EndCause>,
     /// How it ended.
     pub end: Option<End>,
+    /// Its place in the line of its concurrency key; absent where it has no key, or has not come to
+    /// it in this generation.
+    pub place: Option<Place>,
     /// The nodes, by position.
     pub nodes: Vec<NodeState>,
     /// Nodes that are not settled.
@@ -106,6 +114,12 @@ pub struct NodeState {
     pub wait_seq: u64,
     /// The right to report on its attempt.
     pub token: Option<Token>,
+    /// The worker elsewhere that makes its attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<WorkerId>,
+    /// How its attempts elsewhere ended, oldest first; bounded.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub ended: VecDeque<Ended>,
     /// What it gave; absent for `null`.
     #[serde(
         default,
@@ -218,6 +232,8 @@ impl NodeState {
             wait: None,
             wait_seq: 0,
             token: None,
+            remote: None,
+            ended: VecDeque::new(),
             output: None,
             branch: None,
             failure: None,
@@ -239,7 +255,8 @@ impl NodeState {
     /// As it was before its first attempt, except that attempt numbers go on: a report of an
     /// earlier generation must never fit a later one.
     pub(crate) fn reset(&mut self, conditions: usize) {
-        *self = Self { attempt: self.attempt, ..Self::pending(conditions) };
+        let ended = std::mem::take(&mut self.ended);
+        *self = Self { attempt: self.attempt, ended, ..Self::pending(conditions) };
     }
 }
 
@@ -266,6 +283,7 @@ impl State {
             quarantine: None,
             cause: None,
             end: None,
+            place: None,
             nodes: plan.nodes.iter().map(|node| NodeState::pending(node.needs.len())).collect(),
             unsettled: u32::try_from(plan.nodes.len()).unwrap_or(u32::MAX),
             queued: 0,

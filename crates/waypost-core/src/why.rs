@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use crate::event::{EndCause, PauseReason, Wait};
 use crate::id::NodeIx;
+use crate::kind::Behaviour;
 use crate::plan::Plan;
-use crate::state::{State, Timer};
+use crate::state::{Place, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -45,8 +46,12 @@ pub enum MovedBy {
     Resume,
     /// An attempt that runs.
     Attempt,
-    /// A free slot.
+    /// A free slot for its attempt.
     Slot,
+    /// A slot of its concurrency key, when its turn comes.
+    Turn,
+    /// A worker that serves this handler.
+    Worker(Arc<str>),
     /// The engine, at its next step.
     Engine,
     /// A repair.
@@ -55,8 +60,9 @@ pub enum MovedBy {
     Nothing,
 }
 
-/// Every reason, the most telling first.
-pub fn why(plan: &Plan, state: &State) -> Vec<Reason> {
+/// Every reason, the most telling first. `before` is how many stand before it in the line of its
+/// concurrency key, where the store says so: the state does not know.
+pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
     let run = |what: String, moved_by: MovedBy| Reason {
         node: None,
         what,
@@ -75,6 +81,12 @@ pub fn why(plan: &Plan, state: &State) -> Vec<Reason> {
         let until = state.next_due();
         return vec![Reason { until, ..run("is paused by a user".to_owned(), MovedBy::Resume) }];
     }
+    if state.status == Status::Scheduling
+        && let Some(place) = &state.place
+    {
+        let reason = run(in_line(place, before), MovedBy::Turn);
+        return vec![Reason { until: state.next_due(), ..reason }];
+    }
     let mut reasons = Vec::new();
     if state.pausing {
         let what = "is being paused and awaits the attempts that run".to_owned();
@@ -84,6 +96,9 @@ pub fn why(plan: &Plan, state: &State) -> Vec<Reason> {
         let what = match cause {
             EndCause::Cancel { .. } => "is being cancelled".to_owned(),
             EndCause::Failure { node, .. } => format!("is ending because node {node} failed"),
+            EndCause::NotQueued { .. } => {
+                "is ending because its concurrency key cannot be evaluated".to_owned()
+            }
             EndCause::Deadline => "is ending because its timeout has passed".to_owned(),
         };
         let grace = state.timers.iter().find(|(_, timer)| *timer == Timer::Grace);
@@ -93,6 +108,35 @@ pub fn why(plan: &Plan, state: &State) -> Vec<Reason> {
     reasons.extend(state.current(plan).map(|at| node_reason(plan, state, at)));
     if reasons.is_empty() {
         reasons.push(run("has its next step to be taken".to_owned(), MovedBy::Engine));
+    }
+    reasons
+}
+
+fn in_line(place: &Place, before: Option<u64>) -> String {
+    let Place { key, limit, .. } = place;
+    let what = format!("waits for a slot of concurrency key {key:?}, of which there are {limit}");
+    match before {
+        Some(0) => format!("{what}; it is the next"),
+        Some(before) => format!("{what}; {before} stand before it"),
+        None => what,
+    }
+}
+
+/// The same, for whoever knows which handlers live workers serve: those that wait for one in vain
+/// say so.
+pub fn why_served(
+    plan: &Plan,
+    state: &State,
+    before: Option<u64>,
+    served: &dyn Fn(&str) -> bool,
+) -> Vec<Reason> {
+    let mut reasons = why(plan, state, before);
+    for reason in &mut reasons {
+        if let MovedBy::Worker(handler) = &reason.moved_by
+            && !served(handler)
+        {
+            reason.what.push_str("; none is alive");
+        }
     }
     reasons
 }
@@ -132,8 +176,16 @@ fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
             let what = format!("waits to be tried again; attempt {} failed: {last}", node.attempt);
             (what, Some(*due), MovedBy::Time)
         }
+        (None, NodeStatus::Queued) if let Some(handler) = foreign(plan, at) => {
+            let what = format!("waits for a worker that serves {handler:?}");
+            (what, None, MovedBy::Worker(handler))
+        }
         (None, NodeStatus::Queued) => {
             (format!("waits for a free slot for attempt {}", node.attempt), None, MovedBy::Slot)
+        }
+        (None, _) if let Some(worker) = node.remote => {
+            let what = format!("runs attempt {} at worker {worker}", node.attempt);
+            (what, node.attempt_due, MovedBy::Attempt)
         }
         (None, _) if node.token.is_some() => {
             (format!("runs attempt {}", node.attempt), node.attempt_due, MovedBy::Attempt)
@@ -142,4 +194,12 @@ fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
     };
     let wait = node.wait.as_ref().map(|_| node.wait_seq);
     Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, moved_by, wait }
+}
+
+/// The handler of a node whose attempts are made elsewhere only.
+fn foreign(plan: &Plan, at: NodeIx) -> Option<Arc<str>> {
+    match &plan.node(at).behaviour {
+        Behaviour::Task { handler, foreign: true, .. } => Some(Arc::clone(handler)),
+        _ => None,
+    }
 }

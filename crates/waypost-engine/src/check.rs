@@ -20,9 +20,11 @@ mod walk;
 
 use tracing::warn;
 use waypost_core::check::{Invariant, LogCheck, Violation};
+use waypost_core::event::Event;
+use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionId, ExecutionKey};
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::{Audit, Examined, Remedy, Repair, Shown, StrayKind};
+use waypost_ports::audit::{Audit, Examined, Line, Remedy, Repair, Shown, StrayKind};
 use waypost_ports::store::{History, Store, StoreError};
 
 use crate::Plans;
@@ -89,6 +91,8 @@ pub enum Cure {
     Projections,
     /// Remove what belongs to nothing.
     Sweep,
+    /// Give slots that are free to who waits for them.
+    Promote,
 }
 
 /// Checks the executions of a store. `progress` is told how far it got, from any thread.
@@ -111,6 +115,7 @@ pub fn check(
     let mut report = walk::check_all(store, plans, options.since, progress)?;
     if options.since.is_none() {
         report.findings.extend(strays(store)?);
+        report.findings.extend(bad_lines(store)?);
     }
     report.findings.sort_by_key(|finding| {
         (finding.violation.execution, finding.violation.seq, finding.violation.invariant)
@@ -173,6 +178,8 @@ fn look_again(
         report.findings = strays(store)?;
         report.findings.retain(|finding| finding.violation.execution == execution);
     }
+    let lines = bad_lines(store)?.into_iter();
+    report.findings.extend(lines.filter(|finding| finding.violation.execution == execution));
     Ok(report.findings)
 }
 
@@ -191,6 +198,9 @@ fn apply(
 ) -> Result<(), StoreError> {
     if cure == Cure::Projections {
         return store.reproject(&[execution]);
+    }
+    if cure == Cure::Promote {
+        return store.promote();
     }
     if cure == Cure::Sweep {
         let remedy = Remedy::Nothing;
@@ -220,6 +230,7 @@ fn strays(store: &dyn Audit) -> Result<Vec<Finding>, StoreError> {
             StrayKind::Control => "a control row",
             StrayKind::Mail => "mail",
             StrayKind::Snapshot => "a snapshot",
+            StrayKind::Slot => "a place in a line",
             StrayKind::Projection => "projections",
         };
         let what = format!("there is no log, and {what}");
@@ -229,4 +240,51 @@ fn strays(store: &dyn Audit) -> Result<Vec<Finding>, StoreError> {
     };
     let strays = store.strays()?;
     Ok(strays.into_iter().map(|stray| finding(stray.execution, stray.kind)).collect())
+}
+
+/// What is wrong with the lines of concurrency keys. A slot may be on its way to who waits for it, so
+/// only what is seen twice is wrong.
+fn bad_lines(store: &dyn Audit) -> Result<Vec<Finding>, StoreError> {
+    let found: Vec<_> = store.lines()?.iter().filter_map(bad_line).collect();
+    if found.is_empty() {
+        return Ok(found);
+    }
+    let mut again: Vec<_> = store.lines()?.iter().filter_map(bad_line).collect();
+    again.retain(|finding| found.contains(finding));
+    for finding in &mut again {
+        finding.key = key_of(store, finding.violation.execution)?;
+    }
+    Ok(again)
+}
+
+/// The name of an execution, where its log tells.
+fn key_of(store: &dyn Audit, execution: ExecutionId) -> Result<Option<ExecutionKey>, StoreError> {
+    let history = store.load_all(execution)?;
+    let first = history.and_then(|history| history.frames.into_iter().next());
+    let events = first.and_then(|frame| decode(&frame.body.ok()?).ok());
+    Ok(match events.as_deref() {
+        Some([Event::RunCreated(created), ..]) => Some(created.key.clone()),
+        _ => None,
+    })
+}
+
+fn bad_line(line: &Line) -> Option<Finding> {
+    let Line { key, holding, limit_max, last_holding, first_waiting } = line;
+    let crowded = last_holding.filter(|_| *holding > u64::from(*limit_max));
+    let stalled = first_waiting.filter(|(_, limit)| *holding < u64::from(*limit));
+    let (execution, what, cure) = match (crowded, stalled) {
+        // Who has begun can not be sent back: this one is for people.
+        (Some(execution), _) => (
+            execution,
+            format!("{holding} hold slots of {key:?}, of which there are {limit_max}"),
+            None,
+        ),
+        (None, Some((execution, limit))) => {
+            let what = format!("it waits for {key:?}, of whose {limit} slots {holding} are held");
+            (execution, what, Some(Cure::Promote))
+        }
+        (None, None) => return None,
+    };
+    let violation = Violation { execution, invariant: Invariant::SlotsHold, seq: 0, what };
+    Some(Finding { key: None, violation, cure, healed: false })
 }

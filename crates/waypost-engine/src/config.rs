@@ -1,6 +1,7 @@
 //! Every interval and limit of the engine, with its default and the reason for it.
 
 use waypost_core::time::Millis;
+use waypost_ports::store::LEASE;
 
 /// What an engine is told about itself.
 #[derive(Clone, Debug)]
@@ -9,6 +10,8 @@ pub struct Config {
     pub slots: u32,
     /// Executions held in memory at once; further ones wait in the store.
     pub active_max: usize,
+    /// Further executions held in memory that wait for workers elsewhere.
+    pub elsewhere_max: usize,
     /// Submissions that wait to be accepted; further callers wait in line.
     pub backlog_max: usize,
     /// An execution whose next due time is further away than this leaves memory.
@@ -23,6 +26,9 @@ pub struct Config {
     pub roll_call_every: Millis,
     /// Shortest time between two claims, so that a thousand dues a second share commits.
     pub claim_every_min: Millis,
+    /// How long the instance counts as alive after a sign of life: others take over what it owns
+    /// when that is over, and for its last third it begins nothing.
+    pub lease: Millis,
     /// How often the instance renews its lease.
     pub heartbeat_every: Millis,
     /// Numbers for new executions that are set aside at once.
@@ -33,13 +39,36 @@ pub struct Config {
     pub frame_commands_max: usize,
     /// Frames committed in one transaction.
     pub batch_frames_max: usize,
+    /// Threads that commit at once, for a store that many may write to at once; 0 where it has one
+    /// writer, and one thread does everything.
+    pub append_lanes: usize,
+    /// Do other instances drive executions whose end somebody here may await?
+    pub among_others: bool,
+    /// Are the states of parked executions copied to a mirror, for whoever claims them next?
+    pub contexts: bool,
     /// A node that has waited for a slot for longer than this is counted as queued too long.
     pub queued_too_long: Millis,
+    /// How long an attempt waits for a slot before it is offered to workers elsewhere, too, where
+    /// one of them serves its handler; never, where absent.
+    pub overflow_after: Option<Millis>,
+    /// How long an offer to workers elsewhere is left alone before it is made again; doubles each
+    /// time. What was lost with a worker's connection or a server of tasks comes back by this.
+    pub offer_again: Millis,
+    /// The longest that an offer is left alone.
+    pub offer_again_max: Millis,
+    /// How often the workers elsewhere that hold attempts are looked at, and those that were told to
+    /// stop are told so again: three times within the lease of a worker.
+    pub watch_every: Millis,
+    /// Workers elsewhere whose polls wait here at once; further ones wait in line.
+    pub polls_max: usize,
     /// Which executions to claim.
     pub scope: Scope,
-    /// The fold that this engine reads and writes. Others than this build's own are for tests of
-    /// upgrades.
+    /// The newest fold that this engine reads and writes: this build's own, and an older one only in
+    /// tests of upgrades. What everybody alive can read, it learns with its renewals.
     pub fold: u16,
+    /// The least that its frames say they require, although most can be read by older folds. Above 1
+    /// for tests of upgrades only.
+    pub fold_min: u16,
     /// How much faster than the store's clock this machine's may run, in parts per million. The
     /// default is the fastest that a clock is slewed when it is being set right.
     pub drift_ppm: u32,
@@ -60,20 +89,31 @@ impl Default for Config {
         Self {
             slots: 64,
             active_max: 10_000,
+            elsewhere_max: 100_000,
             backlog_max: 1_000,
             park_after: Millis::from_secs(2),
             claim_batch: 500,
             poll_every: Millis::from_secs(1),
             roll_call_every: Millis::from_secs(30),
             claim_every_min: Millis(4),
+            lease: LEASE,
             heartbeat_every: Millis::from_secs(5),
             numbers_at_once: 10_000,
             snapshot_bytes_min: 64 * 1024,
             frame_commands_max: 1_000,
             batch_frames_max: 1_024,
+            append_lanes: 0,
+            among_others: false,
+            contexts: false,
             queued_too_long: Millis::from_secs(60),
+            overflow_after: Some(Millis::from_secs(2)),
+            offer_again: Millis::from_secs(10),
+            offer_again_max: Millis::from_secs(300),
+            watch_every: Millis::from_secs(5),
+            polls_max: 10_000,
             scope: Scope::All,
             fold: waypost_core::event::FOLD_VERSION,
+            fold_min: 1,
             drift_ppm: 500,
         }
     }

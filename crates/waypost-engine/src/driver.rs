@@ -18,6 +18,7 @@ mod ids;
 mod io;
 mod live;
 mod measures;
+mod remote;
 mod requests;
 mod slots;
 mod wheel;
@@ -27,18 +28,24 @@ use std::sync::Arc;
 
 use waypost_core::command::{Command, Env, Outcome, Report};
 use waypost_core::event::{Origin, RunCreated};
-use waypost_core::id::{AppendId, ExecutionId, InstanceId, Token};
+use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, Token};
+use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
+use waypost_core::state::State;
+use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Appended, Submission};
 
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
-pub use io::{Outgoing, Output, Request, Start, TaskOrder, Ticket};
+pub use io::{Look, OfferOrder, Outgoing, Output, Request, Start, TaskOrder, Ticket};
 pub(crate) use live::panic_text;
 use live::{Broken, Decided, Letter, Live};
 pub use measures::{AttemptEnd, Measures, Queue};
+pub use remote::FORGOTTEN;
+pub use remote::TaskReport;
 
 use crate::config::{Config, Scope};
+use crate::tokens::Mint;
 
 /// See the module.
 pub struct Driver {
@@ -51,9 +58,18 @@ pub struct Driver {
     ready: VecDeque<ExecutionId>,
     wheel: wheel::Wheel,
     slots: slots::Slots,
+    /// What is made elsewhere.
+    remote: remote::Remote,
+    /// Knows the tokens of what is made elsewhere.
+    mint: Mint,
     /// Who wants to hear of an execution's end; outlives its stay in memory.
     waiting_for_end: HashMap<ExecutionId, Vec<Ticket>>,
+    /// When to look next for ends that others may have brought about, and after which execution.
+    ends_at: Timestamp,
+    ends_after: ExecutionId,
     adopted: HashSet<ExecutionId>,
+    /// The newest fold that everybody alive reads.
+    readable: u16,
     claims: claims::Claims,
     numbers: std::ops::Range<i64>,
     draining: bool,
@@ -65,10 +81,13 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver with nothing to do. `seed` is where its ids come from.
-    pub fn new(config: Config, instance: InstanceId, seed: u128) -> Self {
+    /// A driver with nothing to do. `seed` is where its ids come from, `mint` knows the tokens that
+    /// this cluster gives out.
+    pub fn new(config: Config, instance: InstanceId, seed: u128, mint: Mint) -> Self {
         Self {
-            slots: slots::Slots::new(config.slots),
+            remote: remote::Remote::default(),
+            mint,
+            slots: slots::Slots::new(config.slots, config.lease),
             claims: claims::Claims::default(),
             config,
             instance,
@@ -77,7 +96,10 @@ impl Driver {
             ready: VecDeque::new(),
             wheel: wheel::Wheel::default(),
             waiting_for_end: HashMap::new(),
+            ends_at: Timestamp(i64::MIN),
+            ends_after: ExecutionId(i64::MIN),
             adopted: HashSet::new(),
+            readable: u16::MAX,
             numbers: 0..0,
             draining: false,
             now: Timestamp(i64::MIN),
@@ -102,6 +124,7 @@ impl Driver {
         // no other input for a while.
         loop {
             self.hand_out_slots(now);
+            self.offer_due(outputs);
             if self.ready.is_empty() {
                 break;
             }
@@ -109,14 +132,33 @@ impl Driver {
                 self.decide(now, execution, outputs);
             }
         }
+        self.watch_workers(outputs);
         self.ask_store(now, outputs);
     }
 
     /// When `step` must be called even if nothing comes in.
     pub fn next_wake(&self) -> Timestamp {
         let never = Timestamp(i64::MAX);
-        let ask = if self.draining { never } else { self.claims.next_at() };
+        let ask = match self.draining {
+            true => never,
+            false => self.claims.next_at().min(self.remote_wake()),
+        };
         ask.min(self.wheel.next_due().unwrap_or(never))
+    }
+
+    /// Are copies made of what is parked and owned?
+    pub fn has_mirror(&self) -> bool {
+        self.config.contexts
+    }
+
+    /// Whose driver it is.
+    pub fn instance(&self) -> InstanceId {
+        self.instance
+    }
+
+    /// What is in memory, and so owned.
+    pub fn owned(&self) -> Vec<ExecutionKey> {
+        self.live.values().map(|live| live.state.created.key.clone()).collect()
     }
 
     /// Executions in memory.
@@ -147,6 +189,12 @@ impl Driver {
                 }
                 self.report(execution, report);
             }
+            Input::TaskReport { report, ticket, only_here } => {
+                self.task_report(report, ticket, only_here, outputs);
+            }
+            Input::WorkersSeen { asked, seen, serving } => {
+                self.workers_seen(&asked, seen.as_deref(), &serving);
+            }
             Input::Request { request, ticket } => self.request(request, ticket, outputs),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
             Input::Claimed { loaded, more, next_due, answered } => {
@@ -154,13 +202,14 @@ impl Driver {
                 if !answered && !is_planted(Bug::ClaimForgotten) {
                     self.claims.unanswered();
                 }
+                self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
                 loaded.into_iter().for_each(|loaded| self.claimed(loaded, outputs));
             }
             Input::Reloaded(loaded) => self.claimed(*loaded, outputs),
             Input::Delivered { execution, ticket, answer } => {
                 self.delivered(execution, ticket, answer, outputs);
             }
-            Input::Collected => self.claims.collected(now, &self.config),
+            Input::Collected { whole } => self.claims.collected(now, whole, &self.config),
             Input::Numbers(numbers) => {
                 self.numbers = numbers;
                 self.claims.numbers_came();
@@ -173,7 +222,10 @@ impl Driver {
                 self.claims.nudge(now);
             }
             Input::Nudge => self.claims.nudge(now),
+            Input::MailWaits => self.claims.look_for_mail(now),
             Input::Renewed { until } => self.renewed(until, outputs),
+            Input::Readable(fold) => self.readable = fold,
+            Input::Lapsed => self.slots.lapsed(),
             Input::Drain => {
                 self.draining = true;
                 self.slots.drop_kept();
@@ -183,9 +235,12 @@ impl Driver {
         }
     }
 
-    /// Places in memory that are free and not kept for what is being claimed.
+    /// Places in memory that are free and not kept for what is being claimed. What waits for workers
+    /// elsewhere has places of its own: a handler that nobody serves must not keep everybody else out.
     fn room(&self) -> usize {
-        self.config.active_max.saturating_sub(self.live.len() + self.claims.places())
+        let elsewhere = self.remote.executions_waiting().min(self.config.elsewhere_max);
+        let here = self.live.len().saturating_sub(elsewhere);
+        self.config.active_max.saturating_sub(here + self.claims.places())
     }
 
     /// Accepts submissions while there is room in memory and there are numbers to give. Where a
@@ -274,21 +329,31 @@ impl Driver {
             // flight, its answer will tell: it may be the one that parked it.
             live.claimed_again |= live.is_in_flight();
             if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
+                let admits = admits(&loaded) && !live.is_in_flight();
                 loaded.mail.into_iter().for_each(|mail| self.mail(mail));
+                if admits {
+                    self.post(execution, Letter::command(Command::Admit));
+                }
                 return;
             }
             self.drop_live(execution, outputs);
         }
         let mail = std::mem::take(&mut loaded.mail);
+        let admits = admits(&loaded);
         if let Some(due) = loaded.state.next_due().filter(|due| *due <= self.now) {
             self.measures.timer(due, self.now);
         }
         let mut live = Live::loaded(loaded);
         live.orphaned = live.state.owner.is_some_and(|owner| owner != self.instance);
         self.live.insert(execution, live);
+        self.find_held(execution);
         self.post(execution, Letter::command(Command::TakeOver));
         mail.into_iter().for_each(|mail| self.mail(mail));
         self.post(execution, Letter::command(Command::Recover));
+        // After all mail: whoever was cancelled while he stood in line never begins.
+        if admits {
+            self.post(execution, Letter::command(Command::Admit));
+        }
     }
 
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
@@ -340,7 +405,8 @@ impl Driver {
             Some(TaskOrder { execution, task, .. }) => {
                 self.slots.give_back(1);
                 let (node, attempt, outcome) = (task.path, task.attempt, Outcome::Cancelled);
-                self.report(execution, Report { node, attempt, token, outcome });
+                let worker = None;
+                self.report(execution, Report { node, attempt, token, worker, outcome });
             }
         }
     }
@@ -358,7 +424,9 @@ impl Driver {
         if !self.draining {
             env.slots = self.slots.available(now);
         }
-        match live.decide(&env, ids, self.draining, &self.config, outputs) {
+        let decided = live.decide(&env, ids, self.draining, &self.config, outputs);
+        self.measures.refused(std::mem::take(&mut live.reports_refused));
+        match decided {
             Ok(Decided::Appended { started }) => {
                 self.slots.take(started);
             }
@@ -385,6 +453,7 @@ impl Driver {
             }
             Appended::Fenced => {
                 self.measures.fenced += 1;
+                self.measures.lost += u64::from(!flight.is_first());
                 self.refused(execution, &flight, &Answer::Moved, outputs);
                 // Where this was a take-over that came too late, its claim still stands: nobody
                 // else will look after the execution.
@@ -395,6 +464,9 @@ impl Driver {
             }
             Appended::Duplicate { execution: existing, same } => {
                 self.refused(execution, &flight, &Answer::Exists { existing, same }, outputs);
+            }
+            Appended::Rejected { holding } => {
+                self.refused(execution, &flight, &Answer::Rejected { holding }, outputs);
             }
             Appended::Poisoned { reason } => {
                 let answer = Answer::Poisoned(reason.clone());
@@ -434,13 +506,19 @@ impl Driver {
         flight: live::Flight,
         outputs: &mut Vec<Output>,
     ) {
-        flight.cancelled.into_iter().for_each(|token| self.stop_task(token, outputs));
+        for (token, worker) in flight.cancelled {
+            match worker {
+                None => self.stop_task(token, outputs),
+                Some(worker) => outputs.push(Output::CancelRemote(worker, token)),
+            }
+        }
+        self.follow_remote(execution, &flight.started_elsewhere, outputs);
         self.slots.give_back(u32::try_from(flight.never_ran.len()).unwrap_or(0));
-        if let Some(end) = flight.end {
-            let late = self.remove(execution).map(Live::into_tickets);
-            self.adopted.remove(&execution);
-            let tickets = self.waiting_for_end.remove(&execution).into_iter().chain(late).flatten();
-            outputs.extend(tickets.map(|t| Output::Answer(t, Answer::Ended(end.clone()))));
+        if flight.end.is_some() || flight.parked {
+            self.withdraw_all(execution, outputs);
+        }
+        if let Some(end) = &flight.end {
+            self.ended(execution, end, outputs);
             return;
         }
         if flight.parked {
@@ -449,6 +527,7 @@ impl Driver {
                     outputs.push(Output::Reload(execution));
                 }
                 self.claims.parked(live.state.next_due());
+                self.stands_in_line(&live.state);
                 if live.mail_waits || !live.mailbox.is_empty() {
                     // Mail that came while the park was in flight has made it ready.
                     self.claims.nudge(self.now);
@@ -459,7 +538,12 @@ impl Driver {
             return;
         }
         flight.runs.into_iter().for_each(|order| self.run(order, outputs));
-        flight.offers.into_iter().for_each(|offer| self.slots.offer(offer));
+        for offer in flight.offers {
+            match self.live.get(&execution).is_some_and(|live| live.is_foreign(offer.node)) {
+                true => self.offer_elsewhere(offer),
+                false => self.slots.offer(offer),
+            }
+        }
         if !self.draining {
             for (node, attempt) in flight.evaluations {
                 self.post(execution, Letter::command(Command::Evaluate { node, attempt }));
@@ -487,6 +571,35 @@ impl Driver {
         }
     }
 
+    /// An execution left memory for the line of its concurrency key. There may have been room for it;
+    /// or somebody here is to be cancelled for it.
+    fn stands_in_line(&mut self, state: &State) {
+        let Some(place) = state.place.as_ref().filter(|_| state.status == Status::Scheduling)
+        else {
+            return;
+        };
+        self.claims.nudge(self.now);
+        if place.policy == ConcurrencyPolicy::CancelOldest {
+            self.claims.look_for_mail(self.now);
+        }
+    }
+
+    /// It is over: it leaves memory, and whoever awaited its end hears of it.
+    fn ended(&mut self, execution: ExecutionId, end: &EndSummary, outputs: &mut Vec<Output>) {
+        let live = self.remove(execution);
+        if let Some(live) = live.as_ref().filter(|live| live.was_loaded && self.config.contexts) {
+            outputs.push(Output::Forget(live.state.created.key.clone()));
+        }
+        if live.as_ref().is_some_and(|live| live.state.place.is_some()) {
+            // The next in line is ready, and need not wait until somebody happens to look.
+            self.claims.nudge(self.now);
+        }
+        let late = live.map(Live::into_tickets);
+        self.adopted.remove(&execution);
+        let tickets = self.waiting_for_end.remove(&execution).into_iter().chain(late).flatten();
+        outputs.extend(tickets.map(|t| Output::Answer(t, Answer::Ended(end.clone()))));
+    }
+
     /// Forgets an execution that somebody else owns now. Its tasks are told to stop.
     fn drop_live(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
         if let Some(live) = self.remove(execution) {
@@ -501,6 +614,7 @@ impl Driver {
     /// Takes an execution out of memory.
     fn remove(&mut self, execution: ExecutionId) -> Option<Live> {
         self.wheel.arm(execution, None);
+        self.remote.forget(execution);
         let live = self.live.remove(&execution)?;
         self.slots.withdraw_promises(live.promised.len());
         Some(live)
@@ -516,6 +630,7 @@ impl Driver {
         if self.draining {
             return;
         }
+        self.look_for_ends(now, outputs);
         let only = match self.config.scope {
             Scope::All => None,
             Scope::Adopted => {
@@ -534,4 +649,10 @@ impl Driver {
         let slots = if self.draining { 0 } else { self.slots.available(now) };
         Env { now, instance: self.instance, slots, entropy }
     }
+}
+
+/// May it begin? It stood in the line of its concurrency key, and has a slot.
+fn admits(loaded: &Loaded) -> bool {
+    loaded.state.status == Status::Scheduling
+        && (loaded.holds_slot || is_planted(Bug::AdmittedWithoutSlot))
 }

@@ -1,30 +1,38 @@
 //! The engine as a library: open it over a store, start executions, talk to them, stop it.
 
-use std::collections::{BTreeMap, HashMap};
+mod opening;
+mod relaying;
+mod remote;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
-use uuid::Uuid;
+use tokio_util::sync::CancellationToken;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
-use waypost_core::time::Timestamp;
+use waypost_core::time::Millis;
 use waypost_ports::clock::Clock;
+use waypost_ports::mirror::{Health, Mirror};
+use waypost_ports::nudge::Nudges;
+use waypost_ports::relay::Relay;
 use waypost_ports::secret::Secrets;
-use waypost_ports::store::{Idempotency, LEASE, Store, StoreError};
+use waypost_ports::store::{About, Idempotency, Store, StoreError};
+use waypost_ports::tasks::Tasks;
+
+use relaying::Relaying;
+pub use remote::Reported;
 
 use crate::config::Config;
-use crate::driver::{Answer, Committed, Driver, EndSummary, Input, Request, Start, Ticket};
+use crate::driver::{Answer, Committed, EndSummary, Input, Request, Start, Ticket};
 use crate::metrics::EngineMetrics;
-use crate::shell::{
-    Clerk, EngineThread, Handlers, Inbox, Plans, Questions, StoreThread, StoreTime, Worker,
-};
+use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TaskWork};
 
 /// Called on the engine thread with everything that has become durable. Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
@@ -39,6 +47,18 @@ pub struct Parts {
     pub handlers: Handlers,
     /// Where the secrets of tasks come from; `NoSecrets` where there are none.
     pub secrets: Arc<dyn Secrets>,
+    /// Which process this is: new at every start.
+    pub instance: InstanceId,
+    /// What the others are told of it.
+    pub about: About,
+    /// Where tasks for workers elsewhere wait; `MemoryTasks` where there is one process.
+    pub tasks: Arc<dyn Tasks>,
+    /// How instances tell each other to look; `Alone` where there is one.
+    pub nudges: Arc<dyn Nudges>,
+    /// Where copies go that others may look at; `NoMirror` where nobody does.
+    pub mirror: Arc<dyn Mirror>,
+    /// How reports get straight to whoever is shown in the mirror, where there is such a way.
+    pub relay: Option<Arc<dyn Relay>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Who watches.
@@ -124,6 +144,15 @@ pub enum EngineError {
     /// The key, or the idempotency key, belongs to another submission.
     #[error("an execution with this key exists already and is not the same submission")]
     Exists(ExecutionId),
+    /// All slots of the concurrency key are held, and the workflow does not let it wait.
+    #[error("{0} executions hold the slots of this concurrency key, and its policy is to reject")]
+    Rejected(u64),
+    /// What was reported is larger than what is kept.
+    #[error(
+        "the report has {0} bytes; at most {max} are kept",
+        max = waypost_core::limits::PAYLOAD_BYTES_MAX
+    )]
+    TooLarge(usize),
     /// The store refuses the data.
     #[error("the store refuses what was submitted: {0}")]
     Poisoned(String),
@@ -148,72 +177,35 @@ pub struct Engine {
     questions: Arc<Questions>,
     admission: Arc<Semaphore>,
     requests: Arc<Semaphore>,
+    polls: Arc<Semaphore>,
+    relaying: Option<Arc<Relaying>>,
+    tasks: Arc<dyn Tasks>,
+    desk: Arc<Inbox<TaskWork>>,
+    desk_gone: CancellationToken,
     stop: Arc<Mutex<Option<Instant>>>,
     metrics: Arc<EngineMetrics>,
+    mirror: Arc<dyn Mirror>,
+    lease: Arc<Lease>,
+    clock: Arc<dyn Clock>,
     /// Held while the threads are awaited, so that every caller of `stop` waits for the same end: a
     /// Tokio mutex, because that wait is an await.
     threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Engine {
-    /// Starts the threads and begins to claim. Must be called inside a Tokio runtime, which runs
-    /// the handlers.
-    pub fn open(parts: Parts) -> Result<Self, EngineError> {
-        let Parts { store, plans, handlers, secrets, clock, observer, config } = parts;
-        let instance = InstanceId(Uuid::now_v7());
-        let clerk = Clerk::new(Arc::clone(&store), plans, config.clone(), instance);
-        let mut time = StoreTime::new(config.drift_ppm);
-        let sent = clock.steady();
-        let renewal = clerk.heartbeat(config.numbers_at_once, false)?;
-        time.observe(sent, renewal.now, &*clock);
-        let time = Arc::new(Mutex::new(time));
-        let (inbox, work) = (Arc::new(Inbox::new()), Arc::new(Inbox::new()));
-        let outstanding = Arc::new(AtomicUsize::new(0));
-        let questions = Arc::new(Questions::default());
-        let stop = Arc::new(Mutex::new(None));
-        let metrics = Arc::new(EngineMetrics::new(config.slots));
-        inbox.push(Input::Renewed { until: renewal.now.plus(LEASE) });
-        inbox.push(Input::Numbers(renewal.numbers));
-        let engine = EngineThread {
-            driver: Driver::new(config.clone(), instance, Uuid::new_v4().as_u128()),
-            clock: Arc::clone(&clock),
-            time: Arc::clone(&time),
-            store,
-            inbox: Arc::clone(&inbox),
-            work: Arc::clone(&work),
-            outstanding: Arc::clone(&outstanding),
-            questions: Arc::clone(&questions),
-            worker: Worker {
-                handlers,
-                secrets,
-                runtime: tokio::runtime::Handle::current(),
-                tasks: tokio_util::task::TaskTracker::new(),
-                engine: Arc::clone(&inbox),
-            },
-            observer,
-            metrics: Arc::clone(&metrics),
-            queue_looked_at: Timestamp(i64::MIN),
-            running: HashMap::new(),
-            stop: Arc::clone(&stop),
-        };
-        let admission = Arc::new(Semaphore::new(config.backlog_max));
-        let requests = Arc::new(Semaphore::new(config.backlog_max));
-        let writer = StoreThread {
-            clerk,
-            clock,
-            time,
-            work,
-            outstanding,
-            engine: Arc::clone(&inbox),
-            metrics: Arc::clone(&metrics),
-            stop: Arc::clone(&stop),
-        };
-        let threads = vec![
-            spawn("waypost-engine", move || engine.run())?,
-            spawn("waypost-store", move || writer.run())?,
-        ];
-        let threads = tokio::sync::Mutex::new(threads);
-        Ok(Self { instance, inbox, questions, admission, requests, stop, metrics, threads })
+    /// How long this instance's lease lasts from one renewal on.
+    pub fn lease(&self) -> Millis {
+        self.lease.span()
+    }
+
+    /// How much of this instance's lease is left, at least.
+    pub fn lease_remaining(&self) -> Millis {
+        self.lease.remaining(&*self.clock)
+    }
+
+    /// Do the copies outside of the store work? Nothing depends on them but speed.
+    pub fn mirror_health(&self) -> Health {
+        self.mirror.health()
     }
 
     /// This process, to the store.
@@ -250,6 +242,7 @@ impl Engine {
             }
             Ok(Answer::Exists { existing, same: true }) => Ok(self.adopt(existing)),
             Ok(Answer::Exists { existing, .. }) => Err(EngineError::Exists(existing)),
+            Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
             Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
             _ => Err(EngineError::Stopping),
         }
@@ -325,6 +318,8 @@ impl Engine {
     fn begin_stop(&self, grace: Duration) {
         self.admission.close();
         self.requests.close();
+        self.polls.close();
+        self.desk.push(TaskWork::Drain);
         let deadline = Instant::now() + grace;
         let mut stop = self.stop.lock();
         *stop = Some(stop.map_or(deadline, |old| old.min(deadline)));
@@ -338,11 +333,6 @@ impl Drop for Engine {
         self.begin_stop(Duration::ZERO);
         self.threads.get_mut().drain(..).for_each(join);
     }
-}
-
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
-    thread.map_err(|error| StoreError::Unavailable(format!("no thread: {error}")))
 }
 
 fn join(thread: JoinHandle<()>) {

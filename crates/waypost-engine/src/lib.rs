@@ -5,15 +5,19 @@
 //! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
 //! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects; in `live/orders` they become orders |
 //! | `driver/requests` | what is asked of executions, and who awaits an end |
+//! | `driver/remote` | attempts elsewhere: offers, who holds what, what workers say |
 //! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
 //! | `shell` | threads that carry: engine, store, worker |
 //! | `shell/clerk` | what is done at the store, one try at a time |
 //! | `shell/secrets` | into a task's config just before it runs, and out of what comes back |
 //! | `shell/time` | what time it is for the store |
 //! | `shell/load` | from a stored history to a state |
-//! | `engine` | the library's door |
+//! | `shell/desk`, `shell/tasks` | what is done with tasks for workers elsewhere, and the thread that does it |
+//! | `tokens`, `sealed` | the right to report on an attempt elsewhere; the bodies of offers |
+//! | `engine` | the library's door; in `engine/remote` the one for workers elsewhere |
 //! | `metrics` | what an engine tells of itself; `driver/measures` is what a step of it measured |
 //! | `check` | are the invariants kept? what is not, and what of that can be healed |
+//! | `queue` | what a store is asked for by who stands in the line of a concurrency key |
 //! | `config` | intervals and limits |
 //!
 //! What happens to an execution is decided in `waypost-core`; where it is stored is behind
@@ -24,12 +28,18 @@ pub mod config;
 pub mod driver;
 mod engine;
 pub mod metrics;
+mod queue;
+pub mod sealed;
 mod shell;
+pub mod tokens;
 
-pub use driver::{EndSummary, Request};
-pub use engine::{Engine, EngineError, Observer, Parts, Requested, StartRequest, Started};
+pub use driver::{EndSummary, Request, TaskReport};
+pub use engine::{
+    Engine, EngineError, Observer, Parts, Reported, Requested, StartRequest, Started,
+};
 pub use shell::{
-    Clerk, Damage, Handlers, Performed, PlanSource, Plans, StoreTime, Work, fold, holds_secrets,
+    Clerk, Damage, Desk, Handlers, Performed, PlanSource, Plans, Polled, RemoteTask, StoreTime,
+    Taken, Work, WorkerPoll, attempt_outcome, fold, holds_secrets,
 };
 
 pub(crate) use driver::panic_text;

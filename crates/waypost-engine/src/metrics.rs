@@ -25,6 +25,9 @@ pub use text::{Decimal, Metric, Sample, write_metric};
 /// The statuses that an execution ends with.
 const ENDS: [Status; 4] = [Status::Completed, Status::Failed, Status::Cancelled, Status::TimedOut];
 
+/// What becomes of a report that is sent straight to whoever owns its execution.
+const RELAYED: [&str; 3] = ["committed", "refused", "unanswered"];
+
 /// The metrics of one engine. Fields are named as on the page, without `waypost_` and `_total`.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the page says what each is, in one place")]
@@ -44,6 +47,14 @@ pub struct EngineMetrics {
     pub attempts_ended: CounterFamily,
     pub executions_quarantined: Counter,
     pub commits_fenced: Counter,
+    pub claims: Counter,
+    pub ownership_lost: Counter,
+    pub executions_scheduled_too_long: Gauge,
+    pub attempts_elsewhere: Gauge,
+    pub offers_repeated: Counter,
+    pub offers_broken: Counter,
+    pub reports_refused: Counter,
+    pub reports_relayed: CounterFamily,
     pub slots_busy: Gauge,
     pub slots: Gauge,
 }
@@ -67,6 +78,14 @@ impl EngineMetrics {
             attempts_ended: CounterFamily::new("outcome", &AttemptEnd::ALL.map(AttemptEnd::name)),
             executions_quarantined: Counter::default(),
             commits_fenced: Counter::default(),
+            claims: Counter::default(),
+            ownership_lost: Counter::default(),
+            executions_scheduled_too_long: Gauge::default(),
+            attempts_elsewhere: Gauge::default(),
+            offers_repeated: Counter::default(),
+            offers_broken: Counter::default(),
+            reports_refused: Counter::default(),
+            reports_relayed: CounterFamily::new("outcome", &RELAYED),
             slots_busy: Gauge::default(),
             slots: Gauge::default(),
         };
@@ -76,16 +95,20 @@ impl EngineMetrics {
 
     /// Writes the page.
     pub fn render(&self, out: &mut String) {
-        let page: [(&str, &str, &dyn Metric); 17] = [
-            ("waypost_queue_depth", "Nodes that wait for a slot.", &self.queue_depth),
+        let page: [(&str, &str, &dyn Metric); 12] = [
+            (
+                "waypost_queue_depth",
+                "Nodes that wait for a slot, or for a worker elsewhere.",
+                &self.queue_depth,
+            ),
             (
                 "waypost_queue_oldest_age_seconds",
-                "How long the node has waited that has waited longest for a slot.",
+                "How long the node has waited that has waited longest for a slot or a worker.",
                 &self.queue_oldest_age_seconds,
             ),
             (
                 "waypost_nodes_queued_too_long",
-                "Nodes that have waited for a slot for longer than they should.",
+                "Nodes that have waited for a slot or a worker for longer than they should.",
                 &self.nodes_queued_too_long,
             ),
             (
@@ -125,11 +148,16 @@ impl EngineMetrics {
                 &self.executions_ended,
             ),
             ("waypost_executions_active", "Executions in memory.", &self.executions_active),
-            (
-                "waypost_attempts_ended_total",
-                "Attempts that ended here, by outcome.",
-                &self.attempts_ended,
-            ),
+        ];
+        for (name, help, metric) in page.into_iter().chain(self.ownership()).chain(self.attempts())
+        {
+            write_metric(name, help, metric, out);
+        }
+    }
+
+    /// The part of the page about who owns what.
+    fn ownership(&self) -> [(&str, &str, &dyn Metric); 5] {
+        [
             (
                 "waypost_executions_quarantined_total",
                 "Executions that were set aside until a person looks.",
@@ -140,18 +168,64 @@ impl EngineMetrics {
                 "Frames that were refused because somebody else owns the execution.",
                 &self.commits_fenced,
             ),
+            ("waypost_claims_total", "Executions that this instance has claimed.", &self.claims),
+            (
+                "waypost_ownership_lost_total",
+                "Executions that were dropped because somebody else owns them.",
+                &self.ownership_lost,
+            ),
+            (
+                "waypost_executions_scheduled_too_long",
+                "Executions in memory of which nothing was handed off for longer than it should take.",
+                &self.executions_scheduled_too_long,
+            ),
+        ]
+    }
+
+    /// The part of the page about attempts, and where they are made.
+    fn attempts(&self) -> [(&str, &str, &dyn Metric); 8] {
+        [
+            (
+                "waypost_attempts_ended_total",
+                "Attempts that ended here, by outcome.",
+                &self.attempts_ended,
+            ),
             ("waypost_slots_busy", "Slots in which an attempt runs.", &self.slots_busy),
             ("waypost_slots", "Slots for attempts that run at once.", &self.slots),
-        ];
-        for (name, help, metric) in page {
-            write_metric(name, help, metric, out);
-        }
+            (
+                "waypost_attempts_elsewhere",
+                "Attempts of executions in memory that workers elsewhere make.",
+                &self.attempts_elsewhere,
+            ),
+            (
+                "waypost_offers_repeated_total",
+                "Offers to workers elsewhere that were made again since nobody had started them.",
+                &self.offers_repeated,
+            ),
+            (
+                "waypost_offers_broken_total",
+                "Offers that were dropped because they are not what was sealed.",
+                &self.offers_broken,
+            ),
+            (
+                "waypost_reports_refused_total",
+                "Reports of workers elsewhere that came too late or from somebody else.",
+                &self.reports_refused,
+            ),
+            (
+                "waypost_reports_relayed_total",
+                "Reports sent straight to the owner of their execution, by what it answered.",
+                &self.reports_relayed,
+            ),
+        ]
     }
 
     /// Takes in what a step of the driver measured.
     pub(crate) fn publish(&self, driver: &Driver) {
         self.executions_active.set(u64::try_from(driver.live()).unwrap_or(u64::MAX));
         self.slots_busy.set(driver.slots_busy().into());
+        let elsewhere = u64::try_from(driver.running_elsewhere()).unwrap_or(u64::MAX);
+        self.attempts_elsewhere.set(elsewhere);
         let measures = driver.measures();
         if !measures.is_empty() {
             self.take_in(measures);
@@ -163,6 +237,10 @@ impl EngineMetrics {
         self.takeovers.add(measures.takeovers);
         self.executions_quarantined.add(measures.quarantined);
         self.commits_fenced.add(measures.fenced);
+        self.claims.add(measures.claimed);
+        self.ownership_lost.add(measures.lost);
+        self.offers_repeated.add(measures.offers_repeated);
+        self.reports_refused.add(measures.reports_refused);
         for status in &measures.ended {
             self.executions_ended.add(status.name(), 1);
         }
@@ -185,6 +263,7 @@ impl EngineMetrics {
         self.queue_depth.set(queue.depth);
         self.queue_oldest_age_seconds.set(queue.oldest.to_std());
         self.nodes_queued_too_long.set(queue.too_long);
+        self.executions_scheduled_too_long.set(queue.scheduled_too_long);
     }
 
     /// A transaction of so many frames was committed in this time.

@@ -6,22 +6,32 @@
 //!                 │              ▼                                                           │
 //!                 │        worker (Tokio): handlers                                          │
 //!                 └──────── reports, commit answers, claims ◀────────────────────────────────┘
+//!
+//!   workers elsewhere ──▶ polls ──▶ tasks thread ◀── offers ── engine thread
 //! ```
 
 mod clerk;
+mod desk;
 mod inbox;
+mod lease;
 mod load;
+mod mirrored;
 mod run;
 mod secrets;
 mod store;
+mod tasks;
 mod time;
 mod worker;
 
 pub use clerk::{Clerk, Performed, Work};
+pub use desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
 pub(crate) use inbox::Inbox;
+pub(crate) use lease::Lease;
 pub use load::{Damage, PlanSource, Plans, fold};
+pub(crate) use mirrored::Mirrored;
 pub(crate) use run::{EngineThread, Questions};
-pub(crate) use store::StoreThread;
+pub(crate) use store::{Lanes, StoreThread};
+pub(crate) use tasks::{TaskWork, TasksThread, Waiting};
 pub use time::StoreTime;
 pub(crate) use worker::Worker;
-pub use worker::{Handlers, holds_secrets};
+pub use worker::{Handlers, attempt_outcome, holds_secrets};

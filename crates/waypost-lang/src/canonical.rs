@@ -5,11 +5,11 @@
 //! equal in them.
 
 use serde_json::{Map, Value, json};
-use waypost_core::plan::{Condition, Delivery, FailurePolicy, Join, OnError};
+use waypost_core::plan::{ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError};
 use waypost_core::retry::{Matcher, RetryPolicy};
 
 use crate::check::Graph;
-use crate::definition::{Definition, Node, matcher_text};
+use crate::definition::{Concurrency, Definition, Node, matcher_text};
 
 /// The canonical text of a definition without faults.
 pub(crate) fn text(definition: &Definition<'_>, graph: &Graph) -> String {
@@ -24,6 +24,7 @@ pub(crate) fn text(definition: &Definition<'_>, graph: &Graph) -> String {
     if definition.failure_policy == FailurePolicy::Partial {
         fields.put("failurePolicy", "partial");
     }
+    fields.put_some("concurrency", definition.concurrency.as_ref().map(concurrency_value));
     let nodes = definition.nodes.iter().enumerate().map(|(at, node)| {
         let ids = |condition: &Condition| definition.nodes[condition.source.at()].id.as_str();
         node_value(node, &graph.conditions[at], &graph.on_error[at], ids)
@@ -95,6 +96,18 @@ fn node_value<'d>(
     }
     if node.merge_last {
         fields.put("merge", "last");
+    }
+    fields.finish()
+}
+
+fn concurrency_value(block: &Concurrency<'_>) -> Value {
+    let mut fields = Fields::default();
+    fields.put("key", block.key.as_str());
+    if block.limit != 1 {
+        fields.put("limit", block.limit);
+    }
+    if block.policy != ConcurrencyPolicy::Queue {
+        fields.put("policy", block.policy.name());
     }
     fields.finish()
 }

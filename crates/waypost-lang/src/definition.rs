@@ -4,6 +4,7 @@
 //! [`crate::check`]. The long form's spellings are resolved here; nothing behind this module knows
 //! that they exist.
 
+mod concurrency;
 mod config;
 mod needs;
 mod node;
@@ -24,9 +25,10 @@ use crate::input;
 use crate::source::{Source, Span};
 use crate::tree::{Entry, Tree};
 
+pub(crate) use concurrency::{Concurrency, POLICIES};
 pub(crate) use retry::matcher_text;
 #[cfg(test)]
-pub(crate) use {node::NODE_FIELDS, retry::RETRY_FIELDS};
+pub(crate) use {concurrency::CONCURRENCY_FIELDS, node::NODE_FIELDS, retry::RETRY_FIELDS};
 
 /// The fields of a definition.
 pub(crate) const FIELDS: &[&str] = &[
@@ -51,6 +53,7 @@ pub(crate) struct Definition<'t> {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) input: Option<serde_json::Value>,
     pub(crate) timeout: Option<Millis>,
+    pub(crate) concurrency: Option<Concurrency<'t>>,
     pub(crate) failure_policy: FailurePolicy,
     pub(crate) nodes: Vec<Node<'t>>,
     /// Where the word `nodes` stands.
@@ -126,6 +129,8 @@ pub(crate) enum Place {
     Filter,
     /// A variable, set when the node has completed.
     Variables,
+    /// The key of `concurrency`, which belongs to no node.
+    Concurrency,
 }
 
 impl Located<'_> {
@@ -164,9 +169,8 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
     if let Some(entry) = fields::present(entries, "$schema") {
         fields::text("`$schema`", &entry.value, faults);
     }
-    if let Some(entry) = fields::present(entries, "concurrency") {
-        read_concurrency(entry, context);
-    }
+    let concurrency =
+        fields::present(entries, "concurrency").and_then(|entry| concurrency::read(entry, context));
     let input = fields::present(entries, "input").map(|entry| {
         input::check_schema(&entry.value, context.faults);
         entry.value.to_json()
@@ -178,6 +182,7 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
         labels,
         input,
         timeout,
+        concurrency,
         failure_policy: match failure_policy {
             Some("partial") => FailurePolicy::Partial,
             _ => FailurePolicy::FailFast,
@@ -219,33 +224,6 @@ fn read_labels(tree: &Tree, faults: &mut Faults) -> BTreeMap<String, String> {
         Some((entry.key.clone(), text))
     };
     entries.iter().filter_map(label).collect()
-}
-
-/// Checks the block as far as it is known, then refuses it: an ignored limit would be worse.
-fn read_concurrency(entry: &Entry, context: &mut Context<'_>) {
-    let faults = &mut *context.faults;
-    faults.add(
-        Fault::error(
-            Code::NotSupported,
-            entry.key_span.clone(),
-            "`concurrency` is not supported yet",
-        )
-        .hint("leave it out; every execution starts at once"),
-    );
-    let Some(entries) = fields::map("`concurrency`", &entry.value, faults) else { return };
-    fields::refuse_unknown(entries, &["key", "limit", "policy"], "`concurrency`", faults);
-    if let Some(limit) = fields::present(entries, "limit") {
-        fields::whole("`limit`", &limit.value, 1..=u32::MAX, faults);
-    }
-    if let Some(policy) = fields::present(entries, "policy") {
-        let policies = ["queue", "reject", "cancel-oldest"];
-        fields::one_of("`policy`", &policy.value, &policies, faults);
-    }
-    if let Some(key) = fields::present(entries, "key")
-        && fields::text("`key`", &key.value, faults).is_some()
-    {
-        config::template(&key.value, Place::Config, context);
-    }
 }
 
 fn read_nodes<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Vec<Node<'t>>> {

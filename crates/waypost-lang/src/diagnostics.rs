@@ -75,8 +75,6 @@ codes! {
     BadName => "bad_name",
     /// Not a duration, or one that cannot be: negative, endless, zero where that makes no sense.
     BadDuration => "bad_duration",
-    /// A part of the language that the engine cannot honour yet.
-    NotSupported => "not_supported",
     /// The input's JSON Schema is not one, or refers outside of itself.
     BadInputSchema => "bad_input_schema",
     /// A node kind that does not exist.

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
 use waypost_core::kind::Catalog;
-use waypost_core::plan::{Plan, PlanDraft, PlanNode};
+use waypost_core::plan::{Concurrency, Plan, PlanDraft, PlanNode};
 
 use crate::check::Graph;
 use crate::definition::{Context, Definition};
@@ -157,6 +157,11 @@ fn plan(definition: Definition<'_>, graph: Graph, hash: DefinitionHash) -> Plan 
         hash,
         nodes: nodes.collect(),
         failure_policy: definition.failure_policy,
+        concurrency: definition.concurrency.map(|block| Concurrency {
+            key: block.template,
+            limit: block.limit,
+            policy: block.policy,
+        }),
         timeout: definition.timeout,
         input_schema: definition.input.as_ref().map(Json::from_value),
     })

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use waypost_core::kind::{Catalog, Field, KindSpec, Shape};
 use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
 
-use crate::definition::FAILURE_POLICIES;
+use crate::definition::{FAILURE_POLICIES, POLICIES};
 
 /// JSON Schema 2020-12 of a definition that uses these kinds.
 pub fn schema(catalog: &Catalog<'_>) -> Value {
@@ -39,7 +39,10 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
                  branches that do not depend on it.",
                 json!({ "enum": FAILURE_POLICIES, "default": "fail-fast" }),
             ),
-            "concurrency": optional("Not supported yet.", json!({ "type": "object" })),
+            "concurrency": optional(
+                "How many executions of one key may be under way at once.",
+                json!({ "$ref": "#/$defs/concurrency" }),
+            ),
             "nodes": described("The nodes of the graph.", json!({
                 "type": "array",
                 "minItems": 1,
@@ -49,6 +52,7 @@ pub fn schema(catalog: &Catalog<'_>) -> Value {
         },
         "$defs": {
             "id": { "type": "string", "pattern": id },
+            "concurrency": concurrency(),
             "node": node(catalog),
             "need": need(),
             "join": join(),
@@ -196,6 +200,31 @@ fn shape_of(field: &Field) -> Value {
     }
 }
 
+fn concurrency() -> Value {
+    json!({
+        "type": "object",
+        "required": ["key"],
+        "additionalProperties": false,
+        "properties": {
+            "key": described(
+                "What executions share the limit by, from the input; one text for all of them makes \
+                 it a limit of the workflow.",
+                json!({ "type": ["string", "number", "boolean"], "examples": ["${{ input.userId }}"] }),
+            ),
+            "limit": optional("How many of one key may be under way at once.", json!({
+                "type": "integer",
+                "minimum": 1,
+                "default": 1,
+            })),
+            "policy": optional(
+                "What happens to one more: it waits in line, it is refused, or the oldest is \
+                 cancelled for it.",
+                json!({ "enum": POLICIES, "default": "queue" }),
+            ),
+        },
+    })
+}
+
 fn need() -> Value {
     json!({
         "anyOf": [
@@ -274,13 +303,14 @@ fn retry() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{FIELDS, NODE_FIELDS, RETRY_FIELDS};
+    use crate::definition::{CONCURRENCY_FIELDS, FIELDS, NODE_FIELDS, RETRY_FIELDS};
 
     #[test]
     fn the_schema_has_the_fields_that_reading_knows() {
         let schema = schema(&Catalog(&[]));
         for (pointer, fields) in [
             ("/properties", FIELDS),
+            ("/$defs/concurrency/properties", CONCURRENCY_FIELDS),
             ("/$defs/node/properties", NODE_FIELDS),
             ("/$defs/retry/properties", RETRY_FIELDS),
         ] {

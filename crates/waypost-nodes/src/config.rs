@@ -114,18 +114,31 @@ pub(crate) fn at_most_one(config: &Config, a: &str, b: &str) -> Result<(), Confi
 
 /// The fault of a secret in any field but one.
 pub(crate) fn secrets_only_in(config: &Config, only: &str, hint: &str) -> Result<(), ConfigFault> {
-    for (field, value) in config.iter().filter(|(field, _)| *field != only) {
-        let mut has_secret = false;
-        // What does not compile is a fault of its own.
-        if let Ok(template) = Template::compile(value) {
-            template.visit(&mut |hole| has_secret |= hole.references().mentions("secrets"));
-        }
-        if has_secret {
+    let others = |(field, _): &(&String, &Value)| *field != only;
+    match config.iter().filter(others).find(|(_, value)| has_secret(value)) {
+        Some((field, _)) => {
             let message = format!("a secret may stand in `{only}` only");
-            return Err(ConfigFault::at(field, message).hint(hint));
+            Err(ConfigFault::at(field, message).hint(hint))
         }
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The fault of a secret anywhere.
+pub(crate) fn no_secrets(config: &Config, message: &str, hint: &str) -> Result<(), ConfigFault> {
+    match config.iter().find(|(_, value)| has_secret(value)) {
+        Some((field, _)) => Err(ConfigFault::at(field, message).hint(hint)),
+        None => Ok(()),
+    }
+}
+
+fn has_secret(value: &Value) -> bool {
+    let mut has_secret = false;
+    // What does not compile is a fault of its own.
+    if let Ok(template) = Template::compile(value) {
+        template.visit(&mut |hole| has_secret |= hole.references().mentions("secrets"));
+    }
+    has_secret
 }
 
 /// The fault of a whole number that is not from 1 to `max`.
@@ -139,13 +152,15 @@ pub(crate) fn bytes_max(config: &Config, field: &str, max: usize) -> Result<(), 
 
 /// The behaviour of an action: its config is rendered whole and handed to the handler.
 pub(crate) fn task(
-    handler: &'static str,
+    handler: &str,
     config: &Config,
     checks: impl IntoIterator<Item = Result<(), ConfigFault>>,
 ) -> Result<Behaviour, Vec<ConfigFault>> {
     let mut faults: Vec<ConfigFault> = checks.into_iter().filter_map(Result::err).collect();
     match Template::compile(&Value::Object(config.clone())) {
-        Ok(config) if faults.is_empty() => return Ok(Behaviour::Task { handler, config }),
+        Ok(config) if faults.is_empty() => {
+            return Ok(Behaviour::Task { handler: handler.into(), foreign: false, config });
+        }
         Ok(_) => {}
         Err(fault) => {
             faults.push(ConfigFault { path: fault.path, message: fault.message, hint: None });

@@ -57,6 +57,7 @@ kinds! {
     noop,
     api_call,
     shell,
+    worker,
     input,
     output,
 }

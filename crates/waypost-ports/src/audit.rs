@@ -15,7 +15,7 @@ use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
 use crate::query::Query;
-use crate::store::{Control, History, Store, StoreError, Urgency};
+use crate::store::{Control, History, Slot, SlotRequest, Store, StoreError, Urgency};
 
 /// Bytes of frames after which [`Audit::examine`] gives what it has.
 pub const EXAMINED_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -43,6 +43,12 @@ pub trait Audit: Store + Query {
     /// Puts the rows beside a log right, if log and control row are still what the checker saw.
     /// Says whether they were.
     fn repair(&self, repair: &Repair) -> Result<bool, StoreError>;
+
+    /// The line of every concurrency key that has one, all from one moment.
+    fn lines(&self) -> Result<Vec<Line>, StoreError>;
+
+    /// Gives slots that are free to who waits for them, where that was forgotten.
+    fn promote(&self) -> Result<(), StoreError>;
 
     /// Derives the projections of these executions again; of one without a log, none are left.
     fn reproject(&self, executions: &[ExecutionId]) -> Result<(), StoreError>;
@@ -75,6 +81,8 @@ pub struct Examined {
     pub history: History,
     /// What a claim looks at besides; absent where there is no control row.
     pub standing: Option<Standing>,
+    /// Its place in the line of its concurrency key, also where it has no control row.
+    pub slot: Option<Slot>,
 }
 
 /// The parts of a control row that only the store uses.
@@ -159,6 +167,21 @@ pub struct ShownWait {
     pub due: Option<Timestamp>,
 }
 
+/// The line of a concurrency key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The key.
+    pub key: Arc<str>,
+    /// How many hold a slot.
+    pub holding: u64,
+    /// The largest limit of those that do; 0 where none does.
+    pub limit_max: u32,
+    /// The last one that does.
+    pub last_holding: Option<ExecutionId>,
+    /// The first one that waits, with its limit.
+    pub first_waiting: Option<(ExecutionId, u32)>,
+}
+
 /// Rows of an execution that has no log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Stray {
@@ -177,6 +200,8 @@ pub enum StrayKind {
     Mail,
     /// A snapshot.
     Snapshot,
+    /// A place in the line of a concurrency key.
+    Slot,
     /// Projections.
     Projection,
 }
@@ -206,11 +231,23 @@ pub enum Remedy {
         epoch: u32,
         /// The lowest fold that can read its frames.
         requires: u16,
+        /// Its place in the line of its concurrency key; none, and no row of one, where it has no key.
+        slot: Option<DerivedSlot>,
     },
-    /// No control row, no mail and no snapshot: it has ended, or has no log.
+    /// No control row, no mail, no snapshot and no place in a line: it has ended, or has no log.
     Nothing,
     /// No snapshot: the one that was there is not the state of the log.
     NoSnapshot,
+}
+
+/// A place in the line of a concurrency key, as a log gives it. A row that is there and is of this
+/// key keeps its place; one that is missing comes last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DerivedSlot {
+    /// What was asked for.
+    pub request: SlotRequest,
+    /// Does it hold a slot, whatever the limit says? A row that does goes on doing so.
+    pub admitted: bool,
 }
 
 /// A control row as a log gives it.

@@ -1,9 +1,8 @@
 //! Time, as the engine asks for it.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Instant;
 
+use rustix::time::ClockId;
 use waypost_core::time::{Millis, Timestamp};
 
 /// Where the engine gets the time from.
@@ -11,9 +10,16 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since 1970. May jump; the engine never fires a timer because of it.
     fn now(&self) -> Timestamp;
 
-    /// Time since some moment in the past, which never jumps or goes back.
+    /// Time since some moment in the past, which never jumps or goes back, and goes on while the
+    /// machine sleeps.
     fn steady(&self) -> Millis;
 }
+
+/// `Instant` stops while a Linux machine sleeps, and a lease does not.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const STEADY: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const STEADY: ClockId = ClockId::Monotonic;
 
 /// The machine's clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,9 +33,10 @@ impl Clock for SystemClock {
     }
 
     fn steady(&self) -> Millis {
-        static START: OnceLock<Instant> = OnceLock::new();
-        let elapsed = START.get_or_init(Instant::now).elapsed();
-        Millis(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+        let time = rustix::time::clock_gettime(STEADY);
+        let (seconds, nanoseconds) = (time.tv_sec, time.tv_nsec);
+        let millis = seconds.saturating_mul(1_000).saturating_add(nanoseconds / 1_000_000);
+        Millis(u64::try_from(millis).unwrap_or(0))
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `names` | submissions, numbers, definitions |
 //! | `ownership` | control rows, claims, leases, holding |
 //! | `mail` | the inbox and waking up |
+//! | `slots`, `lines` | the lines of concurrency keys; what a checker asks of them |
 //! | `reading` | loads, snapshots, lists, events |
 //! | `lists` | filters and pages |
 //! | `feed` | all frames in the order of commits |
@@ -20,8 +21,10 @@
 //! | `access` | API keys and the trail |
 //! | `hostile` | text that would do harm if it were more than text |
 //! | `audit` | what a checker reads, and what it may put right |
+//! | `tasks` | tasks for workers elsewhere; its own list: [`tasks_conformance_tests!`] |
 //!
 //! [`conformance_tests!`]: crate::conformance_tests
+//! [`tasks_conformance_tests!`]: crate::tasks_conformance_tests
 
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod access;
@@ -38,6 +41,8 @@ pub mod hostile;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod instances;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod lines;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod lists;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod mail;
@@ -48,6 +53,10 @@ pub mod ownership;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod reading;
 pub mod rig;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod slots;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod tasks;
 
 use std::sync::Arc;
 
@@ -92,6 +101,7 @@ macro_rules! conformance_tests {
             names: [
                 a_key_is_given_once,
                 a_key_is_given_once_in_one_batch,
+                the_first_of_a_batch_gets_the_name,
                 an_idempotency_key_tells_same_from_different,
                 a_refused_start_leaves_nothing,
                 a_repeated_start_is_committed,
@@ -110,6 +120,8 @@ macro_rules! conformance_tests {
                 claims_leave_what_they_cannot_read,
                 a_dead_owner_loses_its_executions,
                 a_leaving_owner_hands_over_at_once,
+                a_lease_is_as_long_as_was_asked_for,
+                everybody_learns_what_all_can_read,
                 an_instance_keeps_its_own,
                 an_owner_that_never_announced_itself_is_dead,
                 an_epoch_never_goes_back,
@@ -136,6 +148,31 @@ macro_rules! conformance_tests {
                 mail_is_kept_exactly_and_in_order,
                 the_end_discards_mail,
                 a_fenced_frame_consumes_nothing,
+            ];
+            slots: [
+                a_free_slot_is_given_at_birth,
+                the_line_keeps_its_order,
+                the_limit_holds,
+                one_batch_may_hold_a_line,
+                keys_are_apart,
+                a_slot_is_given_once,
+                a_repeated_birth_is_one_place,
+                who_leaves_the_line_frees_its_place,
+                a_deadline_wakes_who_waits,
+                who_goes_back_keeps_its_place,
+                a_slot_is_kept_through_everything,
+                lines_survive_reopening,
+                a_fenced_frame_gets_no_place,
+                what_is_reopened_comes_last,
+                the_limit_of_the_first_that_waits_counts,
+                a_start_without_a_slot_is_rejected,
+                the_oldest_is_cancelled,
+                only_as_many_are_cancelled_as_needed,
+            ];
+            lines: [
+                lines_are_told,
+                a_missing_place_is_made_again,
+                a_place_of_nobody_is_found_and_goes,
             ];
             reading: [
                 nothing_is_known_of_an_unknown_execution,
@@ -169,6 +206,7 @@ macro_rules! conformance_tests {
             instances: [
                 those_that_are_alive_are_listed,
                 the_dead_are_listed_while_they_own_something,
+                what_instances_tell_is_kept,
             ];
             access: [
                 keys_are_kept_exactly_and_in_order,

@@ -25,7 +25,7 @@ pub struct Task {
     /// The number of the attempt, from 1.
     pub attempt: u32,
     /// Which handler.
-    pub handler: &'static str,
+    pub handler: Arc<str>,
     /// The node's config with every hole filled.
     pub config: Json,
     /// Where in the config secrets belong that are not there yet. The worker puts them in; a handler
@@ -36,6 +36,8 @@ pub struct Task {
     /// How long the attempt may take; the caller enforces it, handlers may use it for their own
     /// timeouts.
     pub timeout: Option<Millis>,
+    /// The mark that an earlier attempt of this node left last, from which this one may go on.
+    pub checkpoint: Option<Json>,
     /// The same for every attempt of this node: what an outside system deduplicates by.
     pub idempotency_key: String,
     /// The right to report on this delivery.
@@ -59,6 +61,7 @@ impl fmt::Debug for Task {
             .field("placeholders", &self.placeholders)
             .field("secrets", &self.secrets)
             .field("timeout", &self.timeout)
+            .field("checkpoint", &self.checkpoint)
             .field("idempotency_key", &self.idempotency_key)
             .field("token", &self.token)
             .finish()

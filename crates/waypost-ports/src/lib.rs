@@ -8,6 +8,10 @@
 //! | `audit` | everything of every execution: what a checker needs |
 //! | `handler` | the code of action kinds |
 //! | `secret` | values that only tasks may hold |
+//! | `tasks` | tasks for workers elsewhere, and the workers |
+//! | `nudge` | "look now", between instances |
+//! | `relay` | mail straight to its owner |
+//! | `mirror` | copies outside of the store, for speed and for people |
 //! | `clock` | time |
 //! | `memory` | a store without a disk, for tests |
 //! | `conformance` | the tests that every store must pass |
@@ -20,6 +24,10 @@ pub mod clock;
 pub mod conformance;
 pub mod handler;
 pub mod memory;
+pub mod mirror;
+pub mod nudge;
 pub mod query;
+pub mod relay;
 pub mod secret;
 pub mod store;
+pub mod tasks;

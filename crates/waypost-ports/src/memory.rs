@@ -10,7 +10,9 @@ mod audit;
 mod claiming;
 mod query;
 mod reading;
+mod slots;
 mod tables;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -25,7 +27,8 @@ use crate::store::{
 };
 
 pub use claiming::Claimable;
-pub use tables::Tables;
+pub use tables::{Inserted, Tables};
+pub use tasks::MemoryTasks;
 
 /// A store in memory. Clones share their data, as connections to one database do.
 #[derive(Clone)]

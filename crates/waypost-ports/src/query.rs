@@ -11,7 +11,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
-use crate::store::{StoreError, StoredFrame};
+use crate::store::{About, StoreError, StoredFrame};
 
 pub use filter::{Budget, Filter, Looked};
 
@@ -204,6 +204,10 @@ pub struct InstanceRow {
     pub fold: u16,
     /// Unfinished executions that it owns.
     pub owned: u64,
+    /// What it tells of itself.
+    pub about: About,
+    /// When its lease was last renewed, by the store's time.
+    pub renewed_at: Option<Timestamp>,
 }
 
 /// How far the projections are behind.

@@ -5,6 +5,7 @@
 //! mutex around a connection; the simulator calls them from its only thread.
 
 mod mail;
+mod slot;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,13 +16,15 @@ use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 
 pub use mail::{Delivery, Mail, MailBody, Urgency};
+pub use slot::{Slot, SlotPolicy, SlotRequest, cancel_message};
 
-/// How long an instance counts as alive after a heartbeat, by the store's time.
+/// How long an instance counts as alive after a heartbeat, by the store's time, unless it asks for
+/// another time.
 pub const LEASE: Millis = Millis::from_secs(15);
 
 /// What the engine asks of a store.
 pub trait Store: Send + Sync {
-    /// Announces or renews this instance's life for a [`LEASE`], and sets aside numbers for new
+    /// Announces or renews this instance's life for its lease, and sets aside numbers for new
     /// executions. An instance that never announced itself is not alive and cannot own anything.
     fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError>;
 
@@ -102,8 +105,22 @@ pub struct Heartbeat {
     pub numbers: u32,
     /// The newest fold this instance knows.
     pub fold: u16,
-    /// The last one: its executions may be claimed at once.
-    pub leaving: bool,
+    /// For how long it counts as alive; absent with the last one, after which its executions may be
+    /// claimed at once.
+    pub lease: Option<Millis>,
+    /// What others are told of it.
+    pub about: About,
+}
+
+/// What instances tell of themselves.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    /// Which build.
+    pub version: Arc<str>,
+    /// Where it listens.
+    pub address: Option<Arc<str>>,
+    /// Attempts that run in it.
+    pub running: u32,
 }
 
 /// The answer to a sign of life.
@@ -113,6 +130,8 @@ pub struct Renewal {
     pub now: Timestamp,
     /// Numbers that nobody else will use.
     pub numbers: Range<i64>,
+    /// The newest fold that every instance that is alive knows.
+    pub fold: u16,
 }
 
 /// One frame to append, with what must become true together with it.
@@ -137,6 +156,12 @@ pub struct Side {
     pub consumed: Vec<MessageId>,
     /// The state after this frame, encoded: a cache.
     pub snapshot: Option<Vec<u8>>,
+    /// Where the frame parks the execution: the digest of the state after it, encoded. A copy of
+    /// the state from elsewhere is used only if it has this digest.
+    pub digest: Option<[u8; 32]>,
+    /// For a frame with which an execution begins to wait for a slot of its concurrency key, or goes
+    /// back to waiting for it.
+    pub slot: Option<SlotRequest>,
 }
 
 /// What becomes of a control row.
@@ -199,6 +224,13 @@ pub enum Appended {
         execution: ExecutionId,
         /// Under the same idempotency key and for the same submission?
         same: bool,
+    },
+    /// A frame with which an execution would begin to wait, and not hold a slot at once, under
+    /// [`SlotPolicy::Reject`]. Nothing was stored. Names that are taken come first: whoever repeats a
+    /// start hears of what became of it.
+    Rejected {
+        /// How many hold one.
+        holding: u64,
     },
     /// The store refuses the data of this frame for good.
     Poisoned {
@@ -263,6 +295,8 @@ pub struct Control {
     pub ready: bool,
     /// Why it is set aside, if it is.
     pub held: Option<String>,
+    /// Where it stands in the line for its concurrency key, if it has one.
+    pub slot: Option<Slot>,
 }
 
 /// A stored state.

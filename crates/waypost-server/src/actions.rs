@@ -7,6 +7,7 @@ pub(crate) mod executions;
 pub(crate) mod starting;
 pub(crate) mod steering;
 pub(crate) mod system;
+pub(crate) mod workers;
 
 use crate::http::call::Call;
 use crate::reader::PAGE_DEFAULT;

@@ -15,7 +15,7 @@
 //! | `watchers`, `stream` | who waits for what; streams of events |
 //! | `access` | keys, identities, rates, the trail |
 //! | `wire` | what crosses the wire; never a type of the core |
-//! | `problem` | answers that are not what was asked for |
+//! | `problem`, `seldom` | answers that are not what was asked for, and how often they are logged |
 //! | `http` | from bytes on a socket to an action and back |
 //! | `server`, `config`, `metrics` | what requests share |
 //!
@@ -28,6 +28,7 @@ pub mod http;
 pub mod metrics;
 pub mod problem;
 pub mod reader;
+mod seldom;
 pub mod server;
 mod stream;
 pub mod table;

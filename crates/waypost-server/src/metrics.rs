@@ -1,13 +1,17 @@
 //! What is measured at the door.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use hyper::StatusCode;
+use waypost_core::time::Millis;
 use waypost_engine::metrics::{
-    Counter, CounterFamily, Gauge, Histogram, Metric, SECONDS, write_metric,
+    Counter, CounterFamily, Decimal, Gauge, Histogram, Metric, SECONDS, Sample, SecondsGauge,
+    write_metric,
 };
 use waypost_ports::query::ProjectionLag;
+use waypost_ports::tasks::Depth;
 
 /// The classes of replies.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -56,6 +60,33 @@ impl Default for HttpMetrics {
     }
 }
 
+/// What is known of the world around the engine when the page is asked for.
+pub struct Around {
+    /// How far behind lists are.
+    pub lag: ProjectionLag,
+    /// What waits for workers elsewhere.
+    pub depths: Vec<Depth>,
+    /// This instance's lease, and what is left of it.
+    pub lease: (Millis, Millis),
+    /// Does Redis answer? `None` where there is none.
+    pub redis_up: Option<bool>,
+}
+
+/// One number for each handler.
+struct ByHandler(Vec<(Arc<str>, Decimal)>);
+
+impl Metric for ByHandler {
+    fn kind(&self) -> &'static str {
+        "gauge"
+    }
+
+    fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
+        for (handler, value) in &self.0 {
+            each(Sample { suffix: "", label: Some(("handler", handler)), value: *value });
+        }
+    }
+}
+
 impl HttpMetrics {
     /// Notes a reply; how long it took is left out for streams, which last as long as they like.
     pub fn request(&self, status: StatusCode, took: Option<Duration>) {
@@ -67,12 +98,31 @@ impl HttpMetrics {
     }
 
     /// Writes the page, with what others measure.
-    pub fn render(&self, lag: ProjectionLag, trail_dropped: u64, out: &mut String) {
+    pub fn render(&self, around: &Around, trail_dropped: u64, out: &mut String) {
         let (lag_frames, dropped) = (Gauge::default(), Counter::default());
-        lag_frames.set(lag.frames);
+        lag_frames.set(around.lag.frames);
+        let by_handler = |value: fn(&Depth) -> Decimal| {
+            let of = |depth: &Depth| (Arc::clone(&depth.handler), value(depth));
+            ByHandler(around.depths.iter().map(of).collect())
+        };
+        let depth = by_handler(|depth| Decimal::whole(depth.waiting));
+        let oldest = by_handler(|depth| Decimal::parts(depth.oldest.0.saturating_mul(1_000)));
         dropped.add(trail_dropped);
         let (connections, streams) = (self.connections.gauge(), self.streams.gauge());
-        let page: [(&str, &str, &dyn Metric); 8] = [
+        let (lease, left) = (SecondsGauge::default(), SecondsGauge::default());
+        lease.set(around.lease.0.to_std());
+        left.set(around.lease.1.to_std());
+        let page: [(&str, &str, &dyn Metric); 12] = [
+            (
+                "waypost_lease_seconds",
+                "How long this instance's lease lasts from one renewal on.",
+                &lease,
+            ),
+            (
+                "waypost_lease_remaining_seconds",
+                "What is left of this instance's lease, at least.",
+                &left,
+            ),
             (
                 "waypost_http_requests_total",
                 "Requests answered, by class of status.",
@@ -92,6 +142,12 @@ impl HttpMetrics {
                 &self.streams_dropped,
             ),
             ("waypost_projection_lag_frames", "Commits that lists do not show yet.", &lag_frames),
+            ("waypost_stream_depth", "Tasks that wait for workers elsewhere, by handler.", &depth),
+            (
+                "waypost_stream_oldest_age_seconds",
+                "How long the task has waited that has waited longest for a worker, by handler.",
+                &oldest,
+            ),
             (
                 "waypost_trail_dropped_total",
                 "Entries of the trail that were not written.",
@@ -100,6 +156,11 @@ impl HttpMetrics {
         ];
         for (name, help, metric) in page {
             write_metric(name, help, metric, out);
+        }
+        if let Some(up) = around.redis_up {
+            let gauge = Gauge::default();
+            gauge.set(u64::from(up));
+            write_metric("waypost_redis_up", "Does Redis answer? 1 or 0.", &gauge, out);
         }
     }
 }

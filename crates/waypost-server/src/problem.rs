@@ -14,6 +14,8 @@ use waypost_core::command::Refusal;
 use waypost_engine::EngineError;
 use waypost_ports::store::StoreError;
 
+use crate::seldom::Seldom;
+
 /// The media type of problems.
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
@@ -87,6 +89,12 @@ codes! {
     IllegalTransition => 409 "illegal_transition" "the execution cannot do this now",
     /// An execution of this id exists.
     IdTaken => 409 "id_taken" "an execution of this id exists",
+    /// As many executions of its concurrency key are under way as may be.
+    ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
+    /// The report is about an attempt that is not the current one.
+    StaleAttempt => 409 "stale_attempt" "the attempt is over",
+    /// The report comes from somebody who does not hold the attempt.
+    ForeignToken => 409 "foreign_token" "somebody else holds the attempt",
     /// The execution is set aside because its log cannot be read.
     ExecutionDamaged => 409 "execution_damaged" "the execution is set aside",
     /// The body is too large.
@@ -250,8 +258,11 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        static AWAY: Seldom = Seldom::new();
         let unavailable = |detail: &'static str| {
-            tracing::warn!(%error, "the store did not do as asked");
+            if let Some(others) = AWAY.may_say() {
+                tracing::warn!(%error, others, "the store did not do as asked");
+            }
             Self::new(Code::StoreUnavailable, detail).retry_after(1)
         };
         match error {
@@ -267,6 +278,16 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Exists(_) => {
                 Self::new(Code::IdTaken, "the id belongs to another execution")
+            }
+            EngineError::Rejected(holding) => {
+                let what = if holding == 1 {
+                    "execution of its key is"
+                } else {
+                    "executions of its key are"
+                };
+                let detail = format!("{holding} {what} under way, and the workflow rejects more");
+                Self::new(Code::ConcurrencyLimit, detail)
+                    .hint("start it when one of them has ended; `policy: queue` would let it wait")
             }
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
@@ -286,11 +307,17 @@ impl From<Refusal> for Problem {
         let code = match refusal {
             Refusal::Ended(_) => Code::ExecutionEnded,
             Refusal::NoSuchWait(_) => Code::UnknownWait,
+            Refusal::Stale { .. } | Refusal::UnknownNode(_) => Code::StaleAttempt,
+            Refusal::ForeignToken { .. } => Code::ForeignToken,
             _ => Code::IllegalTransition,
         };
         let hint = match refusal {
             Refusal::Ended(_) => "what has ended cannot be steered; start another execution",
+            Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::ForeignToken { .. } => {
+                "drop the task: it is done, or somebody else does it"
+            }
             Refusal::Paused => "POST /v1/executions/{id}/resume first",
+            Refusal::Queued => "POST /v1/executions/{id}/cancel takes it out of the line",
             Refusal::Waits => "a signal, or resuming its wait, makes it go on sooner",
             _ => "GET /v1/executions/{id}/why says where it stands",
         };

@@ -12,6 +12,8 @@ use waypost_core::event::PauseReason;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
 use waypost_engine::{Damage, Plans, fold};
 use waypost_ports::access::TrailRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest};
@@ -54,17 +56,20 @@ impl Found {
         held || self.state.paused == Some(PauseReason::User)
     }
 
-    /// Refuses to resume what nobody has paused: asked as mail, it would have to be woken only to
-    /// write down that nothing came of it.
-    pub fn refuse_resume(&self) -> Result<(), Refusal> {
-        let state = &self.state;
-        if state.status.is_end() {
-            return Err(Refusal::Ended(state.status));
-        }
-        if self.is_held() || state.pausing || state.quarantine.is_some() {
-            return Ok(());
-        }
-        Err(if state.paused.is_some() { Refusal::Waits } else { Refusal::NotPaused })
+    /// Is all that holds it the line of its concurrency key?
+    pub fn is_in_line(&self) -> bool {
+        let held = self.control.as_ref().and_then(|control| control.held.as_deref());
+        self.state.status == Status::Scheduling && held == self.state.held_for().as_deref()
+    }
+
+    /// Why it would not be paused.
+    pub fn refuses_pause(&self) -> Option<Refusal> {
+        self.state.refuses_pause().or(self.is_held().then_some(Refusal::AlreadyPaused))
+    }
+
+    /// Why it would not be resumed. What the store holds can be, whatever its log says.
+    pub fn refuses_resume(&self) -> Option<Refusal> {
+        self.state.refuses_resume().filter(|_| !self.is_held() || self.is_in_line())
     }
 }
 
@@ -265,7 +270,13 @@ impl Reader {
     /// Instances; `me` is the one that answers.
     pub fn instances(&self, me: Option<InstanceId>) -> Result<wire::InstanceList, Problem> {
         let rows = self.home.instances()?;
+        let now = rows.iter().filter_map(|row| row.renewed_at).max();
+        let lag = |at: Timestamp| now.map(|now| now.since(at).0);
         let instances = rows.into_iter().map(|row| wire::Instance {
+            running: row.about.running,
+            version: Some(row.about.version.to_string()).filter(|version| !version.is_empty()),
+            address: row.about.address.map(|address| address.to_string()),
+            lag_ms: row.renewed_at.and_then(lag),
             id: row.instance.to_string(),
             alive: row.alive,
             alive_until: row.alive_until.map(wire::payload::Time),

@@ -162,6 +162,15 @@ impl Server {
         done.await.map_err(|error| Problem::internal(&error))?
     }
 
+    /// What is waited for, if it comes in time, and before the server closes.
+    pub async fn patiently<T>(&self, wait: Duration, sought: impl Future<Output = T>) -> Option<T> {
+        tokio::select! { // all may be dropped: nothing but patience is lost
+            found = sought => Some(found),
+            () = self.closing.cancelled() => None,
+            () = tokio::time::sleep(wait.min(self.config.wait_max)) => None,
+        }
+    }
+
     /// What the engine answers, if the store lets it do so in time: a store that is full takes
     /// nothing, and says so only by not answering.
     pub async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {

@@ -1,6 +1,6 @@
 //! Who watches: whoever waits for something new in the log is woken by commits of this process, and
 //! then reads the log. Nothing is handed over in memory, so nothing can overflow, get lost or come
-//! twice; a wake-up that never comes (another instance wrote) costs a moment, see [`LOOK_EVERY`].
+//! twice; a wake-up that never comes (another instance wrote) costs a moment, see [`Watchers::among_others`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +13,12 @@ use waypost_core::id::ExecutionId;
 use waypost_engine::Observer;
 use waypost_engine::driver::Committed;
 
-/// How often watchers look without having been woken.
-pub const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often watchers look without having been woken, where this process alone writes.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The same where others write, too, whose commits wake nobody here: soon, then ever more seldom …
+const LOOK_AMONG_OTHERS_MIN: Duration = Duration::from_millis(20);
+/// … down to this.
+const LOOK_AMONG_OTHERS_MAX: Duration = Duration::from_secs(1);
 
 /// Everyone who watches.
 #[derive(Default)]
@@ -23,6 +27,8 @@ pub struct Watchers {
     /// How many watch one execution each; spares the engine's thread the lock when nobody does.
     ones: AtomicUsize,
     all: Arc<Notify>,
+    /// Do other instances write, too?
+    among_others: bool,
 }
 
 struct Watched {
@@ -31,6 +37,19 @@ struct Watched {
 }
 
 impl Watchers {
+    /// Those of a server that is not the only one on its home.
+    pub fn among_others() -> Self {
+        Self { among_others: true, ..Self::default() }
+    }
+
+    /// How long to wait before the first look that nothing gives rise to, and at the most.
+    fn patience(&self) -> (Duration, Duration) {
+        match self.among_others {
+            true => (LOOK_AMONG_OTHERS_MIN, LOOK_AMONG_OTHERS_MAX),
+            false => (LOOK_EVERY, LOOK_EVERY),
+        }
+    }
+
     /// For the engine: tells everyone whom a commit concerns.
     pub fn observer(self: &Arc<Self>) -> Observer {
         let watchers = Arc::clone(self);
@@ -52,12 +71,13 @@ impl Watchers {
         let watched = one.entry(execution).or_insert_with(fresh);
         watched.watchers += 1;
         let notify = Arc::clone(&watched.notify);
-        Watch { of: Some((Arc::clone(self), execution)), notify }
+        let patience = self.patience();
+        Watch { of: Some((Arc::clone(self), execution)), notify, patience }
     }
 
     /// Begins to watch everything.
     pub fn watch_all(&self) -> Watch {
-        Watch { of: None, notify: Arc::clone(&self.all) }
+        Watch { of: None, notify: Arc::clone(&self.all), patience: self.patience() }
     }
 }
 
@@ -65,6 +85,7 @@ impl Watchers {
 pub struct Watch {
     of: Option<(Arc<Watchers>, ExecutionId)>,
     notify: Arc<Notify>,
+    patience: (Duration, Duration),
 }
 
 impl Watch {
@@ -76,6 +97,7 @@ impl Watch {
     where
         F: Future<Output = Result<Option<T>, E>>,
     {
+        let (mut pause, longest) = self.patience;
         loop {
             let woken = self.notify.notified();
             tokio::pin!(woken);
@@ -84,7 +106,8 @@ impl Watch {
                 return Ok(found);
             }
             // Elapsed or woken is all the same: either way it is time to look.
-            drop(tokio::time::timeout(LOOK_EVERY, woken).await);
+            drop(tokio::time::timeout(pause, woken).await);
+            pause = longest.min(pause * 2);
         }
     }
 }

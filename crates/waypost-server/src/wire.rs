@@ -9,6 +9,7 @@ pub mod execution;
 pub mod payload;
 pub mod request;
 pub mod system;
+pub mod worker;
 
 pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
 pub use execution::{
@@ -19,4 +20,8 @@ pub use payload::Payload;
 pub use request::{Cancel, NewApiKey, Pause, ResumeWait, Signal, Start};
 pub use system::{
     ApiKey, ApiKeyList, Instance, InstanceList, Limits, MadeKey, TrailList, TrailRow,
+};
+pub use worker::{
+    Poll, Polled, Reported, Task, TaskCheckpoint, TaskFailure, TaskReport, TaskStart, Waiting,
+    Worker, WorkerList,
 };

@@ -104,11 +104,17 @@ fn name_of(event: &Event) -> &'static str {
 }
 
 /// Every arrow that the engine can take, of executions first. The core knows a few more, which no
-/// request leads to yet: the repair of what has ended, and SCHEDULING, where an execution waits
-/// behind others. SCHEDULED lasts for a part of one frame, so that nothing else can begin there.
+/// request leads to yet: the repair of what has ended. SCHEDULED lasts for a part of one frame, so that nothing else can begin there.
 pub const ARROWS: &[Arrow] = &[
     ("REQUESTED", "RunCreated", "REQUESTED"),
     ("REQUESTED", "RunOwned", "SCHEDULED"),
+    ("SCHEDULED", "RunQueued", "SCHEDULING"),
+    ("SCHEDULING", "RunOwned", "SCHEDULING"),
+    ("SCHEDULING", "RunQueued", "SCHEDULING"),
+    ("SCHEDULING", "RunAdmitted", "SCHEDULED"),
+    ("SCHEDULING", "SignalReceived", "SCHEDULING"),
+    ("SCHEDULING", "MessageIgnored", "SCHEDULING"),
+    ("SCHEDULING", "RunEnding", "ENDING"),
     ("SCHEDULED", "NodeScheduled", "RUNNING"),
     ("RUNNING", "RunOwned", "RUNNING"),
     ("RUNNING", "SignalReceived", "RUNNING"),

@@ -64,6 +64,14 @@ faults! {
     Contradiction = "contradiction", "a second report says something else";
     Zombie = "zombie", "a report comes from somebody who does not hold the attempt";
     Checkpoints = "checkpoints", "attempts leave marks";
+    FarDeath = "far-death", "a worker elsewhere dies, and another comes up later";
+    FarSilence = "far-silence", "a worker elsewhere reaches nobody for longer than its lease";
+    FarForgets = "far-forgets", "a worker elsewhere forgets a task that it began";
+    LatePoll = "late-poll", "a poll of a worker elsewhere is heard late, by several, when it has polled again";
+    NoStart = "no-start", "the first word of a worker elsewhere is how its attempt ended";
+    OfferLost = "offer-lost", "an offer, or what a poll was given, is lost on the way";
+    TasksFail = "tasks-fail", "where tasks wait for workers elsewhere, nobody answers";
+    TasksLost = "tasks-lost", "everything is lost where tasks wait for workers elsewhere";
     DeafWorker = "deaf-worker", "a worker does not stop when told to";
     EffectWithoutReply = "effect-without-reply", "a call to the outside world works and is not answered";
     NoEffectNoReply = "no-effect-no-reply", "a call to the outside world is lost on the way";

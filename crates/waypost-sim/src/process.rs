@@ -8,7 +8,9 @@ use waypost_core::id::{InstanceId, Token};
 use waypost_core::time::Timestamp;
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Driver, Input, Output, TaskOrder};
+use waypost_engine::tokens::Mint;
 use waypost_engine::{Clerk, Plans, StoreTime};
+use waypost_ports::nudge::Alone;
 
 use crate::clock::MachineClock;
 use crate::random::Random;
@@ -17,6 +19,9 @@ use crate::store::{Connection, SimStore};
 
 /// Numbers the lives of processes: what was meant for one never reaches the next.
 pub type Life = u32;
+
+/// The key that all processes of a world share.
+pub const CLUSTER_KEY: [u8; 32] = [7; 32];
 
 /// See the module.
 pub struct Process {
@@ -61,6 +66,8 @@ pub struct Birth {
     pub instance: InstanceId,
     /// The fold that it reads and writes.
     pub fold: u16,
+    /// The least that its frames say they require.
+    pub fold_min: u16,
     /// Its machine's clocks.
     pub clock: Arc<MachineClock>,
 }
@@ -68,11 +75,21 @@ pub struct Birth {
 impl Process {
     /// A process that has not said anything to the store yet.
     pub fn start(birth: Birth, random: &mut Random, store: &SimStore, plans: &Arc<Plans>) -> Self {
-        let Birth { machine, instance, fold, clock } = birth;
-        let config = Config { fold, ..config(random) };
+        let Birth { machine, instance, fold, fold_min, clock } = birth;
+        let config = Config { fold, fold_min, ..config(random) };
         let seed = u128::from(random.next()) << 64 | u128::from(random.next());
         let connection = Arc::new(Connection(store.clone()));
-        let clerk = Clerk::new(connection, Arc::clone(plans), config.clone(), instance);
+        let mint = Mint::new(&CLUSTER_KEY);
+        let clerk = Clerk {
+            about: waypost_ports::store::About::default(),
+            running: Arc::default(),
+            store: connection,
+            plans: Arc::clone(plans),
+            config: config.clone(),
+            instance,
+            mint: mint.clone(),
+            nudges: Arc::new(Alone),
+        };
         Self {
             machine,
             instance,
@@ -85,7 +102,7 @@ impl Process {
             suspended: None,
             open: false,
             draining: false,
-            driver: Driver::new(config, instance, seed),
+            driver: Driver::new(config, instance, seed, mint),
         }
     }
 
@@ -123,6 +140,8 @@ fn config(random: &mut Random) -> Config {
         snapshot_bytes_min: *random.pick(&[100, 1_000, 64 * 1024]),
         frame_commands_max: small(random, 1, 1_000),
         batch_frames_max: small(random, 1, 100),
+        overflow_after: *random.pick(&[None, Some(Millis(0)), Some(Millis(2_000))]),
+        offer_again: Millis(*random.pick(&[1_000, 10_000])),
         ..Config::default()
     }
 }

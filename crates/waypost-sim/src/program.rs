@@ -22,8 +22,9 @@ mod shrink;
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
+use waypost_core::plan::ConcurrencyPolicy;
 
-pub use definition::NAME;
+pub use definition::{HANDLER, NAME};
 pub use generate::Appetite;
 pub use script::{Reply, Script};
 
@@ -39,6 +40,20 @@ pub struct Program {
     pub failure_policy: FailurePolicy,
     /// How long an execution may take.
     pub timeout_ms: Option<u64>,
+    /// How many executions may be under way at once. Random programs have no limit: whoever makes
+    /// several of them says which of them share one.
+    pub keyed: Option<Keyed>,
+}
+
+/// A limit on how many executions are under way at once, with all others of the same key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keyed {
+    /// How many.
+    pub limit: u32,
+    /// What happens to one more.
+    pub policy: ConcurrencyPolicy,
+    /// Are there two keys, by the input's `n`, or one?
+    pub split: bool,
 }
 
 /// What an unhandled failure does to the rest.
@@ -71,6 +86,8 @@ pub struct Node {
     pub on_error: OnError,
     /// Must it never be called twice for one try?
     pub at_most_once: bool,
+    /// Is it a task of a worker elsewhere?
+    pub elsewhere: bool,
 }
 
 /// One edge.

@@ -16,14 +16,17 @@
 //! | `event` | what can happen |
 //! | `operations`, `mail`, `leases` | what processes do at the store |
 //! | `tasks` | workers and their calls |
+//! | `far` | workers elsewhere: offers, polls, reports |
 //! | `people` | submissions, requests, and what they were told |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
-//! | `auditing`, `verdict` | what must be true at every moment, and in the end |
+//! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
 
 mod auditing;
 mod event;
+mod far;
 mod fate;
 mod leases;
+mod lines;
 mod mail;
 mod operations;
 mod people;
@@ -136,6 +139,7 @@ pub struct Simulation {
     clerks: BTreeMap<Life, Arc<Clerk>>,
     lives: Life,
     sink: Sink,
+    far: far::Far,
     people: people::People,
     auditor: auditing::Auditor,
     coverage: Coverage,
@@ -181,6 +185,7 @@ impl Simulation {
                 .map_err(|faults| faults.to_string())
         };
         let people = people::People::new(&seed, &options);
+        let far = far::Far::new(&seed, &truth);
         Self {
             trace: Trace::new(options.trace),
             random: seed.split("schedule"),
@@ -196,6 +201,7 @@ impl Simulation {
             clerks: BTreeMap::new(),
             lives: 0,
             sink: Sink::default(),
+            far,
             people,
             auditor: auditing::Auditor::default(),
             coverage: Coverage::default(),
@@ -213,6 +219,7 @@ impl Simulation {
     fn run(&mut self) {
         self.build_machines();
         self.plan_submissions();
+        self.build_far();
         self.after(1_000, Event::Fate);
         self.after(500, Event::Request(None));
         self.after(100, Event::Project);
@@ -262,6 +269,7 @@ impl Simulation {
             Event::Request(of) => self.request(of),
             Event::Repeat(request, serial) => self.ask_somebody(request, serial),
             Event::Release(execution) => self.release(execution),
+            Event::Far(event) => self.far(event),
             Event::Fate => self.fate(),
             Event::Start { machine } => self.start(machine),
             Event::Resume(life) => self.resume(life),

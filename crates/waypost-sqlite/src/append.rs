@@ -11,8 +11,8 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Append, Appended, ControlChange, Side, Submission, Urgency};
 
 use crate::connection::{checksum, is_about_data, to_stored};
-use crate::queries;
 use crate::store::Write;
+use crate::{queries, slots};
 
 /// The fold that every control row can be assumed to need.
 const FIRST_FOLD: u16 = 1;
@@ -105,15 +105,45 @@ fn append_one(
     {
         return refused_start(write, header, submission);
     }
+    if let Some(holding) = rejected(write, statements, append)? {
+        give_back(write, header, submission)?;
+        return Ok(Appended::Rejected { holding });
+    }
     if insert_frame(write, statements, append)? {
         write_side(write, header, &append.side)?;
         return Ok(Appended::Committed { at: write.now });
     }
+    give_back(write, header, submission)?;
+    Ok(committed_before(write, header)?.unwrap_or(Appended::Fenced))
+}
+
+/// How many hold the slots of its concurrency key, where a frame that could go in must not for that.
+fn rejected(
+    write: &Write<'_>,
+    statements: &mut Statements<'_>,
+    append: &Append,
+) -> rusqlite::Result<Option<u64>> {
+    let Some(request) = &append.side.slot else { return Ok(None) };
+    let header = &append.header;
+    let mut there = write.tx.prepare_cached(queries::FRAME_FIND)?;
+    let taken = there.exists([header.execution.0, to_stored(header.first_seq)?])?;
+    if taken || !statements.is_next(header)? {
+        return Ok(None);
+    }
+    slots::rejects(write, header.execution, request)
+}
+
+/// Gives the names of a new execution back, whose frame does not go in.
+fn give_back(
+    write: &Write<'_>,
+    header: &FrameHeader,
+    submission: Option<&Submission>,
+) -> rusqlite::Result<()> {
     if submission.is_some() {
         let mut give_back = write.tx.prepare_cached(queries::SUBMISSION_DELETE)?;
         give_back.execute([header.execution.0])?;
     }
-    Ok(committed_before(write, header)?.unwrap_or(Appended::Fenced))
+    Ok(())
 }
 
 fn insert_frame(
@@ -212,6 +242,9 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
     if let Some(change) = &side.control {
         change_control(write, header, change)?;
     }
+    if let Some(request) = &side.slot {
+        slots::stand_in_line(write, header, request)?;
+    }
     if let Some(body) = &side.snapshot {
         let mut save = write.tx.prepare_cached(queries::SNAPSHOT_SAVE)?;
         save.execute(params![
@@ -262,6 +295,7 @@ fn change_control(
             for statement in statements {
                 write.tx.prepare_cached(statement)?.execute([header.execution.0])?;
             }
+            slots::release(write, header.execution)?;
         }
     }
     Ok(())

@@ -5,14 +5,14 @@ use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 use waypost_ports::audit::{
-    Audit, Chunk, ChunkRequest, DerivedRow, EXAMINED_BYTES_MAX, Examined, Ownership, Remedy,
+    Audit, Chunk, ChunkRequest, DerivedRow, EXAMINED_BYTES_MAX, Examined, Line, Ownership, Remedy,
     Repair, Shown, Standing, Stray, StrayKind,
 };
-use waypost_ports::store::{History, StoreError, StoredFrame, Urgency};
+use waypost_ports::store::{Control, History, StoreError, StoredFrame, Urgency};
 
 use crate::connection::from_stored;
 use crate::store::{SqliteStore, Write};
-use crate::{history, queries};
+use crate::{history, queries, slots};
 
 /// Pages kept in memory while logs are read, in KiB: frames of executions that ran side by side lie
 /// side by side, and each page is wanted once for each of them.
@@ -62,6 +62,7 @@ impl Audit for SqliteStore {
             (StrayKind::Control, queries::STRAY_CONTROL),
             (StrayKind::Mail, queries::STRAY_MAIL),
             (StrayKind::Snapshot, queries::STRAY_SNAPSHOT),
+            (StrayKind::Slot, queries::STRAY_SLOT),
         ];
         let mut strays = Vec::new();
         for (kind, sql) in tables {
@@ -83,6 +84,15 @@ impl Audit for SqliteStore {
     fn repair(&self, repair: &Repair) -> Result<bool, StoreError> {
         self.expect_engine("repair")?;
         self.write(|write| mend(write, repair))
+    }
+
+    fn lines(&self) -> Result<Vec<Line>, StoreError> {
+        self.readers.read(slots::lines)
+    }
+
+    fn promote(&self) -> Result<(), StoreError> {
+        self.expect_engine("repair")?;
+        self.write(slots::promote_all)
     }
 
     fn reproject(&self, executions: &[ExecutionId]) -> Result<(), StoreError> {
@@ -141,25 +151,30 @@ fn examine(
         Ok(Standing { ownership, wakes_from, requires: row.get(3)? })
     });
     let standing = standing.optional()?;
-    Ok(Some(Examined { history: History { snapshot, ..history }, standing }))
+    let slot = slots::find(connection, execution)?;
+    Ok(Some(Examined { history: History { snapshot, ..history }, standing, slot }))
 }
 
 fn mend(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
     let execution = repair.execution;
     let last: Option<Parent> = history::parent_of(&write.tx, execution, i64::MAX)?;
     let seen = history::load_control(&write.tx, execution)?;
-    if last != repair.last || (last.is_some() && seen != repair.seen) {
+    // How many stand before it changes without it.
+    let row = |control: Option<Control>| control.map(|control| Control { slot: None, ..control });
+    if last != repair.last || (last.is_some() && row(seen) != row(repair.seen.clone())) {
         return Ok(false);
     }
     let run = |sql| write.tx.prepare_cached(sql)?.execute([execution.0]);
     match &repair.remedy {
-        Remedy::Control { row, epoch, requires } => {
-            derive(write, execution, row, *epoch, *requires)?
+        Remedy::Control { row, epoch, requires, slot } => {
+            derive(write, execution, row, *epoch, *requires)?;
+            slots::mend(write, execution, slot.as_ref())?;
         }
         Remedy::Nothing => {
             run(queries::CONTROL_ENDED)?;
             run(queries::MAIL_DISCARD)?;
             run(queries::SNAPSHOT_DISCARD)?;
+            slots::release(write, execution)?;
         }
         Remedy::NoSnapshot => drop(run(queries::SNAPSHOT_DISCARD)?),
     }

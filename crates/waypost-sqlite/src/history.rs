@@ -8,7 +8,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Control, History, Snapshot, StoredFrame};
 
 use crate::connection::{from_stored, is_intact};
-use crate::{mail, queries};
+use crate::{mail, queries, slots};
 
 /// Everything that is known of one execution.
 pub(crate) fn load(
@@ -188,6 +188,7 @@ pub(crate) fn load_control(
             next_due: row.get::<_, Option<i64>>(2)?.map(Timestamp),
             ready: row.get(3)?,
             held: row.get(4)?,
+            slot: slots::read(row, 5)?,
         })
     });
     control.optional()

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use waypost_core::id::InstanceId;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::InstanceRow;
-use waypost_ports::store::{Heartbeat, LEASE, Renewal};
+use waypost_ports::store::{About, Heartbeat, Renewal};
 
 use crate::connection::from_stored;
 use crate::queries;
@@ -17,18 +17,23 @@ use crate::store::Write;
 
 /// Renews or ends a lease, and sets numbers aside.
 pub(crate) fn heartbeat(write: &Write<'_>, heartbeat: &Heartbeat) -> rusqlite::Result<Renewal> {
-    if heartbeat.leaving {
-        let number = write.instance(heartbeat.instance)?;
-        end(write, number)?;
-    } else {
+    if let Some(lease) = heartbeat.lease {
         let mut renew = write.tx.prepare_cached(queries::INSTANCE_RENEW)?;
         let id = heartbeat.instance.0.as_bytes().as_slice();
-        renew.execute(params![id, write.now.plus(LEASE).0, heartbeat.fold])?;
+        let until = write.now.plus(lease).0;
+        let about = to_json(&heartbeat.about);
+        renew.execute(params![id, until, heartbeat.fold, about, write.now.0])?;
+    } else {
+        let number = write.instance(heartbeat.instance)?;
+        end(write, number)?;
     }
+    let mut oldest = write.tx.prepare_cached(queries::INSTANCES_OLDEST)?;
+    let fold: Option<u16> = oldest.query_row([write.now.0], |row| row.get(0))?;
+    let fold = fold.unwrap_or(heartbeat.fold);
     let mut reserve = write.tx.prepare_cached(queries::NUMBERS_RESERVE)?;
     let last: i64 = reserve.query_row([heartbeat.numbers], |row| row.get(0))?;
     let first = last - i64::from(heartbeat.numbers) + 1;
-    Ok(Renewal { now: write.now, numbers: first..last + 1 })
+    Ok(Renewal { now: write.now, numbers: first..last + 1, fold })
 }
 
 /// Ends every lease that ran out, but for that of `except`: an instance that can ask is not dead,
@@ -64,9 +69,31 @@ pub(crate) fn list(connection: &Connection, now: Timestamp) -> rusqlite::Result<
             alive: alive_until.is_some_and(|until| until > now),
             fold: row.get(2)?,
             owned: from_stored(row.get(3)?),
+            about: from_json(row.get_ref(4)?.as_str_or_null()?),
+            renewed_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
         })
     })?;
     rows.collect()
+}
+
+fn to_json(about: &About) -> String {
+    let About { version, address, running } = about;
+    serde_json::json!({ "version": version, "address": address, "running": running }).to_string()
+}
+
+/// What an instance told of itself. It is for people alone: what cannot be read is as good as untold.
+fn from_json(text: Option<&str>) -> About {
+    let told: serde_json::Value =
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let field = |name: &str| told.get(name);
+    About {
+        version: field("version").and_then(serde_json::Value::as_str).unwrap_or_default().into(),
+        address: field("address").and_then(serde_json::Value::as_str).map(Into::into),
+        running: field("running")
+            .and_then(serde_json::Value::as_u64)
+            .and_then(|running| u32::try_from(running).ok())
+            .unwrap_or(0),
+    }
 }
 
 fn end(write: &Write<'_>, number: i64) -> rusqlite::Result<()> {

@@ -49,6 +49,7 @@ mod options;
 mod projections;
 mod queries;
 mod query;
+mod slots;
 mod store;
 
 pub use lock::{EngineProcess, engine_of};

@@ -34,6 +34,7 @@ pub struct Migrations {
 const KNOWN: &[Migration] = &[
     Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
     Migration { version: 2, name: "access", sql: include_str!("../migrations/0002_access.sql") },
+    Migration { version: 3, name: "slots", sql: include_str!("../migrations/0003_slots.sql") },
 ];
 
 /// Where a folder stands, without changing it.

@@ -133,21 +133,32 @@ pub async fn run(scenario: &Scenario, settings: &Settings, format: Format) -> Re
     match scenario {
         Scenario::Chain { executions, nodes, common } => {
             let flow = flows::chain(*nodes);
-            load::run("chain", &flow, &load::no_input, *executions, *nodes, common, format).await
+            load::run(
+                "chain",
+                &flow,
+                &load::no_input,
+                (*executions, *nodes),
+                common,
+                settings,
+                format,
+            )
+            .await
         }
         Scenario::Fan { width, executions, common } => {
             let flow = flows::fan(*width);
             let nodes = *width + 2;
-            load::run("fan", &flow, &load::no_input, *executions, nodes, common, format).await
+            load::run("fan", &flow, &load::no_input, (*executions, nodes), common, settings, format)
+                .await
         }
         Scenario::Payload { bytes, executions, nodes, common } => {
             let flow = flows::payload(*nodes);
             let input = flows::payload_input(*bytes)?;
             let input = move |_| input.clone();
-            load::run("payload", &flow, &input, *executions, *nodes, common, format).await
+            load::run("payload", &flow, &input, (*executions, *nodes), common, settings, format)
+                .await
         }
         Scenario::Timers { executions, seconds, common } => {
-            timers::run(*executions, *seconds, common, format).await
+            timers::run(*executions, *seconds, common, settings, format).await
         }
         Scenario::Recover { executions, common } => recover::run(*executions, common, format).await,
         Scenario::Http(options) => http::run(options, settings, format).await,

@@ -25,6 +25,7 @@ mod validate;
 mod watch;
 mod when;
 mod why;
+mod worker;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -72,6 +73,8 @@ enum Command {
     Resume(resume::Args),
     /// Serve the HTTP API and drive every execution in the folder
     Serve(serve::Args),
+    /// Take tasks from a server, or a cluster of them, and make them here
+    Worker(worker::Args),
     /// Check definitions without running them
     Validate(validate::Args),
     /// Keep definitions, so that they can be started by name
@@ -104,6 +107,8 @@ enum Command {
     Check(check::Args),
     /// List the processes that drive executions
     Instances,
+    /// List the workers that take tasks, and what waits for them
+    Workers,
     /// List every limit
     Limits,
     /// Look after the API keys of a server
@@ -276,6 +281,8 @@ async fn execute(cli: Cli, color: bool) -> Result<Exit> {
         Command::Signal(args) => requests::signal(&args, &context).await,
         Command::ResumeWait(args) => requests::resume_wait(&args, &context).await,
         Command::Instances => system::instances(&context).await,
+        Command::Worker(args) => worker::run(&args, &context).await,
+        Command::Workers => worker::list(&context).await,
         Command::Limits => system::limits(&context).await,
         Command::Keys { action } => keys::run(&action, &context).await,
         Command::Trail(args) => keys::trail(&args, &context).await,

@@ -24,8 +24,6 @@ mod remote;
 mod requests;
 mod vault;
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use waypost_core::json::Json;
 use waypost_ports::query::{DefinitionsRequest, ListRequest};
@@ -36,7 +34,8 @@ use waypost_server::wire::payload::Short;
 
 use crate::cli::Usage;
 use crate::client::{Address, Client, Refused};
-use crate::settings::Settings;
+use crate::home;
+use crate::settings::{Remote, Settings};
 use crate::wiring;
 
 pub(crate) use folder::Folder;
@@ -80,6 +79,8 @@ pub(crate) struct Outcome {
 pub(crate) fn server(settings: &Settings) -> Result<Option<Client>> {
     let address = match Address::named(settings)? {
         Some(address) => Some(address),
+        // Whoever names a database means it, not a server that happens to run on some folder.
+        None if settings.cluster.database.is_some() => None,
         None => Address::found_by(&settings.data)?,
     };
     address.map(|address| Client::new(address, settings.remote.key.as_deref())).transpose()
@@ -90,11 +91,23 @@ pub(crate) fn server_only(command: &str, settings: &Settings) -> Result<Client> 
     match server(settings)? {
         Some(client) => Ok(client),
         None => bail!(
-            "`waypost {command}` needs a server, and none runs on {}\n\
+            "`waypost {command}` needs a server, and none runs on the {}\n\
              hint: `waypost serve` starts one; `waypost run FILE` works without",
-            settings.data.display()
+            home::name(settings)
         ),
     }
+}
+
+/// The servers that a worker takes tasks from: several with commas.
+pub(crate) fn servers(command: &str, settings: &Settings) -> Result<Vec<Client>> {
+    let several = settings.remote.url.as_deref().filter(|url| url.contains(','));
+    let Some(several) = several else { return Ok(vec![server_only(command, settings)?]) };
+    let urls = several.split(',').map(str::trim).filter(|url| !url.is_empty());
+    let one = |url: &str| {
+        let remote = Remote { url: Some(url.to_owned()), ..settings.remote.clone() };
+        server_only(command, &Settings { remote, ..settings.clone() })
+    };
+    urls.map(one).collect()
 }
 
 /// Every limit: of the server, or what one would be held to here.
@@ -257,6 +270,13 @@ impl Door {
         }
     }
 
+    pub(crate) async fn workers(&self) -> Result<wire::WorkerList> {
+        match self {
+            Self::Remote(client) => client.workers().await,
+            Self::Folder(_) => bail!("workers talk to servers, and there is none here"),
+        }
+    }
+
     pub(crate) async fn instances(&self) -> Result<wire::InstanceList> {
         match self {
             Self::Remote(client) => client.instances().await,
@@ -273,21 +293,24 @@ impl Door {
         }
     }
 
+    /// May several instances drive executions behind this door? A server is asked as if there were.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Self::Remote(_) => true,
+            Self::Folder(folder) => folder.settings.cluster.database.is_some(),
+        }
+    }
+
     /// Who drives executions behind this door, in a sentence; `None` where nobody does.
     pub(crate) fn driver(&self) -> Option<String> {
         match self {
             Self::Remote(client) => Some(format!("The server at {} drives it.", client.address())),
             Self::Folder(folder) => {
-                let process = folder.store.engine_process()?;
-                Some(format!("The engine of this folder is {process}."))
+                let process = folder.store.engine()?;
+                Some(format!("It is driven by {process}."))
             }
         }
     }
-}
-
-/// Is there anything in a folder?
-fn has_data(folder: &Path) -> bool {
-    folder.join("log.db").exists()
 }
 
 /// What a reader says, as a command fails with it.

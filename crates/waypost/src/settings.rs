@@ -1,5 +1,7 @@
 //! Settings: flag > `WAYPOST_*` > file > default, each value with where it came from.
 
+mod cluster;
+mod engine;
 mod server;
 
 use std::borrow::Cow;
@@ -17,6 +19,8 @@ use waypost_nodes::egress::{Allowance, Egress};
 
 use crate::secrets::GrantedSecrets;
 
+pub(crate) use cluster::without_password;
+pub use cluster::{Cluster, Database, Redis};
 pub use server::ServerFlags;
 
 /// Settings that may be given on any command line.
@@ -25,6 +29,21 @@ pub struct Flags {
     /// Folder where executions live
     #[arg(long, global = true, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
+    /// Database of a cluster, postgres://user:password@host/name: executions live there, not in a folder
+    #[arg(long, global = true, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// Redis of a cluster, redis://host, which makes it faster
+    #[arg(long, global = true, value_name = "URL")]
+    pub redis_url: Option<String>,
+    /// Schema of the database that holds the tables
+    #[arg(long, global = true, value_name = "NAME", hide = true)]
+    pub database_schema: Option<String>,
+    /// Connections to the database for requests of people
+    #[arg(long, global = true, value_name = "N", hide = true)]
+    pub database_connections: Option<u32>,
+    /// What all keys in Redis begin with
+    #[arg(long, global = true, value_name = "TEXT", hide = true)]
+    pub redis_prefix: Option<String>,
     /// The server to talk to, for example http://127.0.0.1:7070; found by the data folder where
     /// none is named. Its key is taken from WAYPOST_KEY
     #[arg(long, global = true, value_name = "URL")]
@@ -48,6 +67,9 @@ pub struct Flags {
     /// An execution whose next due time is further away than this leaves memory
     #[arg(long, global = true, value_name = "DURATION", hide = true)]
     pub park_after: Option<String>,
+    /// One of the engine's intervals and limits, as the reference lists them (may be repeated)
+    #[arg(long, global = true, value_name = "NAME=VALUE", hide = true)]
+    pub set: Vec<String>,
 }
 
 /// Where a value came from.
@@ -91,8 +113,10 @@ pub struct Shown {
 /// Every setting, decided.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where executions live.
+    /// The folder where executions live, unless they live in a database.
     pub data: PathBuf,
+    /// What instances of a cluster share.
+    pub cluster: Cluster,
     /// What the engine is told.
     pub engine: Config,
     /// What handlers are told.
@@ -172,7 +196,7 @@ impl Settings {
         let allowances = allowances
             .map(|part| part.parse::<Allowance>().with_context(|| format!("allow_egress {part:?}")))
             .collect::<Result<Vec<_>>>()?;
-        let engine = Config {
+        let mut engine = Config {
             slots: parse("slots", &slots)?,
             active_max: parse("active_max", &active)?,
             park_after: Millis::parse(&park)
@@ -182,6 +206,7 @@ impl Settings {
         if engine.slots == 0 || engine.active_max == 0 {
             bail!("slots and active_max must be at least 1");
         }
+        engine::decide(&mut engine, &flags.set, &mut sources)?;
         let nodes = waypost_nodes::Settings {
             egress: Egress::new(allowances),
             shell_enabled: parse("enable_shell", &shell)?,
@@ -194,6 +219,7 @@ impl Settings {
             key: environment("WAYPOST_KEY").filter(|key| !key.is_empty()),
         };
         let server = server::decide(server, &mut sources)?;
+        let cluster = cluster::decide(flags, engine.lease, &mut sources)?;
         let mut shown = sources.shown;
         shown.extend(secrets.described().map(|(name, value)| Shown {
             name: format!("secrets.{name}").into(),
@@ -202,7 +228,7 @@ impl Settings {
             variable: String::new(),
         }));
         let (data, secrets) = (PathBuf::from(data), Arc::new(secrets));
-        Ok(Self { data, engine, nodes, server, remote, secrets, shown })
+        Ok(Self { data, cluster, engine, nodes, server, remote, secrets, shown })
     }
 }
 
@@ -227,6 +253,15 @@ impl Sources<'_> {
         };
         self.shown.push(Shown { name: name.into(), value: value.clone(), source, variable });
         value
+    }
+
+    /// The same for a URL, which may hold a password: that is not shown.
+    fn pick_url(&mut self, name: &'static str, flag: Option<String>) -> String {
+        let url = self.pick(name, flag, "");
+        if let Some(shown) = self.shown.last_mut().filter(|_| !url.is_empty()) {
+            shown.value = without_password(&url);
+        }
+        url
     }
 }
 
@@ -266,9 +301,9 @@ fn read_file(path: &Path, named: bool) -> Result<(BTreeMap<String, String>, Gran
     let secrets = secrets.with_context(|| path.display().to_string())?.unwrap_or_default();
     let mut values = BTreeMap::new();
     for (name, value) in table {
-        let mut names = NAMES.iter().chain(server::NAMES);
-        if !names.any(|known| **known == *name) {
-            let known = [NAMES, server::NAMES].concat().join(", ") + ", secrets";
+        let names = [NAMES, engine::NAMES, server::NAMES, cluster::NAMES].concat();
+        if !names.contains(&name.as_str()) {
+            let known = names.join(", ") + ", secrets";
             bail!("{}: unknown setting {name:?}; known are: {known}", path.display());
         }
         let value = match value {

@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use waypost_core::json::Json;
+use waypost_core::kind::Family;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::secret::Secrets;
-use waypost_ports::store::{Definition, NewDefinition, Store};
+use waypost_ports::store::{About, Definition, NewDefinition, Store};
 use waypost_server::server::Server;
 use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
 
-use crate::settings::Settings;
+use crate::home::Home;
+use crate::settings::{Database, Settings};
+use crate::surroundings::Surroundings;
 
 /// Opens a data folder to run executions in it; there is one such process a folder.
 pub fn open_engine_store(folder: &Path) -> Result<SqliteStore> {
@@ -47,8 +50,22 @@ pub fn open_store(folder: &Path) -> Result<SqliteStore> {
 
 /// The read tables show the families of node kinds, which only the catalogue knows.
 fn with_families(options: Options) -> Options {
-    let family = |name: &str| waypost_nodes::catalog().find(name).map(|kind| kind.spec().family);
     Options { families: Arc::new(family), ..options }
+}
+
+fn family(name: &str) -> Option<Family> {
+    waypost_nodes::catalog().find(name).map(|kind| kind.spec().family)
+}
+
+/// How a database is opened.
+pub fn database_options(database: &Database) -> waypost_postgres::Options {
+    waypost_postgres::Options {
+        lease: database.lease.to_std(),
+        schema: database.schema.clone(),
+        api_connections: usize::try_from(database.connections).unwrap_or(usize::MAX),
+        families: Arc::new(family),
+        ..waypost_postgres::Options::default()
+    }
 }
 
 /// Compiles a definition that a user wrote.
@@ -84,8 +101,26 @@ pub fn plans() -> Plans {
     }))
 }
 
-/// Starts an engine over a store. Must be called inside a Tokio runtime.
+/// What an instance tells of itself.
+fn about(address: Option<&str>) -> About {
+    let version = env!("CARGO_PKG_VERSION").into();
+    About { version, address: address.map(Into::into), running: 0 }
+}
+
+/// Starts an engine over a store, in a process that is alone. Must be called inside a Tokio runtime.
 pub fn open_engine(
+    store: Arc<dyn Store>,
+    nodes: &waypost_nodes::Settings,
+    secrets: Arc<dyn Secrets>,
+    config: Config,
+    observer: Option<Observer>,
+) -> Result<Engine> {
+    open_engine_in(&Surroundings::alone(), store, nodes, secrets, config, observer)
+}
+
+/// The same, among others.
+pub fn open_engine_in(
+    around: &Surroundings,
     store: Arc<dyn Store>,
     nodes: &waypost_nodes::Settings,
     secrets: Arc<dyn Secrets>,
@@ -97,30 +132,45 @@ pub fn open_engine(
         plans: Arc::new(plans()),
         handlers: waypost_nodes::handlers(nodes),
         secrets,
+        instance: around.instance,
+        about: about(None),
+        tasks: Arc::clone(&around.tasks),
+        nudges: Arc::clone(&around.nudges),
+        mirror: Arc::clone(&around.mirror),
+        relay: around.relay.clone(),
         clock: Arc::new(SystemClock),
         observer,
-        config,
+        config: around.config(config),
     })?)
 }
 
-/// Starts an engine that drives everything in a folder, and puts a server in front of it. Must be
+/// Starts an engine that drives everything in a home, and puts a server in front of it. Must be
 /// called inside a Tokio runtime.
-pub fn open_server(store: SqliteStore, settings: &Settings) -> Result<Server> {
-    let store = Arc::new(store);
-    let watchers = Arc::new(Watchers::default());
+pub fn open_server(home: Arc<dyn Home>, url: &str, settings: &Settings) -> Result<Server> {
+    let around = Surroundings::of(&home, settings)?;
+    let watchers = Arc::new(match around.shared {
+        true => Watchers::among_others(),
+        false => Watchers::default(),
+    });
     let plans = Arc::new(plans());
     let engine = Engine::open(Parts {
-        store: Arc::clone(&store) as Arc<dyn Store>,
+        store: Arc::clone(&home) as Arc<dyn Store>,
         plans: Arc::clone(&plans),
         handlers: waypost_nodes::handlers(&settings.nodes),
         secrets: Arc::clone(&settings.secrets) as Arc<dyn Secrets>,
+        instance: around.instance,
+        about: about(Some(url)),
+        tasks: Arc::clone(&around.tasks),
+        nudges: Arc::clone(&around.nudges),
+        mirror: Arc::clone(&around.mirror),
+        relay: around.relay.clone(),
         clock: Arc::new(SystemClock),
         observer: Some(watchers.observer()),
-        config: settings.engine.clone(),
+        config: around.config(settings.engine.clone()),
     })?;
     Ok(Server::new(waypost_server::server::Parts {
         engine,
-        home: store,
+        home,
         plans,
         compiler: Box::new(compile),
         definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
@@ -141,6 +191,7 @@ pub(crate) fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
         ("definition_bytes_max", core::DEFINITION_BYTES_MAX as u64),
         ("node_id_chars_max", core::NODE_ID_CHARS_MAX as u64),
         ("workflow_name_chars_max", core::WORKFLOW_NAME_CHARS_MAX as u64),
+        ("concurrency_key_bytes_max", core::CONCURRENCY_KEY_BYTES_MAX as u64),
         ("payload_bytes_max", core::PAYLOAD_BYTES_MAX as u64),
         ("json_depth_max", waypost_core::json::DEPTH_MAX as u64),
         ("early_signals_max", core::EARLY_SIGNALS_MAX as u64),
@@ -149,6 +200,7 @@ pub(crate) fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
         ("attempts_max", u64::from(core::ATTEMPTS_MAX)),
         ("slots", u64::from(engine.slots)),
         ("active_max", engine.active_max as u64),
+        ("elsewhere_max", engine.elsewhere_max as u64),
         ("backlog_max", engine.backlog_max as u64),
     ]
 }

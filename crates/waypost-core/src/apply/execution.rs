@@ -7,9 +7,9 @@ use super::edges::{count, edge_end};
 use super::{GRACE, Step, refuse};
 use crate::event::{CancelReason, EndCause, Event, MessageId, PauseReason};
 use crate::id::InstanceId;
-use crate::plan::Plan;
+use crate::plan::{ConcurrencyPolicy, Plan};
 use crate::planted::{Bug, is_planted};
-use crate::state::{EarlySignal, End, State, Timer};
+use crate::state::{EarlySignal, End, Place, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -23,9 +23,15 @@ const OPEN: &[Status] = &[
     Status::Resuming,
 ];
 
+/// Those in which it has begun, or nothing keeps it from that: a pause holds it, a fault sets it aside.
+const BEGUN: &[Status] =
+    &[Status::Requested, Status::Scheduled, Status::Running, Status::Paused, Status::Resuming];
+
 pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Step {
     match event {
         Event::RunOwned { instance, epoch } => owned(state, *instance, *epoch),
+        Event::RunQueued { key, limit, policy } => queued(state, key, *limit, *policy),
+        Event::RunAdmitted {} => admitted(state),
         Event::RunPauseRequested { origin, .. } => {
             pause_requested(state)?;
             remember(state, origin.message.as_ref())
@@ -44,9 +50,9 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp
         }
         Event::RunFailed { failure, output, .. } => {
             match state.status {
-                Status::Ending => {
-                    expect_cause(state, |cause| matches!(cause, EndCause::Failure { .. }))?
-                }
+                Status::Ending => expect_cause(state, |cause| {
+                    matches!(cause, EndCause::Failure { .. } | EndCause::NotQueued { .. })
+                })?,
                 _ => expect_not_held(state)?,
             }
             expect_status(state, &[Status::Ending, Status::Running, Status::Resuming])?;
@@ -99,7 +105,7 @@ fn owned(state: &mut State, instance: InstanceId, epoch: u32) -> Step {
     state.epoch = epoch;
     state.owner = Some(instance);
     match state.status {
-        Status::Requested | Status::Scheduling => state.status = Status::Scheduled,
+        Status::Requested => state.status = Status::Scheduled,
         Status::Paused => state.status = Status::Resuming,
         Status::Ending if is_planted(Bug::CancelForgotten) => {
             state.status = Status::Running;
@@ -110,8 +116,34 @@ fn owned(state: &mut State, instance: InstanceId, epoch: u32) -> Step {
     Ok(())
 }
 
+/// It goes to the end of the line, or, where it stood in it before, back to its place.
+fn queued(state: &mut State, key: &Arc<str>, limit: u32, policy: ConcurrencyPolicy) -> Step {
+    let place = Place { key: Arc::clone(key), limit, policy, admitted: false };
+    match (state.status, &state.place) {
+        (Status::Scheduled, None) if state.queued == 0 && state.running == 0 => {}
+        (Status::Scheduling, Some(before)) if *before == place && state.owner.is_some() => {}
+        (Status::Scheduling, _) => return refuse("it stands in another place"),
+        _ => return Err(format!("the execution is {}, or has begun", state.status)),
+    }
+    state.place = Some(place);
+    state.status = Status::Scheduling;
+    state.owner = None;
+    Ok(())
+}
+
+fn admitted(state: &mut State) -> Step {
+    expect_status(state, &[Status::Scheduling])?;
+    if state.owner.is_none() {
+        return refuse("nobody owns it");
+    }
+    let place = state.place.as_mut().ok_or("it stands in no line")?;
+    place.admitted = true;
+    state.status = Status::Scheduled;
+    Ok(())
+}
+
 fn pause_requested(state: &mut State) -> Step {
-    expect_status(state, OPEN)?;
+    expect_status(state, BEGUN)?;
     if !state.moves() {
         return refuse("it is paused already");
     }
@@ -128,7 +160,7 @@ fn paused(state: &mut State, reason: PauseReason) -> Step {
     match reason {
         PauseReason::Waits => expect_status(state, &[Status::Running])?,
         PauseReason::User if state.status == Status::Paused => return refuse("it is PAUSED"),
-        PauseReason::User => expect_status(state, OPEN)?,
+        PauseReason::User => expect_status(state, BEGUN)?,
     }
     if state.moves() != (reason == PauseReason::Waits) {
         return refuse("its reason is not why it stands still");
@@ -159,7 +191,7 @@ fn resumed(state: &mut State) -> Step {
 }
 
 fn quarantined(state: &mut State, reason: &str) -> Step {
-    expect_status(state, OPEN)?;
+    expect_status(state, BEGUN)?;
     expect_nothing_runs(state)?;
     if state.quarantine.is_some() {
         return refuse("it is in quarantine already");
@@ -192,7 +224,7 @@ fn ending(state: &mut State, cause: &EndCause, at: Timestamp) -> Step {
     }
     match cause {
         EndCause::Cancel { origin, .. } => remember(state, origin.message.as_ref()),
-        EndCause::Failure { .. } | EndCause::Deadline => Ok(()),
+        EndCause::Failure { .. } | EndCause::NotQueued { .. } | EndCause::Deadline => Ok(()),
     }
 }
 
@@ -251,6 +283,7 @@ fn reopened(
     state.status = Status::Scheduled;
     state.cause = None;
     state.end = None;
+    state.place = None;
     state.unhandled.clear();
     Ok(())
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::edges::{count, edge_end};
 use super::{SILENCE, Step, refuse};
+use crate::ended::{Ended, Said};
 use crate::event::{Event, FailureEnd, MessageId, Wait};
 use crate::failure::Failure;
-use crate::id::{NodeIx, Token};
+use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
+use crate::limits::ENDS_REMEMBERED_MAX;
 use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::{Scheduled, State, Timer};
@@ -31,11 +33,16 @@ pub(super) fn apply(
             expect_turn(state)?;
             scheduled(plan, state, at, *attempt, now)?;
         }
-        Event::NodeStarted { attempt, token, .. } => {
+        Event::NodeStarted { attempt, token, remote, .. } => {
             from(state, &[Queued])?;
             expect_attempt(plan, state, at, *attempt)?;
-            expect_turn(state)?;
-            started(plan, state, at, *token, now);
+            match remote {
+                // Whoever made it elsewhere did not ask whether he might.
+                Some(_) if token.is_some() => {}
+                Some(_) => return refuse("an attempt that is made elsewhere has a token"),
+                None => expect_turn(state)?,
+            }
+            started(plan, state, at, (*token, *remote), now);
         }
         Event::NodeCheckpointed { attempt, data, .. } => {
             from(state, &[Running])?;
@@ -45,6 +52,7 @@ pub(super) fn apply(
         Event::NodeCompleted { attempt, output, branch, variables, .. } => {
             from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
+            remember_end(state, at, || Said::completed(output.as_ref()));
             let node = state.node_mut(at);
             node.output = output.clone();
             node.branch = branch.clone();
@@ -77,6 +85,7 @@ pub(super) fn apply(
         }
         Event::NodeCancelled { reason, .. } => {
             from(state, &[Pending, Queued, Running, Waiting])?;
+            remember_end(state, at, || Said::Cancelled);
             state.node_mut(at).cancelled = Some(*reason);
             settle(plan, state, at, Cancelled, now);
         }
@@ -161,13 +170,20 @@ fn unsettled_mentions(plan: &Plan, state: &State, at: NodeIx) -> Vec<(NodeIx, No
     statuses.filter(|(_, status)| !status.is_settled()).collect()
 }
 
-fn started(plan: &Plan, state: &mut State, at: NodeIx, token: Option<Token>, now: Timestamp) {
+fn started(
+    plan: &Plan,
+    state: &mut State,
+    at: NodeIx,
+    (token, remote): (Option<Token>, Option<WorkerId>),
+    now: Timestamp,
+) {
     move_to(state, at, NodeStatus::Running);
     // Only a worker can be silent: what the engine evaluates has no token and takes no time.
     let due = token.and(plan.node(at).timeout).map(|span| now.plus(span).plus(SILENCE));
     let epoch = state.epoch;
     let node = state.node_mut(at);
     node.token = token;
+    node.remote = remote;
     node.started_at = Some(now);
     node.started_epoch = epoch;
     node.attempt_due = due;
@@ -259,6 +275,7 @@ fn failed(
     if due.is_some() && waits_for_retry(state, at) {
         return refuse("it waits for its next attempt already");
     }
+    remember_end(state, at, || Said::failed(failure));
     state.node_mut(at).failure = Some(Box::new(failure.clone()));
     let Some(due) = due else {
         failed_for_good(plan, state, at, end, now);
@@ -286,11 +303,24 @@ fn failed_for_good(plan: &Plan, state: &mut State, at: NodeIx, end: FailureEnd, 
     settle(plan, state, at, status, now);
 }
 
+/// Remembers how an attempt ends that is made elsewhere: its worker may say so again, also when all
+/// is over. What ran in a slot reports once.
+fn remember_end(state: &mut State, at: NodeIx, said: impl FnOnce() -> Said) {
+    let node = state.node_mut(at);
+    if let (Some(_), Some(token)) = (node.remote, node.token) {
+        if node.ended.len() == ENDS_REMEMBERED_MAX {
+            node.ended.pop_front();
+        }
+        node.ended.push_back(Ended { attempt: node.attempt, token, said: said() });
+    }
+}
+
 /// Changes a node's status, keeping the counters and dropping what belonged to the old one.
 fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
     let (old_wait, old_attempt_due) = {
         let node = state.node_mut(at);
         node.token = None;
+        node.remote = None;
         node.wait_seq = 0;
         (node.wait.take(), node.attempt_due.take())
     };

@@ -51,6 +51,8 @@ pub enum Invariant {
     ProjectionsFold,
     /// G8.
     ReasonToWake,
+    /// G10.
+    SlotsHold,
     /// G11.
     MailWakes,
     /// R1.
@@ -61,7 +63,7 @@ pub enum Invariant {
 
 impl Invariant {
     /// Every invariant, for tables and tests.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Linked,
         Self::CreatedFirst,
         Self::Fenced,
@@ -84,6 +86,7 @@ impl Invariant {
         Self::VersionsGrow,
         Self::ProjectionsFold,
         Self::ReasonToWake,
+        Self::SlotsHold,
         Self::MailWakes,
         Self::ControlAgrees,
         Self::NothingStray,
@@ -114,6 +117,7 @@ impl Invariant {
             Self::VersionsGrow => "V1",
             Self::ProjectionsFold => "G7",
             Self::ReasonToWake => "G8",
+            Self::SlotsHold => "G10",
             Self::MailWakes => "G11",
             Self::ControlAgrees => "R1",
             Self::NothingStray => "R2",
@@ -147,6 +151,7 @@ impl Invariant {
             Self::VersionsGrow => "nobody appends behind a frame that he cannot read",
             Self::ProjectionsFold => "the projections show what the log says",
             Self::ReasonToWake => "every unfinished execution has a reason to wake",
+            Self::SlotsHold => "what has a concurrency key begins with a slot, up to its limit",
             Self::MailWakes => "mail wakes whom it is for",
             Self::ControlAgrees => "the control row agrees with the log",
             Self::NothingStray => "no row belongs to an execution without a log",

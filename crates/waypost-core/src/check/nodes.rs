@@ -9,6 +9,7 @@ use super::run::RunCheck;
 use super::{Invariant, Place, Verdict, broken, position};
 use crate::event::{CancelReason, Event, FailureEnd, Wait};
 use crate::id::NodeIx;
+use crate::kind::Behaviour;
 use crate::limits::{ABANDONED_MAX, PAYLOAD_BYTES_MAX};
 use crate::plan::{FailurePolicy, OnError, Plan};
 
@@ -80,12 +81,16 @@ impl Nodes {
         }
         let seen = at.and_then(|at| self.seen(at)).unwrap_or(&unseen);
         may_happen_now(event, run)?;
+        self.has_a_slot(event, run)?;
         match event {
             Event::NodeScheduled { attempt, cause, .. } => {
                 seen.may_be_scheduled(place, *attempt)?;
                 self.is_justified(at, seen, cause, |turn| matches!(turn, Turn::Run | Turn::Fail))
             }
-            Event::NodeStarted { attempt, .. } => seen.may_start(*attempt),
+            Event::NodeStarted { attempt, .. } => {
+                seen.may_start(*attempt)?;
+                self.is_made_by_one(at, event)
+            }
             Event::NodeCheckpointed { attempt, .. } => seen.is_running(*attempt),
             Event::NodeCompleted { attempt, output, .. } => {
                 seen.is_running(*attempt)?;
@@ -157,6 +162,17 @@ impl Nodes {
             self.unsettled = self.unsettled.saturating_sub(1);
             self.note_unhandled(at);
         }
+    }
+
+    /// Where a definition has a concurrency key, nothing begins without a slot. Without a plan, what
+    /// the log says must do.
+    fn has_a_slot(&self, event: &Event, run: &RunCheck) -> Verdict {
+        let starts = matches!(event, Event::NodeScheduled { .. } | Event::NodeSkipped { .. });
+        let keyed = self.plan.as_ref().is_some_and(|plan| plan.concurrency.is_some());
+        if starts && (run.is_in_line() || (keyed && !run.is_admitted())) {
+            return broken(Invariant::SlotsHold, "before it had a slot of its concurrency key");
+        }
+        Ok(())
     }
 
     fn find(&self, path: &str) -> Option<NodeIx> {
@@ -259,6 +275,28 @@ impl Nodes {
         Ok(())
     }
 
+    /// What is made elsewhere is a task, in the hands of one worker who has a token for it; what has
+    /// its handler elsewhere only is not made in a slot.
+    fn is_made_by_one(&self, at: Option<NodeIx>, started: &Event) -> Verdict {
+        let Event::NodeStarted { worker, remote, token, .. } = started else { return Ok(()) };
+        let behaviour = self.plan.as_ref().zip(at).map(|(plan, at)| &plan.node(at).behaviour);
+        match (remote, token, behaviour) {
+            (Some(_), None, _) => {
+                broken(Invariant::AttemptsOnce, "it is made elsewhere, and nobody has a token")
+            }
+            (Some(_), ..) if worker.is_some() => {
+                broken(Invariant::AttemptsOnce, "it is made in two places")
+            }
+            (Some(_), _, Some(behaviour)) if !matches!(behaviour, Behaviour::Task { .. }) => {
+                broken(Invariant::Justified, "it is no task, and is made elsewhere")
+            }
+            (None, Some(_), Some(Behaviour::Task { foreign: true, .. })) => {
+                broken(Invariant::Justified, "its handler is elsewhere, and it is made in a slot")
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn may_be_tried_again(&self, at: Option<NodeIx>, seen: &Seen, end: FailureEnd) -> Verdict {
         let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
         match end {
@@ -312,7 +350,9 @@ fn may_happen_now(event: &Event, run: &RunCheck) -> Verdict {
     if run.is_ending() && (starts || goes_on) {
         return broken(Invariant::CauseDecides, "after the end was fixed");
     }
-    if (starts && run.is_paused()) || run.is_parked() {
+    // What was made elsewhere and has ended is a fact, and its start with it.
+    let fact = matches!(event, Event::NodeStarted { remote: Some(_), .. });
+    if (starts && !fact && run.is_paused()) || run.is_parked() {
         return broken(Invariant::PausesHold, "while the execution was paused");
     }
     Ok(())

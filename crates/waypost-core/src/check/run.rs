@@ -19,6 +19,8 @@ pub(super) struct RunCheck {
     held: bool,
     /// Nobody owns it.
     parked: bool,
+    /// Where it stands in the line of its concurrency key, in this generation.
+    line: Line,
     /// Somebody took it over after it was parked, and has not gone on yet.
     resuming: bool,
     messages: Messages,
@@ -28,6 +30,18 @@ pub(super) struct RunCheck {
     taken: Vec<MessageId>,
     /// Rules that were reported.
     known: BTreeSet<Invariant>,
+}
+
+/// The line of a concurrency key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Line {
+    /// It has not come to it.
+    #[default]
+    Outside,
+    /// It stands in it; does somebody own it meanwhile?
+    Waits { owned: bool },
+    /// It holds a slot.
+    Admitted,
 }
 
 /// How a generation ended, as far as it matters.
@@ -42,6 +56,7 @@ enum Ended {
 enum Cause {
     Cancel,
     Failure,
+    NotQueued,
     Deadline,
 }
 
@@ -86,6 +101,16 @@ impl RunCheck {
         self.parked
     }
 
+    /// Does it hold a slot of its concurrency key?
+    pub(super) fn is_admitted(&self) -> bool {
+        self.line == Line::Admitted
+    }
+
+    /// Does it wait for one?
+    pub(super) fn is_in_line(&self) -> bool {
+        matches!(self.line, Line::Waits { .. })
+    }
+
     /// May nothing start?
     pub(super) fn is_paused(&self) -> bool {
         self.held || self.parked
@@ -102,6 +127,18 @@ impl RunCheck {
         self.is_before_the_end(event)?;
         self.consumes_once(event)?;
         match event {
+            Event::RunQueued { .. } if self.line == Line::Admitted => {
+                broken(Invariant::SlotsHold, "it went into the line with a slot")
+            }
+            Event::RunQueued { .. } if self.line == (Line::Waits { owned: false }) => {
+                broken(Invariant::SlotsHold, "it stood in the line already")
+            }
+            Event::RunAdmitted {} if !self.is_in_line() => {
+                broken(Invariant::SlotsHold, "it was admitted and did not stand in the line")
+            }
+            Event::RunPauseRequested { .. } | Event::RunQuarantined { .. } if self.is_in_line() => {
+                broken(Invariant::PausesHold, "it was paused before it had begun")
+            }
             Event::RunPauseRequested { .. } if self.held => {
                 broken(Invariant::PausesHold, "a pause was requested while it was held")
             }
@@ -132,7 +169,12 @@ impl RunCheck {
             Event::RunOwned { .. } => {
                 self.resuming |= self.parked;
                 self.parked = false;
+                if self.is_in_line() {
+                    self.line = Line::Waits { owned: true };
+                }
             }
+            Event::RunQueued { .. } => self.line = Line::Waits { owned: false },
+            Event::RunAdmitted {} => self.line = Line::Admitted,
             Event::RunPauseRequested { .. } => self.held = true,
             Event::RunPaused { .. } => (self.parked, self.resuming) = (true, false),
             Event::RunQuarantined { .. } => {
@@ -144,11 +186,13 @@ impl RunCheck {
                 self.cause = Some(match cause {
                     EndCause::Cancel { .. } => Cause::Cancel,
                     EndCause::Failure { .. } => Cause::Failure,
+                    EndCause::NotQueued { .. } => Cause::NotQueued,
                     EndCause::Deadline => Cause::Deadline,
                 });
             }
             Event::RunReopened { generation, .. } => {
                 self.go_on();
+                self.line = Line::Outside;
                 self.generation = *generation;
                 (self.ended, self.cause) = (None, None);
             }
@@ -229,7 +273,7 @@ impl RunCheck {
         let fits = match (event, self.cause) {
             (Event::RunCompleted { .. }, None) => unhandled != Some(true),
             (Event::RunFailed { .. }, None) => unhandled != Some(false),
-            (Event::RunFailed { .. }, Some(Cause::Failure))
+            (Event::RunFailed { .. }, Some(Cause::Failure | Cause::NotQueued))
             | (Event::RunCancelled { .. }, Some(Cause::Cancel))
             | (Event::RunTimedOut {}, Some(Cause::Deadline)) => true,
             _ => false,

@@ -207,20 +207,8 @@ fn scope_as_of(
     (now, variables): (Timestamp, &Variables),
     earlier: &[(NodeIx, NodeStatus)],
 ) -> Scope {
-    let mut scope = Scope::new();
-    scope.json("input", &state.created.input);
-    scope.json("trigger", &state.created.input);
+    let mut scope = outer_scope(state, now);
     scope.shared("variables", variables);
-    scope.fields(
-        "execution",
-        &[
-            ("id", state.created.key.to_string()),
-            ("workflow", state.created.workflow.to_string()),
-            ("version", state.created.version.to_string()),
-            ("startedAt", state.created_at.to_string()),
-            ("now", now.to_string()),
-        ],
-    );
     let mentions = &plan.node(at).mentions;
     scope.nodes(mentions.iter().map(|at| {
         let id = plan.node(*at).id.to_string();
@@ -237,6 +225,24 @@ fn scope_as_of(
         };
         (id, shown)
     }));
+    scope
+}
+
+/// What can be seen before there is a node to see it.
+pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
+    let mut scope = Scope::new();
+    scope.json("input", &state.created.input);
+    scope.json("trigger", &state.created.input);
+    scope.fields(
+        "execution",
+        &[
+            ("id", state.created.key.to_string()),
+            ("workflow", state.created.workflow.to_string()),
+            ("version", state.created.version.to_string()),
+            ("startedAt", state.created_at.to_string()),
+            ("now", now.to_string()),
+        ],
+    );
     scope
 }
 

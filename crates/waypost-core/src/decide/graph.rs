@@ -119,18 +119,20 @@ impl Decider<'_> {
         let attempt = self.node(at).attempt;
         let node = self.path(at);
         match self.plan_node(at).behaviour {
-            Behaviour::Task { .. } if self.slots == 0 => {
+            Behaviour::Task { foreign, .. } if foreign || self.slots == 0 => {
                 self.effect(Effect::Offer { node: at, attempt });
             }
             Behaviour::Task { .. } => {
                 self.slots -= 1;
-                let token = self.token(at, attempt);
-                let worker = Some(self.env.instance);
-                self.emit(Event::NodeStarted { node, attempt, worker, token: Some(token) });
-                self.effect(Effect::Run { node: at, attempt, token });
+                let delivery = self.token(at, attempt);
+                let (worker, token) = (Some(self.env.instance), Some(delivery));
+                let remote = None;
+                self.emit(Event::NodeStarted { node, attempt, worker, remote, token });
+                self.effect(Effect::Run { node: at, attempt, token: delivery });
             }
             _ => {
-                self.emit(Event::NodeStarted { node, attempt, worker: None, token: None });
+                let (worker, remote, token) = (None, None, None);
+                self.emit(Event::NodeStarted { node, attempt, worker, remote, token });
                 self.effect(Effect::Evaluate { node: at, attempt });
             }
         }
@@ -141,6 +143,16 @@ impl Decider<'_> {
     pub(super) fn start_queued(&mut self, at: NodeIx, attempt: u32) {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             self.start(at);
+        }
+    }
+
+    /// A queued attempt cannot be handed to anybody. It counts as one that was made.
+    pub(super) fn unofferable(&mut self, at: NodeIx, attempt: u32, failure: Failure) {
+        if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
+            let (node, worker) = (self.path(at), Some(self.env.instance));
+            let (remote, token) = (None, None);
+            self.emit(Event::NodeStarted { node, attempt, worker, remote, token });
+            self.attempt_failed(at, failure);
         }
     }
 
@@ -162,8 +174,10 @@ impl Decider<'_> {
 
     /// Has the worker that holds a node's attempt told to stop, if one does.
     pub(super) fn tell_to_stop(&mut self, at: NodeIx) {
-        if let Some(token) = self.node(at).token {
-            self.effect(Effect::Cancel { token });
+        let node = self.node(at);
+        let worker = node.remote;
+        if let Some(token) = node.token {
+            self.effect(Effect::Cancel { token, worker });
         }
     }
 
@@ -235,7 +249,9 @@ impl Decider<'_> {
         if state.status.is_end() {
             return;
         }
-        let over = state.unsettled == 0 && (state.cause.is_some() || state.is_awake());
+        // What somebody holds does not end by itself, although all of it may be done.
+        let may_end = state.is_awake() && (state.moves() || state.pausing);
+        let over = state.unsettled == 0 && (state.cause.is_some() || may_end);
         if !over {
             if state.pausing && state.running == 0 {
                 self.emit(Event::RunPaused { reason: PauseReason::User });
@@ -258,6 +274,9 @@ impl Decider<'_> {
                 nodes: vec![node.clone()],
                 output: None,
             },
+            (Some(EndCause::NotQueued { failure }), _) => {
+                Event::RunFailed { failure: failure.clone(), nodes: Vec::new(), output: None }
+            }
             (Some(EndCause::Cancel { reason, .. }), _) => {
                 Event::RunCancelled { reason: reason.clone() }
             }

@@ -19,8 +19,9 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Goes on from where the last owner left off. Attempts that it had started are lost; those
-    /// that mail has started since the take-over are not.
+    /// Goes on from where the last owner left off. Attempts that it made itself are lost; those
+    /// that mail has started since the take-over are not, and neither are those of workers
+    /// elsewhere, which live on and report to whoever owns the execution.
     pub(super) fn recover(&mut self) {
         if self.state.status.is_end() || self.state.status == Status::Paused {
             return;
@@ -39,7 +40,8 @@ impl Decider<'_> {
     fn close_lost_attempts(&mut self) {
         for at in self.plan.positions() {
             let node = self.node(at);
-            if node.token.is_some() && node.started_epoch < self.state.epoch {
+            let here = node.remote.is_none() || is_planted(Bug::RemoteLostAtTakeOver);
+            if node.token.is_some() && here && node.started_epoch < self.state.epoch {
                 let message = "the instance that ran the attempt is gone";
                 self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
             }

@@ -2,12 +2,13 @@
 
 use super::Decider;
 use crate::command::{Outcome, Refusal, Report};
-use crate::event::{CancelReason, Event, FailureEnd};
+use crate::event::{CancelReason, Event, FailureEnd, PauseReason};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::limits::ABANDONED_MAX;
 use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
+use crate::refused::Heard;
 use crate::retry::RetryPolicy;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
@@ -15,18 +16,33 @@ use crate::time::Timestamp;
 impl Decider<'_> {
     /// Takes a report as the fact it is, if it comes from whoever holds the attempt.
     pub(super) fn report(&mut self, report: Report) -> Result<(), Refusal> {
-        let Report { node: path, attempt, token, outcome } = report;
-        let at = self.plan.find(&path).ok_or(Refusal::UnknownNode(path))?;
-        self.refuse_ended()?;
-        let node = self.node(at);
-        if node.attempt != attempt || node.status != NodeStatus::Running {
-            let (status, attempt) = (node.status, node.attempt);
-            return Err(Refusal::Stale { node: self.path(at), status, attempt });
+        if self.state.hears(self.plan, &report)? == Heard::Known {
+            return Ok(());
         }
-        if node.token != Some(token) && !is_planted(Bug::ForeignToken) {
-            return Err(Refusal::ForeignToken { node: self.path(at), attempt });
+        if self.state.status != Status::Paused {
+            return self.take(report);
+        }
+        // The pause that this very frame completed came first, and the end is a fact all the same:
+        // whoever decides has the execution in hand for as long as it takes to write that down.
+        self.take_over()?;
+        self.take(report)?;
+        if self.state.status == Status::Resuming {
+            self.emit(Event::RunPaused { reason: PauseReason::User });
+        }
+        Ok(())
+    }
+
+    /// Writes down what was reported, and what follows from it.
+    fn take(&mut self, report: Report) -> Result<(), Refusal> {
+        let Report { node: path, attempt, token, worker, outcome } = report;
+        let at = self.plan.find(&path).ok_or(Refusal::UnknownNode(path))?;
+        if self.node(at).status == NodeStatus::Queued {
+            // An end that comes before any start is taken as both.
+            let (node, token) = (self.path(at), Some(token));
+            self.emit(Event::NodeStarted { node, attempt, worker: None, remote: worker, token });
         }
         match outcome {
+            Outcome::Started => {}
             Outcome::Completed(output) => {
                 if let Err(failure) = self.complete(at, Some(output), None) {
                     self.attempt_failed(at, failure);
@@ -44,11 +60,8 @@ impl Decider<'_> {
             }
             // Cancelled by nobody that is recorded here: a lost attempt like any other.
             Outcome::Cancelled => {
-                let message = "the worker stopped the attempt";
-                self.attempt_lost(at, Failure::transient(kind::ABANDONED, message));
+                self.attempt_lost(at, stopped_by_worker());
             }
-            // A mark that is there already is a report that came twice.
-            Outcome::Checkpoint(data) if self.node(at).checkpoint.as_ref() == Some(&data) => {}
             Outcome::Checkpoint(data) => {
                 self.emit(Event::NodeCheckpointed { node: self.path(at), attempt, data });
             }
@@ -157,7 +170,8 @@ impl Decider<'_> {
                 self.interrupt(at, why);
             }
         }
-        if self.state.status != Status::Ending && self.state.unsettled > 0 {
+        let aside = self.state.quarantine.is_some();
+        if self.state.status != Status::Ending && self.state.unsettled > 0 && !aside {
             self.emit(Event::RunQuarantined { reason });
         }
     }
@@ -171,8 +185,13 @@ impl Decider<'_> {
     }
 }
 
+/// The end of an attempt that its worker stopped, although nobody here told it to.
+pub(crate) fn stopped_by_worker() -> Failure {
+    Failure::transient(kind::ABANDONED, "the worker stopped the attempt")
+}
+
 /// The end of an attempt that may have had its effect and must not be made twice.
-pub(super) fn outcome_unknown(why: &str) -> Failure {
+pub(crate) fn outcome_unknown(why: &str) -> Failure {
     let message = format!("nobody knows whether the attempt had its effect: {why}");
     Failure::permanent(kind::OUTCOME_UNKNOWN, message)
 }

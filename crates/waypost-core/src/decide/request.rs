@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::Decider;
-use crate::command::{Effect, Refusal};
-use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, PauseReason, Wait};
+use crate::command::Refusal;
+use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, Wait};
 use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
@@ -27,13 +27,8 @@ impl Decider<'_> {
     }
 
     pub(super) fn pause(&mut self, now: bool, origin: Origin) -> Result<(), Refusal> {
-        self.refuse_ended()?;
-        let state = &*self.state;
-        if state.status == Status::Ending {
-            return self.ignore(origin, Refusal::Ending);
-        }
-        if state.pausing || state.paused == Some(PauseReason::User) || state.quarantine.is_some() {
-            return self.ignore(origin, Refusal::AlreadyPaused);
+        if let Some(refusal) = self.state.refuses_pause() {
+            return self.ignore(origin, refusal);
         }
         self.emit(Event::RunPauseRequested { now, origin });
         if now {
@@ -46,28 +41,16 @@ impl Decider<'_> {
     /// awaited instead: to stop it would be to fail it.
     fn interrupt_tasks(&mut self) {
         for at in self.plan.positions() {
-            if let Some(token) = self.node(at).token
-                && self.plan_node(at).delivery == Delivery::AtLeastOnce
+            if self.node(at).token.is_some() && self.plan_node(at).delivery == Delivery::AtLeastOnce
             {
-                self.effect(Effect::Cancel { token });
+                self.tell_to_stop(at);
                 self.interrupt(at, "the execution was paused");
             }
         }
     }
 
     pub(super) fn resume(&mut self, origin: Origin) -> Result<(), Refusal> {
-        self.refuse_ended()?;
-        let state = &*self.state;
-        if state.status == Status::Ending {
-            return self.ignore(origin, Refusal::Ending);
-        }
-        let by_user =
-            state.pausing || state.paused == Some(PauseReason::User) || state.quarantine.is_some();
-        if !by_user {
-            let refusal = match state.paused {
-                Some(_) => Refusal::Waits,
-                None => Refusal::NotPaused,
-            };
+        if let Some(refusal) = self.state.refuses_resume() {
             return self.ignore(origin, refusal);
         }
         self.emit(Event::RunResumed { origin });
@@ -83,15 +66,12 @@ impl Decider<'_> {
         body: Json,
         origin: Origin,
     ) -> Result<(), Refusal> {
-        self.refuse_ended()?;
-        if self.state.status == Status::Ending {
-            return self.ignore(origin, Refusal::Ending);
+        if let Some(refusal) = self.state.refuses_resume_wait(self.plan, wait) {
+            return self.ignore(origin, refusal);
         }
-        if !self.state.acts() {
+        let (true, Some(at)) = (self.state.acts(), self.state.waiting_since(self.plan, wait))
+        else {
             return self.ignore(origin, Refusal::Paused);
-        }
-        let Some(at) = self.state.waiting_since(self.plan, wait) else {
-            return self.ignore(origin, Refusal::NoSuchWait(wait));
         };
         let origin = self.identified(origin);
         match self.node(at).wait {
@@ -220,7 +200,7 @@ impl Decider<'_> {
         self.emit(Event::RunReopened { generation, nodes, origin });
         let epoch = self.state.epoch + 1;
         self.emit(Event::RunOwned { instance: self.env.instance, epoch });
-        self.open_all();
+        self.begin();
         Ok(())
     }
 
@@ -234,6 +214,9 @@ impl Decider<'_> {
         if self.state.status == Status::Ending {
             return Err(Refusal::Ending);
         }
+        if self.state.status == Status::Scheduling {
+            return Err(Refusal::Queued);
+        }
         if self.state.quarantine.is_some() {
             return Err(Refusal::AlreadyPaused);
         }
@@ -241,10 +224,25 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Answers a request that changes nothing.
+    /// Notes that a message changed nothing, once.
+    pub(super) fn ignore_message(
+        &mut self,
+        message: MessageId,
+        reason: String,
+    ) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        if !self.state.messages.contains(&message) {
+            self.emit(Event::MessageIgnored { message, reason });
+        }
+        Ok(())
+    }
+
+    /// Answers a request that changes nothing. After the end there is no inbox to clear, and the log
+    /// is closed.
     fn ignore(&mut self, origin: Origin, refusal: Refusal) -> Result<(), Refusal> {
+        let ended = matches!(refusal, Refusal::Ended(_));
         match origin.message {
-            Some(message) if !self.state.messages.contains(&message) => {
+            Some(message) if !ended && !self.state.messages.contains(&message) => {
                 let reason = refusal.to_string();
                 self.emit(Event::MessageIgnored { message, reason });
                 self.decision.refusal = Some(refusal);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::event::{CancelReason, Origin, PauseReason};
 use crate::id::{DefinitionHash, ExecutionKey, InstanceId};
+use crate::plan::ConcurrencyPolicy;
 
 fn created() -> Event {
     Event::RunCreated(Box::new(RunCreated {
@@ -26,7 +27,7 @@ fn scheduled(node: &str, attempt: u32) -> Event {
 }
 
 fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted { node: node.into(), attempt, worker: None, token: None }
+    Event::NodeStarted { node: node.into(), attempt, worker: None, remote: None, token: None }
 }
 
 fn completed(node: &str, output: &str) -> Event {
@@ -76,11 +77,15 @@ fn status_follows_the_run_events() {
     let resumed = Event::RunResumed { origin: Origin::default() };
     let paused = Event::RunPaused { reason: PauseReason::Waits };
     let ending = Event::RunEnding { cause: EndCause::Deadline };
+    let policy = ConcurrencyPolicy::Queue;
+    let queued = Event::RunQueued { key: "k".into(), limit: 1, policy };
     let failed_run = Event::RunFailed { failure, nodes: Vec::new(), output: None };
     let table = [
         (Status::Requested, created(), Status::Requested),
         (Status::Requested, owned(1), Status::Scheduled),
-        (Status::Scheduling, owned(1), Status::Scheduled),
+        (Status::Scheduled, queued, Status::Scheduling),
+        (Status::Scheduling, owned(1), Status::Scheduling),
+        (Status::Scheduling, Event::RunAdmitted {}, Status::Scheduled),
         (Status::Scheduled, owned(2), Status::Scheduled),
         (Status::Running, owned(2), Status::Running),
         (Status::Paused, owned(2), Status::Resuming),

@@ -11,26 +11,30 @@ use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, Origin, Pau
 use waypost_core::failure::Failure;
 use waypost_core::id::InstanceId;
 use waypost_core::json::Json;
-use waypost_core::plan::Plan;
-use waypost_core::state::State;
+use waypost_core::plan::{ConcurrencyPolicy, Plan};
+use waypost_core::state::{Place, State};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
 use super::flow::plan;
 use super::run::{Arrow, Arrows, EPOCH, Run, node_stand, node_step, run_step, stand};
 use super::script::check;
-use super::{attempts, delivery, ending, pausing, recovery, repair, rules, waits};
+use super::{
+    attempts, delivery, elsewhere, ending, pausing, queue, recovery, repair, rules, waits,
+};
 
 /// The machine of executions. A cell is where the event leads; `-` is refused.
 const EXECUTION: &str = "
                    REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ END COM FAI CAN TIM
  RunCreated         -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -
- RunOwned          SCH SCH SCH RUN PSG RES RSH RSQ RES RSH RSQ END  -   -   -   -
- RunPauseRequested PSG PSG PSG PSG  -  HLD  -   -  PSG  -   -   -   -   -   -   -
+ RunOwned          SCH SNG SCH RUN PSG RES RSH RSQ RES RSH RSQ END  -   -   -   -
+ RunQueued          -  SNG SNG  -   -   -   -   -   -   -   -   -   -   -   -   -
+ RunAdmitted        -  SCH  -   -   -   -   -   -   -   -   -   -   -   -   -   -
+ RunPauseRequested PSG  -  PSG PSG  -  HLD  -   -  PSG  -   -   -   -   -   -   -
  RunPaused(waits)   -   -   -  PAU  -   -   -   -   -   -   -   -   -   -   -   -
  RunPaused(user)    -   -   -   -  HLD  -   -   -   -  HLD QUA  -   -   -   -   -
  RunResumed         -   -   -   -  RUN  -  RUN RUN RUN RUN RUN  -   -   -   -   -
- RunQuarantined    QUA QUA QUA QUA QUA QUA QUA  -  QUA QUA  -   -   -   -   -   -
+ RunQuarantined    QUA  -  QUA QUA QUA QUA QUA  -  QUA QUA  -   -   -   -   -   -
  RunEnding         END END END END END END END END END END END  -   -   -   -   -
  RunCompleted       -   -  COM COM COM  -   -   -  COM  -   -   -   -   -   -   -
  RunFailed          -   -   -  FAI FAI  -   -   -  FAI  -   -  FAI  -   -   -   -
@@ -155,6 +159,11 @@ fn execution_at(plan: &Plan, stand: &str) -> State {
         let held = stand == "HELD" || reason == "held";
         state.paused = Some(if held { PauseReason::User } else { PauseReason::Waits });
     }
+    if stand == "SCHEDULING" {
+        let (key, limit, policy) = ("k".into(), 1, ConcurrencyPolicy::Queue);
+        state.place = Some(Place { key, limit, policy, admitted: false });
+        state.owner = Some(InstanceId(Uuid::nil()));
+    }
     if stand == "QUARANTINED" || reason == "quarantined" {
         state.quarantine = Some("the test says so".into());
     }
@@ -174,6 +183,8 @@ fn run_events(state: &State) -> Vec<Event> {
     vec![
         Event::RunCreated(Box::new(state.created.as_ref().clone())),
         Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: state.epoch + 1 },
+        Event::RunQueued { key: "k".into(), limit: 1, policy: ConcurrencyPolicy::Queue },
+        Event::RunAdmitted {},
         Event::RunPauseRequested { now: false, origin: origin.clone() },
         Event::RunPaused { reason: PauseReason::Waits },
         Event::RunPaused { reason: PauseReason::User },
@@ -206,7 +217,7 @@ fn node_events(attempt: u32) -> Vec<Event> {
     let somebody = Origin { message: Some("m".into()), actor: None };
     vec![
         Event::NodeScheduled { node: node(), attempt: attempt + 1, cause: vec![] },
-        Event::NodeStarted { node: node(), attempt, worker: None, token: None },
+        Event::NodeStarted { node: node(), attempt, worker: None, remote: None, token: None },
         Event::NodeCheckpointed { node: node(), attempt, data: Json::null() },
         Event::NodeCompleted {
             node: node(),
@@ -354,6 +365,22 @@ fn events_that_do_not_fit_are_refused() {
     node_at(&mut cancelled, "CANCELLED");
     refused(&cancelled, reopened(2, &["a", "a"]));
     assert!(step(&plan, &cancelled, &reopened(2, &["a"])).is_some());
+    // A place in the line is taken once, kept until the slot, and not left for another one.
+    let queued = |key: &str| {
+        let policy = ConcurrencyPolicy::Queue;
+        Event::RunQueued { key: key.into(), limit: 1, policy }
+    };
+    let waits = execution_at(&plan, "SCHEDULING");
+    refused(&waits, queued("another"));
+    let unowned = State { owner: None, ..waits.clone() };
+    refused(&unowned, queued("k"));
+    refused(&unowned, Event::RunAdmitted {});
+    let admitted = step(&plan, &waits, &Event::RunAdmitted {}).expect("it stood in the line");
+    refused(&admitted, queued("k"));
+    refused(&admitted, Event::RunAdmitted {});
+    let mut begun = execution_at(&plan, "SCHEDULED");
+    node_at(&mut begun, "QUEUED");
+    refused(&begun, queued("k"));
     // A signal without an id could never be known again.
     let signal =
         Event::SignalReceived { name: "go".into(), body: Json::null(), origin: Origin::default() };
@@ -386,14 +413,14 @@ fn the_tables_take_every_arrow() {
         recovery::CASES,
         repair::CASES,
         delivery::CASES,
+        queue::CASES,
+        elsewhere::CASES,
     ] {
         let arrows = check(cases);
         taken.execution.extend(arrows.execution);
         taken.node.extend(arrows.node);
     }
-    // Nothing leads to SCHEDULING yet: it comes with concurrency policies.
-    let reachable = |(_, from, _): &(&str, &str, Option<&str>)| *from != "SCHEDULING";
-    compare(&taken.execution, cells(EXECUTION, STANDS).into_iter().filter(reachable));
+    compare(&taken.execution, cells(EXECUTION, STANDS).into_iter());
     compare(&taken.node, cells(NODE, NODE_STANDS).into_iter());
 }
 

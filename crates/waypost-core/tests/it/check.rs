@@ -7,14 +7,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use uuid::Uuid;
 use waypost_core::check::{Invariant, LogCheck};
-use waypost_core::command::{Command, Outcome};
+use waypost_core::command::{Command, Outcome, Report};
 use waypost_core::event::{CancelReason, Event, FailureEnd, Origin};
 use waypost_core::failure::Failure;
 use waypost_core::frame::{FrameHeader, Parent};
-use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, InstanceId};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::{ABANDONED_MAX, EARLY_SIGNALS_MAX, PAYLOAD_BYTES_MAX};
-use waypost_core::plan::Plan;
+use waypost_core::plan::{ConcurrencyPolicy, Plan};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::flow::{millis, plan};
@@ -137,6 +137,30 @@ fn chain(draft: &mut Draft<'_>) {
     draft.complete("b");
 }
 
+/// Created 1, owned 2, queued 3 | owned 4 | admitted 5, a scheduled 6, started 7 | completed 8, ended 9.
+fn keyed(draft: &mut Draft<'_>) {
+    draft.run.restart();
+    draft.command(Command::TakeOver);
+    draft.command(Command::Admit);
+    draft.complete("a");
+}
+
+fn queued() -> Event {
+    Event::RunQueued { key: "k".into(), limit: 1, policy: ConcurrencyPolicy::Queue }
+}
+
+const FAR: &str = "a = worker";
+
+/// Created 1, owned 2, a scheduled 3 | started elsewhere 4 | completed 5, ended 6.
+fn far(draft: &mut Draft<'_>) {
+    let (worker, token) = (Some(WorkerId(Uuid::from_u128(1))), Token(1));
+    draft.run.deliveries.insert(token, (draft.run.at("a"), 1));
+    for outcome in [Outcome::Started, Outcome::Completed(Json::null())] {
+        let report = Report { node: "a".into(), attempt: 1, token, worker, outcome };
+        draft.command(Command::Report(report));
+    }
+}
+
 /// The chain, taken over by somebody else after its first node: owned 5, a failed 6, …
 fn taken_over(draft: &mut Draft<'_>) {
     draft.run.restart();
@@ -188,7 +212,12 @@ fn decide_and_store(frame: &mut Frame, ms: u64) {
 }
 
 fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted { node: node.into(), attempt, worker: None, token: None }
+    Event::NodeStarted { node: node.into(), attempt, worker: None, remote: None, token: None }
+}
+
+fn started_elsewhere(node: &str, worker: Option<InstanceId>, token: Option<Token>) -> Event {
+    let remote = Some(WorkerId(Uuid::from_u128(1)));
+    Event::NodeStarted { node: node.into(), attempt: 1, worker, remote, token }
 }
 
 fn scheduled(node: &str, attempt: u32, cause: &[u64]) -> Event {
@@ -220,6 +249,41 @@ fn one_damage_gives_one_finding() {
 }
 
 const CASES: &[Case] = &[
+    Case {
+        name: "an attempt elsewhere that nobody has a token for",
+        flow: FAR,
+        write: far,
+        damage: |frames| *event(frames, 4) = started_elsewhere("a", None, None),
+        finds: &[("I5", 4)],
+    },
+    Case {
+        name: "an attempt in two places",
+        flow: FAR,
+        write: far,
+        damage: |frames| {
+            let here = Some(frames[0].header.instance);
+            *event(frames, 4) = started_elsewhere("a", here, Some(Token(1)));
+        },
+        finds: &[("I5", 4)],
+    },
+    Case {
+        name: "a wait that somebody elsewhere waits",
+        flow: "a; b = delay(5s) needs a",
+        write: |draft| draft.complete("a"),
+        damage: |frames| *event(frames, 7) = started_elsewhere("b", None, Some(Token(1))),
+        finds: &[("I9", 7)],
+    },
+    Case {
+        name: "an attempt in a slot that has no handler for it",
+        flow: FAR,
+        write: far,
+        damage: |frames| {
+            let (node, attempt, token) = ("a".into(), 1, Some(Token(1)));
+            let worker = Some(frames[0].header.instance);
+            *event(frames, 4) = Event::NodeStarted { node, attempt, worker, remote: None, token };
+        },
+        finds: &[("I9", 4)],
+    },
     Case {
         name: "a frame is missing",
         flow: CHAIN,
@@ -776,6 +840,54 @@ const CASES: &[Case] = &[
         finds: &[("I18", 20)],
     },
     Case {
+        name: "a start without a slot",
+        flow: "keyed k; a",
+        write: keyed,
+        damage: |frames| remove(frames, 5),
+        finds: &[("G10", 5)],
+    },
+    Case {
+        name: "a start that never asked for a slot",
+        flow: "keyed k; a",
+        write: keyed,
+        damage: |frames| {
+            remove(frames, 5);
+            remove(frames, 3);
+        },
+        finds: &[("G10", 4)],
+    },
+    Case {
+        name: "admitted twice",
+        flow: "keyed k; a",
+        write: keyed,
+        damage: |frames| insert(frames, 2, vec![Event::RunAdmitted {}]),
+        finds: &[("G10", 8)],
+    },
+    Case {
+        name: "in the line twice",
+        flow: "keyed k; a",
+        write: keyed,
+        damage: |frames| insert(frames, 0, vec![queued()]),
+        finds: &[("G10", 4)],
+    },
+    Case {
+        name: "in the line with a slot",
+        flow: "keyed k; a",
+        write: keyed,
+        damage: |frames| insert(frames, 2, vec![queued()]),
+        finds: &[("G10", 8)],
+    },
+    Case {
+        name: "a pause of what has not begun",
+        flow: "keyed k; a",
+        write: keyed,
+        damage: |frames| {
+            let pause = Event::RunPauseRequested { now: false, origin: origin() };
+            insert(frames, 1, vec![pause, Event::RunResumed { origin: origin() }]);
+        },
+        finds: &[("I12", 5)],
+    },
+    Case {
         name: "time that goes back",
         flow: CHAIN,
         write: |draft| {
@@ -886,6 +998,8 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
             12 => return Event::RunPauseRequested { now: false, origin: origin() },
             13 => return Event::RunResumed { origin: origin() },
             14 => return Event::RunQuarantined { reason: "no".into() },
+            16 => return Event::RunAdmitted {},
+            17 => return queued(),
             15 => {
                 let cause = waypost_core::event::EndCause::Deadline;
                 return Event::RunEnding { cause };

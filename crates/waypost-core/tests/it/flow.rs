@@ -11,7 +11,8 @@
 //!   h set total = output.n              a variable, from the node's own output
 //! ```
 //!
-//! `partial` as a statement of its own sets the failure policy.
+//! `partial` as a statement of its own sets the failure policy, `keyed <template> [limit]` gives the
+//! definition a concurrency key.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ use waypost_core::expr::{Expression, Template};
 use waypost_core::id::{DefinitionHash, NodeIx};
 use waypost_core::kind::{Behaviour, Case, Delay, DurationTemplate, Family};
 use waypost_core::plan::{
-    Condition, Delivery, FailurePolicy, Join, OnError, Plan, PlanDraft, PlanFault, PlanNode,
+    Concurrency, ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError, Plan,
+    PlanDraft, PlanFault, PlanNode,
 };
 use waypost_core::retry::{Matcher, RetryPolicy};
 use waypost_core::time::Millis;
@@ -33,17 +35,26 @@ pub(crate) fn plan(text: &str) -> Plan {
 /// The plan that a text describes, or what is wrong with its graph.
 pub(crate) fn build(text: &str) -> Result<Plan, PlanFault> {
     let mut failure_policy = FailurePolicy::FailFast;
+    let mut concurrency = None;
     let mut statements = Vec::new();
     for statement in split(text, &[';', '\n']) {
         match statement {
             "" => {}
             "partial" => failure_policy = FailurePolicy::Partial,
+            statement if statement.starts_with("keyed ") => concurrency = Some(keyed(statement)),
             statement => statements.push(Statement::parse(statement)),
         }
     }
     let ids: Vec<&str> = statements.iter().map(|statement| statement.id).collect();
     let nodes = statements.iter().map(|statement| statement.node(&ids)).collect();
-    Plan::build(draft(nodes, failure_policy))
+    Plan::build(PlanDraft { concurrency, ..draft(nodes, failure_policy) })
+}
+
+fn keyed(statement: &str) -> Concurrency {
+    let words = split(statement, &[' ']);
+    let key = template(&Value::from(words[1].trim_matches('\'')));
+    let limit = words.get(2).map_or(1, |limit| limit.parse().expect("a limit"));
+    Concurrency { key, limit, policy: ConcurrencyPolicy::Queue }
 }
 
 /// A draft of these nodes.
@@ -53,6 +64,7 @@ pub(crate) fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> Plan
         hash: DefinitionHash::of(b"test"),
         nodes,
         failure_policy,
+        concurrency: None,
         timeout: None,
         input_schema: None,
     }
@@ -87,7 +99,7 @@ pub(crate) fn retry(max_attempts: u32, wait: Millis) -> RetryPolicy {
 }
 
 pub(crate) fn task() -> Behaviour {
-    Behaviour::Task { handler: "test", config: template(&Value::Null) }
+    Behaviour::Task { handler: "test".into(), foreign: false, config: template(&Value::Null) }
 }
 
 pub(crate) fn template(value: &Value) -> Template {
@@ -228,14 +240,19 @@ pub(crate) fn millis(text: &str) -> Millis {
     Millis::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
-/// `task(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`,
+/// `task(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s)`.
 fn behaviour(text: &str) -> Behaviour {
     let (word, inside) = call(text);
     let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
     match word {
-        "task" => Behaviour::Task { handler: "test", config: template(&value()) },
+        "task" => {
+            Behaviour::Task { handler: "test".into(), foreign: false, config: template(&value()) }
+        }
+        "worker" => {
+            Behaviour::Task { handler: "far".into(), foreign: true, config: template(&value()) }
+        }
         "pass" => Behaviour::Pass,
         "input" => Behaviour::Input,
         "gather" => Behaviour::Gather,

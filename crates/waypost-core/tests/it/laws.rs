@@ -9,10 +9,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use uuid::Uuid;
 use waypost_core::command::{Command, Outcome, Report};
 use waypost_core::event::{Origin, Wait};
 use waypost_core::failure::Failure;
-use waypost_core::id::{NodeIx, Token};
+use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::status::{NodeStatus, Status};
@@ -28,6 +29,8 @@ const BEHAVIOURS: &[&str] = &[
     "task",
     "task",
     "task",
+    "worker",
+    "worker",
     "pass",
     "gather",
     "if(input.n > 1)",
@@ -58,12 +61,17 @@ fn flows() -> impl Strategy<Value = String> {
     let node = (word(BEHAVIOURS), edges, word(JOINS), word(RETRIES), word(ERRORS), word(EXTRAS));
     let nodes = prop::collection::vec(node, 1..9)
         .prop_map(|nodes| nodes.into_iter().enumerate().map(statement).collect::<Vec<_>>());
-    (nodes.prop_shuffle(), prop::bool::weighted(0.3)).prop_map(|(mut statements, partial)| {
-        if partial {
-            statements.push("partial".into());
-        }
-        statements.join("\n")
-    })
+    (nodes.prop_shuffle(), prop::bool::weighted(0.3), prop::bool::weighted(0.2)).prop_map(
+        |(mut statements, partial, keyed)| {
+            if keyed {
+                statements.push("keyed '${{ input.n }}'".into());
+            }
+            if partial {
+                statements.push("partial".into());
+            }
+            statements.join("\n")
+        },
+    )
 }
 
 type Edges = Vec<(prop::sample::Index, &'static str)>;
@@ -95,6 +103,13 @@ enum Step {
     Forge {
         which: usize,
     },
+    /// A worker elsewhere speaks of an attempt of any node, whether or not it was given it.
+    Far {
+        which: usize,
+        worker: u128,
+        attempt: u32,
+        what: What,
+    },
     Signal {
         name: usize,
         ok: bool,
@@ -122,6 +137,7 @@ enum Step {
     Own,
     Recover,
     Park,
+    Admit,
     Quarantine,
     Time {
         span: &'static str,
@@ -142,6 +158,7 @@ enum Step {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
+    Started,
     Completed,
     Failed,
     FailedForNow,
@@ -156,6 +173,7 @@ impl What {
     fn outcome(self) -> Outcome {
         let json = |text| Json::parse(text).expect("JSON");
         match self {
+            Self::Started => Outcome::Started,
             Self::Completed => Outcome::Completed(json("{\"n\": 1}")),
             Self::Failed => Outcome::Failed(Failure::permanent("broken", "it failed")),
             Self::FailedForNow => Outcome::Failed(Failure::transient("http", "it failed")),
@@ -182,6 +200,7 @@ fn steps() -> impl Strategy<Value = Step> {
         What::Lost,
         What::Mark,
         What::NoMark,
+        What::Started,
     ]);
     let which = 0..32usize;
     let message = 0..12usize;
@@ -189,7 +208,9 @@ fn steps() -> impl Strategy<Value = Step> {
     let span = prop::sample::select(vec!["0s", "1ms", "1s", "5s", "10s", "1m", "3h"]);
     prop_oneof![
         12 => (which.clone(), what.clone()).prop_map(|(which, what)| Step::Report { which, what }),
-        2 => (which.clone(), what).prop_map(|(which, what)| Step::Echo { which, what }),
+        2 => (which.clone(), what.clone()).prop_map(|(which, what)| Step::Echo { which, what }),
+        8 => (which.clone(), 1..4u128, 0..3u32, what)
+            .prop_map(|(which, worker, attempt, what)| Step::Far { which, worker, attempt, what }),
         1 => which.clone().prop_map(|which| Step::Forge { which }),
         4 => (0..3usize, any::<bool>(), message.clone())
             .prop_map(|(name, ok, message)| Step::Signal { name, ok, message }),
@@ -203,6 +224,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => Just(Step::Own),
         1 => Just(Step::Recover),
         3 => Just(Step::Park),
+        2 => Just(Step::Admit),
         1 => Just(Step::Quarantine),
         6 => (span, prop::bool::weighted(0.8))
             .prop_map(|(span, noticed)| Step::Time { span, noticed }),
@@ -293,7 +315,19 @@ impl<'a> Trial<'a> {
                     self.run.plan.find(&path).map_or(1, |at| self.run.state.node(at).attempt);
                 let outcome = What::Completed.outcome();
                 let token = Token(u128::MAX);
-                self.command(Command::Report(Report { node: path, attempt, token, outcome }));
+                self.command(Command::Report(Report {
+                    node: path,
+                    attempt,
+                    token,
+                    worker: None,
+                    outcome,
+                }));
+            }
+            Step::Far { which, worker, attempt, what } => {
+                let at = NodeIx(u32::try_from(which % nodes).expect("few"));
+                // The current attempt mostly, or one before it.
+                let attempt = self.run.state.node(at).attempt.saturating_sub(attempt / 2);
+                self.report_from_afar(at, worker, attempt, what);
             }
             Step::Signal { name, ok, message } => {
                 let body = if ok { "{\"ok\":true}" } else { "{}" };
@@ -319,6 +353,7 @@ impl<'a> Trial<'a> {
             Step::Own => self.command(Command::TakeOver),
             Step::Recover => self.command(Command::Recover),
             Step::Park => self.command(Command::Park),
+            Step::Admit => self.command(Command::Admit),
             Step::Quarantine => self.command(Command::Quarantine { reason: "a test".into() }),
             Step::Time { span, noticed } => {
                 self.run.now = self.run.now.plus(millis(span));
@@ -340,6 +375,14 @@ impl<'a> Trial<'a> {
     fn report(&mut self, at: NodeIx, attempt: Option<u32>, what: What) {
         let id = self.run.plan.node(at).id.clone();
         self.command(Command::Report(self.run.report(&id, attempt, what.outcome())));
+    }
+
+    fn report_from_afar(&mut self, at: NodeIx, worker: u128, attempt: u32, what: What) {
+        let node = self.run.plan.node(at).id.clone();
+        let token = Token((worker << 64) | u128::from(at.0) << 32 | u128::from(attempt));
+        self.run.deliveries.insert(token, (at, attempt));
+        let (worker, outcome) = (Some(WorkerId(Uuid::from_u128(worker))), what.outcome());
+        self.command(Command::Report(Report { node, attempt, token, worker, outcome }));
     }
 
     fn take_over(&mut self) {
@@ -369,6 +412,9 @@ impl<'a> Trial<'a> {
             if !owned {
                 self.take_over();
             }
+            if self.run.state.status == Status::Scheduling {
+                self.command(Command::Admit);
+            }
             if !self.run.state.moves() {
                 self.command(Command::Resume { origin: Origin::default() });
             }
@@ -376,6 +422,9 @@ impl<'a> Trial<'a> {
                 let node = self.run.state.node(at);
                 let (attempt, wait) = (node.attempt, node.wait.clone());
                 match (node.status, wait) {
+                    (NodeStatus::Queued, _) if self.run.is_foreign(at) => {
+                        self.report_from_afar(at, 9, attempt, What::Completed);
+                    }
                     (NodeStatus::Queued, _) => self.command(Command::Start { node: at, attempt }),
                     (NodeStatus::Running, _) => self.report(at, None, What::Completed),
                     (_, Some(Wait::Signal { name, .. })) => {
@@ -436,7 +485,10 @@ proptest! {
         flow in flows(),
         steps in prop::collection::vec(steps(), 0..20),
     ) {
-        let plan = Arc::new(build(&flow).expect("edges go from earlier letters to later ones"));
+        // What has a key goes into its line with its first frame.
+        let flow = flow.lines().filter(|line| !line.starts_with("keyed")).collect::<Vec<_>>();
+        let plan = build(&flow.join("\n")).expect("edges go from earlier letters to later ones");
+        let plan = Arc::new(plan);
         let mut trial = Trial::new(&plan, Run::born(&plan, "{\"n\":1}", None));
         for step in &steps {
             trial.step(step);

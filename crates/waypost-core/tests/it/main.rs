@@ -5,7 +5,7 @@
 //! | `flow` | plans from a line of text |
 //! | `run` | one execution, driven by hand; checks replay and snapshots at every step |
 //! | `script` | the language of the tables: `command -> what must be so` |
-//! | `rules`, `attempts`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery` | the tables |
+//! | `rules`, `attempts`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `elsewhere`, `queue` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
 //! | `model`, `laws` | the graph's rules written a second time; laws over random plans |
 //! | `check` | the checker: a good log, one damage, one finding |
@@ -15,12 +15,14 @@ mod arrows;
 mod attempts;
 mod check;
 mod delivery;
+mod elsewhere;
 mod ending;
 mod flow;
 mod laws;
 mod model;
 mod pausing;
 mod plan;
+mod queue;
 mod recovery;
 mod repair;
 mod rules;

@@ -54,6 +54,8 @@ pub(crate) struct Model<'a> {
     epoch: u32,
     generation: u32,
     owned: bool,
+    in_line: bool,
+    admitted: bool,
     held: bool,
     cause: Option<EndCause>,
     over: bool,
@@ -73,6 +75,8 @@ impl<'a> Model<'a> {
             epoch: 0,
             generation: 1,
             owned: false,
+            in_line: false,
+            admitted: false,
             held: false,
             cause: None,
             over: false,
@@ -152,7 +156,17 @@ impl<'a> Model<'a> {
                 self.epoch = *epoch;
                 self.owned = true;
             }
+            Event::RunQueued { .. } => {
+                assert!(self.owned && !self.admitted, "it goes into the line before it begins");
+                self.nothing_runs();
+                (self.owned, self.in_line) = (false, true);
+            }
+            Event::RunAdmitted {} => {
+                assert!(self.in_line, "it stood in the line");
+                (self.in_line, self.admitted) = (false, true);
+            }
             Event::RunPauseRequested { origin, .. } => {
+                assert!(!self.in_line, "there is nothing to pause");
                 assert!(!self.held, "pause and resume alternate");
                 self.held = true;
                 self.consume(origin.message.as_ref());
@@ -186,7 +200,10 @@ impl<'a> Model<'a> {
                 self.ends();
             }
             Event::RunFailed { .. } => {
-                let failed = matches!(self.cause, Some(EndCause::Failure { .. }));
+                let failed = matches!(
+                    self.cause,
+                    Some(EndCause::Failure { .. } | EndCause::NotQueued { .. })
+                );
                 assert!(failed || self.cause.is_none() && self.unhandled, "something failed");
                 self.ends();
             }
@@ -218,6 +235,7 @@ impl<'a> Model<'a> {
         self.generation = generation;
         (self.over, self.owned, self.held) = (false, false, false);
         (self.cause, self.unhandled) = (None, false);
+        (self.in_line, self.admitted) = (false, false);
         for path in nodes {
             let seen = &mut self.nodes[self.plan.find(path).expect("a node").at()];
             let completed = matches!(seen.phase, Phase::Ended(End::Completed { .. }));
@@ -240,7 +258,8 @@ impl<'a> Model<'a> {
 
     fn read_node(&mut self, node: usize, at: Timestamp, event: &Event) {
         let id = &self.plan.nodes[node].id;
-        let may_start = self.owned && !self.held && self.cause.is_none();
+        let has_slot = self.admitted || self.plan.concurrency.is_none();
+        let may_start = self.owned && !self.held && self.cause.is_none() && has_slot;
         let turn = self.turn(node);
         let seen = self.nodes[node].clone();
         assert!(!matches!(seen.phase, Phase::Ended(_)), "{id} has settled: {event:?}");
@@ -260,8 +279,9 @@ impl<'a> Model<'a> {
                 self.nodes[node].doomed = turn == Some(Turn::Fail);
                 Phase::Queued
             }
-            Event::NodeStarted { attempt, token, .. } => {
-                assert!(may_start, "{id} may not start now");
+            Event::NodeStarted { attempt, token, remote, .. } => {
+                let done_elsewhere = remote.is_some() && self.owned && self.cause.is_none();
+                assert!(may_start || done_elsewhere, "{id} may not start now");
                 assert!(!seen.doomed, "{id} can only fail");
                 assert_eq!((&seen.phase, *attempt), (&Phase::Queued, seen.attempt), "{id}");
                 if let Some(token) = token {

@@ -14,6 +14,7 @@ use waypost_core::event::{Event, FailureEnd, Origin, PauseReason, RunCreated, Wa
 use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx, Token};
 use waypost_core::json::Json;
+use waypost_core::kind::Behaviour;
 use waypost_core::plan::Plan;
 use waypost_core::state::{NodeState, State};
 use waypost_core::status::{NodeStatus, Status};
@@ -193,15 +194,23 @@ impl<'a> Run<'a> {
     pub(crate) fn report(&self, id: &str, attempt: Option<u32>, outcome: Outcome) -> Report {
         let at = self.at(id);
         let fits = |of: &(NodeIx, u32)| of.0 == at && attempt.is_none_or(|attempt| attempt == of.1);
-        let handed = self.deliveries.iter().filter(|(_, of)| fits(of)).max_by_key(|(_, of)| of.1);
+        // Where several were handed it, whoever holds it.
+        let holds = |token: &Token| self.state.node(at).token == Some(*token);
+        let handed = self.deliveries.iter().filter(|(_, of)| fits(of));
+        let handed = handed.max_by_key(|(token, of)| (of.1, holds(token)));
         let (token, (_, attempt)) = handed.unwrap_or_else(|| panic!("{id} was not handed off"));
-        Report { node: id.into(), attempt: *attempt, token: *token, outcome }
+        Report { node: id.into(), attempt: *attempt, token: *token, worker: None, outcome }
     }
 
     /// What still runs: deliveries whose attempt is the current one and RUNNING.
     pub(crate) fn running(&self) -> Vec<NodeIx> {
         let runs = |at: &NodeIx| self.state.node(*at).token.is_some();
         self.plan.positions().filter(runs).collect()
+    }
+
+    /// Are a node's attempts made elsewhere only?
+    pub(crate) fn is_foreign(&self, at: NodeIx) -> bool {
+        matches!(self.plan.node(at).behaviour, Behaviour::Task { foreign: true, .. })
     }
 
     /// Another process goes on with the execution.

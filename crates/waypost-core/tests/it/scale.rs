@@ -62,7 +62,7 @@ fn run(plan: &Plan) -> (State, usize) {
             Effect::Run { node, attempt, token } => {
                 let node = plan.node(node).id.clone();
                 let outcome = Outcome::Completed(Json::null());
-                Command::Report(Report { node, attempt, token, outcome })
+                Command::Report(Report { node, attempt, token, worker: None, outcome })
             }
             Effect::Offer { .. } | Effect::Cancel { .. } => continue,
         };

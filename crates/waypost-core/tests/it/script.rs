@@ -9,18 +9,20 @@
 //!
 //! Commands: `start [input] [slots n] [within span]`, `born`, `hold` (evaluate by hand from here on),
 //! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark node[@attempt] …`,
-//! `forge node`, `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
+//! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
+//! `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
-//! `quarantine`, `wait span` (time passes and is noticed), `later span` (it passes).
+//! `quarantine`, `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
 //!
 //! What must be so: see `Line::expect`. A command that is refused fails its line unless the line
 //! says `refused`.
 
 use serde_json::Value;
+use uuid::Uuid;
 use waypost_core::command::{Command, Effect, Outcome, Refusal, Report};
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
-use waypost_core::id::{NodeIx, Token};
+use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 
@@ -134,6 +136,7 @@ impl Line<'_, '_> {
                 return;
             }
             ["park"] => Command::Park,
+            ["admit"] => Command::Admit,
             ["quarantine"] => Command::Quarantine { reason: "the test says so".into() },
             ["signal", name, ref rest @ ..] => {
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
@@ -151,6 +154,13 @@ impl Line<'_, '_> {
             ["pause-now", ..] => Command::Pause { now: true, origin: origin(words) },
             ["resume", ..] => Command::Resume { origin: origin(words) },
             ["reopen", ..] => Command::Reopen { origin: origin(words) },
+            ["unofferable", id] => {
+                let failure = Failure::permanent("expression", "no such name");
+                Command::Unofferable { node: node(id), attempt: self.attempt_of(id), failure }
+            }
+            ["far", worker, verb, id, ref rest @ ..] => {
+                Command::Report(self.report_from_afar(worker, verb, id, rest))
+            }
             [verb, id, ref rest @ ..] => Command::Report(self.report(verb, id, rest)),
             _ => panic!("{words:?} is not a command"),
         };
@@ -173,24 +183,26 @@ impl Line<'_, '_> {
             Some((id, attempt)) => (id, Some(attempt.parse().expect("an attempt"))),
             None => (who, None),
         };
-        let json = || Json::parse(rest.first().unwrap_or(&"null")).expect("JSON");
-        let outcome = match verb {
-            "complete" => Outcome::Completed(json()),
-            "mark" => Outcome::Checkpoint(json()),
-            "fail" => Outcome::Failed(failure(rest)),
-            "lose" => Outcome::Lost(Failure::transient("panic", "it panicked")),
-            "stopped" => Outcome::Cancelled,
-            "forge" => {
-                let outcome = Outcome::Completed(Json::null());
-                let token = Token(u128::MAX);
-                return Report { token, ..self.run.report(id, attempt, outcome) };
-            }
-            other => panic!("{other:?} is not a command"),
-        };
+        if verb == "forge" {
+            let (outcome, token) = (Outcome::Completed(Json::null()), Token(u128::MAX));
+            return Report { token, ..self.run.report(id, attempt, outcome) };
+        }
+        let outcome = outcome(verb, rest);
         if self.run.plan.find(id).is_none() {
-            return Report { node: id.into(), attempt: 1, token: Token(0), outcome };
+            return Report { node: id.into(), attempt: 1, token: Token(0), worker: None, outcome };
         }
         self.run.report(id, attempt, outcome)
+    }
+
+    /// What a worker elsewhere says, under a token of its own for each attempt.
+    fn report_from_afar(&mut self, worker: &str, verb: &str, who: &str, rest: &[&str]) -> Report {
+        let number: u128 = worker.parse().expect("workers have numbers");
+        let (id, attempt) = (who.split('@').next().unwrap_or(who), self.attempt_of(who));
+        let at = self.run.at(id);
+        let token = Token((number << 64) | u128::from(at.0) << 32 | u128::from(attempt));
+        self.run.deliveries.insert(token, (at, attempt));
+        let worker = Some(WorkerId(Uuid::from_u128(number)));
+        Report { node: id.into(), attempt, token, worker, outcome: outcome(verb, rest) }
     }
 
     /// Checks one expectation; `Err` says what was found instead.
@@ -238,6 +250,11 @@ impl Line<'_, '_> {
                 let end = run.state.end.as_ref().and_then(|end| end.failure.as_ref());
                 same(end.map_or("none".into(), |failure| failure.kind.to_string()), kind)
             }
+            // `a is at 2`: which worker elsewhere makes its attempt.
+            [id, "is", "at", worker] => {
+                let found = run.node(id).remote.map(|worker| worker.0.as_u128().to_string());
+                same(found.unwrap_or_else(|| "nobody".into()), worker)
+            }
             ["generation", number] => same(run.state.generation.to_string(), number),
             ["early", number] => same(run.state.early.len().to_string(), number),
             ["variables", json] => {
@@ -272,7 +289,7 @@ impl Line<'_, '_> {
             ("runs", Effect::Run { node, .. })
             | ("offers", Effect::Offer { node, .. })
             | ("evaluates", Effect::Evaluate { node, .. }) => Some(id(node).to_owned()),
-            ("stops", Effect::Cancel { token }) => {
+            ("stops", Effect::Cancel { token, .. }) => {
                 let known = self.run.deliveries.get(token);
                 Some(known.map_or("?".into(), |(node, _)| id(node).to_owned()))
             }
@@ -286,6 +303,19 @@ impl Line<'_, '_> {
         let nodes: Vec<_> =
             nodes.map(|(node, state)| format!("{} {}", node.id, state.status)).collect();
         format!("execution {}, {}", stand(&self.run.state), nodes.join(", "))
+    }
+}
+
+fn outcome(verb: &str, rest: &[&str]) -> Outcome {
+    let json = || Json::parse(rest.first().unwrap_or(&"null")).expect("JSON");
+    match verb {
+        "start" => Outcome::Started,
+        "complete" => Outcome::Completed(json()),
+        "mark" => Outcome::Checkpoint(json()),
+        "fail" => Outcome::Failed(failure(rest)),
+        "lose" => Outcome::Lost(Failure::transient("panic", "it panicked")),
+        "stopped" => Outcome::Cancelled,
+        other => panic!("{other:?} is not a command"),
     }
 }
 

@@ -9,8 +9,10 @@ use waypost_core::event::Wait;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::{DerivedRow, Examined, Ownership, Remedy, Standing};
-use waypost_ports::store::{Control, Urgency};
+use waypost_ports::audit::{DerivedRow, DerivedSlot, Examined, Ownership, Remedy, Standing};
+use waypost_ports::store::{Control, Slot, Urgency};
+
+use crate::queue::slot_request;
 
 type Fault = (Invariant, String);
 
@@ -19,13 +21,17 @@ fn derive(state: &State) -> DerivedRow {
     let next_due = state.next_due();
     match state.status {
         Status::Paused if state.moves() => DerivedRow::Parked { next_due },
-        Status::Paused => {
-            let reason = state.quarantine.clone();
-            let reason = reason.unwrap_or_else(|| "paused by a user".to_owned());
-            DerivedRow::Held { reason, next_due }
-        }
-        _ => DerivedRow::Ready,
+        _ => match state.held_for() {
+            Some(reason) => DerivedRow::Held { reason, next_due },
+            None => DerivedRow::Ready,
+        },
     }
+}
+
+/// Its place in that line, as its log gives it.
+fn derive_slot(state: &State) -> Option<DerivedSlot> {
+    let admitted = state.place.as_ref().is_some_and(|place| place.admitted);
+    slot_request(state).map(|request| DerivedSlot { request, admitted })
 }
 
 /// What puts the rows beside a log right; `requires` is the fold that its last frame needs.
@@ -33,11 +39,22 @@ pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
     if state.status.is_end() {
         return Remedy::Nothing;
     }
-    Remedy::Control { row: derive(state), epoch: state.epoch, requires }
+    let slot = derive_slot(state);
+    Remedy::Control { row: derive(state), epoch: state.epoch, requires, slot }
 }
 
 /// Compares the rows beside a log with its state; `requires` as above.
 pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<Fault> {
+    let ended = state.status.is_end();
+    let mut faults = check_row(examined, state, requires);
+    // Without a control row, that is what is wrong.
+    if ended || examined.history.control.is_some() {
+        faults.extend(has_another_place(examined.slot.as_ref(), state));
+    }
+    faults
+}
+
+fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<Fault> {
     let history = &examined.history;
     let ended = state.status.is_end();
     match (&history.control, &examined.standing) {
@@ -61,6 +78,25 @@ pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<Fa
         }
         _ => Vec::new(),
     }
+}
+
+/// Compares its place in the line of its concurrency key with what its log says. A slot that it has
+/// been given and has not used yet is none of its log's business.
+fn has_another_place(found: Option<&Slot>, state: &State) -> Option<Fault> {
+    let derived = derive_slot(state).filter(|_| !state.status.is_end());
+    let what = match (found, derived) {
+        (None, None) => return None,
+        (Some(slot), None) => format!("it has a place in the line of {:?}", slot.key),
+        (None, Some(of)) => format!("it has no place in the line of {:?}", of.request.key),
+        (Some(slot), Some(of)) if slot.key != of.request.key => {
+            format!("it stands in the line of {:?}, not of {:?}", slot.key, of.request.key)
+        }
+        (Some(slot), Some(of)) if of.admitted && !slot.holding => {
+            format!("it has begun and holds no slot of {:?}", slot.key)
+        }
+        (Some(_), Some(_)) => return None,
+    };
+    Some((Invariant::SlotsHold, what))
 }
 
 fn is_behind(
@@ -88,6 +124,11 @@ fn has_no_reason_to_wake(control: &Control, standing: &Standing, state: &State) 
         }
         Ownership::Nobody if control.ready || is_set_aside(control, standing) => return None,
         Ownership::Nobody => {}
+    }
+    if state.status == Status::Scheduling && control.slot.as_ref().is_some_and(|slot| slot.holding)
+    {
+        let what = "it holds a slot of its concurrency key, and nobody is to let it begin";
+        return Some((Invariant::ReasonToWake, what.to_owned()));
     }
     match derive(state) {
         DerivedRow::Ready => {

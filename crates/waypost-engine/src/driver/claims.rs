@@ -28,7 +28,10 @@ pub(super) struct Claims {
     roll_call_at: Timestamp,
     /// When to look for mail next.
     collect_at: Timestamp,
-    collecting: bool,
+    /// When it was looked for, while a question is out.
+    collecting: Option<Timestamp>,
+    /// Everything that lay in the inbox at this time was taken in.
+    read_until: Option<Timestamp>,
     reserving: bool,
 }
 
@@ -37,7 +40,7 @@ impl Claims {
         let never = Timestamp(i64::MAX);
         let waits = self.claiming.is_some() || self.crowded_out;
         let claim = if waits { never } else { self.claim_at };
-        let collect = if self.collecting { never } else { self.collect_at };
+        let collect = if self.collecting.is_some() { never } else { self.collect_at };
         claim.min(collect)
     }
 
@@ -86,10 +89,16 @@ impl Claims {
         };
     }
 
-    pub(super) fn collected(&mut self, now: Timestamp, config: &Config) {
-        self.collecting = false;
+    /// Mail was looked for, and all that there was came in, or not.
+    pub(super) fn collected(&mut self, now: Timestamp, whole: bool, config: &Config) {
+        self.read_until = self.collecting.take().filter(|_| whole).or(self.read_until);
         // Mail that came while the question was out may not be in the answer.
         self.collect_at = self.collect_at.min(now.plus(config.poll_every));
+    }
+
+    /// Has everything come in that lay in the inbox at this time?
+    pub(super) fn has_read(&self, until: Timestamp) -> bool {
+        self.read_until.is_some_and(|read| read >= until)
     }
 
     /// A claim was left without an answer: what it took, if anything, must be found.
@@ -139,10 +148,10 @@ impl Claims {
                 outputs.push(Output::Claim { limit, only, held });
             }
         }
-        if !self.collecting && now >= self.collect_at {
+        if self.collecting.is_none() && now >= self.collect_at {
             self.collect_at = poll;
             if !live.is_empty() {
-                self.collecting = true;
+                self.collecting = Some(now);
                 outputs.push(Output::Collect);
             }
         }

@@ -1,30 +1,33 @@
 //! Where a driver's ids, keys and tokens come from: one seed, so that a simulation can be repeated.
+//!
+//! Ids are seen by many (an append's id stands in the log, a message's id is told to its sender), and
+//! tokens must not follow from them: each is a hash of its number under a key made from the seed.
 
 use uuid::Uuid;
 use waypost_core::id::ExecutionKey;
 use waypost_core::time::Timestamp;
 
-/// An odd constant with its bits well spread (the golden ratio in 128 bits).
-const MIX: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+/// What the seed is used for, so that it is used for nothing else.
+const PURPOSE: &str = "waypost driver ids 1";
 
 pub(super) struct Ids {
-    seed: u128,
-    counter: u128,
+    key: [u8; 32],
+    counter: u64,
 }
 
 impl Ids {
     pub(super) fn new(seed: u128) -> Self {
-        Self { seed, counter: 0 }
+        Self { key: blake3::derive_key(PURPOSE, &seed.to_le_bytes()), counter: 0 }
     }
 
-    /// Numbers that never repeat within a driver and, for different seeds, practically never at
-    /// all: a counter through the finaliser of a 128-bit mixer.
+    /// Numbers that never repeat within a driver nor, for different seeds, at all; and of which
+    /// none tells anything about the others.
     pub(super) fn random(&mut self) -> u128 {
         self.counter += 1;
-        let mut z = self.seed.wrapping_add(self.counter.wrapping_mul(MIX));
-        z = (z ^ (z >> 64)).wrapping_mul(MIX);
-        z = (z ^ (z >> 59)).wrapping_mul(MIX);
-        z ^ (z >> 64)
+        let hash = blake3::keyed_hash(&self.key, &self.counter.to_le_bytes());
+        let mut bytes = [0; 16];
+        bytes.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
+        u128::from_le_bytes(bytes)
     }
 
     pub(super) fn uuid(&mut self) -> Uuid {
@@ -38,5 +41,24 @@ impl Ids {
         bits.iter_mut().zip(random).for_each(|(bit, byte)| *bit = byte);
         let ms = u64::try_from(now.0).unwrap_or(0);
         ExecutionKey::from_uuid(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_again_and_another_seed_nothing_of_it() {
+        let draw = |seed| {
+            let mut ids = Ids::new(seed);
+            (0..1_000).map(|_| ids.random()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        let all: BTreeSet<u128> =
+            draw(1).into_iter().chain(draw(2)).chain(draw(1 << 127)).collect();
+        assert_eq!(all.len(), 3_000);
     }
 }

@@ -7,14 +7,18 @@ use waypost_core::command::{Refusal, Report};
 use waypost_core::event::{Event, MessageId};
 use waypost_core::failure::Failure;
 use waypost_core::frame::Parent;
-use waypost_core::id::{ExecutionId, ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, ExecutionKey, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::handler::Task;
+use waypost_ports::mirror::Context;
 use waypost_ports::store::{Append, Appended, Idempotency, Mail, MailBody};
+use waypost_ports::tasks::{Holds, OfferId};
+
+use crate::sealed::OfferedTask;
 
 /// Names a question, so that its answer finds back to whoever asked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,6 +39,25 @@ pub enum Input {
         report: Report,
         /// Does it end the delivery, and so free its slot?
         token_free: bool,
+    },
+    /// What a worker elsewhere says.
+    TaskReport {
+        /// What it says.
+        report: super::TaskReport,
+        /// Where the answer goes.
+        ticket: Ticket,
+        /// Is it for this memory alone? Then, where the execution is not in it, nothing is done and
+        /// the answer is [`Answer::Elsewhere`].
+        only_here: bool,
+    },
+    /// What [`Output::LookAtWorkers`] saw.
+    WorkersSeen {
+        /// What was asked about.
+        asked: Vec<(WorkerId, Token)>,
+        /// The answers, in this order; absent where nobody could say.
+        seen: Option<Vec<Holds>>,
+        /// The handlers that live workers serve, where that was asked.
+        serving: Vec<Arc<str>>,
     },
     /// A request of somebody in this process.
     Request {
@@ -68,7 +91,10 @@ pub enum Input {
         answer: Answer,
     },
     /// The inbox has been looked into.
-    Collected,
+    Collected {
+        /// Was that all there was?
+        whole: bool,
+    },
     /// Numbers for new executions.
     Numbers(std::ops::Range<i64>),
     /// Tell this ticket when the execution ends.
@@ -96,11 +122,18 @@ pub enum Input {
     Adopt(ExecutionId),
     /// Something may be claimable.
     Nudge,
+    /// There may be mail for an execution in memory.
+    MailWaits,
     /// The instance's lease was renewed.
     Renewed {
         /// When it ends, by the store's time.
         until: Timestamp,
     },
+    /// The newest fold that every living instance reads. What needs a newer one is not begun: whoever
+    /// cannot read it could never take it over, and going back to an older version would not be free.
+    Readable(u16),
+    /// The lease cannot be trusted any more: nothing begins until it is renewed.
+    Lapsed,
     /// Start nothing new; what runs may end.
     Drain,
 }
@@ -159,6 +192,10 @@ pub struct Loaded {
     pub parent: Parent,
     /// The epoch in its control row; 0 where it has none.
     pub row_epoch: u32,
+    /// Does it hold a slot of its concurrency key?
+    pub holds_slot: bool,
+    /// The fold that its log requires so far.
+    pub requires: u16,
     /// Bytes of log since the last snapshot, and of that snapshot.
     pub sizes: (usize, usize),
     /// Mail that waits.
@@ -174,6 +211,15 @@ pub enum Output {
     Run(TaskOrder),
     /// Tell a worker to stop.
     CancelTask(Token),
+    /// Offer a task to workers elsewhere.
+    Offer(OfferOrder),
+    /// Take an offer back, if nobody has taken it.
+    Withdraw(OfferId),
+    /// Tell a worker elsewhere to stop.
+    CancelRemote(WorkerId, Token),
+    /// Look whether workers are alive and have what they began; answer with
+    /// [`Input::WorkersSeen`].
+    LookAtWorkers(Look),
     /// Answer a question.
     Answer(Ticket, Answer),
     /// Put mail into an inbox; answer with [`Input::Delivered`].
@@ -208,6 +254,10 @@ pub enum Output {
     },
     /// Events are durable: for whoever watches.
     Committed(Committed),
+    /// An execution was parked with this: for whoever claims it next.
+    Keep(Box<Context>),
+    /// An execution that may have been parked has ended: nobody claims it any more.
+    Forget(ExecutionKey),
 }
 
 /// A request on its way to an inbox.
@@ -239,6 +289,26 @@ pub struct TaskOrder {
     pub task: Task,
     /// Since when the attempt might have been made.
     pub since: Timestamp,
+}
+
+/// A task for workers elsewhere.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OfferOrder {
+    /// Which attempt.
+    pub id: OfferId,
+    /// Which handler it needs.
+    pub handler: Arc<str>,
+    /// What whoever takes it is told.
+    pub task: OfferedTask,
+}
+
+/// What to look for among the workers elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// Are these workers alive, and do they have these attempts?
+    pub held: Vec<(WorkerId, Token)>,
+    /// Which handlers are served?
+    pub serving: bool,
 }
 
 /// Events that have become durable together.
@@ -273,6 +343,11 @@ pub enum Answer {
         /// By an identical submission?
         same: bool,
     },
+    /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
+    Rejected {
+        /// How many.
+        holding: u64,
+    },
     /// The store refuses the submission's data.
     Poisoned(String),
     /// The request is durable and done; the execution's status after it.
@@ -288,6 +363,8 @@ pub enum Answer {
     /// The execution left this memory before the request was decided (it was parked, set aside, or
     /// somebody else owns it now): nothing was done. Ask again.
     Moved,
+    /// The execution is not in this memory, and it was for this memory alone: nothing was done.
+    Elsewhere,
     /// This engine is about to stop.
     Draining,
 }

@@ -11,29 +11,37 @@ use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, MessageId, RunCreated};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
-use waypost_core::plan::Plan;
+use waypost_core::json::Json;
+use waypost_core::plan::{Plan, PlanNode};
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::state::State;
+use waypost_core::state::{NodeState, State};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Append, ControlChange, Side, Submission};
+use waypost_ports::mirror::Context;
+use waypost_ports::store::{Append, ControlChange, Side, SlotRequest, Submission};
 
 pub(super) use orders::Flight;
 
 use super::io::{Answer, Committed, EndSummary, Loaded, Output, Ticket};
 use super::slots::Offer;
 use crate::config::Config;
+use crate::queue::slot_request;
+
+/// Reports that came as mail and are remembered: more than one look into the inbox brings at once.
+const HEARD_MAX: usize = 1_000;
 
 /// A command in a mailbox, and who wants to hear of it.
 #[derive(Debug)]
 pub(super) struct Letter {
     pub(super) command: Command,
     pub(super) ticket: Option<Ticket>,
+    /// The mail that it came in, where no event will say so.
+    pub(super) mail: Option<MessageId>,
 }
 
 impl Letter {
     pub(super) fn command(command: Command) -> Self {
-        Self { command, ticket: None }
+        Self { command, ticket: None, mail: None }
     }
 }
 
@@ -50,14 +58,22 @@ pub(super) struct Live {
     pub(super) starting: Vec<Offer>,
     /// When the reports in the mailbox came.
     pub(super) reported: Vec<Timestamp>,
+    /// Was it read back from the store, so that it may have been parked?
+    pub(super) was_loaded: bool,
     /// Was its last owner gone, and is the take-over not durable yet?
     pub(super) orphaned: bool,
     /// Was it claimed, by this instance, while a frame was in flight?
     pub(super) claimed_again: bool,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
+    /// Reports from elsewhere that were refused, and not counted yet.
+    pub(super) reports_refused: u64,
+    /// Reports that came as mail and were decided: mail is read again until its frame is committed.
+    heard: VecDeque<MessageId>,
     /// The epoch in its control row, when it was read.
     row_epoch: u32,
+    /// The fold that its log requires so far.
+    requires: u16,
     parent: Option<Parent>,
     in_flight: Option<InFlight>,
     /// Mail that was answered without an event; deleted with the next frame.
@@ -75,6 +91,8 @@ struct InFlight {
     /// When the reports came that it answers to.
     reported: Vec<Timestamp>,
     parked: bool,
+    /// What it was parked with, for a mirror.
+    context: Option<Box<Context>>,
 }
 
 /// What was landed but not yet followed up.
@@ -137,9 +155,10 @@ impl Live {
 
     /// An execution that was read back; its mail is left to the caller.
     pub(super) fn loaded(loaded: Loaded) -> Self {
-        let Loaded { plan, state, parent, row_epoch, sizes, .. } = loaded;
+        let Loaded { plan, state, parent, row_epoch, requires, sizes, .. } = loaded;
         let (log_bytes, snapshot_bytes) = sizes;
-        Self { row_epoch, log_bytes, snapshot_bytes, ..Self::with(plan, state, Some(parent)) }
+        let live = Self::with(plan, state, Some(parent));
+        Self { row_epoch, requires, log_bytes, snapshot_bytes, ..live }
     }
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
@@ -148,11 +167,15 @@ impl Live {
             state,
             parent,
             row_epoch: 1,
+            requires: 1,
+            reports_refused: 0,
+            heard: VecDeque::new(),
             mailbox: VecDeque::new(),
             queued: false,
             promised: Vec::new(),
             starting: Vec::new(),
             reported: Vec::new(),
+            was_loaded: parent.is_some(),
             orphaned: false,
             claimed_again: false,
             mail_waits: false,
@@ -182,8 +205,10 @@ impl Live {
         node.is_some_and(|node| node.status == NodeStatus::Queued && node.attempt == attempt)
     }
 
+    /// What runs in slots.
     pub(super) fn running_tokens(&self) -> impl Iterator<Item = Token> + '_ {
-        self.state.nodes.iter().filter_map(|node| node.token)
+        let here = self.state.nodes.iter().filter(|node| node.remote.is_none());
+        here.filter_map(|node| node.token)
     }
 
     /// Whose requests still wait in the mailbox.
@@ -206,6 +231,7 @@ impl Live {
         let side = Side {
             control: Some(self.control(ControlChange::Owned)),
             submission: Some(submission),
+            slot: self.slot_request(),
             ..Side::default()
         };
         self.append(now, ids, decision, answers, side, config)
@@ -244,7 +270,11 @@ impl Live {
             let answers = batch.answers.drain(..);
             outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
         }
+        let queued = |event: &Event| matches!(event, Event::RunQueued { .. });
+        let goes_back =
+            batch.decision.events.iter().any(queued) && !is_planted(Bug::SlotForgottenInLine);
         let side = Side {
+            slot: self.slot_request().filter(|_| goes_back),
             control: self.control_change(&batch.decision.events),
             consumed: std::mem::take(&mut self.consumed),
             ..Side::default()
@@ -259,18 +289,25 @@ impl Live {
         for _ in 0..config.frame_commands_max {
             let Some(letter) = self.mailbox.pop_front() else { break };
             batch.deciding = letter.ticket;
-            let origin = letter.command.origin();
-            if let Some(message) = origin.and_then(|origin| origin.message.as_ref()) {
+            let origin = letter.command.origin().and_then(|origin| origin.message.as_ref());
+            if let Some(message) = origin.or(letter.mail.as_ref()) {
                 if !self.consumed.contains(message) {
                     self.consumed.push(Arc::clone(message));
                 }
                 // Mail is looked up again until its frame is committed: an echo is no request. Where
                 // somebody awaits an answer, it is that the message was received before.
-                let echo = self.state.messages.contains(message);
+                let echo = self.state.messages.contains(message) || self.heard.contains(message);
                 if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
                     continue;
                 }
             }
+            if let Some(message) = &letter.mail {
+                self.heard.truncate(HEARD_MAX - 1);
+                self.heard.push_front(Arc::clone(message));
+            }
+            let seq = self.state.seq;
+            let from_elsewhere =
+                matches!(&letter.command, Command::Report(report) if report.worker.is_some());
             // Entropy is used once per command, so that no two deliveries share a token.
             let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
             let env = Env { slots, entropy, ..*env };
@@ -281,21 +318,45 @@ impl Live {
                     batch.merge(decision);
                     refusal.map_or(Answer::Done(self.state.status), Answer::Refused)
                 }
-                Err(refusal) => self.refused(refusal),
+                Err(refusal) => {
+                    self.reports_refused += u64::from(from_elsewhere);
+                    self.refused(refusal)
+                }
             };
+            if let Some(message) = letter.mail.filter(|_| self.state.seq == seq) {
+                self.ignore(message, &answer, &env, batch);
+            }
             batch.answers.extend(batch.deciding.take().map(|ticket| (ticket, answer)));
         }
         self.park_if_idle(env, draining, config, batch);
     }
 
+    /// Mail that changed nothing is consumed by an event all the same: left in the inbox, it would be
+    /// read again and again, and keep out what came after it.
+    fn ignore(&mut self, message: MessageId, answer: &Answer, env: &Env, batch: &mut Batch) {
+        let reason = match answer {
+            Answer::Refused(refusal) => refusal.to_string(),
+            _ => "it was reported before".to_owned(),
+        };
+        let command = Command::Ignore { message, reason };
+        if let Ok(decision) = decide(&self.plan, &mut self.state, command, env) {
+            batch.merge(decision);
+        }
+    }
+
     /// Parks in the same frame where nothing is left to do for a while.
     fn park_if_idle(&mut self, env: &Env, draining: bool, config: &Config, batch: &mut Batch) {
         let far = |due: Timestamp| due > env.now.plus(config.park_after);
+        let rests = self.state.next_due().is_none_or(far);
+        // Who stands in line has no business here, however soon his deadline is: only the store knows
+        // when his turn comes. One that was claimed for nothing but that deadline awaits it.
+        let in_line = self.state.status == Status::Scheduling
+            && !batch.decision.events.iter().all(|event| matches!(event, Event::RunOwned { .. }));
         let idle = self.mailbox.is_empty()
             && !draining
             && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
             && self.state.is_idle()
-            && self.state.next_due().is_none_or(far)
+            && (rests || in_line)
             && !self.woke_for_nothing(&batch.decision.events);
         if idle && let Ok(decision) = decide(&self.plan, &mut self.state, Command::Park, env) {
             batch.merge(decision);
@@ -334,6 +395,8 @@ impl Live {
     ) -> Output {
         let body = encode(&decision.events);
         let count = u64::try_from(decision.events.len()).unwrap_or(u64::MAX);
+        let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
+        self.requires = self.requires.max(needed).max(config.fold_min);
         let header = FrameHeader {
             execution: self.state.execution,
             first_seq: self.state.seq + 1 - count,
@@ -343,7 +406,7 @@ impl Live {
             instance,
             epoch: self.state.epoch,
             decided_at: now,
-            requires: config.fold,
+            requires: self.requires,
         };
         self.log_bytes += body.len();
         let due = self.log_bytes > self.snapshot_bytes.max(config.snapshot_bytes_min);
@@ -355,7 +418,10 @@ impl Live {
         }
         let parked =
             matches!(side.control, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }));
+        let context = (parked && config.contexts).then(|| Box::new(self.context()));
+        side.digest = context.as_ref().map(|context| *blake3::hash(&context.state).as_bytes());
         self.in_flight = Some(InFlight {
+            context,
             header,
             events: decision.events.into(),
             effects: decision.effects,
@@ -373,6 +439,8 @@ impl Live {
                 || matches!(
                     event,
                     Event::RunPaused { .. }
+                        | Event::RunQueued { .. }
+                        | Event::RunAdmitted {}
                         | Event::RunQuarantined { .. }
                         | Event::RunReopened { .. }
                 )
@@ -384,18 +452,44 @@ impl Live {
         events.iter().any(transition).then(|| self.control(ControlChange::Owned))
     }
 
+    /// What a mirror keeps of an execution that parks.
+    fn context(&self) -> Context {
+        let (plan, state) = (&self.plan, &self.state);
+        let nodes = || plan.positions().map(|at| (plan.node(at), state.node(at)));
+        let waits = |node: &NodeState| node.status == NodeStatus::Waiting;
+        let bytes = |output: &Json| u64::try_from(output.bytes()).unwrap_or(u64::MAX);
+        let output = |(plan, node): (&PlanNode, &NodeState)| {
+            node.output.as_ref().map(|output| (Arc::clone(&plan.id), bytes(output)))
+        };
+        Context {
+            execution: state.created.key.clone(),
+            workflow: Arc::clone(&plan.workflow),
+            current_node: nodes()
+                .find(|(_, node)| waits(node))
+                .map(|(plan, _)| Arc::clone(&plan.id)),
+            seq: state.seq,
+            outputs: nodes().filter_map(output).collect(),
+            variables: state.variables.keys().cloned().collect(),
+            state: state.encode(),
+        }
+    }
+
     fn control(&self, otherwise: ControlChange) -> ControlChange {
         let next_due = self.state.next_due().filter(|_| !is_planted(Bug::TimerOutsideCommit));
         match self.state.status {
             status if status.is_end() => ControlChange::Ended,
             Status::Paused if self.state.moves() => ControlChange::Parked { next_due },
-            Status::Paused => {
-                let reason = self.state.quarantine.clone();
-                let reason = reason.unwrap_or_else(|| "paused by a user".to_owned());
-                ControlChange::Held { reason, next_due }
-            }
-            _ => otherwise,
+            _ => match self.state.held_for().filter(|_| self.state.owner.is_none()) {
+                Some(reason) => ControlChange::Held { reason, next_due },
+                None => otherwise,
+            },
         }
+    }
+
+    /// What it asks of the store where it stands in the line of its concurrency key.
+    fn slot_request(&self) -> Option<SlotRequest> {
+        let in_line = self.state.status == Status::Scheduling && self.state.owner.is_none();
+        slot_request(&self.state).filter(|_| in_line)
     }
 
     /// Takes what was in flight.
@@ -411,6 +505,11 @@ impl Live {
         outputs: &mut Vec<Output>,
     ) -> Flight {
         self.parent = Some(flight.header.as_parent());
+        let started = |event: &Event| match event {
+            Event::NodeStarted { node, remote: Some(_), .. } => self.plan.find(node),
+            _ => None,
+        };
+        let started_elsewhere = flight.events.iter().filter_map(started).collect();
         outputs.push(Output::Committed(Committed {
             execution: self.state.execution,
             key: self.state.created.key.clone(),
@@ -419,8 +518,13 @@ impl Live {
             events: flight.events,
         }));
         outputs.extend(flight.answers.into_iter().map(|(t, answer)| Output::Answer(t, answer)));
+        outputs.extend(flight.context.map(Output::Keep));
         let decided_at = flight.header.decided_at;
-        Flight { parked: flight.parked, ..self.follow(flight.effects, decided_at) }
+        Flight {
+            parked: flight.parked,
+            started_elsewhere,
+            ..self.follow(flight.effects, decided_at)
+        }
     }
 }
 

@@ -23,6 +23,14 @@ pub struct Measures {
     pub quarantined: u64,
     /// Frames that somebody else had the place of.
     pub fenced: u64,
+    /// Executions that were claimed.
+    pub claimed: u64,
+    /// Executions that turned out to be somebody else's.
+    pub lost: u64,
+    /// Offers to workers elsewhere that were made again.
+    pub offers_repeated: u64,
+    /// Reports of workers elsewhere that were refused.
+    pub reports_refused: u64,
     /// From the moment an attempt might be made to the order to make it.
     pub schedule_to_start: Vec<Millis>,
     /// From a due time to the step that acts upon it.
@@ -80,7 +88,7 @@ impl AttemptEnd {
     }
 }
 
-/// The attempts that wait for a slot.
+/// The attempts that wait for a slot, or for a worker elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
     /// How many there are.
@@ -89,6 +97,8 @@ pub struct Queue {
     pub oldest: Millis,
     /// How many have waited for longer than they should.
     pub too_long: u64,
+    /// Executions in memory that have been SCHEDULED, with nothing handed off, for longer than that.
+    pub scheduled_too_long: u64,
 }
 
 impl Measures {
@@ -100,7 +110,9 @@ impl Measures {
     /// Forgets the last step; keeps the room that it took.
     pub(super) fn clear(&mut self) {
         let Self { started, takeovers, quarantined, fenced, ended, attempts, .. } = self;
-        for count in [started, takeovers, quarantined, fenced] {
+        let Self { offers_repeated, reports_refused, claimed, lost, .. } = self;
+        let engine = [started, takeovers, quarantined, fenced, claimed, lost];
+        for count in engine.into_iter().chain([offers_repeated, reports_refused]) {
             *count = 0;
         }
         attempts.fill(0);
@@ -137,6 +149,11 @@ impl Measures {
         self.schedule_to_start.push(now.since(scheduled));
     }
 
+    /// Workers elsewhere were refused so many reports.
+    pub(super) fn refused(&mut self, reports: u64) {
+        self.reports_refused += reports;
+    }
+
     /// What follows from reports became durable.
     pub(super) fn reports_landed(&mut self, reported: &[Timestamp], now: Timestamp) {
         self.report_to_commit.extend(reported.iter().map(|at| now.since(*at)));
@@ -154,19 +171,30 @@ impl Driver {
         self.slots.busy()
     }
 
-    /// How the queue stands. Walks all of it: not for every step.
+    /// Attempts that workers elsewhere make.
+    pub fn running_elsewhere(&self) -> usize {
+        self.remote.running()
+    }
+
+    /// How the queue stands, of those who wait for a slot and those who wait for a worker elsewhere. Walks all of it: not for every step.
     pub fn queue(&self) -> Queue {
         let mut queue = Queue::default();
-        for offer in self.slots.offers() {
-            let live = self.live.get(&offer.execution);
-            if live.is_none_or(|live| !live.is_queued(offer.node, offer.attempt)) {
+        let here = self.slots.offers().filter(|offer| !self.remote.is_open(offer));
+        let here = here.map(|offer| (offer.execution, offer.node, offer.attempt, offer.since));
+        for (execution, node, attempt, since) in here.chain(self.remote.waiting()) {
+            let live = self.live.get(&execution);
+            if live.is_none_or(|live| !live.is_queued(node, attempt)) {
                 continue; // it was cancelled, or the execution is gone
             }
-            let age = self.now.since(offer.since);
+            let age = self.now.since(since);
             queue.depth += 1;
             queue.oldest = queue.oldest.max(age);
             queue.too_long += u64::from(age > self.config.queued_too_long);
         }
+        let scheduled = self.live.values().filter(|live| live.state.status == Status::Scheduled);
+        let ages = scheduled.map(|live| self.now.since(live.state.updated_at));
+        let too_long = ages.filter(|age| *age > self.config.queued_too_long).count();
+        queue.scheduled_too_long = u64::try_from(too_long).unwrap_or(u64::MAX);
         queue
     }
 }

@@ -1,13 +1,19 @@
 //! What is asked of executions, from this process and through the inbox; and who awaits an end.
 
+use std::sync::Arc;
+
 use waypost_core::command::Command;
 use waypost_core::event::Origin;
 use waypost_core::id::ExecutionId;
+use waypost_core::time::Timestamp;
 use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
 use super::io::{Answer, Outgoing, Output, Request, Ticket};
 use super::live::Letter;
+
+/// Ends that are looked for at once: each is an execution to be read.
+const ENDS_AT_ONCE: usize = 64;
 
 impl Driver {
     /// A request from this process: straight to the mailbox where the execution is live, through
@@ -16,7 +22,7 @@ impl Driver {
         let Request { execution, body, message, actor } = request;
         if self.live.contains_key(&execution) {
             let command = command_of(body, Origin { message, actor });
-            self.post(execution, Letter { command, ticket: Some(ticket) });
+            self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
             return;
         }
         let chosen = message.is_some();
@@ -27,8 +33,21 @@ impl Driver {
 
     /// Mail from the inbox. Nobody awaits its answer.
     pub(super) fn mail(&mut self, mail: Mail) {
+        let mut message = None;
+        if let MailBody::Report(report) = &mail.body {
+            message = Some(Arc::clone(&mail.message));
+            let live = self.live.get(&mail.execution);
+            let refusal = live.and_then(|live| live.starts_elsewhere(report, &self.config));
+            if let Some(refusal) = refusal {
+                let (message, reason) = (mail.message, refusal.to_string());
+                let command = Command::Ignore { message: Arc::clone(&message), reason };
+                let letter = Letter { command, ticket: None, mail: Some(message) };
+                return self.post(mail.execution, letter);
+            }
+        }
         let origin = Origin { message: Some(mail.message), actor: mail.actor };
-        self.post(mail.execution, Letter::command(command_of(mail.body, origin)));
+        let command = command_of(mail.body, origin);
+        self.post(mail.execution, Letter { command, ticket: None, mail: message });
     }
 
     /// A request is in the inbox, or was refused there.
@@ -63,6 +82,24 @@ impl Driver {
         }
     }
 
+    /// Looks whether others have ended what somebody here awaits: a few at a time, in turn. What is in
+    /// memory here ends here.
+    pub(super) fn look_for_ends(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
+        if !self.config.among_others || now < self.ends_at || self.waiting_for_end.is_empty() {
+            return;
+        }
+        self.ends_at = now.plus(self.config.poll_every);
+        let elsewhere = |id: &&ExecutionId| !self.live.contains_key(id);
+        let mut awaited: Vec<_> = self.waiting_for_end.keys().filter(elsewhere).copied().collect();
+        awaited.sort_unstable();
+        let next = awaited.partition_point(|id| *id <= self.ends_after);
+        let turn = awaited.iter().cycle().skip(next).take(awaited.len().min(ENDS_AT_ONCE));
+        for execution in turn {
+            self.ends_after = *execution;
+            outputs.push(Output::FindEnd(*execution));
+        }
+    }
+
     /// It has been, or there is no such execution.
     pub(super) fn end_found(
         &mut self,
@@ -93,5 +130,6 @@ fn command_of(body: MailBody, origin: Origin) -> Command {
         MailBody::Pause { now } => Command::Pause { now, origin },
         MailBody::Resume => Command::Resume { origin },
         MailBody::ResumeWait { wait, body } => Command::ResumeWait { wait, body, origin },
+        MailBody::Report(report) => Command::Report(report),
     }
 }

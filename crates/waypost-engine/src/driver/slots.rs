@@ -9,12 +9,8 @@ use std::collections::VecDeque;
 
 use waypost_core::id::{ExecutionId, NodeIx, Token};
 use waypost_core::time::{Millis, Timestamp};
-use waypost_ports::store::LEASE;
 
 use super::io::TaskOrder;
-
-/// The last part of a lease, in which nothing begins.
-const CAUTION: Millis = Millis(LEASE.0 / 3);
 
 /// A queued attempt that waits for a slot.
 #[derive(Clone, Copy)]
@@ -33,6 +29,8 @@ pub(super) struct Slots {
     promised: u32,
     /// Queued attempts that wait for a slot.
     offers: VecDeque<Offer>,
+    /// The last part of a lease, in which nothing begins.
+    caution: Millis,
     /// Until when attempts may begin; for ever, as long as nobody speaks of leases.
     safe_until: Timestamp,
     /// Was a renewal asked for?
@@ -41,12 +39,13 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(total: u32) -> Self {
+    pub(super) fn new(total: u32, lease: Millis) -> Self {
         Self {
             total,
             free: total,
             promised: 0,
             offers: VecDeque::new(),
+            caution: Millis(lease.0 / 3),
             safe_until: Timestamp(i64::MAX),
             renewing: false,
             kept_back: Vec::new(),
@@ -111,11 +110,16 @@ impl Slots {
 
     /// The lease is good until then; gives what was kept back.
     pub(super) fn renewed(&mut self, now: Timestamp, until: Timestamp) -> Vec<TaskOrder> {
-        let caution = i64::try_from(CAUTION.0).unwrap_or(i64::MAX);
+        let caution = i64::try_from(self.caution.0).unwrap_or(i64::MAX);
         self.safe_until = Timestamp(until.0.saturating_sub(caution));
         // One that does not help is not asked for again: the next heartbeat comes by itself.
         self.renewing = !self.are_safe(now);
         std::mem::take(&mut self.kept_back)
+    }
+
+    /// The lease cannot be trusted any more.
+    pub(super) fn lapsed(&mut self) {
+        self.safe_until = Timestamp(i64::MIN);
     }
 
     /// Drops what was kept back: somebody else will make it.

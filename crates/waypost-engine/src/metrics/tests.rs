@@ -6,16 +6,21 @@ fn the_page_names_explains_and_shows_every_metric() {
     metrics.executions_started.add(3);
     metrics.executions_ended.add("FAILED", 2);
     metrics.attempts_ended.add("abandoned", 1);
-    metrics.look_at(&Queue { depth: 7, oldest: waypost_core::time::Millis(61_500), too_long: 1 });
+    metrics.look_at(&Queue {
+        depth: 7,
+        oldest: waypost_core::time::Millis(61_500),
+        too_long: 1,
+        scheduled_too_long: 0,
+    });
     metrics.appended(3, Duration::from_micros(1_700));
     let mut page = String::new();
     metrics.render(&mut page);
     let beginning = concat!(
-        "# HELP waypost_queue_depth Nodes that wait for a slot.\n",
+        "# HELP waypost_queue_depth Nodes that wait for a slot, or for a worker elsewhere.\n",
         "# TYPE waypost_queue_depth gauge\n",
         "waypost_queue_depth 7\n",
         "# HELP waypost_queue_oldest_age_seconds ",
-        "How long the node has waited that has waited longest for a slot.\n",
+        "How long the node has waited that has waited longest for a slot or a worker.\n",
         "# TYPE waypost_queue_oldest_age_seconds gauge\n",
         "waypost_queue_oldest_age_seconds 61.5\n",
     );
@@ -41,6 +46,10 @@ fn the_page_names_explains_and_shows_every_metric() {
         "waypost_attempts_ended_total{outcome=\"abandoned\"} 1",
         "waypost_executions_quarantined_total 0",
         "waypost_commits_fenced_total 0",
+        "waypost_claims_total 0",
+        "waypost_ownership_lost_total 0",
+        "waypost_executions_scheduled_too_long 0",
+        "waypost_reports_relayed_total{outcome=\"unanswered\"} 0",
         "waypost_slots_busy 0",
         "waypost_slots 4",
     ] {
@@ -48,5 +57,5 @@ fn the_page_names_explains_and_shows_every_metric() {
     }
     assert!(page.ends_with('\n'));
     let kinds = page.lines().filter(|line| line.starts_with("# TYPE ")).count();
-    assert_eq!(kinds, 17);
+    assert_eq!(kinds, 25);
 }

@@ -5,23 +5,27 @@
 //! decides when. The store thread waits and repeats; the simulator lets virtual time pass, kills
 //! the process in between, or both.
 
+mod mail;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracing::{error, warn};
-use waypost_core::command::Refusal;
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::status::Status;
+use waypost_ports::nudge::Nudges;
 use waypost_ports::store::{
-    Append, ClaimRequest, Claims, Delivery, Heartbeat, History, Mail, Renewal, Store, StoreError,
+    About, Append, ClaimRequest, Claims, Heartbeat, History, Renewal, Store, StoreError,
 };
 
 use super::{Damage, Plans, fold};
 use crate::config::Config;
 use crate::driver::{Answer, EndSummary, Input, Loaded, Outgoing, Output};
 use crate::panic_text;
+use crate::tokens::Mint;
 
 /// Something to be done at the store. What each is answered with stands at [`Output`].
 #[derive(Clone, Debug)]
@@ -91,6 +95,11 @@ impl Performed {
     fn not(work: Work, error: StoreError) -> Self {
         Self { inputs: Vec::new(), again: vec![(work, error)] }
     }
+
+    fn add(&mut self, other: Self) {
+        self.inputs.extend(other.inputs);
+        self.again.extend(other.again);
+    }
 }
 
 /// See the module.
@@ -103,19 +112,17 @@ pub struct Clerk {
     pub config: Config,
     /// In whose name.
     pub instance: InstanceId,
+    /// What the others are told of it.
+    pub about: About,
+    /// Attempts that run in it.
+    pub running: Arc<AtomicU32>,
+    /// Knows the tokens of attempts that are made elsewhere.
+    pub mint: Mint,
+    /// How the owners of those who got mail are told to look.
+    pub nudges: Arc<dyn Nudges>,
 }
 
 impl Clerk {
-    /// A clerk who works for an instance.
-    pub fn new(
-        store: Arc<dyn Store>,
-        plans: Arc<Plans>,
-        config: Config,
-        instance: InstanceId,
-    ) -> Self {
-        Self { store, plans, config, instance }
-    }
-
     /// Appends frames together, and answers for all of them.
     pub fn append(&self, batch: &[Append]) -> Result<Input, StoreError> {
         let answers = self.store.append(batch)?;
@@ -126,7 +133,24 @@ impl Clerk {
     /// Announces or renews this instance's life.
     pub fn heartbeat(&self, numbers: u32, leaving: bool) -> Result<Renewal, StoreError> {
         let (instance, fold) = (self.instance, self.config.fold);
-        self.store.heartbeat(&Heartbeat { instance, numbers, fold, leaving })
+        let about = About { running: self.running.load(Ordering::Relaxed), ..self.about.clone() };
+        let lease = (!leaving).then_some(self.config.lease);
+        self.store.heartbeat(&Heartbeat { instance, numbers, fold, lease, about })
+    }
+
+    /// Tries several pieces of work, those for inboxes together.
+    pub fn perform_all(&self, work: Vec<Work>) -> Performed {
+        let (mut performed, mut requests) = (Performed::default(), Vec::new());
+        for work in work {
+            match work {
+                Work::Deliver(outgoing) => requests.push(outgoing),
+                other => performed.add(self.perform(other)),
+            }
+        }
+        if !requests.is_empty() {
+            performed.add(self.deliver(requests));
+        }
+        performed
     }
 
     /// Tries one piece of work.
@@ -138,7 +162,7 @@ impl Clerk {
             },
             Work::Claim { limit, only, held } => self.claim(limit, only, held),
             Work::Collect => self.collect(),
-            Work::Deliver(outgoing) => self.deliver(outgoing),
+            Work::Deliver(outgoing) => self.deliver(vec![outgoing]),
             Work::Hold { execution, reason } => self.hold(execution, reason),
             Work::Reload(execution) => self.reload(execution),
             Work::FindEnd(execution) => match self.find_end(execution) {
@@ -186,64 +210,15 @@ impl Clerk {
 
     fn collect(&self) -> Performed {
         let mut inputs = Vec::new();
-        match self.store.collect(self.instance, self.config.claim_batch) {
+        let mail = self.store.collect(self.instance, self.config.claim_batch);
+        let whole = mail.as_ref().is_ok_and(|mail| mail.len() < self.config.claim_batch);
+        match mail {
             Ok(mail) if mail.is_empty() => {}
             Ok(mail) => inputs.push(Input::Mail(mail)),
             Err(error) => warn!(%error, "the inbox cannot be read"),
         }
-        inputs.push(Input::Collected);
+        inputs.push(Input::Collected { whole });
         Performed::with(inputs)
-    }
-
-    fn deliver(&self, outgoing: Outgoing) -> Performed {
-        match self.was_received(&outgoing) {
-            Ok(true) => return self.delivered(outgoing, &Delivery::Duplicate),
-            Ok(false) => {}
-            Err(error) => return Performed::not(Work::Deliver(outgoing), error),
-        }
-        match self.store.deliver(std::slice::from_ref(&outgoing.mail)) {
-            Ok(delivered) => {
-                self.delivered(outgoing, delivered.first().unwrap_or(&Delivery::Unknown))
-            }
-            Err(error) => Performed::not(Work::Deliver(outgoing.again()), error),
-        }
-    }
-
-    /// Was a message of this id consumed before? The inbox forgets what was consumed, the execution
-    /// does not. Whoever did not choose the id need not ask.
-    pub fn was_received(&self, outgoing: &Outgoing) -> Result<bool, StoreError> {
-        let Outgoing { mail: Mail { execution, message, .. }, chosen: true, .. } = outgoing else {
-            return Ok(false);
-        };
-        let history = self.store.load(*execution)?.filter(|history| history.control.is_some());
-        let Some(history) = history else { return Ok(false) };
-        match fold_guarded(history, &self.plans, &*self.store) {
-            Ok(loaded) => Ok(loaded.state.messages.contains(message)),
-            Err(Damage::Store(error)) => Err(error),
-            // Nobody can drive it as it is, so nobody consumes the message twice.
-            Err(_) => Ok(false),
-        }
-    }
-
-    /// What a delivery is answered with.
-    pub fn delivered(&self, outgoing: Outgoing, delivery: &Delivery) -> Performed {
-        let execution = outgoing.mail.execution;
-        let answer = match delivery {
-            Delivery::Duplicate if outgoing.chosen => Answer::Refused(Refusal::Duplicate),
-            Delivery::Accepted { .. } | Delivery::Duplicate => {
-                Answer::Accepted(Arc::clone(&outgoing.mail.message))
-            }
-            Delivery::Ended => match self.find_end(execution) {
-                Ok(Some(Answer::Ended(end))) => Answer::Refused(Refusal::Ended(end.status)),
-                // It was opened again since.
-                Ok(None) => Answer::Moved,
-                Ok(Some(_)) => Answer::Unknown,
-                Err(error) => return Performed::not(Work::Deliver(outgoing), error),
-            },
-            Delivery::Unknown => Answer::Unknown,
-        };
-        let ticket = outgoing.ticket;
-        Performed::with(vec![Input::Delivered { execution, ticket, answer }])
     }
 
     /// Folds what is owned here. Nobody else will look after it: where the store does not answer it

@@ -76,6 +76,8 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         Some(snapshot) => start_from_snapshot(&snapshot.body, snapshot.seq, plans, store)?,
         None => None,
     };
+    let slot = history.control.as_ref().and_then(|control| control.slot.as_ref());
+    let holds_slot = slot.is_some_and(|slot| slot.holding);
     let row_epoch = history.control.as_ref().map_or(0, |control| control.epoch);
     let snapshot_bytes = history.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
     let (frames, start) = match (from_snapshot, &history.snapshot) {
@@ -86,10 +88,12 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         (start, _) => (history.frames, start),
     };
     fold_frames(&frames, start, plans, store).map(|(plan, state, log_bytes)| {
-        let last = frames.last().map(|frame| frame.header.as_parent());
+        let last = frames.last().map(|frame| frame.header).expect("a folded log has a last frame");
         Loaded {
-            parent: last.expect("a folded log has a last frame"),
+            parent: last.as_parent(),
+            requires: last.requires,
             row_epoch,
+            holds_slot,
             plan,
             state,
             sizes: (log_bytes, snapshot_bytes),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -13,10 +13,11 @@ use tracing::error;
 use waypost_core::id::Token;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
+use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{Append, Store};
 
 use super::store::{Order, append_inline};
-use super::{Inbox, StoreTime, Work, Worker};
+use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TaskWork, Work, Worker};
 use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
 use crate::metrics::EngineMetrics;
 use crate::{Observer, panic_text};
@@ -42,9 +43,16 @@ struct Open {
 }
 
 struct Question {
-    sender: oneshot::Sender<Answer>,
+    asker: Asker,
     /// The place in line that it takes until it is answered, whether or not the caller stays.
     _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Who is given an answer.
+enum Asker {
+    Waits(oneshot::Sender<Answer>),
+    /// Called on the engine thread, so it must be quick.
+    Called(Box<dyn FnOnce(Answer) + Send>),
 }
 
 impl Questions {
@@ -58,16 +66,38 @@ impl Questions {
         let (sender, receiver) = oneshot::channel();
         let mut open = self.open.lock();
         if !open.closed {
-            open.questions.insert(ticket, Question { sender, _permit: permit });
+            open.questions
+                .insert(ticket, Question { asker: Asker::Waits(sender), _permit: permit });
         }
         (ticket, receiver)
     }
 
+    /// The same for somebody who does not wait but is called, in any case: where nobody is left who
+    /// could answer, with [`Answer::Draining`].
+    pub(crate) fn ask_then(
+        &self,
+        permit: OwnedSemaphorePermit,
+        call: impl FnOnce(Answer) + Send + 'static,
+    ) -> Option<Ticket> {
+        let mut open = self.open.lock();
+        if open.closed {
+            drop(open);
+            call(Answer::Draining);
+            return None;
+        }
+        let ticket = Ticket(self.next.fetch_add(1, Ordering::Relaxed));
+        let asker = Asker::Called(Box::new(call));
+        open.questions.insert(ticket, Question { asker, _permit: Some(permit) });
+        Some(ticket)
+    }
+
     fn answer(&self, ticket: Ticket, answer: Answer) {
         let question = self.open.lock().questions.remove(&ticket);
-        // Nobody may be listening any more; the answer is durable all the same.
-        if let Some(question) = question {
-            drop(question.sender.send(answer));
+        match question.map(|question| question.asker) {
+            // Nobody may be listening any more; the answer is durable all the same.
+            Some(Asker::Waits(sender)) => drop(sender.send(answer)),
+            Some(Asker::Called(call)) => call(answer),
+            None => {}
         }
     }
 
@@ -80,19 +110,27 @@ impl Questions {
     fn close(&self) {
         let mut open = self.open.lock();
         open.closed = true;
-        open.questions.clear();
+        let questions = std::mem::take(&mut open.questions);
+        drop(open);
+        for question in questions.into_values() {
+            if let Asker::Called(call) = question.asker {
+                call(Answer::Draining);
+            }
+        }
     }
 }
 
 /// Runs when the engine thread ends, in whatever way: nobody waits for it for ever.
 struct LastWords {
     questions: Arc<Questions>,
-    work: Arc<Inbox<Order>>,
+    lanes: Lanes,
+    desk: Arc<Inbox<TaskWork>>,
 }
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        self.work.push(Order::Stop);
+        self.lanes.stop();
+        self.desk.push(TaskWork::Stop);
         self.questions.close();
     }
 }
@@ -103,7 +141,14 @@ pub(crate) struct EngineThread {
     pub(crate) time: Arc<Mutex<StoreTime>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) inbox: Arc<Inbox<Input>>,
-    pub(crate) work: Arc<Inbox<Order>>,
+    pub(crate) lanes: Lanes,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) mirror: Arc<dyn Mirror>,
+    pub(crate) mirrored: Mirrored,
+    /// May an append be made on this thread, where it is the only one?
+    pub(crate) inline: bool,
+    /// What goes to where tasks for workers elsewhere wait.
+    pub(crate) desk: Arc<Inbox<TaskWork>>,
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) worker: Worker,
@@ -112,20 +157,30 @@ pub(crate) struct EngineThread {
     /// When the queue was last walked for the metrics.
     pub(crate) queue_looked_at: Timestamp,
     pub(crate) running: HashMap<Token, CancellationToken>,
+    /// How many these are, for whoever asks.
+    pub(crate) attempts: Arc<AtomicU32>,
     /// When to stop although something still runs.
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
 }
 
 impl EngineThread {
     pub(crate) fn run(mut self) {
-        let _last_words =
-            LastWords { questions: Arc::clone(&self.questions), work: Arc::clone(&self.work) };
+        let _last_words = LastWords {
+            questions: Arc::clone(&self.questions),
+            lanes: self.lanes.clone(),
+            desk: Arc::clone(&self.desk),
+        };
         let (mut inputs, mut outputs, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             self.inbox.take(&mut inputs, self.wake_at());
             self.forget_finished(&inputs);
             self.step(&mut inputs, &mut outputs);
             self.carry(&mut outputs, &mut appends);
+            let running = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
+            self.attempts.store(running, Ordering::Relaxed);
+            if self.driver.has_mirror() && self.mirrored.is_due() {
+                self.mirrored.tell(&*self.mirror, self.driver.instance(), &self.driver.owned());
+            }
             self.commit(&mut inputs, &mut outputs, &mut appends);
             if self.is_over() {
                 break;
@@ -136,6 +191,10 @@ impl EngineThread {
 
     fn step(&mut self, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
         let now = self.now();
+        if !self.lease.is_trusted(&*self.clock) {
+            // First: what else has come in may be a reason to begin something.
+            inputs.insert(0, Input::Lapsed);
+        }
         self.driver.step(now, inputs, outputs);
         self.metrics.publish(&self.driver);
         if now.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
@@ -172,28 +231,47 @@ impl EngineThread {
     }
 
     fn carry(&mut self, outputs: &mut Vec<Output>, appends: &mut Vec<Append>) {
-        let mut work = Vec::new();
+        let (mut work, mut desk) = (Vec::new(), Vec::new());
+        let (mut contexts, mut ended, mut offered) = (Vec::new(), Vec::new(), Vec::new());
         for output in outputs.drain(..) {
-            match Work::of(output) {
+            match Work::of(output).map_err(TaskWork::of) {
                 Ok(Work::Append(append)) => appends.push(append),
-                Ok(other) => work.push(Order::Perform(other)),
-                Err(Output::Run(order)) => {
+                Ok(other) => work.push(other),
+                Err(Ok(other)) => {
+                    if let TaskWork::Offer(order) = &other {
+                        offered.push(order.task.execution.clone());
+                    }
+                    desk.push(other);
+                }
+                Err(Err(Output::Run(order))) => {
                     let token = order.task.token;
                     self.running.insert(token, self.worker.start(order));
                 }
-                Err(Output::CancelTask(token)) => {
+                Err(Err(Output::CancelTask(token))) => {
                     if let Some(cancel) = self.running.get(&token) {
                         cancel.cancel();
                     }
                 }
-                Err(Output::Renew) => work.push(Order::Renew),
-                Err(Output::Answer(ticket, answer)) => self.questions.answer(ticket, answer),
-                Err(Output::Committed(committed)) => self.observe(&committed),
-                Err(other) => unreachable!("{other:?} is for the store"),
+                Err(Err(Output::Renew)) => self.lanes.renewals.push(Order::Renew),
+                Err(Err(Output::Answer(ticket, answer))) => self.questions.answer(ticket, answer),
+                Err(Err(Output::Committed(committed))) => self.observe(&committed),
+                Err(Err(Output::Keep(context))) => contexts.push(*context),
+                Err(Err(Output::Forget(key))) => ended.push(key),
+                Err(Err(other)) => unreachable!("{other:?} is for the store or for the desk"),
             }
         }
-        if !work.is_empty() {
-            self.work.extend(work);
+        self.lanes.take_in(work);
+        if !contexts.is_empty() {
+            self.mirror.keep(contexts);
+        }
+        if !ended.is_empty() {
+            self.mirror.forget(&ended);
+        }
+        if self.driver.has_mirror() {
+            self.mirrored.offered(&*self.mirror, self.driver.instance(), offered);
+        }
+        if !desk.is_empty() {
+            self.desk.extend(desk);
         }
     }
 
@@ -214,6 +292,7 @@ impl EngineThread {
         appends: &mut Vec<Append>,
     ) {
         while let [append] = appends.as_slice()
+            && self.inline
             && self.outstanding.load(Ordering::Acquire) == 0
             && self.inbox.is_empty()
             && let Some(appended) = append_inline(&*self.store, append, &self.metrics)
@@ -226,7 +305,7 @@ impl EngineThread {
         if !appends.is_empty() {
             self.outstanding.fetch_add(appends.len(), Ordering::AcqRel);
             let orders = appends.drain(..).map(|append| Order::Perform(Work::Append(append)));
-            self.work.extend(orders);
+            self.lanes.appends.extend(orders);
         }
     }
 }

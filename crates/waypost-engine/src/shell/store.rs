@@ -1,4 +1,18 @@
-//! The store thread: all that goes to the store, in order, appends together, with all patience.
+//! The store threads: all that goes to the store, appends together, with all patience.
+//!
+//! ```text
+//!   one lane                       several lanes
+//!   ────────                       ─────────────
+//!   appends ┐                      appends ──▶ append lane, append lane   (one gathers while one commits)
+//!   errands ├──▶ one thread        errands ──▶ errand lane                (claims, looks, loads)
+//!   mail    │                      mail ─────▶ mail lane, mail lane       (requests for others)
+//!   renewals┘                      renewals ─▶ renewal lane               (nothing is in its way)
+//! ```
+//!
+//! One lane is for a store with one writer, where a second thread would only wait for its lock. With
+//! several, nothing depends on the order between lanes: what follows from a commit is only asked for
+//! once the commit was answered. Mail has lanes of its own, and goes together like appends: a thousand
+//! people who send something at once must not be in the way of the claim that lets it be read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +21,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::{error, info, warn};
 use waypost_ports::clock::Clock;
-use waypost_ports::store::{Append, Appended, LEASE, Store, StoreError};
+use waypost_ports::mirror::{Mirror, Presence};
+use waypost_ports::store::{Append, Appended, Store, StoreError};
 
-use super::{Clerk, Inbox, StoreTime, Work};
-use crate::driver::Input;
+use super::{Clerk, Inbox, Lease, StoreTime, Work};
+use crate::driver::{Input, Outgoing};
 use crate::metrics::EngineMetrics;
 
 /// Something for the store thread.
@@ -26,11 +41,64 @@ pub(crate) enum Order {
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
+/// How long a lane sleeps at most when nothing comes.
+const IDLE_MAX: Duration = Duration::from_secs(3_600);
+
+/// Threads that put requests into inboxes, where there are several lanes: one asks what is known of the
+/// next ones while one delivers.
+const MAIL_LANES: usize = 2;
+
+/// Requests that go into inboxes in one call. Each is looked up before, so that the first of many would
+/// wait for the last.
+const MAIL_AT_ONCE: usize = 64;
+
+/// Where orders go.
+#[derive(Clone)]
+pub(crate) struct Lanes {
+    pub(crate) appends: Arc<Inbox<Order>>,
+    pub(crate) errands: Arc<Inbox<Order>>,
+    pub(crate) mail: Arc<Inbox<Order>>,
+    pub(crate) renewals: Arc<Inbox<Order>>,
+}
+
+impl Lanes {
+    pub(crate) fn new(append_lanes: usize) -> Self {
+        let one = Arc::new(Inbox::new());
+        if append_lanes == 0 {
+            let same = || Arc::clone(&one);
+            return Self { appends: same(), errands: same(), mail: same(), renewals: one };
+        }
+        let new = || Arc::new(Inbox::new());
+        Self { appends: new(), errands: new(), mail: new(), renewals: one }
+    }
+
+    /// Takes in what is no append.
+    pub(crate) fn take_in(&self, work: Vec<Work>) {
+        let is_mail = |work: &Work| matches!(work, Work::Deliver(_));
+        let (mail, errands): (Vec<_>, Vec<_>) = work.into_iter().partition(is_mail);
+        for (lane, work) in [(&self.mail, mail), (&self.errands, errands)] {
+            if !work.is_empty() {
+                lane.extend(work.into_iter().map(Order::Perform));
+            }
+        }
+    }
+
+    /// Tells every lane to end, when it has done what it was given.
+    pub(crate) fn stop(&self) {
+        self.appends.push(Order::Stop);
+        self.errands.push(Order::Stop);
+        self.mail.push(Order::Stop);
+        self.renewals.push(Order::Stop);
+    }
+}
+
 pub(crate) struct StoreThread {
     pub(crate) clerk: Clerk,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) time: Arc<Mutex<StoreTime>>,
-    pub(crate) work: Arc<Inbox<Order>>,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) mirror: Arc<dyn Mirror>,
+    pub(crate) lanes: Lanes,
     /// Appends handed over and not answered yet.
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) engine: Arc<Inbox<Input>>,
@@ -55,19 +123,104 @@ impl Drop for LastWords {
 
 impl StoreThread {
     pub(crate) fn run(self) {
-        let _last_words =
-            LastWords { engine: Arc::clone(&self.engine), stop: Arc::clone(&self.stop) };
-        let every = self.clerk.config.heartbeat_every.to_std();
+        match self.clerk.config.append_lanes {
+            0 => self.run_alone(),
+            lanes => self.run_lanes(lanes),
+        }
+    }
+
+    fn last_words(&self) -> LastWords {
+        LastWords { engine: Arc::clone(&self.engine), stop: Arc::clone(&self.stop) }
+    }
+
+    fn run_lanes(&self, append_lanes: usize) {
+        let _last_words = self.last_words();
+        std::thread::scope(|scope| {
+            let (appends, mail) = (&self.lanes.appends, &self.lanes.mail);
+            for (count, name, work) in
+                [(append_lanes, "append", appends), (MAIL_LANES, "mail", mail)]
+            {
+                for lane in 0..count {
+                    let thread = std::thread::Builder::new().name(format!("waypost-{name}-{lane}"));
+                    if let Err(error) = thread.spawn_scoped(scope, || self.run_lane(work)) {
+                        // The others do its work.
+                        warn!(%error, name, "a thread for the store cannot be started");
+                    }
+                }
+            }
+            let errands = std::thread::Builder::new().name("waypost-errands".to_owned());
+            let errands = errands.spawn_scoped(scope, || self.run_lane(&self.lanes.errands));
+            if let Err(error) = errands {
+                error!(%error, "no thread for the store");
+                return;
+            }
+            self.renew_until_stopped();
+        });
+        // Only now: an instance that has left owns nothing that could still be appended.
+        if let Err(error) = self.heartbeat(true) {
+            warn!(%error, "the others were not told that this instance leaves");
+        }
+    }
+
+    /// Does what comes, until it is told to stop; and tells the other threads of the same lane.
+    fn run_lane(&self, work: &Inbox<Order>) {
+        let _last_words = self.last_words();
         let mut orders = Vec::new();
-        let mut heartbeat_at = Instant::now() + every;
         loop {
-            self.work.take(&mut orders, heartbeat_at);
-            let mut appends = Vec::with_capacity(orders.len());
-            let mut others = Vec::new();
+            work.take(&mut orders, Instant::now() + IDLE_MAX);
+            let (mut appends, mut mail) = (Vec::with_capacity(orders.len()), Vec::new());
             let mut stop = false;
             for order in orders.drain(..) {
                 match order {
                     Order::Perform(Work::Append(append)) => appends.push(append),
+                    Order::Perform(Work::Deliver(outgoing)) => mail.push(outgoing),
+                    Order::Perform(other) => self.perform(other),
+                    Order::Renew => self.lanes.renewals.push(Order::Renew),
+                    Order::Stop => stop = true,
+                }
+            }
+            for batch in appends.chunks(self.clerk.config.batch_frames_max) {
+                self.append(batch);
+            }
+            self.deliver(mail);
+            if stop {
+                work.push(Order::Stop);
+                return;
+            }
+        }
+    }
+
+    fn renew_until_stopped(&self) {
+        let every = self.clerk.config.heartbeat_every.to_std();
+        let mut orders = Vec::new();
+        let mut at = Instant::now() + every;
+        loop {
+            self.lanes.renewals.take(&mut orders, at);
+            if orders.drain(..).any(|order| matches!(order, Order::Stop)) {
+                return;
+            }
+            at = Instant::now() + every;
+            if let Err(error) = self.heartbeat(false) {
+                warn!(%error, "heartbeat failed");
+                at = Instant::now() + RETRY_MAX;
+            }
+        }
+    }
+
+    fn run_alone(self) {
+        let _last_words = self.last_words();
+        let every = self.clerk.config.heartbeat_every.to_std();
+        let mut orders = Vec::new();
+        let mut heartbeat_at = Instant::now() + every;
+        loop {
+            self.lanes.appends.take(&mut orders, heartbeat_at);
+            let mut appends = Vec::with_capacity(orders.len());
+            let (mut others, mut mail) = (Vec::new(), Vec::new());
+            let mut stop = false;
+            for order in orders.drain(..) {
+                match order {
+                    Order::Perform(Work::Append(append)) => appends.push(append),
+                    Order::Perform(Work::Deliver(outgoing)) => mail.push(outgoing),
                     Order::Renew => heartbeat_at = Instant::now(),
                     Order::Perform(other) => others.push(other),
                     Order::Stop => stop = true,
@@ -76,6 +229,7 @@ impl StoreThread {
             for batch in appends.chunks(self.clerk.config.batch_frames_max) {
                 self.append(batch);
             }
+            self.deliver(mail);
             others.into_iter().for_each(|work| self.perform(work));
             if Instant::now() >= heartbeat_at || stop {
                 heartbeat_at = Instant::now() + every;
@@ -108,23 +262,32 @@ impl StoreThread {
         answer.into_iter().for_each(|answer| self.engine.push(answer));
     }
 
-    /// Repeats work, identically, until the store has done it. Nothing is acknowledged meanwhile.
     fn perform(&self, work: Work) {
+        self.insist(vec![work]);
+    }
+
+    /// Puts requests into inboxes, many at once.
+    fn deliver(&self, mut mail: Vec<Outgoing>) {
+        while !mail.is_empty() {
+            let rest = mail.split_off(mail.len().min(MAIL_AT_ONCE));
+            self.insist(mail.into_iter().map(Work::Deliver).collect());
+            mail = rest;
+        }
+    }
+
+    /// Repeats work, identically, until the store has done it. Nothing is acknowledged meanwhile.
+    fn insist(&self, mut todo: Vec<Work>) {
         let mut patience = Patience::default();
-        let mut todo = vec![work];
         while !todo.is_empty() {
-            let mut again = Vec::new();
-            for work in todo.drain(..) {
-                let performed = self.clerk.perform(work);
-                performed.inputs.into_iter().for_each(|input| self.engine.push(input));
-                again.extend(performed.again);
-            }
+            let performed = self.clerk.perform_all(todo);
+            performed.inputs.into_iter().for_each(|input| self.engine.push(input));
+            let again = performed.again;
             if let Some((_, error)) = again.first()
                 && !self.waits("work", error, &mut patience)
             {
                 return;
             }
-            todo.extend(again.into_iter().map(|(work, _)| work));
+            todo = again.into_iter().map(|(work, _)| work).collect();
         }
         patience.is_over("work");
     }
@@ -149,7 +312,20 @@ impl StoreThread {
         let sent = self.clock.steady();
         let renewal = self.clerk.heartbeat(0, leaving)?;
         self.time.lock().observe(sent, renewal.now, &*self.clock);
-        self.engine.push(Input::Renewed { until: renewal.now.plus(LEASE) });
+        self.lease.confirmed(sent);
+        if self.clerk.config.contexts && !leaving {
+            let about = &self.clerk.about;
+            self.mirror.alive(&Presence {
+                instance: self.clerk.instance,
+                version: Arc::clone(&about.version),
+                address: about.address.clone(),
+                owned: self.metrics.executions_active.get(),
+                running: self.clerk.running.load(Ordering::Relaxed).into(),
+                at: renewal.now,
+            });
+        }
+        let until = renewal.now.plus(self.clerk.config.lease);
+        self.engine.extend([Input::Renewed { until }, Input::Readable(renewal.fold)]);
         Ok(())
     }
 }

@@ -48,7 +48,7 @@ impl Worker {
     /// Starts an attempt; the report comes through the engine's inbox.
     pub(crate) fn start(&self, order: TaskOrder) -> CancellationToken {
         let cancel = CancellationToken::new();
-        let handler = self.handlers.get(order.task.handler).map(Arc::clone);
+        let handler = self.handlers.get(&*order.task.handler).map(Arc::clone);
         let secrets = Arc::clone(&self.secrets);
         let engine = Arc::clone(&self.engine);
         let token = cancel.clone();
@@ -57,7 +57,7 @@ impl Worker {
                 let TaskOrder { execution, task, .. } = order;
                 let (node, attempt, delivery) = (Arc::clone(&task.path), task.attempt, task.token);
                 let outcome = attempt_outcome(handler, secrets, task, token).await;
-                let report = Report { node, attempt, token: delivery, outcome };
+                let report = Report { node, attempt, token: delivery, worker: None, outcome };
                 engine.push(Input::Report { execution, report, token_free: true });
             },
             &self.runtime,
@@ -66,7 +66,9 @@ impl Worker {
     }
 }
 
-async fn attempt_outcome(
+/// Makes an attempt: secrets in, handler, time limit, secrets out. Also for whoever takes tasks from
+/// elsewhere.
+pub async fn attempt_outcome(
     handler: Option<Arc<dyn Handler>>,
     secrets: Arc<dyn Secrets>,
     task: Task,

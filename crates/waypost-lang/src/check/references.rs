@@ -13,6 +13,8 @@ use crate::source::{Source, Span};
 
 /// Names that every expression knows. `range` is the one function.
 const NAMES: &[&str] = &["input", "trigger", "nodes", "variables", "execution", "secrets", "range"];
+/// Names that the key of `concurrency` knows: nothing has run when it is evaluated.
+const NAMES_OF_KEYS: &[&str] = &["input", "trigger", "execution", "range"];
 /// Names of bodies that run many times, which do not exist yet.
 const NAMES_OF_BODIES: &[&str] = &["item", "index", "iteration", "previous"];
 
@@ -25,6 +27,9 @@ pub(super) fn check(
     let index: HashMap<&str, usize> =
         definition.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
     let mut checker = Checker { definition, paths, source, faults, index };
+    for located in definition.concurrency.iter().flat_map(|block| &block.expressions) {
+        checker.check_key(located);
+    }
     for (at, node) in definition.nodes.iter().enumerate() {
         for located in &node.expressions {
             let hyphenated = checker.check_nodes(at, located);
@@ -135,7 +140,9 @@ impl Checker<'_> {
                 "secrets" if !may_see_secrets(node, located.place) => {
                     let place = match located.place {
                         Place::Variables => "`variables`",
-                        Place::Config | Place::Filter => "a node that the engine runs itself",
+                        Place::Config | Place::Filter | Place::Concurrency => {
+                            "a node that the engine runs itself"
+                        }
                     };
                     let message = format!("`secrets` cannot be used in {place}");
                     Fault::error(Code::SecretNotAllowed, span, message)
@@ -149,6 +156,27 @@ impl Checker<'_> {
                     .hint("the output of another node is `nodes.<id>.output`"),
                 body if NAMES_OF_BODIES.contains(&body) => {
                     not_here(name, "belongs to `map` and `loop`, which do not exist yet", span)
+                }
+                _ => self.unknown_name(name, span, located.place),
+            };
+            self.faults.add(fault);
+        }
+    }
+
+    /// Checks the key of `concurrency`.
+    fn check_key(&mut self, located: &Located<'_>) {
+        for (name, range) in &located.references.names {
+            let span = located.span(self.source, range);
+            let fault = match name.as_str() {
+                known if NAMES_OF_KEYS.contains(&known) => continue,
+                "secrets" => {
+                    let message = "`secrets` cannot be used in a concurrency key";
+                    Fault::error(Code::SecretNotAllowed, span, message)
+                        .hint("its result would be stored; secrets exist only for actions")
+                }
+                known if NAMES.contains(&known) => {
+                    not_here(name, "is not known in a concurrency key: nothing has run yet", span)
+                        .hint("a key is made of `input` and `execution`")
                 }
                 _ => self.unknown_name(name, span, located.place),
             };
@@ -198,11 +226,12 @@ impl Checker<'_> {
             return fault.hint(format!("the output of a node is `nodes.{name}.output`"));
         }
         let extra: &[&str] = match place {
-            Place::Config => &[],
+            Place::Config | Place::Concurrency => &[],
             Place::Filter => &["signal"],
             Place::Variables => &["output"],
         };
-        let likely = self.faults.likely(name, NAMES.iter().chain(extra).copied());
+        let known = if place == Place::Concurrency { NAMES_OF_KEYS } else { NAMES };
+        let likely = self.faults.likely(name, known.iter().chain(extra).copied());
         match likely {
             Some(_) => fault.suggest(likely),
             None => fault.hint(

@@ -25,6 +25,25 @@ fn spellings_of_one_definition_give_one_text() {
     }
 }
 
+/// Limits and policies that are as by default are left out.
+#[test]
+fn concurrency_has_one_spelling() {
+    let of = |block: &str| {
+        let text =
+            canonical(&format!("name: x\nconcurrency: {block}\nnodes: [{{id: a, type: noop}}]"));
+        let definition: Value = serde_json::from_str(&text).expect("JSON");
+        definition["concurrency"].to_string()
+    };
+    for block in ["{key: 7}", "{key: '7', limit: 1}", "{policy: queue, limit: 1, key: \"7\"}"] {
+        assert_eq!(of(block), r#"{"key":"7"}"#, "{block}");
+    }
+    assert_eq!(
+        of("{policy: cancel-oldest, key: 'u-${{ input.u }}', limit: 4}"),
+        r#"{"key":"u-${{ input.u }}","limit":4,"policy":"cancel-oldest"}"#
+    );
+    assert_eq!(of(""), "null");
+}
+
 /// JSON that may stand in a config.
 fn payload() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

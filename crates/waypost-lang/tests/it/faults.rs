@@ -51,6 +51,13 @@ fn config(code: Code, message: &'static str, hint: &'static str, fields: &str) -
     nodes(code, message, hint, &call)
 }
 
+/// A definition with this concurrency block.
+fn keyed(code: Code, message: &'static str, hint: &'static str, fields: &str) -> Case {
+    let source =
+        format!("name: a\nconcurrency: {{ {fields} }}\nnodes: [{{ id: a, type: noop }}]\n");
+    case(code, message, hint, &source)
+}
+
 /// A call with this header, which has a secret that does not stand alone.
 fn secret(header: &str) -> Case {
     let message = "stands alone in its `${{ }}`";
@@ -176,11 +183,38 @@ fn cases() -> Vec<Case> {
             "",
             "name: a\nlabels: { team: «[x]» }\nnodes: [{ id: a, type: noop }]\n",
         ),
+        keyed(MissingField, "`concurrency` needs `key`", "key: all", "limit: 2").at("concurrency"),
+        keyed(UnknownField, "keys", "did you mean `key`", "«keys»: x"),
+        keyed(BadValue, "`limit` must be a whole number from 1", "", "key: x, limit: «0»"),
+        keyed(WrongType, "`limit` must be a whole number", "", "key: x, limit: «two»"),
+        keyed(BadValue, "`policy`", "did you mean `queue`", "key: x, policy: «queu»"),
+        keyed(WrongType, "`key` must be", "", "key: «[x]»"),
+        keyed(BadValue, "`key` must not be empty", "", "key: «''»"),
+        keyed(BadExpression, "", "", "key: \"${{ input«.» }}\""),
+        keyed(
+            NameNotAvailable,
+            "`nodes` is not known in a concurrency key",
+            "`input` and `execution`",
+            "key: \"${{ «nodes».a.output }}\"",
+        ),
+        keyed(
+            NameNotAvailable,
+            "`variables` is not known in a concurrency key",
+            "`input` and `execution`",
+            "key: \"${{ «variables».a }}\"",
+        ),
+        keyed(
+            SecretNotAllowed,
+            "cannot be used in a concurrency key",
+            "would be stored",
+            "key: \"${{ «secrets».a }}\"",
+        ),
+        keyed(UnknownName, "inptu", "did you mean `input`", "key: \"${{ «inptu».a }}\""),
         case(
-            NotSupported,
-            "`concurrency` is not supported yet",
-            "leave it out",
-            "name: a\n«concurrency»: { key: x, limit: 1, policy: queue }\nnodes: [{ id: a, type: noop }]\n",
+            WrongType,
+            "`concurrency` must be",
+            "",
+            "name: a\nconcurrency: «one»\nnodes: [{ id: a, type: noop }]\n",
         ),
         case(
             BadInputSchema,

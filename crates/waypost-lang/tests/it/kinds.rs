@@ -113,7 +113,7 @@ kinds! {
                 return Err(vec![fault.hint("write `method: POST`")]);
             }
             let config = Template::compile(&Value::Object(config.clone())).expect("checked before");
-            Ok(Behaviour::Task { handler: "api-call", config })
+            Ok(Behaviour::Task { handler: "api-call".into(), foreign: false, config })
         };
 
     Output: "output" [], Action, [field("value", Shape::Any, true)], |config| {

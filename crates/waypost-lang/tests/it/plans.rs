@@ -2,7 +2,7 @@
 
 use waypost_core::id::NodeIx;
 use waypost_core::json::Json;
-use waypost_core::plan::{Delivery, FailurePolicy, Join, OnError, Plan};
+use waypost_core::plan::{ConcurrencyPolicy, Delivery, FailurePolicy, Join, OnError, Plan};
 use waypost_core::retry::{Matcher, RetryPolicy};
 use waypost_core::time::Millis;
 use waypost_lang::{compile_canonical, parse};
@@ -16,6 +16,7 @@ labels: { team: shop, tier: 1 }
 input: { type: object, required: [userId] }
 timeout: 2d
 failurePolicy: partial
+concurrency: { key: "${{ input.userId }}", limit: 2, policy: reject }
 nodes:
   - id: adult
     type: condition
@@ -55,6 +56,9 @@ fn every_field_reaches_the_plan() {
     assert_eq!(&*plan.workflow, "orders.v2");
     assert_eq!(plan.timeout, Some(Millis::from_secs(2 * 86_400)));
     assert_eq!(plan.failure_policy, FailurePolicy::Partial);
+    let block = plan.concurrency.as_ref().expect("a block");
+    assert_eq!((block.limit, block.policy), (2, ConcurrencyPolicy::Reject));
+    assert!(!block.key.is_literal());
     assert_eq!(plan.entries, [NodeIx(0)]);
     assert_eq!(
         plan.input_schema.as_ref().map(Json::text),

@@ -13,7 +13,7 @@ fn accepts(text: &str) -> bool {
 fn definitions_in_both_forms_are_accepted() {
     for text in [
         r#"{"name": "x", "nodes": [{"id": "a", "type": "noop"}]}"#,
-        r#"{"name": "x", "timeout": "2d", "failurePolicy": "partial", "labels": {"a": 1}, "nodes": [
+        r#"{"name": "x", "timeout": "2d", "failurePolicy": "partial", "labels": {"a": 1}, "concurrency": {"key": "${{ input.w }}", "limit": 2, "policy": "reject"}, "nodes": [
             {"nodeId": "a", "type": "action", "subType": "call_external_service", "config": {"url": "/", "retry": {"maxAttempts": 3}}},
             {"id": "b", "type": "api-call", "config": {"url": "/", "weight": "${{ input.w }}"}, "needs": "a", "join": 1},
             {"id": "c", "type": "noop", "needs": ["a", {"node": "b", "branch": "error"}], "join": {"count": "any", "cancelRest": true}}]}"#,
@@ -28,6 +28,9 @@ fn faulty_fields_are_marked() {
     for text in [
         r#"{"nodes": [{"id": "a", "type": "noop"}]}"#,
         r#"{"name": "x", "nodes": []}"#,
+        r#"{"name": "x", "concurrency": {}, "nodes": [{"id": "a", "type": "noop"}]}"#,
+        r#"{"name": "x", "concurrency": {"key": "k", "limit": 0}, "nodes": [{"id": "a", "type": "noop"}]}"#,
+        r#"{"name": "x", "concurrency": {"key": "k", "policy": "wait"}, "nodes": [{"id": "a", "type": "noop"}]}"#,
         r#"{"name": "x", "nodes": [{"type": "noop"}]}"#,
         r#"{"name": "x", "nodes": [{"id": "a", "type": "nop"}]}"#,
         r#"{"name": "x", "nodes": [{"id": "a", "type": "api-call"}]}"#,

@@ -198,7 +198,11 @@ fn api_call() {
             "responseBytesMax": 1000, "connectTimeout": "2s",
         }),
     ] {
-        let expected = Behaviour::Task { handler: "api-call", config: template(&config) };
+        let expected = Behaviour::Task {
+            handler: "api-call".into(),
+            foreign: false,
+            config: template(&config),
+        };
         good("api-call", &config, &expected);
         good("call_external_service", &config, &expected);
     }
@@ -222,7 +226,8 @@ fn api_call() {
     bad("api-call", &with("connectTimeout", json!("-1s")), &["connectTimeout: negative"]);
     let auth = json!({"username": "ada", "password": "${{ secrets.password }}"});
     let config = with("basicAuth", auth.clone());
-    let expected = Behaviour::Task { handler: "api-call", config: template(&config) };
+    let expected =
+        Behaviour::Task { handler: "api-call".into(), foreign: false, config: template(&config) };
     good("api-call", &config, &expected);
     bad("api-call", &with("basicAuth", json!("ada")), &["basicAuth: object"]);
     bad("api-call", &with("basicAuth", json!({"username": "ada"})), &["basicAuth: `password`"]);
@@ -243,11 +248,13 @@ fn shell() {
         json!({"command": "echo ${{ input }}", "env": {"A": "${{ input.a }}"}, "cwd": "/tmp"}),
         json!({"args": ["echo", "${{ input }}"], "stdin": "x", "outputBytesMax": 10}),
     ] {
-        let expected = Behaviour::Task { handler: "shell", config: template(&config) };
+        let expected =
+            Behaviour::Task { handler: "shell".into(), foreign: false, config: template(&config) };
         good("shell", &config, &expected);
     }
     let config = json!({"command": "curl", "env": {"TOKEN": "x ${{ secrets.token }}"}});
-    let expected = Behaviour::Task { handler: "shell", config: template(&config) };
+    let expected =
+        Behaviour::Task { handler: "shell".into(), foreign: false, config: template(&config) };
     good("shell", &config, &expected);
     let secret = "${{ secrets.token }}";
     bad("shell", &json!({"command": secret}), &["command: in `env` only"]);
@@ -260,6 +267,33 @@ fn shell() {
     bad("shell", &json!({"args": []}), &["args: at least"]);
     bad("shell", &json!({"command": "a", "env": {"A=B": 1}}), &["env.A=B: variable"]);
     bad("shell", &json!({"command": "a", "outputBytesMax": 0}), &["outputBytesMax: from 1"]);
+}
+
+#[test]
+fn worker() {
+    let handler = |name: &str, input: &Value| Behaviour::Task {
+        handler: name.into(),
+        foreign: true,
+        config: template(input),
+    };
+    let input = json!({"to": "${{ input.to }}", "all": ["${{ input }}"]});
+    good(
+        "worker",
+        &json!({"handler": "mail.send-2_b", "input": input}),
+        &handler("mail.send-2_b", &input),
+    );
+    good("worker", &json!({"handler": "9"}), &handler("9", &Value::Null));
+    let long = "a".repeat(64);
+    good("worker", &json!({"handler": long}), &handler(&long, &Value::Null));
+    bad("worker", &json!({}), &["handler: required"]);
+    for name in ["", ".a", "-a", "Mail", "a b", "a/b", "zoë", &"a".repeat(65), "${{ input.h }}"] {
+        bad("worker", &json!({"handler": name}), &["handler: not a handler's name"]);
+    }
+    let secret = json!({"handler": "mail", "input": {"key": ["x ${{ secrets.key }}"]}});
+    bad("worker", &secret, &["input: a secret cannot be given to a worker"]);
+    let both = json!({"handler": "", "input": "${{ secrets.key }}"});
+    bad("worker", &both, &["handler: not a handler's name", "input: a secret"]);
+    bad("worker", &json!({"handler": "a", "input": "${{ 1 + }}"}), &["input: "]);
 }
 
 #[test]

@@ -26,24 +26,25 @@ pub(crate) fn handler(settings: &Settings, name: &str) -> Arc<dyn Handler> {
     waypost_nodes::handlers(settings).remove(name).unwrap()
 }
 
-pub(crate) fn task(handler: &'static str, config: &Value) -> Task {
+pub(crate) fn task(handler: &str, config: &Value) -> Task {
     Task {
         execution: ExecutionKey("exe_test".into()),
         workflow: "welcome".into(),
         path: "profile".into(),
         attempt: 1,
-        handler,
+        handler: handler.into(),
         config: Json::from_value(config),
         placeholders: Vec::new(),
         secrets: Vec::new(),
         timeout: None,
+        checkpoint: None,
         idempotency_key: "exe_test/profile/1".into(),
         token: Token(7),
     }
 }
 
 pub(crate) async fn run_with(settings: &Settings, task: Task) -> Result<Json, Failure> {
-    handler(settings, task.handler).run(task, CancellationToken::new()).await
+    handler(settings, &task.handler).run(task, CancellationToken::new()).await
 }
 
 /// Runs an `api-call`.

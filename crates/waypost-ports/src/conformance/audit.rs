@@ -31,7 +31,7 @@ fn repair_of(examined: &Examined, remedy: Remedy) -> Repair {
 }
 
 fn derived(row: DerivedRow, epoch: u32) -> Remedy {
-    Remedy::Control { row, epoch, requires: 1 }
+    Remedy::Control { row, epoch, requires: 1, slot: None }
 }
 
 pub fn executions_come_in_chunks<B: Backend>(backend: &B) {
@@ -109,7 +109,7 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     rig.commit(hand.create("order-1", "welcome"));
     rig.advance(10);
     let (node, attempt) = ("c".into(), 1);
-    let started = Event::NodeStarted { node, attempt, worker: None, token: None };
+    let started = Event::NodeStarted { node, attempt, worker: None, remote: None, token: None };
     let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
     let waiting = Event::NodeWaiting { node: "c".into(), attempt, wait };
     let paused = Event::RunPaused { reason: PauseReason::Waits };

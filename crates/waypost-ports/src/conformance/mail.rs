@@ -1,5 +1,8 @@
 //! The inbox and waking up. Whoever comes second, the parker or the sender, sees the other.
 
+use uuid::Uuid;
+use waypost_core::command::{Outcome, Report};
+use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 
@@ -145,8 +148,15 @@ pub fn mail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
         MailBody::Pause { now: true },
         MailBody::Resume,
         MailBody::ResumeWait { wait: 7, body: Json::null() },
+        MailBody::Report(Report {
+            node: "zoë".into(),
+            attempt: 3,
+            token: Token(u128::MAX),
+            worker: Some(WorkerId(Uuid::from_u128(5))),
+            outcome: Outcome::Completed(Json::parse("[1, 2.50]").expect("it is JSON")),
+        }),
     ];
-    let sent: Vec<Mail> = ["m9", "m1", "m5", ""]
+    let sent: Vec<Mail> = ["m9", "m1", "m5", "", "m2", "m3"]
         .into_iter()
         .zip(bodies)
         .map(|(message, body)| Mail {

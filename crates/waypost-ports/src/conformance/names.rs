@@ -40,6 +40,23 @@ fn submit(hand: &mut Hand, key: &str, idempotency: &str, digest: u8) -> Draft {
     hand.create(key, "welcome").submission(submission)
 }
 
+pub fn the_first_of_a_batch_gets_the_name<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hands: Vec<_> = (0..4).map(|_| Hand::new(rig.number(instance), instance)).collect();
+    let batch: Vec<Append> = vec![
+        submit(&mut hands[0], "z", "y", 1).into(),
+        hands[1].create("z", "welcome").into(),
+        submit(&mut hands[2], "a", "y", 1).into(),
+        hands[3].create("a", "welcome").into(),
+    ];
+    let outcomes = rig.append_all(&batch);
+    let by_first = |same| Appended::Duplicate { execution: hands[0].execution, same };
+    assert!(matches!(&outcomes[0], Appended::Committed { .. }), "{outcomes:?}");
+    assert_eq!(outcomes[1..3], [by_first(false), by_first(true)]);
+    assert!(matches!(&outcomes[3], Appended::Committed { .. }), "who is refused takes no name");
+}
+
 pub fn an_idempotency_key_tells_same_from_different<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);

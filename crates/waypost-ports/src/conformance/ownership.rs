@@ -1,10 +1,14 @@
 //! Control rows, claims, leases, holding.
 
-use waypost_core::time::Timestamp;
+use uuid::Uuid;
+use waypost_core::id::InstanceId;
+use waypost_core::time::{Millis, Timestamp};
 
 use super::Backend;
 use super::rig::{FOLD, Hand, Rig, START, executions, signal};
-use crate::store::{Appended, ClaimRequest, ControlChange, LEASE, MailBody, Store};
+use crate::store::{
+    About, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, MailBody, Store,
+};
 
 /// Longer than any lease.
 const LONG: u64 = LEASE.0 + 1;
@@ -126,6 +130,38 @@ pub fn a_dead_owner_loses_its_executions<B: Backend>(backend: &B) {
     assert_eq!(taker.epoch, 2);
     rig.commit(taker.next(1).control(ControlChange::Owned));
     assert_eq!(rig.append(hands[0].frame(1)), Appended::Fenced);
+}
+
+pub fn a_lease_is_as_long_as_was_asked_for<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (short, other) = (rig.instance(1), rig.instance(2));
+    let execution = rig.start(short).execution;
+    let lease = Some(Millis(2_000));
+    rig.beat(&Heartbeat { lease, ..sign(short, FOLD) });
+    rig.advance(1_999);
+    assert_eq!(executions(&rig.claim(other)), []);
+    rig.advance(1);
+    assert_eq!(executions(&rig.claim(other)), [execution]);
+}
+
+pub fn everybody_learns_what_all_can_read<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let [old, new] = [1, 2].map(|number| InstanceId(Uuid::from_u128(number)));
+    let beat = |instance, fold| rig.beat(&sign(instance, fold)).fold;
+    assert_eq!(beat(new, 7), 7);
+    assert_eq!(beat(old, 5), 5);
+    assert_eq!(beat(new, 7), 5, "while the older one lives");
+    rig.advance(LEASE.0 - 1);
+    assert_eq!(beat(new, 7), 5);
+    rig.advance(1);
+    assert_eq!(beat(new, 7), 7);
+    assert_eq!(beat(old, 5), 5);
+    rig.leave(old);
+    assert_eq!(beat(new, 7), 7);
+}
+
+fn sign(instance: InstanceId, fold: u16) -> Heartbeat {
+    Heartbeat { instance, numbers: 0, fold, lease: Some(LEASE), about: About::default() }
 }
 
 pub fn a_leaving_owner_hands_over_at_once<B: Backend>(backend: &B) {

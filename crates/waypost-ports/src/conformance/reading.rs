@@ -142,6 +142,7 @@ fn busy(hand: &mut Hand) -> Vec<Event> {
         node: node.into(),
         attempt: 1,
         worker: Some(hand.instance),
+        remote: None,
         token: None,
     };
     let completed = Event::NodeCompleted {

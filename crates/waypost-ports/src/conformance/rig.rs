@@ -14,8 +14,8 @@ use waypost_core::time::{Millis, Timestamp};
 use super::Backend;
 use crate::clock::ManualClock;
 use crate::store::{
-    Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat, History,
-    Mail, MailBody, Side, Store, Submission,
+    About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat,
+    History, LEASE, Mail, MailBody, Renewal, Side, SlotRequest, Store, Submission,
 };
 
 /// When every case begins.
@@ -70,16 +70,29 @@ impl<'a, B: Backend> Rig<'a, B> {
 
     /// A sign of life.
     pub fn announce(&self, instance: InstanceId) {
-        self.beat(&Heartbeat { instance, numbers: 0, fold: FOLD, leaving: false });
+        self.beat(&Heartbeat {
+            instance,
+            numbers: 0,
+            fold: FOLD,
+            lease: Some(LEASE),
+            about: About::default(),
+        });
     }
 
     /// The last sign of life.
     pub fn leave(&self, instance: InstanceId) {
-        self.beat(&Heartbeat { instance, numbers: 0, fold: FOLD, leaving: true });
+        self.beat(&Heartbeat {
+            instance,
+            numbers: 0,
+            fold: FOLD,
+            lease: None,
+            about: About::default(),
+        });
     }
 
-    fn beat(&self, heartbeat: &Heartbeat) {
-        self.store().heartbeat(heartbeat).expect("a heartbeat is taken");
+    /// Any sign of life.
+    pub fn beat(&self, heartbeat: &Heartbeat) -> Renewal {
+        self.store().heartbeat(heartbeat).expect("a heartbeat is taken")
     }
 
     /// A number for a new execution.
@@ -89,7 +102,13 @@ impl<'a, B: Backend> Rig<'a, B> {
 
     /// Numbers for new executions.
     pub fn numbers(&self, instance: InstanceId, count: u32) -> Vec<ExecutionId> {
-        let heartbeat = Heartbeat { instance, numbers: count, fold: FOLD, leaving: false };
+        let heartbeat = Heartbeat {
+            instance,
+            numbers: count,
+            fold: FOLD,
+            lease: Some(LEASE),
+            about: About::default(),
+        };
         let renewal = self.store().heartbeat(&heartbeat).expect("a heartbeat is taken");
         renewal.numbers.map(ExecutionId).collect()
     }
@@ -317,6 +336,13 @@ impl Draft {
     #[must_use]
     pub fn consuming(mut self, messages: &[&str]) -> Self {
         self.0.side.consumed = messages.iter().map(|&message| message.into()).collect();
+        self
+    }
+
+    /// With a place in the line of a concurrency key.
+    #[must_use]
+    pub fn slot(mut self, request: SlotRequest) -> Self {
+        self.0.side.slot = Some(request);
         self
     }
 

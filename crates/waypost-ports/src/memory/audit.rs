@@ -12,8 +12,8 @@ use waypost_core::time::Timestamp;
 use super::tables::ControlRow;
 use super::{MemoryStore, Tables};
 use crate::audit::{
-    Audit, Chunk, ChunkRequest, DerivedRow, Examined, Ownership, Remedy, Repair, Shown, ShownNode,
-    ShownRows, Standing, Stray, StrayKind, open_waits,
+    Audit, Chunk, ChunkRequest, DerivedRow, Examined, Line, Ownership, Remedy, Repair, Shown,
+    ShownNode, ShownRows, Standing, Stray, StrayKind, open_waits,
 };
 use crate::store::{Control, History, StoreError, Urgency};
 
@@ -54,7 +54,8 @@ impl Audit for MemoryStore {
             let control = data.control.keys().map(|id| (*id, StrayKind::Control));
             let mail = data.inbox.iter().map(|mail| (mail.execution, StrayKind::Mail));
             let snapshots = data.snapshots.keys().map(|id| (*id, StrayKind::Snapshot));
-            let rows = control.chain(mail).chain(snapshots);
+            let slots = data.slots.iter().map(|row| (row.execution, StrayKind::Slot));
+            let rows = control.chain(mail).chain(snapshots).chain(slots);
             let mut strays: Vec<Stray> = rows
                 .filter(|(id, _)| data.frames_from(*id, 0).next().is_none())
                 .map(|(execution, kind)| Stray { execution, kind })
@@ -69,12 +70,25 @@ impl Audit for MemoryStore {
         self.with(|data, _| {
             let last = data.frames_from(repair.execution, 0).last();
             let control = data.control.get(&repair.execution).map(|row| &row.control);
+            // How many stand before it changes without it.
+            let seen = repair.seen.clone().map(|seen| Control { slot: None, ..seen });
             let same = last.map(|frame| frame.header.as_parent()) == repair.last
-                && (last.is_none() || control == repair.seen.as_ref());
+                && (last.is_none() || control == seen.as_ref());
             if same {
                 data.mend(repair.execution, &repair.remedy);
             }
             Ok(same)
+        })
+    }
+
+    fn lines(&self) -> Result<Vec<Line>, StoreError> {
+        self.with(|data, _| Ok(data.lines()))
+    }
+
+    fn promote(&self) -> Result<(), StoreError> {
+        self.with(|data, _| {
+            data.promote_all();
+            Ok(())
         })
     }
 
@@ -97,7 +111,8 @@ impl Tables {
             wakes_from: row.wakes_from,
             requires: row.requires,
         });
-        Some(Examined { history: History { frames, ..history }, standing })
+        let slot = self.slot(execution);
+        Some(Examined { history: History { frames, ..history }, standing, slot })
     }
 
     fn shown(&self, execution: ExecutionId) -> Shown {
@@ -115,12 +130,13 @@ impl Tables {
     }
 
     fn mend(&mut self, execution: ExecutionId, remedy: &Remedy) {
-        let (row, epoch, requires) = match remedy {
-            Remedy::Control { row, epoch, requires } => (row, *epoch, *requires),
+        let (row, epoch, requires, slot) = match remedy {
+            Remedy::Control { row, epoch, requires, slot } => (row, *epoch, *requires, slot),
             Remedy::Nothing => {
                 self.control.remove(&execution);
                 self.inbox.retain(|mail| mail.execution != execution);
                 self.snapshots.remove(&execution);
+                self.mend_slot(execution, None);
                 return;
             }
             Remedy::NoSnapshot => {
@@ -143,9 +159,10 @@ impl Tables {
         let before = self.control.get(&execution);
         let epoch = before.map_or(0, |row| row.control.epoch).max(epoch);
         let requires = before.map_or(0, |row| row.requires).max(requires);
-        let control = Control { owner: None, epoch, next_due, ready, held };
+        let control = Control { owner: None, epoch, next_due, ready, held, slot: None };
         self.control
             .insert(execution, ControlRow { control, wakes_from, deaf_to: Vec::new(), requires });
+        self.mend_slot(execution, slot.as_ref());
     }
 }
 

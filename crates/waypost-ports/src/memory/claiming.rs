@@ -38,13 +38,16 @@ impl Tables {
     }
 
     /// Looks for mail that nobody was woken for, because somebody died between putting it there
-    /// and waking the addressee.
+    /// and waking the addressee; and for slots that nobody was given.
     pub fn sweep(&mut self) {
         if is_planted(Bug::LookBeforeCommit) {
             return;
         }
         let addressees: Vec<_> = self.inbox.iter().map(|mail| mail.execution).collect();
         addressees.into_iter().for_each(|execution| self.make_ready(execution));
+        if !is_planted(Bug::PromotionLost) {
+            self.promote_all();
+        }
     }
 
     /// What could be taken now.

@@ -171,7 +171,7 @@ impl Tables {
         }
         let known: BTreeSet<_> = self.leases.keys().chain(owned.keys()).copied().collect();
         let rows = known.into_iter().map(|instance| {
-            let never = Lease { until: None, fold: 0 };
+            let never = Lease::default();
             let lease = self.leases.get(&instance).unwrap_or(&never);
             InstanceRow {
                 instance,
@@ -179,6 +179,8 @@ impl Tables {
                 alive: self.is_alive(instance, now),
                 fold: lease.fold,
                 owned: owned.get(&instance).copied().unwrap_or(0),
+                about: lease.about.clone(),
+                renewed_at: lease.renewed_at,
             }
         });
         rows.filter(|row| row.alive || row.owned > 0).collect()

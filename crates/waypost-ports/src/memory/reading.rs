@@ -36,7 +36,10 @@ impl Tables {
         }
         Some(History {
             execution,
-            control: self.control.get(&execution).map(|row| row.control.clone()),
+            control: self.control.get(&execution).map(|row| {
+                let slot = self.slot(execution);
+                Control { slot, ..row.control.clone() }
+            }),
             snapshot,
             frames,
             mail: self.inbox.iter().filter(|mail| mail.execution == execution).cloned().collect(),

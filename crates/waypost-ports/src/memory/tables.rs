@@ -22,8 +22,8 @@ use waypost_core::time::Timestamp;
 
 use crate::access::{KeyRow, TrailEntry};
 use crate::store::{
-    Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, LEASE, Mail,
-    Renewal, Snapshot, StoredFrame, Submission, Urgency,
+    About, Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, Mail,
+    Renewal, SlotRequest, Snapshot, StoredFrame, Submission, Urgency,
 };
 
 /// See the module.
@@ -44,6 +44,8 @@ pub struct Tables {
     pub(super) keys: BTreeMap<ExecutionKey, ExecutionId>,
     pub(super) idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
     pub(super) snapshots: BTreeMap<ExecutionId, KeptSnapshot>,
+    /// The lines of all concurrency keys, in the order of commits.
+    pub(super) slots: Vec<SlotRow>,
     pub(super) definitions: Vec<KeptDefinition>,
     /// In the order in which they were added.
     pub(super) api_keys: Vec<KeyRow>,
@@ -51,12 +53,15 @@ pub struct Tables {
     pub(super) trail: Vec<TrailEntry>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Default)]
 pub(super) struct Lease {
     /// `None` once it was ended.
     pub(super) until: Option<Timestamp>,
     /// The newest fold that the instance knows.
     pub(super) fold: u16,
+    /// What the instance told of itself, and when.
+    pub(super) about: About,
+    pub(super) renewed_at: Option<Timestamp>,
 }
 
 #[derive(Clone)]
@@ -81,6 +86,26 @@ impl ControlRow {
     pub(super) fn listens_to(&self, mail: &Mail) -> bool {
         mail.body.urgency() >= self.wakes_from && !self.deaf_to.contains(&mail.message)
     }
+}
+
+/// What an insert did with a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inserted {
+    /// It went in.
+    At(Timestamp),
+    /// It did not: something else is in its place, or its names are taken.
+    Not,
+    /// It did not, because so many hold the slots of its concurrency key.
+    Rejected(u64),
+}
+
+#[derive(Clone)]
+pub(super) struct SlotRow {
+    pub(super) execution: ExecutionId,
+    pub(super) request: SlotRequest,
+    pub(super) holding: bool,
+    /// Was it sent a cancellation for the sake of a newcomer?
+    pub(super) superseded: bool,
 }
 
 #[derive(Clone)]
@@ -130,12 +155,7 @@ impl Tables {
 
     /// The writing half: inserts the frames whose parent was found, where no other frame has their
     /// place and nobody has their names, with their side rows. Says when each was committed.
-    pub fn insert(
-        &mut self,
-        batch: &[Append],
-        parents: &[bool],
-        now: Timestamp,
-    ) -> Vec<Option<Timestamp>> {
+    pub fn insert(&mut self, batch: &[Append], parents: &[bool], now: Timestamp) -> Vec<Inserted> {
         let mut refused = Vec::new();
         let mut inserted = Vec::with_capacity(batch.len());
         for (append, parent) in batch.iter().zip(parents) {
@@ -146,25 +166,28 @@ impl Tables {
                 && !refused.contains(&header.execution)
                 && !self.frames.contains_key(&place)
                 && self.taken(append).is_none();
-            if !free {
+            let rejected = self.rejects(append).filter(|_| free);
+            if !free || rejected.is_some() {
                 refused.push(header.execution);
-                inserted.push(None);
+                inserted.push(rejected.map_or(Inserted::Not, Inserted::Rejected));
                 continue;
             }
             let frame = StoredFrame { header: *header, at: now, body: Ok(append.body.clone()) };
             self.frames.insert(place, frame);
             self.commits.push(place);
             self.write_side(append);
-            inserted.push(Some(now));
+            inserted.push(Inserted::At(now));
         }
         inserted
     }
 
     /// What became of a frame. One that was not inserted is looked up, in a statement of its own:
     /// the insert's may not see what it waited for.
-    pub fn outcome(&self, append: &Append, inserted: Option<Timestamp>) -> Appended {
-        if let Some(at) = inserted {
-            return Appended::Committed { at };
+    pub fn outcome(&self, append: &Append, inserted: Inserted) -> Appended {
+        match inserted {
+            Inserted::At(at) => return Appended::Committed { at },
+            Inserted::Rejected(holding) => return Appended::Rejected { holding },
+            Inserted::Not => {}
         }
         let header = &append.header;
         if header.last_seq < header.first_seq {
@@ -184,13 +207,13 @@ impl Tables {
     /// After the commit that parked them: executions whose mail came in before it are made ready.
     /// Mail that comes after it finds them parked ([`wake`](Self::wake)). Whoever is second sees
     /// the other.
-    pub fn wake_parked(&mut self, batch: &[Append], inserted: &[Option<Timestamp>]) {
-        for (append, at) in batch.iter().zip(inserted) {
+    pub fn wake_parked(&mut self, batch: &[Append], inserted: &[Inserted]) {
+        for (append, inserted) in batch.iter().zip(inserted) {
             let parks = matches!(
                 append.side.control,
                 Some(ControlChange::Parked { .. } | ControlChange::Held { .. })
             );
-            if parks && at.is_some() {
+            if parks && matches!(inserted, Inserted::At(_)) {
                 self.make_ready(append.header.execution);
             }
         }
@@ -235,6 +258,9 @@ impl Tables {
         if let Some(change) = &side.control {
             self.change_control(header, change);
         }
+        if let Some(request) = &side.slot {
+            self.stand_in_line(header, request);
+        }
         if let Some(body) = &side.snapshot {
             let snapshot = Snapshot { seq: header.last_seq, body: body.clone() };
             let kept = KeptSnapshot { first_seq: header.first_seq, snapshot };
@@ -254,10 +280,12 @@ impl Tables {
                 self.control.remove(&execution);
                 self.inbox.retain(|mail| mail.execution != execution);
                 self.snapshots.remove(&execution);
+                self.release(execution);
                 return;
             }
         };
-        let control = Control { owner, epoch: header.epoch, next_due, ready: false, held };
+        let control =
+            Control { owner, epoch: header.epoch, next_due, ready: false, held, slot: None };
         match self.control.entry(execution) {
             Entry::Vacant(slot) => {
                 slot.insert(ControlRow {
@@ -282,11 +310,15 @@ impl Tables {
 impl Tables {
     /// Renews or ends a lease.
     pub fn renew(&mut self, heartbeat: &Heartbeat, now: Timestamp) -> Renewal {
-        let until = (!heartbeat.leaving).then(|| now.plus(LEASE));
-        self.leases.insert(heartbeat.instance, Lease { until, fold: heartbeat.fold });
+        let until = heartbeat.lease.map(|lease| now.plus(lease));
+        let (fold, about) = (heartbeat.fold, heartbeat.about.clone());
+        let lease = Lease { until, fold, about, renewed_at: Some(now) };
+        self.leases.insert(heartbeat.instance, lease);
         let first = self.last_number + 1;
         self.last_number += i64::from(heartbeat.numbers);
-        Renewal { now, numbers: first..self.last_number + 1 }
+        let alive = self.leases.values().filter(|lease| lease.until.is_some_and(|it| it > now));
+        let fold = alive.map(|lease| lease.fold).min().unwrap_or(heartbeat.fold);
+        Renewal { now, numbers: first..self.last_number + 1, fold }
     }
 
     /// Is an instance alive at this time?
@@ -336,7 +368,7 @@ impl Tables {
     }
 
     /// The second half: an addressee that nobody owns is made ready. One that ended in the
-    /// meantime did so without this mail, which goes.
+    /// meantime did so with this mail or without it, which the log says; what is left of it goes.
     pub fn wake(&mut self, mail: &Mail) -> Delivery {
         let Some(row) = self.control.get_mut(&mail.execution) else {
             self.inbox.retain(|other| other.execution != mail.execution);

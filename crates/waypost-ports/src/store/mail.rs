@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use waypost_core::command::Report;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::json::Json;
@@ -49,6 +50,8 @@ pub enum MailBody {
         /// What a wait for a signal gives.
         body: Json,
     },
+    /// What a worker elsewhere says of an attempt.
+    Report(Report),
 }
 
 /// How far mail gets through to an execution that nobody owns: it makes ready what asks for no
@@ -56,7 +59,7 @@ pub enum MailBody {
 /// above, one that was set aside by [`Store::hold`](super::Store::hold) to [`Resume`](Self::Resume) alone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Urgency {
-    /// Signals, requests to pause and requests to end a wait.
+    /// Signals, reports, requests to pause and requests to end a wait.
     Ordinary,
     /// Requests to cancel.
     Cancel,
@@ -68,7 +71,10 @@ impl MailBody {
     /// How far it gets through.
     pub fn urgency(&self) -> Urgency {
         match self {
-            Self::Signal { .. } | Self::Pause { .. } | Self::ResumeWait { .. } => Urgency::Ordinary,
+            Self::Signal { .. }
+            | Self::Pause { .. }
+            | Self::ResumeWait { .. }
+            | Self::Report(_) => Urgency::Ordinary,
             Self::Cancel { .. } => Urgency::Cancel,
             Self::Resume => Urgency::Resume,
         }

@@ -1,10 +1,12 @@
-//! The store in memory keeps the promises of every store.
+//! The store in memory keeps the promises of every store, and so do tasks in memory.
 
 use std::sync::Arc;
 
-use waypost_ports::clock::{Clock, SystemClock};
+use waypost_core::time::Millis;
+use waypost_ports::clock::{Clock, ManualClock, SystemClock};
 use waypost_ports::conformance::Backend;
-use waypost_ports::memory::MemoryStore;
+use waypost_ports::conformance::tasks::{TasksBackend, still_clock};
+use waypost_ports::memory::{MemoryStore, MemoryTasks};
 
 struct Memory(MemoryStore);
 
@@ -25,3 +27,30 @@ impl Backend for Memory {
 }
 
 waypost_ports::conformance_tests!(Memory::new);
+
+struct Here {
+    clock: Arc<ManualClock>,
+    tasks: MemoryTasks,
+}
+
+impl Here {
+    fn new() -> Self {
+        let clock = still_clock();
+        let tasks = MemoryTasks::new(Arc::clone(&clock) as Arc<dyn Clock>, [7; 32]);
+        Self { clock, tasks }
+    }
+}
+
+impl TasksBackend for Here {
+    type Tasks = MemoryTasks;
+
+    fn open(&self) -> MemoryTasks {
+        self.tasks.clone()
+    }
+
+    fn pass(&self, span: Millis) {
+        self.clock.advance(span);
+    }
+}
+
+waypost_ports::tasks_conformance_tests!(Here::new);

@@ -62,12 +62,8 @@ pub(crate) async fn get(server: Arc<Server>, call: Call) -> Result<Reply, Proble
     if let Some(wait) = call.values.duration("wait") {
         let sought = key.clone();
         let execution = server.blocking(move |server| server.reader.find(&sought)).await?;
-        let wait = wait.min(server.config.wait_max);
-        tokio::select! { // all may be dropped: nothing but patience is lost
-            _ = server.engine.ended(execution) => {}
-            () = server.closing.cancelled() => {}
-            () = tokio::time::sleep(wait) => {}
-        }
+        // Whether it has ended is read off the log below.
+        server.patiently(wait, server.engine.ended(execution)).await;
     }
     Reply::ok(&server.blocking(move |server| server.reader.execution(&key)).await?)
 }

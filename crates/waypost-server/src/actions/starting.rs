@@ -1,14 +1,13 @@
 //! Starting executions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::{StatusCode, header};
 use waypost_core::id::{ExecutionId, ExecutionKey};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::status::Status;
 use waypost_engine::driver::EndSummary;
-use waypost_engine::{EngineError, StartRequest, Started};
+use waypost_engine::{EngineError, StartRequest};
 use waypost_ports::store::Idempotency;
 
 use crate::http::call::{Call, Reply};
@@ -50,15 +49,19 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     };
     let wait = call.values.duration("wait");
     let (execution, key) = (started.execution, started.key.clone());
-    let end = until_end(&server, started, wait).await;
+    let end = match wait {
+        Some(wait) => server.patiently(wait, started.ended()).await.flatten(),
+        None => None,
+    };
     match (key, end, wait) {
         (Some(key), Some(end), _) => answer(StatusCode::CREATED, &ended(&key, &workflow, end)),
-        // The first frame has just been committed: something is queued or running.
-        (Some(key), None, None) => {
+        // The first frame has just been committed: something is queued or running, unless it has to
+        // wait for a slot.
+        (Some(key), None, None) if workflow.plan.concurrency.is_none() => {
             let status = ExecutionStatus(Status::Running);
             answer(StatusCode::CREATED, &fresh(&key, &workflow, status))
         }
-        (Some(_), None, Some(_)) => answer(StatusCode::CREATED, &look(&server, execution).await?),
+        (Some(_), None, _) => answer(StatusCode::CREATED, &look(&server, execution).await?),
         // The same submission as before: what stands there now.
         (None, ..) => replay(&server, execution).await,
     }
@@ -72,7 +75,8 @@ async fn replay(server: &Arc<Server>, execution: ExecutionId) -> Result<Reply, P
 
 /// What is to be started, with an input that it takes.
 async fn find(server: &Arc<Server>, submission: &wire::Start) -> Result<Startable, Problem> {
-    let (name, version) = (submission.workflow.0.clone(), submission.version);
+    let (name, version) =
+        (submission.workflow.0.clone(), submission.version.map(|version| version.0));
     let input = submission.input.0.clone();
     let find = move |server: &Server| {
         let workflow = server.workflows.find(&name, version)?;
@@ -140,19 +144,6 @@ pub(super) fn refuse_large(payload: &Payload) -> Result<(), Problem> {
     let detail = format!("the payload has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
     Err(Problem::new(Code::BodyTooLarge, detail)
         .hint("keep large data elsewhere and pass a reference to it"))
-}
-
-async fn until_end(
-    server: &Server,
-    started: Started,
-    wait: Option<Duration>,
-) -> Option<EndSummary> {
-    let wait = wait?.min(server.config.wait_max);
-    tokio::select! { // all may be dropped: the execution is durable and goes on
-        end = started.ended() => end,
-        () = server.closing.cancelled() => None,
-        () = tokio::time::sleep(wait) => None,
-    }
 }
 
 /// Which of the two names was taken?

@@ -7,7 +7,6 @@ use hyper::StatusCode;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
-use waypost_core::status::Status;
 use waypost_engine::{EngineError, Request, Requested};
 use waypost_ports::store::MailBody;
 
@@ -27,15 +26,13 @@ pub(crate) async fn pause(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let execution = find(&server, call.values.text("id")).await?;
     // One that is paused would not wake for this, and nobody would ever say so.
     let found = load(&server, execution).await?;
-    if found.is_held() {
-        return Err(Refusal::AlreadyPaused.into());
-    }
+    refuse(found.refuses_pause())?;
     steer(&server, &call, execution, MailBody::Pause { now: asked.now }, None).await
 }
 
 pub(crate) async fn resume(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let execution = find(&server, call.values.text("id")).await?;
-    load(&server, execution).await?.refuse_resume()?;
+    refuse(load(&server, execution).await?.refuses_resume())?;
     steer(&server, &call, execution, MailBody::Resume, None).await
 }
 
@@ -67,17 +64,15 @@ pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply
     let message: Option<MessageId> = asked.message_id.map(|message| message.0.into());
     let found = load(&server, execution).await?;
     let repeated = message.as_ref().is_some_and(|message| found.state.messages.contains(message));
-    if !repeated && found.state.status.is_end() {
-        return Err(Refusal::Ended(found.state.status).into());
-    }
-    if !repeated && found.state.waiting_since(&found.plan, wait.seq).is_none() {
-        return Err(Refusal::NoSuchWait(wait.seq).into());
-    }
-    if !repeated && found.is_held() {
-        return Err(Refusal::Paused.into());
+    if !repeated {
+        refuse(found.state.refuses_resume_wait(&found.plan, wait.seq))?;
     }
     let body = MailBody::ResumeWait { wait: wait.seq, body: asked.body.0 };
     steer(&server, &call, execution, body, message).await
+}
+
+fn refuse(refusal: Option<Refusal>) -> Result<(), Problem> {
+    refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
 async fn find(server: &Arc<Server>, key: &str) -> Result<ExecutionId, Problem> {
@@ -97,14 +92,11 @@ async fn steer(
     body: MailBody,
     message: Option<MessageId>,
 ) -> Result<Reply, Problem> {
-    let is_pause = matches!(body, MailBody::Pause { .. });
     let kept = matches!(body, MailBody::Signal { .. });
     let request = Request { execution, body, message: message.clone(), actor: call.actor() };
     match server.in_time(server.engine.request(request)).await? {
-        Ok(Requested::Done(status)) => {
-            let key = load(server, execution).await?.state.created.key.to_string();
-            let pausing = is_pause && status != Status::Paused;
-            answer(StatusCode::OK, key, status, pausing, message, false)
+        Ok(Requested::Done(_)) => {
+            answer(StatusCode::OK, &load(server, execution).await?, message, false)
         }
         Ok(Requested::Accepted { message }) => settle(server, execution, message, kept).await,
         Err(EngineError::Refused(refusal)) => {
@@ -133,8 +125,7 @@ async fn repeated(
     }
     // What is in the inbox still is kept, and not more.
     let code = if taken { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let (key, status) = (found.state.created.key.to_string(), found.state.status);
-    answer(code, key, status, found.state.pausing, Some(message), true)
+    answer(code, &found, Some(message), true)
 }
 
 async fn ignored(
@@ -165,32 +156,29 @@ async fn settle(
         Ok(found) => found?,
         Err(_) => load(server, execution).await?,
     };
-    let key = found.state.created.key.to_string();
-    let (status, pausing) = (found.state.status, found.state.pausing);
     if found.state.messages.contains(&message) {
         if let Some(problem) = ignored(server, execution, &message).await? {
             return Err(problem);
         }
-        return answer(StatusCode::OK, key, status, pausing, Some(message), false);
+        return answer(StatusCode::OK, &found, Some(message), false);
     }
+    let status = found.state.status;
     if status.is_end() {
         return Err(Refusal::Ended(status).into());
     }
-    answer(StatusCode::ACCEPTED, key, status, pausing, Some(message), false)
+    answer(StatusCode::ACCEPTED, &found, Some(message), false)
 }
 
 fn answer(
     code: StatusCode,
-    id: String,
-    status: Status,
-    pausing: bool,
+    found: &Found,
     message: Option<MessageId>,
     duplicate: bool,
 ) -> Result<Reply, Problem> {
     let steered = wire::Steered {
-        id,
-        status: ExecutionStatus(status),
-        pausing,
+        id: found.state.created.key.to_string(),
+        status: ExecutionStatus(found.state.status),
+        pausing: found.state.pausing,
         message_id: message.map(|message| message.to_string()),
         duplicate,
     };

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
+use waypost_ports::mirror::Health;
+
 use crate::http::call::{Call, Reply};
+use crate::metrics::Around;
 use crate::problem::{self, Code, Problem};
 use crate::server::Server;
 use crate::wire;
@@ -26,14 +29,33 @@ pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Proble
         let detail = "the store does not take this instance's signs of life";
         return Err(Problem::new(Code::StoreUnavailable, detail).retry_after(5));
     }
-    Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", "ready\n"))
+    let text = match server.engine.mirror_health() {
+        Health::Absent | Health::Up => "ready\n".to_owned(),
+        // It takes work all the same: a balancer that took it out would make things worse.
+        Health::Down { since, .. } => {
+            format!("degraded: Redis has not answered for {since}; everything goes on without it\n")
+        }
+    };
+    Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", text))
 }
 
 pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     let lag = server.blocking(|server| Ok(server.reader.home().lag()?)).await?;
     let mut text = String::new();
     server.engine.metrics().render(&mut text);
-    server.metrics.render(lag, server.trail.dropped(), &mut text);
+    // What cannot be asked for now is left out: the rest of the page matters as much.
+    let depths = server.in_time(server.engine.depths()).await;
+    let around = Around {
+        lag,
+        depths: depths.ok().and_then(Result::ok).unwrap_or_default(),
+        lease: (server.engine.lease(), server.engine.lease_remaining()),
+        redis_up: match server.engine.mirror_health() {
+            Health::Absent => None,
+            Health::Up => Some(true),
+            Health::Down { .. } => Some(false),
+        },
+    };
+    server.metrics.render(&around, server.trail.dropped(), &mut text);
     Ok(Reply::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }
 

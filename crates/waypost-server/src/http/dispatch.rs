@@ -271,10 +271,11 @@ fn note(server: &Server, known: &Known, reply: &Reply, address: SocketAddr, bega
         status,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
     );
-    // Starts are in the logs of their executions, each with its actor, and are many.
-    let changes = known
-        .route
-        .is_some_and(|route| route.method != Method::GET && route.name != "startExecution");
+    // Starts are in the logs of their executions, each with its actor, and are many; so is what
+    // workers say, with their ids, and that they live is no change.
+    let changes = known.route.is_some_and(|route| {
+        route.method != Method::GET && route.name != "startExecution" && route.tag != "workers"
+    });
     if changes || refused {
         let actor = known.identity.as_ref().map(|identity| Arc::clone(&identity.actor));
         server.trail.add(TrailEntry {

@@ -10,7 +10,10 @@ use hyper::HeaderMap;
 use waypost_core::time::Timestamp;
 
 use self::form::patience;
-pub use self::form::{Form, ID_CHARS_MAX, ID_PATTERN, LABEL_CHARS_MAX, is_id, is_label_part};
+pub use self::form::{
+    DELIVERY_PATTERN, Form, ID_CHARS_MAX, ID_PATTERN, LABEL_CHARS_MAX, UUID_PATTERN, is_id,
+    is_label_part, is_uuid,
+};
 use crate::problem::{Code, FaultAt, Problem};
 
 /// Most characters of a query.

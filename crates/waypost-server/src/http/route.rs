@@ -21,7 +21,7 @@ pub type Action = fn(Arc<Server>, Call) -> BoxFuture<'static, Result<Reply, Prob
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// A route.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Route {
     /// Its name: `operationId` in the description, `action` in the trail.
     pub name: &'static str,
@@ -62,6 +62,8 @@ pub enum Access {
 pub const LOOK: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::Viewer]);
 /// Everything that changes what executions do.
 pub const STEER: Access = Access::Roles(&[Role::Admin, Role::Operator]);
+/// Taking tasks and reporting on them.
+pub const WORK: Access = Access::Roles(&[Role::Admin, Role::Worker]);
 /// Keys and the trail.
 pub const ADMINISTER: Access = Access::Roles(&[Role::Admin]);
 /// What every holder of a key may know.

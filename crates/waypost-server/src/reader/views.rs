@@ -39,12 +39,30 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
             .iter()
             .map(|(name, value)| (name.to_string(), Payload(value.clone())))
             .collect(),
-        held: found.control.as_ref().and_then(|control| control.held.clone()),
+        held: found
+            .control
+            .as_ref()
+            .and_then(|control| control.held.clone())
+            .filter(|_| !found.is_in_line()),
+        concurrency: place(found),
         progress: wire::execution::Progress {
             nodes,
             settled: nodes.saturating_sub(u64::from(state.unsettled)),
         },
     }
+}
+
+/// Where it stands in the line of its concurrency key. How many stand before it, the store alone knows.
+fn place(found: &Found) -> Option<wire::execution::Place> {
+    let slot = found.control.as_ref()?.slot.as_ref()?;
+    let place = found.state.place.as_ref()?;
+    Some(wire::execution::Place {
+        key: place.key.to_string(),
+        limit: place.limit,
+        policy: place.policy.name().to_owned(),
+        admitted: place.admitted,
+        before: slot.before,
+    })
 }
 
 pub(super) fn nodes(found: &Found, which: Nodes) -> wire::NodeList {
@@ -107,7 +125,9 @@ pub(crate) fn failure(failure: &waypost_core::failure::Failure) -> wire::Failure
 
 pub(super) fn why(found: &Found) -> wire::Why {
     let state = &found.state;
-    let reasons = reasons(&found.plan, state).into_iter().map(|reason| {
+    let slot = found.control.as_ref().and_then(|control| control.slot.as_ref());
+    let before = slot.map(|slot| slot.before);
+    let reasons = reasons(&found.plan, state, before).into_iter().map(|reason| {
         let (moved_by, signal) = moved_by(&reason.moved_by);
         wire::Reason {
             node: reason.node.as_deref().map(str::to_owned),
@@ -135,6 +155,8 @@ fn moved_by(by: &MovedBy) -> (&'static str, Option<String>) {
         MovedBy::Resume => ("resume", None),
         MovedBy::Attempt => ("attempt", None),
         MovedBy::Slot => ("slot", None),
+        MovedBy::Turn => ("turn", None),
+        MovedBy::Worker(_) => ("worker", None),
         MovedBy::Engine => ("engine", None),
         MovedBy::Repair => ("repair", None),
         MovedBy::Nothing => ("nothing", None),

@@ -58,8 +58,28 @@ pub struct Execution {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub held: Option<String>,
+    /// Its place in the line of its concurrency key, until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Place")]
+    pub concurrency: Option<Place>,
     /// How many nodes it has, and how many of them are settled.
     pub progress: Progress,
+}
+
+/// A place in the line of a concurrency key.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// The key, within its workflow.
+    pub key: String,
+    /// How many executions of the key may be under way at once.
+    pub limit: u32,
+    /// What happens where that many are: `queue`, `reject` or `cancel-oldest`.
+    pub policy: String,
+    /// Has it been let in?
+    pub admitted: bool,
+    /// How many stand before it, those that are under way included.
+    pub before: u64,
 }
 
 /// How far an execution is.
@@ -353,7 +373,8 @@ pub struct Reason {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub until: Option<Time>,
-    /// What would move it: `time`, `signal`, `resume`, `attempt`, `slot`, `engine`, `repair` or
+    /// What would move it: `time`, `signal`, `resume`, `attempt`, `slot`, `turn`, `worker`, `engine`,
+    /// `repair` or
     /// `nothing`.
     pub moved_by: String,
     /// The signal's name, where one would.

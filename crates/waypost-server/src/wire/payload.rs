@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
+use uuid::Uuid;
+use waypost_core::id::Token;
 use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
-use crate::http::parameter::{ID_PATTERN, is_id, is_label_part};
+use crate::http::parameter::{
+    DELIVERY_PATTERN, Form, ID_PATTERN, UUID_PATTERN, is_id, is_label_part, is_uuid,
+};
 
 /// Any JSON, carried as the text it came as.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,18 +48,118 @@ pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
-/// Reads a whole number however it is written: to JSON Schema, `2.0` is one.
-pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    let wanted = || serde::de::Error::custom("a whole number from 0 is wanted");
-    let number = f64::deserialize(deserializer).map_err(|_: D::Error| wanted())?;
-    let whole = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is whole, and within the range"
-    )]
-    let value = whole.then_some(number as u32);
-    value.map(Some).ok_or_else(wanted)
+/// A whole number from `MIN` to `MAX`, however it is written: to JSON Schema, `2.0` is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Count<const MIN: u32, const MAX: u32>(pub u32);
+
+impl<const MIN: u32, const MAX: u32> Count<MIN, MAX> {
+    /// The nearest to `number` that there is.
+    pub fn nearest(number: usize) -> Self {
+        Self(u32::try_from(number).unwrap_or(MAX).clamp(MIN, MAX))
+    }
+}
+
+impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Count<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wanted =
+            || serde::de::Error::custom(format!("a whole number from {MIN} to {MAX} is wanted"));
+        let number = f64::deserialize(deserializer).map_err(|_: D::Error| wanted())?;
+        let fits = number.fract() == 0.0 && (f64::from(MIN)..=f64::from(MAX)).contains(&number);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is whole, and within the range"
+        )]
+        fits.then_some(Self(number as u32)).ok_or_else(wanted)
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> JsonSchema for Count<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Count".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
+    }
+}
+
+/// The id of a worker, which it made at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerKey(pub Uuid);
+
+impl Serialize for WorkerKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkerKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let uuid = Some(&text).filter(|text| is_uuid(text)).and_then(|text| text.parse().ok());
+        uuid.map(Self).ok_or_else(|| serde::de::Error::custom("a worker's id is a UUID"))
+    }
+}
+
+impl JsonSchema for WorkerKey {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "WorkerKey".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": UUID_PATTERN })
+    }
+}
+
+/// The token of a task, as it was given to its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskToken(pub Token);
+
+impl TaskToken {
+    /// Reads the text of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = Form::Delivery.check(text).is_ok();
+        let token = u128::from_str_radix(text, 16).ok().filter(|_| fits);
+        token.map(|token| Self(Token(token)))
+    }
+}
+
+impl Serialize for TaskToken {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskToken {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text)
+            .ok_or_else(|| serde::de::Error::custom("a token is 32 hexadecimal digits"))
+    }
+}
+
+impl JsonSchema for TaskToken {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TaskToken".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": DELIVERY_PATTERN })
+    }
 }
 
 /// A time, by RFC 3339 in UTC.

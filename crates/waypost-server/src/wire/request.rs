@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::id::DefinitionHash;
 
-use super::payload::{Labels, OwnId, Payload, Short, present, whole};
+use super::payload::{Count, Labels, OwnId, Payload, Short, present};
+
+/// A version of a workflow.
+pub type Version = Count<1, 2_147_483_647>;
 
 /// A submission.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -14,9 +17,9 @@ pub struct Start {
     /// The workflow's name.
     pub workflow: Short<128>,
     /// Which version; the newest where none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    #[schemars(range(min = 1, max = 2_147_483_647), with = "u32")]
-    pub version: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Version")]
+    pub version: Option<Version>,
     /// What to start with; `null` where there is nothing.
     #[serde(default)]
     pub input: Payload,

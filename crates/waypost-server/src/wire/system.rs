@@ -30,6 +30,20 @@ pub struct Instance {
     pub alive_until: Option<Time>,
     /// Unfinished executions that it owns.
     pub owned: u64,
+    /// Attempts that run in it.
+    pub running: u32,
+    /// Which build it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub version: Option<String>,
+    /// Where it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub address: Option<String>,
+    /// How long ago its lease was renewed, in milliseconds by the store's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub lag_ms: Option<u64>,
     /// Is it the one that answers?
     pub me: bool,
 }

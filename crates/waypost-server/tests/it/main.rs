@@ -5,6 +5,7 @@
 
 mod access;
 mod bad_input;
+mod concurrency;
 mod description;
 mod guard;
 mod limits;
@@ -17,3 +18,4 @@ mod streams;
 mod support;
 mod tls;
 mod trail;
+mod workers;

@@ -128,6 +128,8 @@ pub struct World {
     pub replies_lost: bool,
     /// Did the store lose its latest commits? Then the sink has seen more than the log knows.
     pub starts_lost: bool,
+    /// Were there workers elsewhere, two of which may take one attempt?
+    pub shared: bool,
     /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck
     /// that would not have? A crash, a pause, a queue for slots make things late.
     pub late: bool,
@@ -199,6 +201,8 @@ impl Ran {
                 let cause = match cause {
                     EndCause::Cancel { .. } => Cause::Cancel,
                     EndCause::Failure { node, .. } => Cause::Failure(node.to_string()),
+                    // Keys of programs are always there.
+                    EndCause::NotQueued { .. } => unreachable!("a program's key can be evaluated"),
                     EndCause::Deadline => Cause::Deadline,
                 };
                 self.cause = Some((seq, cause));

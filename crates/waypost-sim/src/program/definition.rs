@@ -3,11 +3,13 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    FailurePolicy, Join, Kind, N_MAX, Need, Node, OnError, Program, Retry, RetryOn, Span, Test,
-    Value,
+    FailurePolicy, Join, Keyed, Kind, N_MAX, Need, Node, OnError, Program, Retry, RetryOn, Span,
+    Test, Value,
 };
 use crate::random::Random;
 
+/// The handler of tasks that workers elsewhere make.
+pub const HANDLER: &str = "far";
 /// The workflow's name, the same for all programs.
 pub const NAME: &str = "program";
 
@@ -26,6 +28,10 @@ impl Program {
         }
         if let Some(timeout) = self.timeout_ms {
             top["timeout"] = json!(timeout);
+        }
+        if let Some(Keyed { limit, policy, split }) = self.keyed {
+            let key = if split { "k-${{ input.n % 2 }}" } else { "k" };
+            top["concurrency"] = json!({ "key": key, "limit": limit, "policy": policy.name() });
         }
         top.to_string()
     }
@@ -111,6 +117,9 @@ impl Program {
             }
             Kind::Task(script) => {
                 let url = format!("${{{{ input.sink }}}}/{script}");
+                if node.elsewhere {
+                    return ("worker", json!({ "handler": HANDLER, "input": { "url": url } }));
+                }
                 ("api-call", json!({ "method": "POST", "url": url, "body": { "node": node.id } }))
             }
         }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{
-    Case, FailurePolicy, Join, Kind, Node, OnError, Program, Retry, RetryOn, Span, Test, Value,
+    Case, FailurePolicy, Join, Keyed, Kind, Node, OnError, Program, Retry, RetryOn, Span, Test,
+    Value,
 };
 
 impl fmt::Display for Program {
@@ -13,6 +14,10 @@ impl fmt::Display for Program {
             items.push("partial".to_owned());
         }
         items.extend(self.timeout_ms.map(|ms| format!("within {ms}")));
+        items.extend(self.keyed.map(|keyed| {
+            let Keyed { limit, policy, split } = keyed;
+            format!("{} of {limit}{}", policy.name(), if split { " by n" } else { "" })
+        }));
         items.extend(self.nodes.iter().map(|node| self.node_text(node)));
         f.write_str(&items.join("; "))
     }
@@ -106,6 +111,9 @@ fn options(node: &Node) -> Vec<String> {
     }
     if node.at_most_once {
         options.push("once".into());
+    }
+    if node.elsewhere {
+        options.push("elsewhere".into());
     }
     options
 }

@@ -25,6 +25,8 @@ pub struct Appetite {
     pub limits: bool,
     /// Tasks that must not be called twice?
     pub at_most_once: bool,
+    /// Tasks of workers elsewhere?
+    pub elsewhere: bool,
     /// How many tasks in a hundred have a sink that fails them.
     pub failures_percent: u32,
 }
@@ -41,6 +43,7 @@ impl Appetite {
             hang: true,
             limits: true,
             at_most_once: true,
+            elsewhere: true,
             failures_percent: 30,
         }
     }
@@ -52,6 +55,7 @@ impl Appetite {
             delay_ms_max: 300,
             retry_wait_ms_max: 50,
             hang_ms_max: 300,
+            elsewhere: false,
             ..Self::simulated()
         }
     }
@@ -73,6 +77,7 @@ impl Program {
                 FailurePolicy::FailFast
             },
             timeout_ms: None,
+            keyed: None,
         };
         let most = u64::try_from(appetite.nodes_max.max(1)).unwrap_or(u64::MAX);
         let size = usize::try_from(random.between(1, most)).unwrap_or(1);
@@ -257,6 +262,7 @@ impl Builder<'_> {
             deadline_ms: None,
             on_error: OnError::Fail,
             at_most_once: false,
+            elsewhere: false,
         };
         // Sometimes two edges from one source, of which either will do.
         if self.random.percent(10)

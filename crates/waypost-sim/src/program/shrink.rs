@@ -41,6 +41,7 @@ impl Program {
             }
         };
         attempt(&|program| program.timeout_ms = None);
+        attempt(&|program| program.keyed = None);
         attempt(&|program| program.failure_policy = FailurePolicy::FailFast);
         for (at, node) in self.nodes.iter().enumerate() {
             for edge in 0..node.needs.len() {
@@ -54,6 +55,7 @@ impl Program {
             attempt(&|program| program.nodes[at].deadline_ms = None);
             attempt(&|program| program.nodes[at].on_error = OnError::Fail);
             attempt(&|program| program.nodes[at].at_most_once = false);
+            attempt(&|program| program.nodes[at].elsewhere = false);
             if node.kind != Kind::Task(Script::Hang) {
                 attempt(&|program| program.nodes[at].timeout_ms = None);
             }
@@ -172,6 +174,7 @@ impl Node {
             self.timeout_ms.is_some(),
             self.on_error != OnError::Fail,
             self.at_most_once,
+            self.elsewhere,
         ];
         10 + kind + self.needs.len() + options.into_iter().filter(|option| *option).count()
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use waypost_core::check::{LogCheck, Violation};
+use waypost_core::check::{Invariant, LogCheck, Violation};
 use waypost_core::event::Event as LogEvent;
 use waypost_core::frame::{FrameHeader, decode};
 use waypost_core::id::{ExecutionId, InstanceId, Token};
@@ -15,6 +15,7 @@ use waypost_engine::check::check_examined;
 use waypost_engine::driver::TaskOrder;
 use waypost_ports::store::{Append, Control, Mail, StoredFrame};
 
+use super::lines::Lines;
 use super::operations::is_poison;
 use super::people::LABEL;
 use super::{Event, Simulation};
@@ -36,6 +37,8 @@ pub(super) struct Auditor {
     /// How far the projector has come, and what it has written.
     pub(super) projected: usize,
     pub(super) views: BTreeMap<ExecutionId, ExecutionView>,
+    /// Who stands in the line of each concurrency key, by the log alone.
+    lines: Lines,
     /// Has a replica that was behind become the store?
     pub(super) failed_over: bool,
 }
@@ -102,6 +105,10 @@ impl Simulation {
             };
             self.auditor.logs.insert(execution, Log { check, tracker: Tracker::default() });
         }
+        if counts {
+            self.check_left_alone(execution, &events);
+            self.check_not_forgotten(execution, &events);
+        }
         let Some(log) = self.auditor.logs.get_mut(&execution) else { return };
         for event in &events {
             if counts {
@@ -111,10 +118,16 @@ impl Simulation {
                 self.auditor.started.insert(*token);
             }
         }
+        let overtaken = self.auditor.lines.read(execution, &events);
+        let Some(log) = self.auditor.logs.get_mut(&execution) else { return };
         log.check.frame(&frame.header, frame.at, Ok(&events));
         let violations = log.check.take_violations();
         let (tracked, status) = (log.tracker.status(), log.check.state().map(|state| state.status));
         self.fail_on(&violations);
+        // Frames that are read anew do not come in the order of their commits.
+        if let Some(what) = overtaken.filter(|_| !self.auditor.failed_over) {
+            self.fail(Invariant::SlotsHold.code(), what);
+        }
         if counts && status.is_some_and(|status| status != tracked) {
             self.fail("status", format!("x{} is {status:?}, by its events {tracked}", execution.0));
         }
@@ -238,7 +251,7 @@ impl Simulation {
                 let failed_over = self.auditor.failed_over;
                 let counts = |finding: &&waypost_engine::check::Finding| {
                     let code = finding.violation.invariant.code();
-                    !failed_over && ["G8", "G11", "R1", "R2"].contains(&code)
+                    !failed_over && ["G8", "G10", "G11", "R1", "R2"].contains(&code)
                 };
                 if let Some(finding) = report.findings.iter().find(counts) {
                     let violation = &finding.violation;
@@ -301,7 +314,7 @@ impl Simulation {
         let control = self.store.with(|tables, _| tables.control(*execution).cloned());
         let Some(log) = self.auditor.logs.get(execution) else { return };
         let reasons = match (log.check.plan(), log.check.state()) {
-            (Some(plan), Some(state)) => format!("{} {:?}", state.status, why(plan, state)),
+            (Some(plan), Some(state)) => format!("{} {:?}", state.status, why(plan, state, None)),
             _ => "unreadable".to_owned(),
         };
         self.fail("stuck", format!("x{} does not end: {reasons}; {control:?}", execution.0));

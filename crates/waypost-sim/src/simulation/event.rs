@@ -47,6 +47,8 @@ pub enum Event {
     Repeat(Request, Option<u64>),
     /// Somebody releases an execution that was set aside.
     Release(ExecutionId),
+    /// Something happens around workers elsewhere.
+    Far(super::far::FarEvent),
     /// Something goes wrong.
     Fate,
     /// A process starts on a machine.
@@ -74,6 +76,10 @@ pub(super) fn kind_of(output: &Output) -> String {
         }
         Output::Run(order) => format!("run x{} {}", order.execution.0, order.task.path),
         Output::CancelTask(_) => "cancel task".to_owned(),
+        Output::Offer(order) => format!("offer x{} {}", order.id.execution.0, order.id.path),
+        Output::Withdraw(id) => format!("withdraw x{} {}", id.execution.0, id.path),
+        Output::CancelRemote(..) => "cancel elsewhere".to_owned(),
+        Output::LookAtWorkers(_) => "look at workers".to_owned(),
         Output::Answer(ticket, answer) => format!("answer {} {answer:?}", ticket.0),
         Output::Deliver(outgoing) => format!("deliver x{}", outgoing.mail.execution.0),
         Output::Claim { .. } => "claim".to_owned(),
@@ -83,6 +89,8 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::ReserveNumbers => "numbers".to_owned(),
         Output::Renew => "renew".to_owned(),
         Output::Hold { execution, reason } => format!("hold x{}: {reason}", execution.0),
+        Output::Keep(context) => format!("keep {}", context.execution),
+        Output::Forget(key) => format!("forget {key}"),
         Output::Committed(committed) => {
             let names: Vec<_> = committed.events.iter().map(LogEvent::name).collect();
             format!("committed x{} {}", committed.execution.0, names.join(" "))

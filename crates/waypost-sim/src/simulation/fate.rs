@@ -46,7 +46,9 @@ impl Simulation {
     /// Starts a process. Its first word to the store is a heartbeat; before the answer comes it
     /// does nothing.
     pub(super) fn start(&mut self, machine: usize) {
-        if self.machines[machine].life.is_some() {
+        // An older version that lives on would keep what only a newer one has made elsewhere.
+        let outlived = self.healed && self.machines[machine].fold < FOLD_VERSION;
+        if self.machines[machine].life.is_some() || outlived {
             return;
         }
         self.lives += 1;
@@ -56,6 +58,9 @@ impl Simulation {
             machine,
             instance: instance_id(machine, life),
             fold: *fold,
+            // In some worlds an older version can read nothing of a newer one's, in others all that
+            // it could have written itself.
+            fold_min: if self.far.upgraded { *fold } else { 1 },
             clock: Arc::clone(clock),
         };
         let process = Process::start(birth, &mut self.random, &self.store, &self.plans);
@@ -129,6 +134,7 @@ impl Simulation {
         }
         self.shake_machine(life);
         self.shake_store();
+        self.shake_far();
     }
 
     fn shake_machine(&mut self, life: Life) {
@@ -204,6 +210,7 @@ impl Simulation {
                 self.failovers += 1;
                 self.people.forget_since(since);
                 self.reread_logs();
+                self.far_say_again();
             }
         }
     }
@@ -220,6 +227,7 @@ impl Simulation {
             inner.full = false;
         }
         self.poisoned.clear();
+        self.far.heal();
         let lives: Vec<Life> = self.processes.keys().copied().collect();
         for life in lives {
             let stays = self

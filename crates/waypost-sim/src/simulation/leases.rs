@@ -51,7 +51,8 @@ impl Simulation {
         }
         process.time.observe(sent, renewal.now, &*process.clock);
         process.open = true;
-        let mut inputs = vec![Input::Renewed { until: renewal.now.plus(LEASE) }];
+        let until = renewal.now.plus(LEASE);
+        let mut inputs = vec![Input::Renewed { until }, Input::Readable(renewal.fold)];
         if !renewal.numbers.is_empty() {
             inputs.push(Input::Numbers(renewal.numbers));
         }

@@ -17,6 +17,15 @@ impl Simulation {
         if !self.happens(life) {
             return;
         }
+        let known = self.clerks.get(&life).map(|clerk| clerk.report_answer(&outgoing));
+        match known {
+            Some(Ok(None)) => {}
+            Some(Ok(Some(answer))) => {
+                let (execution, ticket) = (outgoing.mail.execution, outgoing.ticket);
+                return self.reply(life, vec![Input::Delivered { execution, ticket, answer }]);
+            }
+            _ => return self.put_again(life, outgoing),
+        }
         let received = self.clerks.get(&life).map(|clerk| clerk.was_received(&outgoing));
         match received {
             Some(Ok(false)) if self.store.check(true).is_ok() => {}

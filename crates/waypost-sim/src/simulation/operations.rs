@@ -5,6 +5,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_engine::Work;
 use waypost_engine::driver::{Input, Output};
 use waypost_ports::clock::Clock;
+use waypost_ports::memory::Inserted;
 use waypost_ports::store::{Append, Appended, ClaimRequest, ControlChange, LEASE, StoreError};
 
 use super::{Event, Simulation};
@@ -21,7 +22,7 @@ pub struct AppendOp {
     /// What the statement read.
     parents: Vec<bool>,
     /// What the statement wrote.
-    inserted: Vec<Option<waypost_core::time::Timestamp>>,
+    inserted: Vec<Inserted>,
     tries: u32,
     /// Which store it talks to: a connection does not outlive a failover.
     failovers: u32,
@@ -63,7 +64,7 @@ impl Simulation {
                 Err(Output::Run(order)) => self.run_task(life, order),
                 Err(Output::CancelTask(token)) => self.cancel_task(life, token),
                 Err(Output::Answer(ticket, answer)) => self.told(life, ticket, answer),
-                Err(_) => {}
+                Err(other) => self.carry_far(life, other),
             }
         }
         while !appends.is_empty() {
@@ -164,11 +165,10 @@ impl Simulation {
             return self.split(op);
         }
         op.inserted = self.store.with(|tables, now| tables.insert(&op.batch, &op.parents, now));
-        for (append, at) in op.batch.iter().zip(&op.inserted) {
-            let at = *at;
-            self.note_frame(op.life, append, at.is_some());
-            if let Some(at) = at {
-                self.audit_commit(op.life, append, at);
+        for (append, inserted) in op.batch.iter().zip(&op.inserted) {
+            self.note_frame(op.life, append, matches!(inserted, Inserted::At(_)));
+            if let Inserted::At(at) = inserted {
+                self.audit_commit(op.life, append, *at);
             }
         }
         if self.store.strikes(Fault::LostReply) {
@@ -189,7 +189,9 @@ impl Simulation {
             }
             let frames = op.batch.iter().zip(&op.inserted);
             frames
-                .map(|(append, at)| (append.header.execution, tables.outcome(append, *at)))
+                .map(|(append, inserted)| {
+                    (append.header.execution, tables.outcome(append, *inserted))
+                })
                 .collect()
         });
         if self.answered.insert(op.group) {

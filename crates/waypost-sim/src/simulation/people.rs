@@ -11,8 +11,8 @@ use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{DefinitionHash, ExecutionId};
 use waypost_core::json::Json;
-use waypost_core::plan::Plan;
-use waypost_core::status::NodeStatus;
+use waypost_core::plan::{ConcurrencyPolicy, Plan};
+use waypost_core::status::{NodeStatus, Status};
 use waypost_engine::driver::{Answer, Input, Request, Start, Ticket};
 use waypost_ports::store::{Idempotency, MailBody, NewDefinition};
 
@@ -20,7 +20,7 @@ use super::{Event, Options, Simulation};
 use crate::fault::Fault;
 use crate::model::{Resumption, SentSignal};
 use crate::process::Life;
-use crate::program::{Appetite, Program, Signal};
+use crate::program::{Appetite, Keyed, Program, Signal};
 use crate::random::Random;
 
 /// Where tasks call.
@@ -56,7 +56,8 @@ pub(super) struct Submission {
 #[derive(Clone)]
 enum Asked {
     Submission(usize),
-    Request { request: Request, serial: Option<u64> },
+    Far(Box<super::far::Said>),
+    Request { request: Box<Request>, serial: Option<u64> },
 }
 
 /// What people did to an execution.
@@ -75,13 +76,15 @@ pub(super) struct DoneTo {
 impl People {
     pub(super) fn new(seed: &Random, options: &Options) -> Self {
         let mut random = seed.split("people");
-        let count = usize::try_from(random.between(1, 4)).unwrap_or(1);
+        let mut lines = Lines::draw(seed);
+        let count = usize::try_from(random.between(1, 4)).unwrap_or(1) + lines.more();
         let submissions = (0..count)
             .map(|at| {
                 let mut random = seed.split(&format!("submission {at}"));
                 let kept = options.keep.as_ref().is_none_or(|keep| keep.contains(&at));
                 let at_ms = random.below(15_000);
                 let drawn = Program::generate(&mut random, &appetite(seed));
+                let drawn = Program { keyed: lines.keyed(), ..drawn };
                 let program = smaller(drawn, options.shrink.get(&at));
                 let input = program.input(&mut seed.split(&format!("input {at}")), SINK_URL);
                 Submission::new(program, input, at_ms, kept)
@@ -99,6 +102,10 @@ impl People {
 
     pub(super) fn programs(&self) -> Vec<Program> {
         self.submissions.iter().map(|submission| submission.program.clone()).collect()
+    }
+
+    pub(super) fn ask_far(&mut self, life: Life, said: super::far::Said) -> Ticket {
+        self.ask(life, Asked::Far(Box::new(said)))
     }
 
     fn ask(&mut self, life: Life, asked: Asked) -> Ticket {
@@ -140,6 +147,40 @@ impl Submission {
         };
         let plan = Arc::new(compiled.plan);
         Self { program, input, plan, definition, at_ms, kept, acknowledged: None }
+    }
+}
+
+/// Which submissions of a world stand in line for each other.
+struct Lines {
+    random: Random,
+    keyed: Option<Keyed>,
+}
+
+impl Lines {
+    /// Most worlds have none. From a stream of its own, so that the programs stay what they are.
+    fn draw(seed: &Random) -> Self {
+        let mut random = seed.split("lines");
+        let policy = match random.below(10) {
+            0 | 1 => ConcurrencyPolicy::Reject,
+            2 | 3 => ConcurrencyPolicy::CancelOldest,
+            _ => ConcurrencyPolicy::Queue,
+        };
+        let limit = if random.percent(70) { 1 } else { 2 };
+        let keyed = Keyed { limit, policy, split: random.percent(20) };
+        let keyed = random.percent(30).then_some(keyed);
+        Self { random, keyed }
+    }
+
+    /// A line is made of several.
+    fn more(&mut self) -> usize {
+        self.keyed.map_or(0, |_| self.random.index(4))
+    }
+
+    /// The line of the next submission: one is not, now and then, or knows of another limit.
+    fn keyed(&mut self) -> Option<Keyed> {
+        let keyed = self.keyed?;
+        let limit = if self.random.percent(10) { keyed.limit + 1 } else { keyed.limit };
+        self.random.percent(90).then_some(Keyed { limit, ..keyed })
     }
 }
 
@@ -240,9 +281,10 @@ impl Simulation {
                 self.people.submissions[at].acknowledged = Some((execution, ms));
             }
             (Asked::Submission(_), _) => {}
+            (Asked::Far(said), answer) => self.far_told(*said, &answer),
             // As the engine's callers do: the inbox takes it now.
             (Asked::Request { request, serial }, Answer::Moved) => {
-                self.ask_somebody(request, serial)
+                self.ask_somebody(*request, serial)
             }
             (Asked::Request { request, serial: Some(serial) }, Answer::Done(_)) => {
                 let execution = request.execution;
@@ -292,8 +334,10 @@ impl Simulation {
         for execution in open {
             let Some(state) = self.auditor.state(execution) else { continue };
             let held = self.store.with(|tables, _| tables.load(execution));
-            let held =
-                held.and_then(|history| history.control).is_some_and(|row| row.held.is_some());
+            let held = held.and_then(|history| history.control).and_then(|row| row.held);
+            // Nobody helps who stands in line: its turn comes by itself.
+            let in_line = state.status == Status::Scheduling && held == state.held_for();
+            let held = held.is_some() && !in_line;
             if held || state.pausing || state.quarantine.is_some() {
                 self.ask(execution, MailBody::Resume, None);
                 continue;

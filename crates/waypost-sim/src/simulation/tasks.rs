@@ -147,10 +147,17 @@ impl Simulation {
         let task = &order.task;
         let report = |token: Token, outcome: Outcome, token_free: bool| Input::Report {
             execution: order.execution,
-            report: Report { node: Arc::clone(&task.path), attempt: task.attempt, token, outcome },
+            report: Report {
+                node: Arc::clone(&task.path),
+                attempt: task.attempt,
+                token,
+                worker: None,
+                outcome,
+            },
             token_free,
         };
         let name = match &outcome {
+            Outcome::Started => "started",
             Outcome::Completed(_) => "completed",
             Outcome::Failed(_) => "failed",
             Outcome::Cancelled => "cancelled",
@@ -178,7 +185,7 @@ enum Delivery {
 }
 
 /// What the worker makes of an answer, as the node kind does.
-fn outcome_of(reply: &Reply) -> Outcome {
+pub(super) fn outcome_of(reply: &Reply) -> Outcome {
     if reply.status < 400 {
         let output = json!({ "status": reply.status, "headers": {}, "body": reply.body });
         return Outcome::Completed(Json::from_value(&output));

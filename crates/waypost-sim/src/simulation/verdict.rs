@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use waypost_core::event::Event as LogEvent;
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionId;
+use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::projection::{Changes, Stamp};
 use waypost_ports::store::StoredFrame;
@@ -15,6 +16,7 @@ use super::{Event, IDLE_MS, Simulation};
 use crate::clock::START;
 use crate::fault::Fault;
 use crate::model::{Ran, World, judge};
+use crate::program::Program;
 
 impl Simulation {
     /// The projector: reads the log in the order of commits and writes rows, at its own pace.
@@ -153,14 +155,16 @@ impl Simulation {
         let done = self.people.done_to.get(&execution).cloned().unwrap_or_default();
         let inner = self.store.inner();
         ran.world = World {
-            cancel_requested: done.cancel,
+            cancel_requested: done.cancel || may_be_superseded(&submission.program),
             paused: done.pause
                 || events.iter().any(|e| matches!(e, LogEvent::RunQuarantined { .. })),
             signals: done.signals,
             resumptions: done.resumptions,
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
-            replies_lost: false,
+            // What a worker forgets, its timeout may end before somebody notices.
+            replies_lost: inner.weather.has_struck(Fault::FarForgets),
+            shared: self.far.is_there(),
             late: true,
             starts_lost: self.auditor.failed_over,
         };
@@ -184,6 +188,11 @@ impl Simulation {
     }
 }
 
+/// May a newcomer have it cancelled?
+fn may_be_superseded(program: &Program) -> bool {
+    program.keyed.is_some_and(|keyed| keyed.policy == ConcurrencyPolicy::CancelOldest)
+}
+
 /// Faults that may cost attempts.
 const LOSES_ATTEMPTS: &[Fault] = &[
     Fault::Kill,
@@ -199,6 +208,11 @@ const LOSES_ATTEMPTS: &[Fault] = &[
     Fault::LostSuffix,
     Fault::WorkerDeath,
     Fault::EffectWithoutReply,
+    Fault::FarDeath,
+    Fault::FarSilence,
+    Fault::FarForgets,
+    Fault::TasksFail,
+    Fault::TasksLost,
     Fault::NoEffectNoReply,
     Fault::Pauses,
 ];

@@ -9,7 +9,7 @@ use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Re
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
 use waypost_core::event::{Event, Origin, RunCreated};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx, Token};
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
@@ -22,6 +22,9 @@ use waypost_sim::random::Random;
 pub(crate) const SINK: &str = "http://sink.test";
 
 const START: Timestamp = Timestamp(1_780_000_000_000);
+
+/// The only worker elsewhere.
+const WORKER: WorkerId = WorkerId(Uuid::from_u128(9));
 
 /// What may go wrong.
 #[derive(Clone, Copy, Debug, Default)]
@@ -181,7 +184,12 @@ impl Driver<'_> {
         }
         if losses && !self.state.status.is_end() && self.random.percent(3) {
             self.world.attempts_lost = true;
-            (self.todo, self.later) = (Vec::new(), Vec::new());
+            // All but what a worker elsewhere does: it lives on.
+            let elsewhere = self.state.nodes.iter().filter(|node| node.remote.is_some());
+            let tokens: Vec<Token> = elsewhere.filter_map(|node| node.token).collect();
+            let lives_on = |todo: &Todo| todo.token().is_some_and(|token| tokens.contains(&token));
+            self.todo.retain(lives_on);
+            self.later.retain(|(_, todo)| lives_on(todo));
             self.command(Command::TakeOver).unwrap();
             self.command(Command::Recover).unwrap();
         }
@@ -218,7 +226,9 @@ impl Driver<'_> {
 
     fn call(&mut self, node: NodeIx, attempt: u32, token: Token) {
         let path = self.plan.node(node).id.clone();
-        let report = |outcome| Todo::Report(Report { node: path.clone(), attempt, token, outcome });
+        let report = |outcome| {
+            Todo::Report(Report { node: path.clone(), attempt, token, worker: None, outcome })
+        };
         let lost = || report(Outcome::Lost(Failure::transient("panic", "it panicked")));
         let loses = self.trouble.losses && self.random.percent(10);
         self.world.attempts_lost |= loses;
@@ -276,9 +286,21 @@ impl Driver<'_> {
                 Effect::Run { node, attempt, token } => {
                     self.todo.push(Todo::Call(node, attempt, token));
                 }
-                Effect::Offer { .. } => unreachable!("there are slots for all"),
-                Effect::Cancel { token } => self.stop(token),
+                // There are slots for all; so it is a worker elsewhere, who takes it at once.
+                Effect::Offer { node, attempt } => self.start_elsewhere(node, attempt),
+                Effect::Cancel { token, .. } => self.stop(token),
             }
+        }
+    }
+
+    fn start_elsewhere(&mut self, at: NodeIx, attempt: u32) {
+        self.decisions += 1;
+        let token = Token(1 << 100 | self.decisions);
+        let (node, outcome) = (self.plan.node(at).id.clone(), Outcome::Started);
+        let report = Report { node, attempt, token, worker: Some(WORKER), outcome };
+        // One decision may offer an attempt twice; the first start counts.
+        if self.command(Command::Report(report)).is_ok() {
+            self.todo.push(Todo::Call(at, attempt, token));
         }
     }
 
@@ -292,7 +314,7 @@ impl Driver<'_> {
             let node = self.plan.nodes[at].id.clone();
             let attempt = self.state.nodes[at].attempt;
             let outcome = Outcome::Cancelled;
-            self.todo.push(Todo::Report(Report { node, attempt, token, outcome }));
+            self.todo.push(Todo::Report(Report { node, attempt, token, worker: None, outcome }));
         }
     }
 }

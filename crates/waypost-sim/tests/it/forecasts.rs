@@ -25,6 +25,7 @@ fn node(id: &str, kind: Kind, needs: &str) -> Node {
         deadline_ms: None,
         on_error: OnError::Fail,
         at_most_once: false,
+        elsewhere: false,
     }
 }
 
@@ -37,7 +38,7 @@ fn first(count: usize, cancel_rest: bool, of: Node) -> Node {
 }
 
 fn program(nodes: Vec<Node>) -> Program {
-    Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None }
+    Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None, keyed: None }
 }
 
 /// `a COMPLETED, b FAILED|SKIPPED = FAILED`, with `…` where it may wait for ever.

@@ -328,9 +328,11 @@ fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
         deadline_ms: None,
         on_error: OnError::Fail,
         at_most_once: false,
+        elsewhere: false,
     };
     let nodes = vec![wait("a", vec![]), wait("b", vec![Need { source: 0, branch: None }])];
-    let program = Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None };
+    let program =
+        Program { nodes, failure_policy: FailurePolicy::FailFast, timeout_ms: None, keyed: None };
     let done = second.status == NodeStatus::Completed;
     let first = NodeRan { scheduled: Some(3), settled: Some(8), ..waited(0) };
     let mut ran = Ran {

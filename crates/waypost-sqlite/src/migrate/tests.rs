@@ -3,7 +3,7 @@
 use waypost_core::id::{DefinitionHash, InstanceId};
 use waypost_ports::access::Access;
 use waypost_ports::query::Query;
-use waypost_ports::store::{Heartbeat, NewDefinition, Store};
+use waypost_ports::store::{About, Heartbeat, LEASE, NewDefinition, Store};
 
 use super::*;
 use crate::store::SqliteStore;
@@ -73,10 +73,10 @@ fn a_folder_of_layout_1_is_brought_forward_with_its_data() {
     apply(&mut old, &KNOWN[..1]).unwrap();
     old.execute_batch(OF_LAYOUT_1).unwrap();
     drop(old);
-    assert_eq!(versions(&migrations(folder.path()).unwrap().pending), [2]);
+    assert_eq!(versions(&migrations(folder.path()).unwrap().pending), [2, 3]);
 
     let store = SqliteStore::open(folder.path(), Options::engine()).unwrap();
-    assert_eq!(migrations(folder.path()).unwrap().current, 2);
+    assert_eq!(migrations(folder.path()).unwrap().current, 3);
     let latest = store.latest("hello").unwrap().unwrap();
     assert_eq!((latest.version, latest.created_at), (2, None), "nobody noted it");
     let execution = store.find(Some("order-1")).unwrap().unwrap();
@@ -87,7 +87,8 @@ fn a_folder_of_layout_1_is_brought_forward_with_its_data() {
     assert_eq!(store.define(&new).unwrap().version, 3);
     assert!(store.latest("hello").unwrap().unwrap().created_at.is_some());
     let instance = InstanceId(uuid::Uuid::from_u128(1));
-    let beat = Heartbeat { instance, numbers: 1, fold: 1, leaving: false };
+    let beat =
+        Heartbeat { instance, numbers: 1, fold: 1, lease: Some(LEASE), about: About::default() };
     assert_eq!(store.heartbeat(&beat).unwrap().numbers, 42..43);
     assert_eq!(store.keys().unwrap(), []);
 }

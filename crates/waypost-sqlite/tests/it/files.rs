@@ -13,7 +13,7 @@ use waypost_ports::query::{
     EventsRequest, FeedPosition, FeedRequest, ListRequest, Query, UNREADABLE,
 };
 use waypost_ports::store::{
-    Appended, ClaimRequest, Delivery, Heartbeat, Mail, MailBody, Store, StoreError,
+    About, Appended, ClaimRequest, Delivery, Heartbeat, LEASE, Mail, MailBody, Store, StoreError,
 };
 use waypost_sqlite::{Options, SqliteStore, engine_of, migrations};
 
@@ -267,7 +267,13 @@ fn a_clean_close_empties_the_wal() {
 fn numbers_are_not_given_back_by_a_kill() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(folder.path());
-    let heartbeat = Heartbeat { instance: INSTANCE, numbers: 100, fold: 1, leaving: false };
+    let heartbeat = Heartbeat {
+        instance: INSTANCE,
+        numbers: 100,
+        fold: 1,
+        lease: Some(LEASE),
+        about: About::default(),
+    };
     let reserved = store.heartbeat(&heartbeat).unwrap().numbers;
     copy(folder.path(), other.path());
     let restored = open(other.path());
@@ -304,6 +310,25 @@ fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() 
     assert_eq!(handed, expected.iter().map(|(c, ok)| (c.execution, *ok)).collect::<Vec<_>>());
 }
 
+/// Mail that cannot be read, as a newer version may leave it, concerns its addressee alone.
+#[test]
+fn mail_that_cannot_be_read_is_in_nobody_elses_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut chains: Vec<_> =
+        workload::numbers(&store, 2).map(|number| Chain::new(number, 10)).collect();
+    for chain in &mut chains {
+        commit(&store, chain);
+        store.deliver(&[big_mail(chain.execution, "m1")]).unwrap();
+    }
+    let raw = Connection::open(folder.path().join("log.db")).unwrap();
+    let spoil = "UPDATE inbox SET body = '\"unheard of\"' WHERE execution = ?1";
+    assert_eq!(raw.execute(spoil, [chains[0].execution.0]).unwrap(), 1);
+    let collected = store.collect(INSTANCE, 10).unwrap();
+    assert_eq!(collected.len(), 1);
+    assert_eq!(collected[0].execution, chains[1].execution);
+}
+
 /// A store that waited for a clock that was set back to catch up would make every wait do so.
 #[test]
 fn time_goes_on_where_the_clock_is_set_back() {
@@ -313,7 +338,13 @@ fn time_goes_on_where_the_clock_is_set_back() {
     let shared = Arc::clone(&clock) as Arc<dyn Clock>;
     let store =
         SqliteStore::open(folder.path(), Options { clock: shared, ..Options::engine() }).unwrap();
-    let heartbeat = Heartbeat { instance: INSTANCE, numbers: 1, fold: 1, leaving: false };
+    let heartbeat = Heartbeat {
+        instance: INSTANCE,
+        numbers: 1,
+        fold: 1,
+        lease: Some(LEASE),
+        about: About::default(),
+    };
     let now = |store: &SqliteStore| store.heartbeat(&heartbeat).unwrap().now;
     assert_eq!(now(&store), start);
     clock.set(Timestamp(start.0 - 7_200_000));

@@ -63,6 +63,7 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
         node: node.into(),
         attempt,
         worker: None,
+        remote: None,
         token: None,
     };
     let scheduled = |node: &str, attempt| Event::NodeScheduled {

@@ -10,7 +10,8 @@ use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionKey, Inst
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{
-    Append, Appended, ControlChange, Heartbeat, NewDefinition, Side, Store, Submission,
+    About, Append, Appended, ControlChange, Heartbeat, LEASE, NewDefinition, Side, Store,
+    Submission,
 };
 
 /// The instance that all of it belongs to.
@@ -38,7 +39,13 @@ pub(crate) fn definition(nodes: u64) -> NewDefinition {
 
 /// Announces the instance and sets so many numbers aside.
 pub(crate) fn numbers(store: &dyn Store, count: u32) -> std::ops::Range<i64> {
-    let heartbeat = Heartbeat { instance: INSTANCE, numbers: count, fold: 1, leaving: false };
+    let heartbeat = Heartbeat {
+        instance: INSTANCE,
+        numbers: count,
+        fold: 1,
+        lease: Some(LEASE),
+        about: About::default(),
+    };
     store.heartbeat(&heartbeat).unwrap().numbers
 }
 
@@ -123,7 +130,13 @@ fn node_events(node: &str, cause: u64) -> [Event; 3] {
     let node: std::sync::Arc<str> = node.into();
     [
         Event::NodeScheduled { node: node.clone(), attempt: 1, cause: vec![cause] },
-        Event::NodeStarted { node: node.clone(), attempt: 1, worker: None, token: None },
+        Event::NodeStarted {
+            node: node.clone(),
+            attempt: 1,
+            worker: None,
+            remote: None,
+            token: None,
+        },
         Event::NodeCompleted {
             node,
             attempt: 1,

@@ -11,37 +11,64 @@ use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, StartRequest};
+use waypost_ports::query::{ExecutionPage, ListRequest, Query as _};
 use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
     History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
+use waypost_postgres::PostgresStore;
+use waypost_redis::Redis;
 use waypost_sqlite::SqliteStore;
 
-use super::report::Counts;
+use super::report::{Counts, Sent};
 use super::{Common, disk};
+use crate::home;
+use crate::settings::{Database, Settings};
+use crate::surroundings::Surroundings;
 use crate::wiring;
 
 pub(super) struct Home {
     engine: Arc<Engine>,
-    store: Arc<SqliteStore>,
+    back: Back,
     counting: Arc<Counting>,
+    /// Where the disk is probed, and where the data is unless it is in a database.
     folder: PathBuf,
     keep: bool,
 }
 
-/// What is left of a folder after its engine was closed.
+/// What is beneath the engine.
+enum Back {
+    Folder(Arc<SqliteStore>),
+    Database { store: Arc<PostgresStore>, redis: Option<Redis> },
+}
+
+/// What is left after the engine was closed.
 pub(super) struct Closed {
     pub(super) bytes: u64,
+    /// What went to the servers of a cluster.
+    pub(super) sent: Option<Sent>,
 }
 
 impl Home {
     pub(super) fn open(
         common: &Common,
+        settings: &Settings,
         observer: Option<Observer>,
         adjust: impl FnOnce(&mut Config),
     ) -> Result<Self> {
-        Self::open_at(common.place.fresh_folder()?, common.place.keep, observer, adjust)
+        let (folder, keep) = (common.place.fresh_folder()?, common.place.keep);
+        let Some(database) = &settings.cluster.database else {
+            return Self::open_at(folder, keep, observer, adjust);
+        };
+        // A schema of its own, with the settings of an instance of a cluster.
+        let schema = format!("waypost_bench_{}", uuid::Uuid::now_v7().simple());
+        let store = Arc::new(home::open_database(&Database { schema, ..database.clone() })?);
+        let around = Surroundings::of(&(Arc::clone(&store) as Arc<dyn home::Home>), settings)?;
+        let counting = Arc::new(Counting::new(Arc::clone(&store) as Arc<dyn Store>));
+        let engine = engine(&around, &counting, observer, adjust)?;
+        let back = Back::Database { store, redis: around.redis };
+        Ok(Self { engine, back, counting, folder, keep })
     }
 
     pub(super) fn open_at(
@@ -51,17 +78,9 @@ impl Home {
         adjust: impl FnOnce(&mut Config),
     ) -> Result<Self> {
         let store = Arc::new(wiring::open_engine_store(&folder)?);
-        let counting = Arc::new(Counting::new(Arc::clone(&store)));
-        let mut config = Config::default();
-        adjust(&mut config);
-        let engine = wiring::open_engine(
-            Arc::clone(&counting) as Arc<dyn Store>,
-            &waypost_nodes::Settings::default(),
-            Arc::new(NoSecrets),
-            config,
-            observer,
-        )?;
-        Ok(Self { engine: Arc::new(engine), store, counting, folder, keep })
+        let counting = Arc::new(Counting::new(Arc::clone(&store) as Arc<dyn Store>));
+        let engine = engine(&Surroundings::alone(), &counting, observer, adjust)?;
+        Ok(Self { engine, back: Back::Folder(store), counting, folder, keep })
     }
 
     pub(super) fn engine(&self) -> Arc<Engine> {
@@ -72,19 +91,25 @@ impl Home {
         &self.folder
     }
 
-    pub(super) fn store(&self) -> &SqliteStore {
-        &self.store
+    pub(super) fn list(&self, request: &ListRequest) -> Result<ExecutionPage> {
+        match &self.back {
+            Back::Folder(store) => Ok(store.list(request)?),
+            Back::Database { store, .. } => Ok(store.list(request)?),
+        }
     }
 
     pub(super) fn define(&self, source: &str) -> Result<Flow> {
         let compiled = wiring::compile(source.as_bytes())
             .map_err(|faults| anyhow::anyhow!("the benchmark's definition is wrong: {faults:?}"))?;
-        let definition = wiring::define(&*self.store, &compiled)?;
+        let definition = wiring::define(&*self.counting, &compiled)?;
         Ok(Flow { plan: Arc::new(compiled.plan), version: definition.version })
     }
 
     pub(super) fn wait_projected(&self) -> Result<()> {
-        Ok(self.store.wait_projected()?)
+        match &self.back {
+            Back::Folder(store) => Ok(store.wait_projected()?),
+            Back::Database { store, .. } => Ok(store.wait_projected()?),
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -102,14 +127,42 @@ impl Home {
     pub(super) async fn close(self, counts: &Counts) -> Result<(Closed, Duration)> {
         self.engine.stop(Duration::from_secs(5)).await;
         drop((self.engine, self.counting));
-        drop(self.store);
-        let bytes = disk::bytes_in(&self.folder)?;
+        let (bytes, sent) = match self.back {
+            Back::Folder(store) => {
+                drop(store);
+                (disk::bytes_in(&self.folder)?, None)
+            }
+            Back::Database { store, redis } => {
+                let bytes = store.bytes()?;
+                let sent = Sent {
+                    statements: store.statements().all(),
+                    round_trips: redis.map(|redis| redis.counters().round_trips.get()),
+                };
+                if !self.keep {
+                    store.remove()?;
+                }
+                (bytes, Some(sent))
+            }
+        };
         let disk = disk::append_and_sync(&self.folder, counts.bytes_per_commit())?;
         if !self.keep {
             std::fs::remove_dir_all(&self.folder)?;
         }
-        Ok((Closed { bytes }, disk))
+        Ok((Closed { bytes, sent }, disk))
     }
+}
+
+fn engine(
+    around: &Surroundings,
+    counting: &Arc<Counting>,
+    observer: Option<Observer>,
+    adjust: impl FnOnce(&mut Config),
+) -> Result<Arc<Engine>> {
+    let mut config = Config::default();
+    adjust(&mut config);
+    let store = Arc::clone(counting) as Arc<dyn Store>;
+    let (nodes, secrets) = (waypost_nodes::Settings::default(), Arc::new(NoSecrets));
+    Ok(Arc::new(wiring::open_engine_in(around, store, &nodes, secrets, config, observer)?))
 }
 
 /// A definition that is ready to be executed.
@@ -127,7 +180,7 @@ impl Flow {
 
 /// A store that counts what is appended to another one.
 struct Counting {
-    inner: Arc<SqliteStore>,
+    inner: Arc<dyn Store>,
     commits: AtomicU64,
     frames: AtomicU64,
     /// Commits whose bytes were counted, and those bytes.
@@ -139,7 +192,7 @@ struct Counting {
 const SAMPLE_EVERY: u64 = 64;
 
 impl Counting {
-    fn new(inner: Arc<SqliteStore>) -> Self {
+    fn new(inner: Arc<dyn Store>) -> Self {
         let zero = || AtomicU64::new(0);
         Self { inner, commits: zero(), frames: zero(), sampled: zero(), sampled_bytes: zero() }
     }

@@ -15,6 +15,7 @@ use super::home::Home;
 use super::report::{Latency, Report};
 use super::{Common, disk};
 use crate::output::Format;
+use crate::settings::Settings;
 
 /// Nodes at each end of a long chain that are compared with each other.
 const SAMPLE: u64 = 1_000;
@@ -30,9 +31,9 @@ pub(super) async fn run(
     scenario: &'static str,
     flow: &str,
     inputs: &Inputs,
-    executions: u64,
-    nodes: u64,
+    (executions, nodes): (u64, u64),
     common: &Common,
+    settings: &Settings,
     format: Format,
 ) -> Result<()> {
     let marks = Arc::new(Marks::new(executions == 1 && nodes >= 2 * SAMPLE, nodes));
@@ -41,7 +42,7 @@ pub(super) async fn run(
         let observer: Observer = Arc::new(move |committed| marks.note(&committed.events));
         observer
     });
-    let home = Home::open(common, observer, |_| {})?;
+    let home = Home::open(common, settings, observer, |_| {})?;
     let flow = home.define(flow)?;
     let start = Instant::now();
     let (mut latencies, probed) = drive(&home, &flow, inputs, executions, common).await?;
@@ -64,6 +65,7 @@ pub(super) async fn run(
         disk,
         bytes_per_node: folder.bytes as f64 / total.max(1) as f64,
         peak_rss: disk::peak_rss("self"),
+        sent: folder.sent,
         ends: marks.ratio(),
     }
     .print(format)

@@ -20,7 +20,7 @@ use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_engine::{Observer, Request};
-use waypost_ports::query::{ListRequest, Query};
+use waypost_ports::query::ListRequest;
 use waypost_ports::store::MailBody;
 
 use super::home::Home;
@@ -187,7 +187,7 @@ fn ids_of(home: &Home, workflow: &str) -> Result<Vec<ExecutionId>> {
     loop {
         let workflow = Some(workflow.to_owned());
         let request = ListRequest { workflow, before, limit: 1_000, ..ListRequest::default() };
-        let page = home.store().list(&request)?;
+        let page = home.list(&request)?;
         ids.extend(page.rows.iter().map(|row| row.execution));
         match page.next {
             Some(next) => before = Some(next),

@@ -21,6 +21,15 @@ impl Counts {
     }
 }
 
+/// What went to the servers of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// To PostgreSQL.
+    pub(super) statements: u64,
+    /// To Redis, where there is one.
+    pub(super) round_trips: Option<u64>,
+}
+
 /// How long executions took.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
@@ -54,6 +63,7 @@ pub(super) struct Report {
     pub(super) disk: Duration,
     pub(super) bytes_per_node: f64,
     pub(super) peak_rss: Option<u64>,
+    pub(super) sent: Option<Sent>,
     /// For one long chain: the last thousand nodes over the first thousand.
     pub(super) ends: Option<f64>,
 }
@@ -78,6 +88,10 @@ struct Wire {
     disk_append_fdatasync_ms: f64,
     p50_over_commits_of_disk: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    sql_statements_per_node: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis_round_trips_per_node: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     last_1000_over_first_1000: Option<f64>,
 }
 
@@ -93,6 +107,7 @@ impl Report {
     fn wire(&self) -> Wire {
         let per_second = |count: u64, time: Duration| count as f64 / time.as_secs_f64();
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        let per_node = |count: u64| count as f64 / self.nodes.max(1) as f64;
         let frames_each = self.counts.frames as f64 / self.executions.max(1) as f64;
         Wire {
             scenario: self.scenario,
@@ -112,6 +127,8 @@ impl Report {
             peak_rss_bytes: self.peak_rss,
             disk_append_fdatasync_ms: ms(self.disk),
             p50_over_commits_of_disk: ms(self.latency.p50) / (frames_each * ms(self.disk)),
+            sql_statements_per_node: self.sent.map(|sent| per_node(sent.statements)),
+            redis_round_trips_per_node: self.sent.and_then(|sent| sent.round_trips).map(per_node),
             last_1000_over_first_1000: self.ends,
         }
     }
@@ -141,6 +158,14 @@ fn rows(wire: &Wire) -> Vec<(String, String)> {
             format!("{:.2}", wire.p50_over_commits_of_disk),
         ),
     ];
+    rows.extend(
+        wire.sql_statements_per_node
+            .map(|ratio| row("SQL statements per node", format!("{ratio:.4}"))),
+    );
+    rows.extend(
+        wire.redis_round_trips_per_node
+            .map(|ratio| row("Redis round trips per node", format!("{ratio:.4}"))),
+    );
     rows.extend(
         wire.last_1000_over_first_1000
             .map(|ratio| row("last 1,000 nodes / first 1,000", format!("{ratio:.2}"))),

@@ -21,6 +21,7 @@ use super::home::{Flow, Home};
 use super::report::mebibytes;
 use super::{Common, disk, flows};
 use crate::output::{Format, print_json, print_table};
+use crate::settings::Settings;
 
 /// Dues a second where the user does not say.
 const DUES_PER_SECOND: u64 = 1_000;
@@ -46,6 +47,7 @@ pub(super) async fn run(
     executions: u64,
     seconds: Option<u64>,
     common: &Common,
+    settings: &Settings,
     format: Format,
 ) -> Result<()> {
     let seconds = seconds.unwrap_or(executions.div_ceil(DUES_PER_SECOND)).max(1);
@@ -54,7 +56,7 @@ pub(super) async fn run(
         let fires = Arc::clone(&fires);
         Arc::new(move |committed| fires.note(committed))
     };
-    let home = Home::open(common, Some(observer), |_| {})?;
+    let home = Home::open(common, settings, Some(observer), |_| {})?;
     let flow = home.define(&flows::timer())?;
     let begin = Instant::now();
     let lead = Duration::from_secs(3 + executions / STARTS_PER_SECOND);

@@ -3,13 +3,12 @@
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use waypost_engine::check::{Finding, Options, Report, Tally, check, repair};
-use waypost_ports::query::Query as _;
 use waypost_server::problem::Problem;
-use waypost_sqlite::SqliteStore;
 
 use super::{Context, Exit, when};
 use crate::client::Refused;
 use crate::door;
+use crate::home::{self, Home};
 use crate::output::{Format, print_json, print_line, progress_line};
 use crate::wiring;
 
@@ -33,23 +32,22 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     door::folder_only("check", &context.settings)?;
-    let store = wiring::open_store(&context.settings.data)?;
+    let store = home::open(&context.settings)?;
     if args.repair
-        && let Some(process) = store.engine_process()
+        && let Some(process) = store.engine()
     {
         bail!("--repair needs the folder to itself, and its engine is {process}: stop it first");
     }
-    let options = options(args, &store)?;
+    let options = options(args, &*store)?;
     let plans = wiring::plans();
-    let mut report = check(&store, &plans, &options, &|tally| {
+    let mut report = check(&*store, &plans, &options, &|tally| {
         progress_line(&format!("checked {} executions", grouped(tally.executions)));
     })?;
     progress_line("");
     if args.repair && report.findings.iter().any(|finding| finding.cure.is_some()) {
         drop(store);
-        let store = wiring::open_engine_store(&context.settings.data)?;
-        repair(&store, &plans, &mut report)?;
-        store.close()?;
+        let store = home::open_engine(&context.settings)?;
+        repair(&*store, &plans, &mut report)?;
     }
     match context.format {
         Format::Json => print_json(&wire(&report))?,
@@ -58,7 +56,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     Ok(if report.is_well() { Exit::Done } else { Exit::Failed })
 }
 
-fn options(args: &Args, store: &SqliteStore) -> Result<Options> {
+fn options(args: &Args, store: &dyn Home) -> Result<Options> {
     let only = match args.execution.as_deref() {
         None => None,
         Some("last") => Some(store.find(None)?.context("there are no executions yet")?),

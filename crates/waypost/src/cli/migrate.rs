@@ -1,10 +1,14 @@
 //! `waypost migrate`.
 
+use std::path::Path;
+
 use anyhow::Result;
 use serde_json::json;
 
 use super::{Context, Exit};
 use crate::output::{Format, print_json, print_line};
+use crate::settings::Database;
+use crate::wiring;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -14,21 +18,43 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let folder = &context.settings.data;
-    let before = waypost_sqlite::migrations(folder)?;
-    let newest = before.pending.last().map_or(before.current, |migration| migration.version);
-    let applied = if args.dry_run { 0 } else { waypost_sqlite::migrate(folder)?.len() };
+    let (before, applied) = match &context.settings.cluster.database {
+        Some(database) => in_database(args, database)?,
+        None => in_folder(args, &context.settings.data)?,
+    };
+    let newest = before.pending.last().map_or(before.current, |(version, _)| *version);
     if context.format == Format::Json {
         print_json(&json!({ "layout": before.current, "newest": newest, "applied": applied }))?;
         return Ok(Exit::Done);
     }
     if args.dry_run {
         print_line(&format!("layout {} of {newest}", before.current));
-        for migration in &before.pending {
-            print_line(&format!("would apply {}: {}", migration.version, migration.name));
+        for (version, name) in &before.pending {
+            print_line(&format!("would apply {version}: {name}"));
         }
     } else {
         print_line(&format!("layout {newest}: {applied} applied"));
     }
     Ok(Exit::Done)
+}
+
+/// A layout, and what would change it.
+struct Layout {
+    current: u32,
+    pending: Vec<(u32, String)>,
+}
+
+fn in_folder(args: &Args, folder: &Path) -> Result<(Layout, usize)> {
+    let found = waypost_sqlite::migrations(folder)?;
+    let pending = found.pending.iter().map(|m| (m.version, m.name.to_owned())).collect();
+    let applied = if args.dry_run { 0 } else { waypost_sqlite::migrate(folder)?.len() };
+    Ok((Layout { current: found.current, pending }, applied))
+}
+
+fn in_database(args: &Args, database: &Database) -> Result<(Layout, usize)> {
+    let (url, options) = (&database.url, wiring::database_options(database));
+    let found = waypost_postgres::migrations(url, &options)?;
+    let pending = found.pending.iter().map(|m| (m.version, m.name.to_owned())).collect();
+    let applied = if args.dry_run { 0 } else { waypost_postgres::migrate(url, &options)?.len() };
+    Ok((Layout { current: found.current, pending }, applied))
 }

@@ -2,12 +2,11 @@
 
 use anyhow::Result;
 use serde_json::json;
-use waypost_ports::query::Query;
 
 use super::{Context, Exit};
 use crate::door;
+use crate::home;
 use crate::output::{Format, print_json, print_line, progress_line};
-use crate::wiring;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Action {
@@ -18,7 +17,7 @@ pub(crate) enum Action {
 pub(crate) fn run(action: &Action, context: &Context) -> Result<Exit> {
     let Action::Rebuild = action;
     door::folder_only("projections rebuild", &context.settings)?;
-    let store = wiring::open_engine_store(&context.settings.data)?;
+    let store = home::open_engine(&context.settings)?;
     let frames = store.rebuild(&mut |done, all| {
         progress_line(&format!("rebuilding: {done} of {all} commits"));
     })?;

@@ -6,16 +6,15 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use waypost_core::event::PauseReason;
 use waypost_core::status::Status;
-use waypost_ports::query::{ListRequest, Query as _};
-use waypost_ports::store::{Mail, MailBody, Store as _};
+use waypost_ports::query::ListRequest;
+use waypost_ports::store::{Mail, MailBody};
 use waypost_server::problem::Code;
-use waypost_sqlite::SqliteStore;
 
 use super::{Context, Exit, requests, run};
 use crate::client::{Client, Refused};
 use crate::door::{Door, Folder, Order, engine};
+use crate::home::{self, Home};
 use crate::output::{Format, print_json, print_line};
-use crate::wiring;
 
 /// Executions of a page.
 const PAGE: usize = 1_000;
@@ -39,7 +38,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         return requests::told(&door.steer(&id, Order::Resume).await?, context);
     }
     drop(door);
-    let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
+    let store = home::open_engine(&context.settings)?;
     resume(&id, &store, context).await
 }
 
@@ -48,7 +47,7 @@ async fn resume_all(door: Door, context: &Context) -> Result<Exit> {
         return resume_paused(client, context).await;
     }
     drop(door);
-    let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
+    let store = home::open_engine(&context.settings)?;
     let mut worst = Exit::Done;
     for key in unfinished(&store)? {
         match resume(&key, &store, context).await? {
@@ -60,7 +59,7 @@ async fn resume_all(door: Door, context: &Context) -> Result<Exit> {
     Ok(worst)
 }
 
-async fn resume(id: &str, store: &Arc<SqliteStore>, context: &Context) -> Result<Exit> {
+async fn resume(id: &str, store: &Arc<dyn Home>, context: &Context) -> Result<Exit> {
     let folder = Folder::over(Arc::clone(store), &context.settings);
     let execution = folder.find(id)?;
     let found = folder.reader.load(execution).map_err(Refused::from)?;
@@ -69,7 +68,7 @@ async fn resume(id: &str, store: &Arc<SqliteStore>, context: &Context) -> Result
         bail!("{} has ended: {}", state.created.key, state.status);
     }
     let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
-    if held || state.pausing || state.paused == Some(PauseReason::User) {
+    if (held && !found.is_in_line()) || state.pausing || state.paused == Some(PauseReason::User) {
         let message = format!("msg_{}", uuid::Uuid::now_v7().simple()).into();
         let actor = std::env::var("USER").ok().map(Into::into);
         store.deliver(&[Mail { execution, message, actor, body: MailBody::Resume }])?;
@@ -80,7 +79,7 @@ async fn resume(id: &str, store: &Arc<SqliteStore>, context: &Context) -> Result
 }
 
 /// Keys of all executions that have not ended, oldest first.
-fn unfinished(store: &SqliteStore) -> Result<Vec<String>> {
+fn unfinished(store: &Arc<dyn Home>) -> Result<Vec<String>> {
     let (mut keys, mut before) = (Vec::new(), None);
     loop {
         let statuses = Status::ALL.into_iter().filter(|status| !status.is_end()).collect();

@@ -14,14 +14,16 @@ use waypost_engine::driver::EndSummary;
 use waypost_engine::{Engine, EngineError, StartRequest, Started};
 use waypost_lang::Compiled;
 use waypost_ports::store::Idempotency;
+use waypost_server::problem::Problem;
 use waypost_server::wire;
-use waypost_server::wire::payload::{Labels, OwnId, Payload, Short};
+use waypost_server::wire::payload::{Count, Labels, OwnId, Payload, Short};
 
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage, deploy, input, read_definition, watch};
 use crate::client::{Client, Refused};
 use crate::door::engine::{self, Events};
 use crate::door::{self, Door, Folder, Submission};
+use crate::home;
 use crate::output::{Format, print_json, print_line};
 use crate::progress::Progress;
 use crate::wiring;
@@ -98,12 +100,12 @@ async fn run_here(args: &Args, source: &[u8], context: &Context) -> Result<Exit>
     let input = checked_input(args, Some(&compiled))?;
     let labels = input::labels(&args.label)?;
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
-    let store = Arc::new(wiring::open_engine_store(&context.settings.data)?);
+    let store = home::open_engine(&context.settings)?;
     let definition = wiring::define(&*store, &compiled)?;
     // The same submission as at a server, so that the key means the same there.
     let submission = wire::Start {
         workflow: Short(compiled.name.clone()),
-        version: Some(definition.version),
+        version: Some(Count(definition.version)),
         input: Payload(input.clone()),
         id: args.id.clone().map(OwnId),
         labels: Labels(labels.clone()),
@@ -122,6 +124,9 @@ async fn run_here(args: &Args, source: &[u8], context: &Context) -> Result<Exit>
         Ok(started) => started,
         Err(EngineError::Exists(_)) => {
             bail!("this id or idempotency key belongs to another execution")
+        }
+        Err(error @ EngineError::Rejected(_)) => {
+            return Err(Refused::from(Problem::from(error)).into());
         }
         Err(error) => return Err(error.into()),
     };

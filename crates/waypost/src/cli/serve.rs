@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use waypost_ports::access::Access;
 use waypost_server::access::keys::KeyRing;
 use waypost_server::config::Config;
 use waypost_server::http::listen::{Listener, serve};
 
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage};
+use crate::home::{self, Home};
 use crate::open_files;
 use crate::output::{Format, mention, print_json, print_line};
 use crate::settings::{ServerFlags, Settings, Source};
@@ -45,9 +45,12 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     // The port is known only now where any was asked for.
     settings.server.address = listener.address()?;
     let url = listener.url()?;
-    let store = wiring::open_engine_store_at(&settings.data, Some(url.clone()))?;
-    refuse_open_door(&settings.server, &store)?;
-    let server = Arc::new(wiring::open_server(store, &settings)?);
+    let home: Arc<dyn Home> = match &settings.cluster.database {
+        Some(database) => Arc::new(home::open_database(database)?),
+        None => Arc::new(wiring::open_engine_store_at(&settings.data, Some(url.clone()))?),
+    };
+    refuse_open_door(&settings.server, &*home)?;
+    let server = Arc::new(wiring::open_server(home, &url, &settings)?);
     announce(&settings, &url, context)?;
 
     let mut serving = server.tasks.spawn(serve(Arc::clone(&server), listener));
@@ -82,7 +85,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
 }
 
 /// Off loopback there is no server without keys: whoever reaches the port could run anything.
-fn refuse_open_door(config: &Config, store: &dyn Access) -> Result<()> {
+fn refuse_open_door(config: &Config, store: &dyn Home) -> Result<()> {
     if !config.needs_keys() || !KeyRing::load(store)?.is_empty() {
         return Ok(());
     }
@@ -97,12 +100,15 @@ fn refuse_open_door(config: &Config, store: &dyn Access) -> Result<()> {
 }
 
 fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
-    let data = settings.data.display();
+    let place = home::name(settings);
     if context.format == Format::Json {
-        return print_json(&json!({ "listening": url, "data": settings.data }));
+        return print_json(&match &settings.cluster.database {
+            Some(_) => json!({ "listening": url, "database": place }),
+            None => json!({ "listening": url, "data": settings.data }),
+        });
     }
     print_line(&format!("waypost {} serves {url}", env!("CARGO_PKG_VERSION")));
-    print_line(&format!("data folder {data}; API at {url}/openapi.json; Ctrl-C stops"));
+    print_line(&format!("{place}; API at {url}/openapi.json; Ctrl-C stops"));
     if !settings.server.is_loopback() && settings.server.tls.is_none() {
         print_line(
             "keys and data travel in clear text: --tls-certificate and --tls-key encrypt them",

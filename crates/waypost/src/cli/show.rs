@@ -68,6 +68,12 @@ fn print(shown: &Shown, color: bool) {
     if let Some(failure) = &execution.failure {
         print_line(&format!("failure    {} ({})", failure.message, failure.kind));
     }
+    if let Some(place) = &execution.concurrency {
+        let wire::execution::Place { key, limit, before, admitted, .. } = place;
+        let stands =
+            if *admitted { "has its slot".to_owned() } else { format!("{before} before it") };
+        print_line(&format!("key        {key:?}, limit {limit}: {stands}"));
+    }
     if let Some(reason) = &execution.held {
         print_line(&format!("set aside  {reason}"));
     }

@@ -14,7 +14,9 @@ pub(crate) async fn instances(context: &Context) -> Result<Exit> {
         Format::Text if list.instances.is_empty() => print_line("no instance is running"),
         Format::Text => {
             let rows: Vec<_> = list.instances.iter().map(columns).collect();
-            print_columns(&["INSTANCE", "STATE", "LEASE", "OWNS", "NOTE"], &rows);
+            let heads =
+                ["INSTANCE", "STATE", "VERSION", "ADDRESS", "LEASE", "OWNS", "RUNS", "NOTE"];
+            print_columns(&heads, &rows);
         }
     }
     Ok(Exit::Done)
@@ -24,7 +26,16 @@ fn columns(instance: &wire::Instance) -> Vec<String> {
     let state = if instance.alive { "alive" } else { "dead" };
     let lease = instance.alive_until.map(|at| format!("until {}", at.0)).unwrap_or_default();
     let note = if instance.me { "answers" } else { "" };
-    vec![instance.id.clone(), state.to_owned(), lease, instance.owned.to_string(), note.to_owned()]
+    vec![
+        instance.id.clone(),
+        state.to_owned(),
+        instance.version.clone().unwrap_or_default(),
+        instance.address.clone().unwrap_or_default(),
+        lease,
+        instance.owned.to_string(),
+        instance.running.to_string(),
+        note.to_owned(),
+    ]
 }
 
 pub(crate) async fn limits(context: &Context) -> Result<Exit> {

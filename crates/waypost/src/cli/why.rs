@@ -31,11 +31,30 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
         print_line(&format!("And {} more nodes.", why.reasons.len() - REASONS_MAX));
     }
     if !why.status.0.is_end() {
-        print_line(&door.driver().unwrap_or_else(|| {
-            format!("No engine is running in this folder: `waypost resume {}` starts one.", why.id)
-        }));
+        let driven = match (door.driver(), door.is_shared()) {
+            (None, _) => {
+                format!("No engine is running here: `waypost resume {}` starts one.", why.id)
+            }
+            (Some(_), true) => driven(&why, &door.instances().await?.instances),
+            (Some(driver), false) => driver,
+        };
+        print_line(&driven);
     }
     Ok(Exit::Done)
+}
+
+/// Who of several instances drives it.
+fn driven(why: &wire::Why, instances: &[wire::Instance]) -> String {
+    let Some(owner) = &why.owner else {
+        return "No instance drives it now: any of them takes it up when it goes on.".to_owned();
+    };
+    let instance = instances.iter().find(|instance| instance.id == *owner);
+    let place = instance.and_then(|instance| instance.address.as_deref());
+    let place = place.map_or(String::new(), |place| format!(" at {place}"));
+    match instance.is_some_and(|instance| instance.alive) {
+        true => format!("Instance {owner}{place} drives it."),
+        false => format!("Instance {owner}{place} drove it and is gone: another one takes over."),
+    }
 }
 
 fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
@@ -53,6 +72,9 @@ fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
         }
         ("attempt", _) => " Its attempt's outcome moves it.".to_owned(),
         ("slot", _) => " A free slot moves it; --slots sets how many there are.".to_owned(),
+        ("turn", _) => {
+            format!(" The end of one before it moves it, `waypost cancel {id}` ends it.")
+        }
         ("engine", _) => " The engine takes it at once.".to_owned(),
         _ => String::new(),
     };

@@ -76,6 +76,11 @@ impl<'a> Ask<'a> {
         Self { patience: Some(PATIENCE + wait), ..self }
     }
 
+    /// The same, where another server is asked when this one takes longer.
+    pub(crate) fn within(self, patience: Duration) -> Self {
+        Self { patience: Some(patience), ..self }
+    }
+
     /// The same, where the answer goes on for ever.
     pub(crate) fn endless(self) -> Self {
         Self { patience: None, ..self }

@@ -38,6 +38,9 @@ impl Refused {
             "unknown_definition" => {
                 Some("`waypost definitions` lists those that exist, `deploy` adds one".to_owned())
             }
+            "concurrency_limit" => {
+                Some("start it when one of them has ended; `waypost list` shows them".to_owned())
+            }
             "unknown_key" => Some("`waypost keys list` shows those that exist".to_owned()),
             "unknown_wait" => Some("`waypost why` names the waits that are open".to_owned()),
             "not_found" => Some("is the server older than this program?".to_owned()),

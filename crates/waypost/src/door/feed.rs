@@ -63,7 +63,7 @@ impl Log<'_> {
             // In this order: what is not there after the end, or after the engine has gone, will
             // not come.
             let over = self.at_end && self.has_ended()?;
-            let driven = self.folder.store.engine_process().is_some();
+            let driven = self.folder.store.engine().is_some();
             let wanted = EventsOf { after: self.after, limit: PAGE, ..EventsOf::default() };
             let page = self.folder.events(&self.execution, &wanted)?;
             if let Some(last) = page.events.last() {

@@ -1,27 +1,25 @@
 //! The folder itself, where no server looks after it: the same questions that a server answers, put
 //! to the same reader.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use waypost_core::id::ExecutionId;
-use waypost_ports::query::{DefinitionsRequest, EventsRequest, Query as _};
+use waypost_ports::query::{DefinitionsRequest, EventsRequest};
 use waypost_server::reader::{Nodes, Reader, unknown_definition};
-use waypost_server::server::Home;
-use waypost_server::wire;
 use waypost_server::workflows::{Deploy, Workflows};
-use waypost_sqlite::SqliteStore;
+use waypost_server::{server, wire};
 
-use super::{EventsOf, answered, has_data};
+use super::{EventsOf, answered};
 use crate::client::Refused;
+use crate::home::{self, Home};
 use crate::settings::Settings;
 use crate::wiring;
 
 /// A data folder.
 pub(crate) struct Folder {
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Arc<dyn Home>,
     pub(crate) reader: Reader,
     pub(super) settings: Settings,
 }
@@ -29,19 +27,18 @@ pub(crate) struct Folder {
 impl Folder {
     /// Looks into a folder, whoever runs it.
     pub(super) fn open(settings: &Settings) -> Result<Self> {
-        Ok(Self::over(Arc::new(wiring::open_store(&settings.data)?), settings))
+        Ok(Self::over(home::open(settings)?, settings))
     }
 
     /// The same; makes one where there is none.
     pub(super) fn open_or_create(settings: &Settings) -> Result<Self> {
-        create(&settings.data)?;
+        home::create(settings)?;
         Self::open(settings)
     }
 
     /// Over a store that is open.
-    pub(crate) fn over(store: Arc<SqliteStore>, settings: &Settings) -> Self {
-        let home = Arc::clone(&store) as Arc<dyn Home>;
-        let reader = Reader::new(home, Arc::new(wiring::plans()));
+    pub(crate) fn over(store: Arc<dyn Home>, settings: &Settings) -> Self {
+        let reader = reader(&store);
         Self { store, reader, settings: settings.clone() }
     }
 
@@ -86,7 +83,7 @@ impl Folder {
     }
 
     pub(super) fn deploy(&self, source: &[u8], dry_run: bool) -> Result<wire::Deployed> {
-        let home = Arc::clone(&self.store) as Arc<dyn Home>;
+        let home = Arc::clone(&self.store) as Arc<dyn server::Home>;
         let compiler = Box::new(wiring::compile);
         let workflows = Workflows::new(home, Arc::new(wiring::plans()), compiler);
         let how = if dry_run { Deploy::DryRun } else { Deploy::Keep };
@@ -94,10 +91,7 @@ impl Folder {
     }
 }
 
-/// Makes a data folder where there is none.
-pub(super) fn create(folder: &Path) -> Result<()> {
-    if !has_data(folder) {
-        wiring::open_engine_store(folder)?.close()?;
-    }
-    Ok(())
+/// Whoever answers questions about what is in a store.
+pub(super) fn reader(store: &Arc<dyn Home>) -> Reader {
+    Reader::new(Arc::clone(store) as Arc<dyn server::Home>, Arc::new(wiring::plans()))
 }

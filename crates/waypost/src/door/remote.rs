@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use waypost_core::json::Json;
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
-use waypost_server::wire::payload::{Labels, OwnId, Payload};
+use waypost_server::wire::payload::{Count, Labels, OwnId, Payload};
 
 use super::{EventsOf, Order, Outcome, short};
 use crate::client::{Ask, Client};
@@ -116,7 +116,7 @@ impl Client {
     pub(crate) async fn start(&self, submission: Submission) -> Result<(wire::Started, bool)> {
         let start = wire::Start {
             workflow: short(submission.workflow),
-            version: submission.version,
+            version: submission.version.map(Count),
             input: Payload(submission.input),
             id: submission.id.map(OwnId),
             labels: Labels(submission.labels),
@@ -130,6 +130,10 @@ impl Client {
 
     pub(super) async fn instances(&self) -> Result<wire::InstanceList> {
         Ok(self.ask(Ask::get(&["instances"])).await?.body)
+    }
+
+    pub(super) async fn workers(&self) -> Result<wire::WorkerList> {
+        Ok(self.ask(Ask::get(&["workers"])).await?.body)
     }
 
     pub(super) async fn limits(&self) -> Result<wire::Limits> {

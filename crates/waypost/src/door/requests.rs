@@ -13,14 +13,14 @@ use waypost_core::event::Event;
 use waypost_core::id::ExecutionId;
 use waypost_core::state::State;
 use waypost_core::status::Status;
-use waypost_ports::store::{Delivery, Mail, MailBody, Store as _, StoreError};
+use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
 use waypost_server::problem::Problem;
 use waypost_server::wire;
 use waypost_server::wire::payload::ExecutionStatus;
 
 use super::{Folder, Order, Outcome, answered, engine};
+use crate::home;
 use crate::settings::Settings;
-use crate::wiring;
 
 /// How long the engine in another process is awaited.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,14 +49,16 @@ impl Folder {
         if state.status.is_end() {
             return answered(Err(Problem::from(Refusal::Ended(state.status))));
         }
-        let held = found.is_held();
-        if matches!(body, MailBody::Resume) {
-            answered(found.refuse_resume().map_err(Problem::from))?;
-        }
-        if held && matches!(body, MailBody::Pause { .. }) {
+        let refusal = match body {
             // It would not wake for this, and nobody would ever say so.
-            return answered(Err(Problem::from(Refusal::AlreadyPaused)));
+            MailBody::Pause { .. } => found.refuses_pause(),
+            MailBody::Resume => found.refuses_resume(),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            return answered(Err(refusal.into()));
         }
+        let held = found.is_held();
         let message = message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
         // What only an engine that goes on with the execution can make use of.
         let waits = matches!(body, MailBody::Signal { .. } | MailBody::Resume);
@@ -70,7 +72,9 @@ impl Folder {
             Some(Delivery::Unknown) | None => bail!("there is no such execution"),
         }
         if is_signal && held {
-            return Ok(kept(state, &mail, "kept; it is taken when the execution is resumed"));
+            let when = if found.is_in_line() { "has its slot" } else { "is resumed" };
+            let note = format!("kept; it is taken when the execution {when}");
+            return Ok(kept(state, &mail, &note));
         }
         match self.until_taken(execution, &message)? {
             Awaited::Taken(state) => {
@@ -103,7 +107,7 @@ impl Folder {
     /// Waits until the engine in another process has taken the message.
     fn until_taken(&self, execution: ExecutionId, message: &str) -> Result<Awaited> {
         let deadline = Instant::now() + PATIENCE;
-        while self.store.engine_process().is_some() {
+        while self.store.engine().is_some() {
             let state = answered(self.reader.load(execution))?.state;
             if state.messages.contains(message) {
                 return Ok(Awaited::Taken(Box::new(state)));
@@ -120,8 +124,8 @@ impl Folder {
 /// Opens an engine here, for as long as the request takes.
 async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<Outcome> {
     let execution = mail.execution;
-    let store = match wiring::open_engine_store(&settings.data) {
-        Ok(store) => Arc::new(store),
+    let store = match home::open_engine(settings) {
+        Ok(store) => store,
         // Somebody started an engine this very moment: it takes the mail.
         Err(error) if error.downcast_ref::<StoreError>().is_some() => {
             return Ok(kept(before, mail, &format!("kept; {error:#}")));

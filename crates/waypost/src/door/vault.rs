@@ -4,27 +4,26 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use waypost_ports::access::{Access as _, TrailEntry, TrailRequest};
+use waypost_ports::access::{TrailEntry, TrailRequest};
 use waypost_ports::clock::{Clock as _, SystemClock};
 use waypost_server::access::keys;
 use waypost_server::problem::{Code, Problem};
-use waypost_server::reader::{PAGE_MAX, Reader};
-use waypost_server::server::Home;
+use waypost_server::reader::PAGE_MAX;
 use waypost_server::wire;
 use waypost_server::wire::request::RoleName;
-use waypost_sqlite::SqliteStore;
 
-use super::{answered, folder, short};
+use super::folder::reader;
+use super::{answered, short};
 use crate::client::{Address, Ask, Client};
+use crate::home::{self, Home};
 use crate::settings::Settings;
-use crate::wiring;
 
 /// Where keys and the trail are.
 pub(crate) enum Vault {
     /// At a server.
     Remote(Client),
     /// In a folder.
-    Folder(Arc<SqliteStore>),
+    Folder(Arc<dyn Home>),
 }
 
 impl Vault {
@@ -34,14 +33,14 @@ impl Vault {
             Some(address) => {
                 Ok(Self::Remote(Client::new(address, settings.remote.key.as_deref())?))
             }
-            None => Ok(Self::Folder(Arc::new(wiring::open_store(&settings.data)?))),
+            None => Ok(Self::Folder(home::open(settings)?)),
         }
     }
 
     /// The same, where the folder may be new: a server off loopback needs a key before its start.
     pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
         if Address::named(settings)?.is_none() {
-            folder::create(&settings.data)?;
+            home::create(settings)?;
         }
         Self::open(settings)
     }
@@ -102,7 +101,7 @@ impl Vault {
 }
 
 /// What is done to a folder by hand belongs into its trail, too.
-fn record(store: &SqliteStore, action: &str, subject: &str, status: u16) -> Result<()> {
+fn record(store: &Arc<dyn Home>, action: &str, subject: &str, status: u16) -> Result<()> {
     let entry = TrailEntry {
         at: SystemClock.now(),
         actor: "local".into(),
@@ -112,8 +111,4 @@ fn record(store: &SqliteStore, action: &str, subject: &str, status: u16) -> Resu
         status,
     };
     Ok(store.record(&[entry])?)
-}
-
-fn reader(store: &Arc<SqliteStore>) -> Reader {
-    Reader::new(Arc::clone(store) as Arc<dyn Home>, Arc::new(wiring::plans()))
 }

@@ -10,6 +10,7 @@ use crate::tidy::{File, find, refuse, root};
 const EXPECTED: &[(&str, &str, &str)] = &[
     ("approval", "COMPLETED", r#"{"pay":{"by":"Grace","paid":900}}"#),
     ("branches", "COMPLETED", r#"{"branch":"europe","total":272.25}"#),
+    ("concurrency", "COMPLETED", r#"{"customer":"ada","left":70}"#),
     ("delay", "COMPLETED", r#""began":"#),
     ("errors", "COMPLETED", r#"{"optional":"exit_code 3","used":"replacement"}"#),
     ("fan-out", "COMPLETED", r#""days":365"#),
@@ -49,6 +50,7 @@ macro_rules! runs {
 runs! {
     approval "approval"
     branches "branches"
+    concurrency "concurrency"
     delay "delay"
     errors "errors"
     fan_out "fan-out"

@@ -3,6 +3,7 @@
 
 mod http;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use crate::tidy::{refuse, root};
 
 const HTTP: &str = "docs/reference/http.md";
+pub(crate) const METRICS: &str = "docs/reference/metrics.md";
 const SETTINGS: &str = "docs/reference/settings.md";
 
 /// How to bring the pages that are made up to date.
@@ -72,11 +74,77 @@ fn the_page_of_settings_has_every_setting() {
     refuse(&faults);
 }
 
+/// What units, manifests, alerts and texts about deployments name is there.
+#[test]
+fn what_the_pages_of_deployments_name_exists() {
+    let settings: Value = serde_json::from_str(&output(&["config", "-o", "json"])).unwrap();
+    let mut known: BTreeSet<String> =
+        METRICS_AND_VARIABLES.iter().map(|name| (*name).to_owned()).collect();
+    known.extend(
+        settings
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|one| Some(one["variable"].as_str()?.into())),
+    );
+    known.extend(names(&std::fs::read_to_string(root().join(METRICS)).unwrap()));
+    let mut faults = Vec::new();
+    let mut folders = vec![root().join("docs/deploy")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let of_histogram = |name: &String| {
+                ["_bucket", "_sum", "_count"]
+                    .iter()
+                    .any(|end| name.strip_suffix(end).is_some_and(|name| known.contains(name)))
+            };
+            let unknown = names(&text)
+                .into_iter()
+                .filter(|name| !known.contains(name) && !of_histogram(name));
+            faults.extend(unknown.map(|name| format!("{}: there is no {name}", path.display())));
+        }
+    }
+    refuse(&faults);
+}
+
+/// Every name of a metric or a variable in a text.
+pub(crate) fn names(text: &str) -> BTreeSet<String> {
+    let is_part = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    text.split(is_part)
+        .filter(|word| word.starts_with("waypost_") || word.starts_with("WAYPOST_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Variables that are no settings, and names that are no metrics.
+const METRICS_AND_VARIABLES: &[&str] = &[
+    "WAYPOST_CONFIG",
+    "WAYPOST_KEY",
+    "WAYPOST_LOG",
+    // Kubernetes would make it, and the manifests say how to keep it from that.
+    "WAYPOST_PORT",
+    // Users of the database.
+    "waypost_a",
+    "waypost_b",
+];
+
 /// Name, flag, variable, default, meaning.
 const COLUMNS: usize = 5;
 
 /// Flags that work, and that the help leaves out: few will ever need them.
-const HIDDEN: &[&str] = &["--active-max", "--park-after"];
+const HIDDEN: &[&str] = &[
+    "--active-max",
+    "--park-after",
+    "--set",
+    "--database-schema",
+    "--database-connections",
+    "--redis-prefix",
+];
 
 /// What the program prints where nobody has set anything.
 fn output(args: &[&str]) -> String {

@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use waypost_core::command::{Effect, Outcome, Report};
 use waypost_core::decide::{idempotency_key, render_task};
+use waypost_core::expr::Rendered;
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{NodeIx, Token};
+use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::kind::Behaviour;
+use waypost_core::plan::Delivery;
 use waypost_core::time::Timestamp;
 use waypost_ports::handler::Task;
+use waypost_ports::tasks::OfferId;
 
 use super::{Live, panic_text};
-use crate::driver::io::{EndSummary, TaskOrder};
+use crate::driver::io::{EndSummary, OfferOrder, TaskOrder};
 use crate::driver::slots::Offer;
+use crate::sealed::OfferedTask;
 
 /// What follows from a commit.
 #[derive(Default)]
@@ -21,7 +25,10 @@ pub(in crate::driver) struct Flight {
     pub(in crate::driver) evaluations: Vec<(NodeIx, u32)>,
     pub(in crate::driver) runs: Vec<TaskOrder>,
     pub(in crate::driver) offers: Vec<Offer>,
-    pub(in crate::driver) cancelled: Vec<Token>,
+    /// Who is to stop, and where it runs if not here.
+    pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
+    /// Nodes whose attempts have started elsewhere.
+    pub(in crate::driver) started_elsewhere: Vec<NodeIx>,
     /// Attempts that were started in the log and will not be made: their config cannot be rendered,
     /// or they were cancelled in the frame that started them.
     pub(in crate::driver) never_ran: Vec<Report>,
@@ -34,7 +41,7 @@ impl Live {
     pub(super) fn follow(&self, effects: Vec<Effect>, decided_at: Timestamp) -> Flight {
         let mut next = Flight::default();
         let cancels = |effect: &Effect| match effect {
-            Effect::Cancel { token } => Some(*token),
+            Effect::Cancel { token, worker } => Some((*token, *worker)),
             _ => None,
         };
         next.cancelled = effects.iter().filter_map(cancels).collect();
@@ -47,10 +54,11 @@ impl Live {
                     next.offers.push(Offer { execution, node, attempt, since });
                 }
                 Effect::Cancel { .. } => {}
-                Effect::Run { node, attempt, token } if next.cancelled.contains(&token) => {
+                Effect::Run { node, attempt, token } if next.cancelled.contains(&(token, None)) => {
                     let outcome = Outcome::Cancelled;
                     let node = Arc::clone(&self.plan.node(node).id);
-                    next.never_ran.push(Report { node, attempt, token, outcome });
+                    let worker = None;
+                    next.never_ran.push(Report { node, attempt, token, worker, outcome });
                 }
                 Effect::Run { node, attempt, token } => match self.task(node, attempt, token) {
                     Ok(task) => {
@@ -78,31 +86,85 @@ impl Live {
 
     fn task(&self, at: NodeIx, attempt: u32, token: Token) -> Result<Task, Box<Report>> {
         let node = self.plan.node(at);
-        let Behaviour::Task { handler, .. } = node.behaviour else {
+        let Behaviour::Task { handler, .. } = &node.behaviour else {
             unreachable!("only tasks are run in slots");
         };
         let path = Arc::clone(&node.id);
-        let rendered = catch_unwind(AssertUnwindSafe(|| render_task(&self.plan, &self.state, at)));
-        let rendered = rendered.unwrap_or_else(|panic| {
-            let message = format!("rendering the config panicked: {}", panic_text(&*panic));
-            Err(Failure::permanent(kind::EXPRESSION, message))
-        });
-        let rendered = rendered.map_err(|failure| {
-            let outcome = Outcome::Failed(failure);
-            Box::new(Report { node: Arc::clone(&path), attempt, token, outcome })
+        let rendered = self.render(at).map_err(|failure| {
+            let (worker, outcome) = (None, Outcome::Failed(failure));
+            Box::new(Report { node: Arc::clone(&path), attempt, token, worker, outcome })
         })?;
         Ok(Task {
             execution: self.state.created.key.clone(),
             workflow: Arc::clone(&self.plan.workflow),
             path,
             attempt,
-            handler,
+            handler: Arc::clone(handler),
             config: rendered.config,
             placeholders: rendered.secrets,
             secrets: Vec::new(),
             timeout: node.timeout,
+            checkpoint: self.state.node(at).checkpoint.clone(),
             idempotency_key: idempotency_key(&self.plan, &self.state, at),
             token,
         })
+    }
+
+    fn render(&self, at: NodeIx) -> Result<Rendered, Failure> {
+        let rendered = catch_unwind(AssertUnwindSafe(|| render_task(&self.plan, &self.state, at)));
+        rendered.unwrap_or_else(|panic| {
+            let message = format!("rendering the config panicked: {}", panic_text(&*panic));
+            Err(Failure::permanent(kind::EXPRESSION, message))
+        })
+    }
+
+    /// The offer of a queued attempt to workers elsewhere, or why there can be none.
+    pub(in crate::driver) fn offer(&self, at: NodeIx, attempt: u32) -> Result<OfferOrder, Failure> {
+        let node = self.plan.node(at);
+        let Some(handler) = self.handler(at) else {
+            unreachable!("only tasks are offered");
+        };
+        let rendered = self.render(at)?;
+        if !rendered.secrets.is_empty() {
+            let message = "a secret cannot be given to a worker elsewhere";
+            return Err(Failure::permanent(kind::SECRET, message));
+        }
+        let (execution, path) = (self.state.execution, Arc::clone(&node.id));
+        Ok(OfferOrder {
+            id: OfferId { execution, path, attempt },
+            handler: Arc::clone(handler),
+            task: OfferedTask {
+                execution: self.state.created.key.clone(),
+                workflow: Arc::clone(&self.plan.workflow),
+                input: rendered.config,
+                timeout: node.timeout,
+                idempotency_key: idempotency_key(&self.plan, &self.state, at),
+                checkpoint: self.state.node(at).checkpoint.clone(),
+                at_most_once: node.delivery == Delivery::AtMostOnce,
+            },
+        })
+    }
+
+    /// The handler of a task.
+    pub(in crate::driver) fn handler(&self, at: NodeIx) -> Option<&Arc<str>> {
+        match &self.plan.nodes.get(at.at())?.behaviour {
+            Behaviour::Task { handler, .. } => Some(handler),
+            _ => None,
+        }
+    }
+
+    /// Is a task's handler only elsewhere?
+    pub(in crate::driver) fn is_foreign(&self, at: NodeIx) -> bool {
+        let node = self.plan.nodes.get(at.at());
+        node.is_some_and(|node| matches!(node.behaviour, Behaviour::Task { foreign: true, .. }))
+    }
+
+    /// May a task leave this process: does its config need no secret?
+    pub(in crate::driver) fn may_leave(&self, at: NodeIx) -> bool {
+        let mut secrets = false;
+        if let Some(node) = self.plan.nodes.get(at.at()) {
+            node.behaviour.visit(&mut |hole| secrets |= hole.references().mentions("secrets"));
+        }
+        !secrets
     }
 }

@@ -50,7 +50,7 @@ impl Scrubber {
             Outcome::Checkpoint(mark) => Outcome::Checkpoint(self.json(&mark)),
             Outcome::Failed(failure) => Outcome::Failed(self.failure(failure)),
             Outcome::Lost(failure) => Outcome::Lost(self.failure(failure)),
-            Outcome::Cancelled => Outcome::Cancelled,
+            Outcome::Cancelled | Outcome::Started => outcome,
         }
     }
 

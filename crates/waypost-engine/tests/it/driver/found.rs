@@ -1,15 +1,17 @@
-//! Bugs that the simulator found, each as the shortest story that shows it.
+//! Bugs that the simulator and the cluster tests found, each as the shortest story that shows it.
 
 use std::sync::Arc;
 
+use waypost_core::command::Refusal;
 use waypost_core::event::FOLD_VERSION;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
-use waypost_engine::driver::Input;
+use waypost_engine::driver::{Answer, Input, Outgoing, Ticket};
 use waypost_engine::{Clerk, Plans, Work};
-use waypost_ports::store::{LEASE, Mail, MailBody, Store};
+use waypost_ports::store::{Delivery, LEASE, Mail, MailBody, Store};
 
+use crate::support::rig::mint;
 use crate::support::{Rig, StoreWork, World, flows};
 
 /// Takes the claim that waits for the store.
@@ -95,6 +97,24 @@ fn nothing_begins_in_the_last_third_of_a_lease() {
     rig.settle_store();
     assert!(rig.running().is_empty(), "b may not begin");
     rig.inputs.push(renewed(&world));
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// By a clock of this machine the lease is over, whatever the store's time is thought to be.
+#[test]
+fn nothing_begins_once_the_lease_cannot_be_trusted() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
+    let execution = rig.start("a: task; b: task <- a");
+    let a = rig.take_task("a");
+    rig.inputs.push(Input::Lapsed);
+    rig.finish(&a);
+    rig.settle_store();
+    assert!(rig.running().is_empty(), "b may not begin");
+    rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
     rig.settle();
     assert_eq!(world.status(execution), Status::Completed);
     world.check();
@@ -274,16 +294,54 @@ fn a_stop_drops_what_was_kept_back() {
     assert!(rig.running().is_empty());
 }
 
+/// A signal was put into the inbox, its execution took it and ended, and only then the sender looked
+/// whom to wake: it was told that the execution had ended without it.
+#[test]
+fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("w: wait go");
+    rig.settle();
+    let mail = |message: &str| Mail {
+        execution,
+        message: message.into(),
+        actor: None,
+        body: signal("go"),
+    };
+    world.store.deliver(&[mail("m1")]).unwrap();
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    let answer = |message: &str| {
+        let outgoing = Outgoing { mail: mail(message), chosen: false, ticket: Ticket(1) };
+        let performed = rig.clerk().delivered(outgoing, &Delivery::Ended);
+        match performed.inputs.into_iter().next() {
+            Some(Input::Delivered { answer, .. }) => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(answer("m1"), Answer::Accepted(_)));
+    assert!(matches!(answer("m2"), Answer::Refused(Refusal::Ended(Status::Completed))));
+}
+
 /// The store failed over while both versions had claimed an execution, the newer one wrote, and the
 /// older one, which owns it by its row, read it again.
 #[test]
 fn an_older_version_sets_aside_what_a_newer_one_has_written() {
     let world = World::new();
-    let mut rig = Rig::new(&world);
+    let mut rig = Rig::with(&world, |config| config.fold_min = FOLD_VERSION);
     let execution = rig.start("a: task");
     let plans = Arc::new(Plans::new(Box::new(flows::compile)));
     let older = Config { fold: FOLD_VERSION - 1, ..Config::default() };
-    let clerk = Clerk::new(Arc::new(world.store.clone()), plans, older, rig.instance);
+    let clerk = Clerk {
+        about: waypost_ports::store::About::default(),
+        running: Arc::default(),
+        store: Arc::new(world.store.clone()),
+        plans,
+        config: older,
+        instance: rig.instance,
+        mint: mint(),
+        nudges: Arc::new(waypost_ports::nudge::Alone),
+    };
     let performed = clerk.perform(Work::Reload(execution));
     assert!(performed.inputs.is_empty() && performed.again.is_empty());
     let control = world.control(execution).unwrap();

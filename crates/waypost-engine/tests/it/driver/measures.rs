@@ -48,7 +48,7 @@ fn a_queued_node_waits_from_its_schedule_to_its_start() {
     world.pass(61_000);
     rig.renew();
     rig.step();
-    let queue = Queue { depth: 1, oldest: Millis(61_000), too_long: 1 };
+    let queue = Queue { depth: 1, oldest: Millis(61_000), too_long: 1, scheduled_too_long: 0 };
     assert_eq!(rig.driver.queue(), queue);
     let a = rig.take_task("a");
     rig.finish(&a);

@@ -5,8 +5,9 @@ use waypost_core::command::Refusal;
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::driver::{Answer, Input};
-use waypost_ports::store::{Appended, MailBody, Store};
+use waypost_engine::Work;
+use waypost_engine::driver::{Answer, Input, Outgoing};
+use waypost_ports::store::{Appended, Mail, MailBody, Store};
 
 use crate::support::world::START;
 use crate::support::{Rig, World};
@@ -293,4 +294,51 @@ fn a_retry_that_somebody_asks_for_does_not_wait() {
     rig.settle();
     assert_eq!((world.status(execution), world.now()), (Status::Completed, START));
     world.check();
+}
+
+/// Many send at once, and what they send goes into inboxes in one call.
+#[test]
+fn requests_that_go_together_are_each_answered_for_themselves() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let waits = rig.start("w: wait go; v: wait on <- w");
+    let ended = rig.start("a: pass");
+    rig.settle();
+    rig.send(waits, signal("other"), "before");
+    rig.settle();
+    let mut work = Vec::new();
+    let addressed = [(waits, "one"), (waits, "one"), (waits, "before"), (ended, "two")];
+    for (execution, message) in addressed.into_iter().chain([(ExecutionId(4711), "three")]) {
+        let (message, actor, body) = (message.into(), None, signal("go"));
+        let mail = Mail { execution, message, actor, body };
+        work.push(Work::Deliver(Outgoing { mail, chosen: true, ticket: rig.ticket() }));
+    }
+    let performed = rig.clerk().perform_all(work);
+    assert!(performed.again.is_empty());
+    let answers: Vec<String> = performed
+        .inputs
+        .iter()
+        .map(|input| match input {
+            Input::Delivered { answer, .. } => format!("{answer:?}"),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // What was known comes first, then what was delivered, in its order.
+    let expected =
+        ["Refused(Duplicate)", "Accepted", "Refused(Duplicate)", "Refused(Ended", "Unknown"];
+    assert_eq!(answers.len(), expected.len());
+    for (answer, expected) in answers.iter().zip(expected) {
+        assert!(answer.starts_with(expected), "{answers:?}");
+    }
+    rig.inputs.extend(performed.inputs);
+    rig.settle();
+    assert!(world.control(waits).is_some(), "one signal was one signal");
+    rig.request(waits, signal("on"));
+    rig.settle();
+    assert_eq!(world.status(waits), Status::Completed);
+    world.check();
+}
+
+fn signal(name: &str) -> MailBody {
+    MailBody::Signal { name: name.into(), body: Json::null() }
 }

@@ -282,7 +282,7 @@ async fn the_end_of_any_execution_can_be_awaited() {
 fn open_wait(lab: &Lab, execution: ExecutionId) -> u64 {
     let history = lab.store.inner.load_all(execution).unwrap().unwrap();
     let loaded = fold(history, &Plans::new(Box::new(flows::compile)), &lab.store.inner).unwrap();
-    let reasons = why(&loaded.plan, &loaded.state);
+    let reasons = why(&loaded.plan, &loaded.state, None);
     reasons.iter().find_map(|reason| reason.wait).expect("something waits")
 }
 

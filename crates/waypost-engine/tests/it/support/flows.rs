@@ -5,9 +5,10 @@
 //!   └id      └kind and argument      └needs, with branches  └options
 //! ```
 //!
-//! Kinds: `task`, `pass`, `if EXPRESSION`, `delay MS`, `wait SIGNAL [TIMEOUT_MS]`, `out EXPRESSION`.
+//! Kinds: `task`, `worker` (a task for workers elsewhere), `pass`, `if EXPRESSION`, `delay MS`, `wait SIGNAL [TIMEOUT_MS]`, `out EXPRESSION`.
 //! Options: `retry=TRIES`, `timeout=MS`, `join=COUNT`, `once` (at most once), `handler=NAME`,
-//! `config=EXPRESSION`, `on_error=continue`. An item `@MS` is the timeout of the execution.
+//! `config=EXPRESSION`, `on_error=continue`. An item `@MS` is the timeout of the execution, and
+//! `%KEY [LIMIT [POLICY]]` its concurrency key.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use waypost_core::expr::{Expression, Template};
 use waypost_core::id::{DefinitionHash, NodeIx};
 use waypost_core::kind::{Behaviour, Delay, DurationTemplate, Family};
 use waypost_core::plan::{
-    Condition, Delivery, FailurePolicy, Join, OnError, Plan, PlanDraft, PlanNode,
+    Concurrency, ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError, Plan,
+    PlanDraft, PlanNode,
 };
 use waypost_core::retry::RetryPolicy;
 use waypost_core::time::Millis;
@@ -25,8 +27,12 @@ use waypost_core::time::Millis;
 pub(crate) fn compile(text: &str) -> Result<Plan, String> {
     let items: Vec<&str> = text.split(';').map(str::trim).filter(|item| !item.is_empty()).collect();
     let (settings, lines): (Vec<&str>, Vec<&str>) =
-        items.into_iter().partition(|item| item.starts_with('@'));
-    let timeout = settings.first().map(|setting| Ok::<_, String>(Millis(number(&setting[1..])?)));
+        items.into_iter().partition(|item| item.starts_with(['@', '%']));
+    let keyed = settings.iter().find_map(|setting| setting.strip_prefix('%'));
+    let timeout = settings
+        .iter()
+        .find(|setting| setting.starts_with('@'))
+        .map(|setting| Ok::<_, String>(Millis(number(&setting[1..])?)));
     let ids: Vec<&str> = lines.iter().map(|line| id_of(line)).collect();
     let nodes = lines.iter().map(|line| node(line, &ids)).collect::<Result<_, _>>()?;
     Plan::build(PlanDraft {
@@ -34,10 +40,21 @@ pub(crate) fn compile(text: &str) -> Result<Plan, String> {
         hash: DefinitionHash::of(text.as_bytes()),
         nodes,
         failure_policy: FailurePolicy::FailFast,
+        concurrency: keyed.map(concurrency).transpose()?,
         timeout: timeout.transpose()?,
         input_schema: None,
     })
     .map_err(|fault| fault.to_string())
+}
+
+fn concurrency(setting: &str) -> Result<Concurrency, String> {
+    let mut words = setting.split(' ');
+    let key = json!(words.next().unwrap_or_default());
+    let key = Template::compile(&key).map_err(|fault| fault.message)?;
+    let limit = words.next().map_or(Ok(1), number)?;
+    let limit = u32::try_from(limit).map_err(|error| error.to_string())?;
+    let policy = words.next().and_then(ConcurrencyPolicy::parse).unwrap_or_default();
+    Ok(Concurrency { key, limit, policy })
 }
 
 fn id_of(line: &str) -> &str {
@@ -81,7 +98,16 @@ fn behaviour(id: &str, kind: &str, argument: &str) -> Result<Behaviour, String> 
     let fixed = |text: &str| Ok::<_, String>(DurationTemplate::Fixed(Millis(number(text)?)));
     Ok(match kind {
         "pass" => Behaviour::Pass,
-        "task" => Behaviour::Task { handler: "work", config: template(&json!({ "node": id }))? },
+        "task" => Behaviour::Task {
+            handler: "work".into(),
+            foreign: false,
+            config: template(&json!({ "node": id }))?,
+        },
+        "worker" => Behaviour::Task {
+            handler: "far".into(),
+            foreign: true,
+            config: template(&json!({ "node": id }))?,
+        },
         "if" => Behaviour::Condition(
             Expression::compile(argument).map_err(|fault| format!("{fault:?}"))?,
         ),
@@ -133,19 +159,11 @@ fn set_option(node: &mut PlanNode, option: &str) -> Result<(), String> {
         }
         ("once", _) => node.delivery = Delivery::AtMostOnce,
         ("on_error", _) => node.on_error = OnError::Continue,
-        ("handler", Behaviour::Task { handler, .. }) => *handler = known_handler(value)?,
+        ("handler", Behaviour::Task { handler, .. }) => *handler = value.into(),
         ("config", Behaviour::Task { config, .. }) => {
             *config = template(&json!(format!("${{{{ {value} }}}}")))?;
         }
         _ => return Err(format!("no option {option:?} here")),
     }
     Ok(())
-}
-
-/// Handler names are static in plans.
-fn known_handler(name: &str) -> Result<&'static str, String> {
-    ["work", "hold", "panic", "stubborn", "absent", "panic-once"]
-        .into_iter()
-        .find(|known| *known == name)
-        .ok_or_else(|| format!("no handler {name:?}"))
 }

@@ -20,7 +20,9 @@ use waypost_engine::driver::Committed;
 use waypost_engine::{Engine, Handlers, Observer, Parts, Plans, StartRequest, Started};
 use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::handler::{Handler, Task};
-use waypost_ports::memory::MemoryStore;
+use waypost_ports::memory::{MemoryStore, MemoryTasks};
+use waypost_ports::mirror::NoMirror;
+use waypost_ports::nudge::Alone;
 use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{Control, NewDefinition, Store};
 
@@ -32,6 +34,7 @@ use super::world::START;
 pub(crate) struct Lab {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<TestStore>,
+    pub(crate) tasks: MemoryTasks,
     handlers: Handlers,
     /// Attempts that wait for the test, from the handler `hold`.
     held: tokio::sync::Mutex<mpsc::UnboundedReceiver<Held>>,
@@ -136,7 +139,9 @@ impl Lab {
             ("panic", Arc::new(Panic)),
             ("stubborn", Arc::new(Stubborn(hold))),
         ]);
+        let tasks = MemoryTasks::new(Arc::clone(&clock) as Arc<dyn Clock>, [7; 32]);
         Self {
+            tasks,
             clock,
             store: Arc::new(TestStore::new(memory)),
             handlers,
@@ -162,9 +167,21 @@ impl Lab {
             plans: Arc::new(Plans::new(Box::new(flows::compile))),
             handlers: self.handlers.clone(),
             secrets: Arc::new(NoSecrets),
+            instance: waypost_core::id::InstanceId(uuid::Uuid::now_v7()),
+            about: waypost_ports::store::About::default(),
+            tasks: Arc::new(self.tasks.clone()),
+            nudges: Arc::new(Alone),
+            mirror: Arc::new(NoMirror),
+            relay: None,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             observer: Some(observer),
-            config: Config { slots: 4, drift_ppm: 0, ..Config::default() },
+            config: Config {
+                slots: 4,
+                drift_ppm: 0,
+                // The clock stands still: what is put off by a millisecond is put off for ever.
+                claim_every_min: Millis(0),
+                ..Config::default()
+            },
         };
         adjust(&mut parts);
         Engine::open(parts).unwrap()

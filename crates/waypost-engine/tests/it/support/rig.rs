@@ -7,22 +7,45 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use uuid::Uuid;
 use waypost_core::command::{Outcome, Refusal, Report};
-use waypost_core::event::FOLD_VERSION;
-use waypost_core::id::{ExecutionId, InstanceId, Token};
+use waypost_core::event::{Event, FOLD_VERSION};
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::time::Timestamp;
 use waypost_engine::config::Config;
 use waypost_engine::driver::{
-    Answer, Committed, Driver, EndSummary, Input, Outgoing, Output, Request, Start, TaskOrder,
-    Ticket,
+    Answer, Committed, Driver, EndSummary, Input, Look, OfferOrder, Outgoing, Output, Request,
+    Start, TaskOrder, TaskReport, Ticket,
 };
-use waypost_engine::fold;
-use waypost_ports::store::{Append, Appended, ClaimRequest, Delivery, Heartbeat, MailBody, Store};
+use waypost_engine::tokens::{self, Mint};
+use waypost_engine::{Clerk, Plans, Work, fold};
+use waypost_ports::mirror::Context;
+use waypost_ports::store::{
+    About, Append, Appended, ClaimRequest, Delivery, Heartbeat, LEASE, MailBody, Store,
+};
+use waypost_ports::tasks::{Holds, OfferId};
 
-use super::World;
+use super::{World, flows};
+
+/// The mint of every driver in a test.
+pub(crate) fn mint() -> Mint {
+    Mint::new(&[7; 32])
+}
+
+/// The token that a worker is given for an attempt.
+pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionId, &str, u32)) -> Token {
+    let random = u64::try_from(worker).expect("workers of a test have small numbers");
+    let (execution, path, attempt) = of;
+    let created = world.events(execution).into_iter().next();
+    let key = match created {
+        Some(Event::RunCreated(created)) => created.key,
+        _ => ExecutionKey("exe_unknown".into()),
+    };
+    mint().mint(&tokens::Delivery { execution: &key, path, attempt }, random)
+}
 
 /// Something for the store, not done yet.
 pub(crate) enum StoreWork {
@@ -48,8 +71,17 @@ pub(crate) struct Rig<'w> {
     /// Tasks that were handed out and have not reported.
     pub(crate) tasks: Vec<TaskOrder>,
     pub(crate) cancelled: Vec<Token>,
+    /// Offers to workers elsewhere, in order.
+    pub(crate) offers: Vec<OfferOrder>,
+    pub(crate) withdrawn: Vec<OfferId>,
+    pub(crate) cancelled_elsewhere: Vec<(WorkerId, Token)>,
+    /// Looks at workers that were not answered.
+    pub(crate) looks: VecDeque<Look>,
     pub(crate) answers: HashMap<Ticket, Answer>,
     pub(crate) committed: Vec<Committed>,
+    /// What a mirror was given, and told to forget.
+    pub(crate) kept: Vec<Context>,
+    pub(crate) forgotten: Vec<ExecutionKey>,
     /// How often the driver asked for its lease to be renewed.
     pub(crate) renewals: u32,
     tickets: u64,
@@ -65,7 +97,7 @@ impl<'w> Rig<'w> {
         let mut config = Config { slots: 4, numbers_at_once: 100, ..Config::default() };
         adjust(&mut config);
         let instance = world.new_instance();
-        let driver = Driver::new(config.clone(), instance, instance.0.as_u128());
+        let driver = Driver::new(config.clone(), instance, instance.0.as_u128(), mint());
         let mut rig = Self {
             world,
             driver,
@@ -75,8 +107,14 @@ impl<'w> Rig<'w> {
             work: VecDeque::new(),
             tasks: Vec::new(),
             cancelled: Vec::new(),
+            offers: Vec::new(),
+            withdrawn: Vec::new(),
+            cancelled_elsewhere: Vec::new(),
+            looks: VecDeque::new(),
             answers: HashMap::new(),
             committed: Vec::new(),
+            kept: Vec::new(),
+            forgotten: Vec::new(),
             renewals: 0,
             tickets: 0,
         };
@@ -168,6 +206,10 @@ impl<'w> Rig<'w> {
             Output::Append(append) => self.work.push_back(StoreWork::Append(append)),
             Output::Run(order) => self.tasks.push(order),
             Output::CancelTask(token) => self.cancelled.push(token),
+            Output::Offer(order) => self.offers.push(order),
+            Output::Withdraw(id) => self.withdrawn.push(id),
+            Output::CancelRemote(worker, token) => self.cancelled_elsewhere.push((worker, token)),
+            Output::LookAtWorkers(look) => self.looks.push_back(look),
             Output::Answer(ticket, answer) => {
                 let before = self.answers.insert(ticket, answer);
                 assert!(before.is_none(), "{ticket:?} was answered twice");
@@ -188,6 +230,8 @@ impl<'w> Rig<'w> {
                 self.work.push_back(StoreWork::Hold { execution, reason });
             }
             Output::Committed(committed) => self.committed.push(committed),
+            Output::Keep(context) => self.kept.push(*context),
+            Output::Forget(key) => self.forgotten.push(key),
         }
     }
 
@@ -223,7 +267,12 @@ impl<'w> Rig<'w> {
             StoreWork::Collect => {
                 let mail = store.collect(self.instance, self.config.claim_batch).unwrap();
                 self.inputs.push(Input::Mail(mail));
-                self.inputs.push(Input::Collected);
+                self.inputs.push(Input::Collected { whole: true });
+            }
+            StoreWork::Deliver(outgoing) if matches!(outgoing.mail.body, MailBody::Report(_)) => {
+                let performed = self.clerk().perform(Work::Deliver(outgoing));
+                assert!(performed.again.is_empty(), "the store answers");
+                self.inputs.extend(performed.inputs);
             }
             StoreWork::Deliver(Outgoing { mail, chosen, ticket }) => {
                 let message = Arc::clone(&mail.message);
@@ -250,6 +299,20 @@ impl<'w> Rig<'w> {
             }
             StoreWork::FindEnd(execution) => self.find_end(execution),
             StoreWork::Numbers => self.reserve_numbers(),
+        }
+    }
+
+    /// A clerk of this instance.
+    pub(crate) fn clerk(&self) -> Clerk {
+        Clerk {
+            about: waypost_ports::store::About::default(),
+            running: Arc::default(),
+            store: Arc::new(self.world.store.clone()),
+            plans: Arc::new(Plans::new(Box::new(flows::compile))),
+            config: self.config.clone(),
+            instance: self.instance,
+            mint: mint(),
+            nudges: Arc::new(waypost_ports::nudge::Alone),
         }
     }
 
@@ -296,15 +359,25 @@ impl<'w> Rig<'w> {
     }
 
     fn heartbeat(&self, numbers: u32) -> std::ops::Range<i64> {
-        let heartbeat =
-            Heartbeat { instance: self.instance, numbers, fold: FOLD_VERSION, leaving: false };
+        let heartbeat = Heartbeat {
+            instance: self.instance,
+            numbers,
+            fold: FOLD_VERSION,
+            lease: Some(LEASE),
+            about: About::default(),
+        };
         self.world.store.heartbeat(&heartbeat).unwrap().numbers
     }
 
     /// Says goodbye, as a process that stops in good order does.
     pub(crate) fn leave(&self) {
-        let heartbeat =
-            Heartbeat { instance: self.instance, numbers: 0, fold: FOLD_VERSION, leaving: true };
+        let heartbeat = Heartbeat {
+            instance: self.instance,
+            numbers: 0,
+            fold: FOLD_VERSION,
+            lease: None,
+            about: About::default(),
+        };
         self.world.store.heartbeat(&heartbeat).unwrap();
     }
 
@@ -364,11 +437,52 @@ impl<'w> Rig<'w> {
             node: Arc::clone(&task.path),
             attempt: task.attempt,
             token: task.token,
+            worker: None,
             outcome,
         };
         let execution = order.execution;
         self.tasks.retain(|other| other.task.token != task.token);
         self.inputs.push(Input::Report { execution, report, token_free: true });
+    }
+
+    /// What a worker elsewhere says of an attempt, under the token that it was given.
+    pub(crate) fn say(
+        &mut self,
+        worker: u128,
+        (execution, node, attempt): (ExecutionId, &str, u32),
+        outcome: Outcome,
+    ) -> Ticket {
+        let token = token_of(self.world, worker, (execution, node, attempt));
+        let (key, node, worker) = (None, node.into(), WorkerId(Uuid::from_u128(worker)));
+        self.say_as(TaskReport { execution, key, node, attempt, token, worker, outcome })
+    }
+
+    pub(crate) fn say_as(&mut self, report: TaskReport) -> Ticket {
+        let ticket = self.ticket();
+        self.inputs.push(Input::TaskReport { report, ticket, only_here: false });
+        ticket
+    }
+
+    /// Answers the only look at the workers.
+    pub(crate) fn see(&mut self, alive: Option<&[u128]>, serving: &[&str]) {
+        assert_eq!(self.looks.len(), 1, "one look at a time");
+        let asked = self.looks.remove(0).expect("there is one").held;
+        let holds = |(worker, _): &(WorkerId, Token), alive: &[u128]| {
+            if alive.contains(&worker.0.as_u128()) { Holds::Unsaid } else { Holds::Gone }
+        };
+        let seen = alive.map(|alive| asked.iter().map(|one| holds(one, alive)).collect());
+        let serving = serving.iter().map(|handler| Arc::from(*handler)).collect();
+        self.inputs.push(Input::WorkersSeen { asked, seen, serving });
+        self.step();
+    }
+
+    /// Answers the only look at the workers: the same of all that is asked about.
+    pub(crate) fn see_all(&mut self, holds: Holds) {
+        assert_eq!(self.looks.len(), 1, "one look at a time");
+        let asked = self.looks.remove(0).expect("there is one").held;
+        let seen = Some(vec![holds; asked.len()]);
+        self.inputs.push(Input::WorkersSeen { asked, seen, serving: Vec::new() });
+        self.step();
     }
 
     /// Takes the task of a node.

@@ -38,6 +38,8 @@ pub(crate) struct TestStore {
     damaged: Mutex<BTreeSet<ExecutionId>>,
     /// Calls that failed so far.
     failed: watch::Sender<u64>,
+    /// Claims that were answered so far.
+    claims: watch::Sender<u64>,
 }
 
 impl TestStore {
@@ -47,6 +49,7 @@ impl TestStore {
             faults: Mutex::default(),
             damaged: Mutex::default(),
             failed: watch::Sender::new(0),
+            claims: watch::Sender::new(0),
         }
     }
 
@@ -68,6 +71,11 @@ impl TestStore {
         let mut failed = self.failed.subscribe();
         let enough = *failed.borrow_and_update() + count;
         failed.wait_for(|failed| *failed >= enough).await.unwrap();
+    }
+
+    /// Waits until somebody has claimed, whatever there was.
+    pub(crate) async fn first_claim(&self) {
+        self.claims.subscribe().wait_for(|claims| *claims > 0).await.unwrap();
     }
 
     fn call<T>(
@@ -109,7 +117,9 @@ impl Store for TestStore {
     }
 
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
-        let claims = self.call(Call::Claim, || self.inner.claim(request))?;
+        let claims = self.call(Call::Claim, || self.inner.claim(request));
+        self.claims.send_modify(|claims| *claims += 1);
+        let claims = claims?;
         let claimed = claims.claimed.into_iter().map(|history| self.read(history)).collect();
         Ok(Claims { claimed, ..claims })
     }

@@ -35,6 +35,10 @@ pub enum Form {
     Label,
     /// A place in the stream of everything: the id of one of its events.
     Place,
+    /// A UUID, with or without dashes.
+    Uuid,
+    /// A task's token: 32 hexadecimal digits.
+    Delivery,
     /// Exactly one of these.
     OneOf(&'static [&'static str]),
 }
@@ -46,6 +50,20 @@ pub const LABEL_CHARS_MAX: usize = 256;
 /// The pattern of ids, as documented and as checked. None begins with a dot: `.` and `..` have a
 /// meaning of their own in paths, so that nobody could ever ask for such an execution.
 pub const ID_PATTERN: &str = "^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}$";
+
+/// The pattern of UUIDs, as documented and as checked.
+pub const UUID_PATTERN: &str =
+    "^([0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$";
+
+/// The pattern of a task's token, as documented and as checked.
+pub const DELIVERY_PATTERN: &str = "^[0-9a-f]{32}$";
+
+/// A UUID as [`UUID_PATTERN`] has it.
+pub fn is_uuid(value: &str) -> bool {
+    let digits = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let lengths: Vec<_> = value.split('-').map(str::len).collect();
+    value.split('-').all(digits) && (lengths == [32] || lengths == [8, 4, 4, 4, 12])
+}
 
 impl Form {
     /// Is this a value of the form? If not, what is?
@@ -75,6 +93,10 @@ impl Form {
                 .split_once('=')
                 .is_some_and(|(name, value)| is_label_part(name, 1) && is_label_part(value, 0)),
             Self::Place => crate::stream::is_place(value),
+            Self::Uuid => is_uuid(value),
+            Self::Delivery => {
+                value.len() == 32 && value.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+            }
             Self::OneOf(values) => values.contains(&value),
         };
         if fits { Ok(()) } else { Err(self.describe()) }
@@ -101,6 +123,8 @@ impl Form {
             Self::Status => format!("one of {}", Status::ALL.map(Status::name).join(", ")),
             Self::Label => format!("name=value, each at most {LABEL_CHARS_MAX} characters"),
             Self::Place => "the id of an event of this stream, or 0".to_owned(),
+            Self::Uuid => "a UUID".to_owned(),
+            Self::Delivery => "32 hexadecimal digits".to_owned(),
             Self::OneOf(values) => format!("one of {}", values.join(", ")),
         }
     }
@@ -133,6 +157,8 @@ impl Form {
             Self::Place => {
                 json!({ "type": "string", "pattern": "^[0-9]{1,18}(\\.[0-9]{1,9})?$" })
             }
+            Self::Uuid => json!({ "type": "string", "pattern": UUID_PATTERN }),
+            Self::Delivery => json!({ "type": "string", "pattern": DELIVERY_PATTERN }),
             Self::OneOf(values) => json!({ "type": "string", "enum": values }),
         }
     }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use waypost_engine::{Engine, Plans};
 use waypost_ports::access::{Access, Role};
 use waypost_ports::clock::SystemClock;
-use waypost_ports::memory::MemoryStore;
+use waypost_ports::memory::{MemoryStore, MemoryTasks};
+use waypost_ports::mirror::NoMirror;
+use waypost_ports::nudge::Alone;
 use waypost_ports::secret::NoSecrets;
 use waypost_server::access::keys;
 use waypost_server::config::Config;
@@ -21,6 +23,10 @@ use super::{Answer, Ask, Client};
 pub(crate) const QUICK: &str = "quick";
 /// A workflow that waits for the signal `go` and gives its body.
 pub(crate) const PATIENT: &str = "patient";
+/// The same, one at a time for each `input.key`.
+pub(crate) const KEYED: &str = "keyed";
+/// The same, and no more are accepted meanwhile.
+pub(crate) const REJECTING: &str = "rejecting";
 /// A workflow whose input must have a number `amount`.
 pub(crate) const CHOOSY: &str = "choosy";
 
@@ -44,14 +50,22 @@ impl House {
 
     pub(crate) async fn with(config: Config) -> Self {
         let house = Self::empty(config).await;
-        for definition in definitions() {
-            let compiled = house
-                .server
-                .workflows
-                .deploy(definition.to_string().as_bytes(), waypost_server::workflows::Deploy::Keep);
-            assert!(compiled.unwrap().created);
-        }
+        definitions().iter().for_each(|definition| house.deploy(definition));
         house
+    }
+
+    /// A server with workflows that have a concurrency key.
+    pub(crate) async fn keyed() -> Self {
+        let house = Self::empty(Config::default()).await;
+        house.deploy(&keyed(KEYED, "queue"));
+        house.deploy(&keyed(REJECTING, "reject"));
+        house
+    }
+
+    fn deploy(&self, definition: &Value) {
+        let (source, how) = (definition.to_string(), waypost_server::workflows::Deploy::Keep);
+        let deployed = self.server.workflows.deploy(source.as_bytes(), how);
+        assert!(deployed.unwrap().created);
     }
 
     pub(crate) async fn empty(config: Config) -> Self {
@@ -66,6 +80,12 @@ impl House {
             plans: Arc::clone(&plans),
             handlers: waypost_nodes::handlers(&waypost_nodes::Settings::default()),
             secrets: Arc::new(NoSecrets),
+            instance: waypost_core::id::InstanceId(uuid::Uuid::now_v7()),
+            about: waypost_ports::store::About::default(),
+            tasks: Arc::new(MemoryTasks::new(Arc::new(SystemClock), [7; 32])),
+            nudges: Arc::new(Alone),
+            mirror: Arc::new(NoMirror),
+            relay: None,
             clock: Arc::new(SystemClock),
             observer: Some(watchers.observer()),
             config: waypost_engine::config::Config::default(),
@@ -139,6 +159,15 @@ fn plans() -> Plans {
         waypost_lang::compile_canonical(canonical.as_bytes(), &waypost_nodes::catalog())
             .map_err(|faults| faults.to_string())
     }))
+}
+
+/// [`PATIENT`], under a concurrency policy.
+fn keyed(name: &str, policy: &str) -> Value {
+    json!({ "name": name, "concurrency": { "key": "${{ input.key }}", "policy": policy }, "nodes": [
+        { "id": "wait", "type": "wait-for-events", "config": { "name": "go" } },
+        { "id": "done", "type": "output", "needs": ["wait"],
+          "config": { "value": "${{ nodes.wait.output }}" } },
+    ] })
 }
 
 fn definitions() -> [Value; 3] {

@@ -23,6 +23,7 @@ fn value(route: &Route, name: &str) -> String {
     match parameters.find(|one| one.name == name).map(|one| one.form) {
         Some(Form::Workflow) => QUICK.to_owned(),
         Some(Form::Integer(min, _)) => min.to_string(),
+        Some(Form::Uuid | Form::Delivery) => "0".repeat(32),
         Some(Form::Wait) => format!("{KNOWN}~1"),
         Some(Form::Id | Form::Text(_)) => KNOWN.to_owned(),
         form => panic!("{}: {name} has no sample: {form:?}", route.name),

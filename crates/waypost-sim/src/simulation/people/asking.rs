@@ -110,7 +110,7 @@ impl Simulation {
         match &body {
             MailBody::Cancel { .. } => done.cancel = true,
             MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
-            MailBody::Signal { .. } | MailBody::ResumeWait { .. } => {}
+            MailBody::Signal { .. } | MailBody::ResumeWait { .. } | MailBody::Report(_) => {}
         }
         let mut request = Request::new(execution, body);
         if self.store.strikes(Fault::DoubleRequest) {
@@ -134,7 +134,7 @@ impl Simulation {
             let message = message.as_ref().map(|message| format!(", {message}"));
             format!("p{life} x{}: {body:?}{}", execution.0, message.unwrap_or_default())
         });
-        let asked = Asked::Request { request: request.clone(), serial };
+        let asked = Asked::Request { request: Box::new(request.clone()), serial };
         let ticket = self.people.ask(life, asked);
         self.inputs(life, vec![Input::Request { request, ticket }]);
     }

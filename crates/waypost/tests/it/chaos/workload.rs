@@ -7,7 +7,7 @@ use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_ports::store::{Definition, Idempotency};
 use waypost_server::wire;
-use waypost_server::wire::payload::{Labels, OwnId, Payload, Short};
+use waypost_server::wire::payload::{Count, Labels, OwnId, Payload, Short};
 use waypost_sim::program::{Appetite, Kind, Program, Script};
 use waypost_sim::random::Random;
 
@@ -57,7 +57,7 @@ pub(super) fn idempotency_key(n: u64) -> String {
 pub(super) fn idempotency(seed: u64, n: u64, definition: &Definition, input: &Json) -> Idempotency {
     let submission = wire::Start {
         workflow: Short(definition.name.to_string()),
-        version: Some(definition.version),
+        version: Some(Count(definition.version)),
         input: Payload(input.clone()),
         id: Some(OwnId(key(seed, n).to_string())),
         labels: Labels::default(),

@@ -1,0 +1,75 @@
+//! The line for a slot of a concurrency key: who stands in it has not begun.
+//!
+//! The store hands out the slots, in the order of commits. All that is decided here is which key an
+//! execution shares with others, and what follows when it is its turn.
+
+use serde_json::Value;
+
+use super::Decider;
+use super::evaluate::outer_scope;
+use crate::command::Refusal;
+use crate::event::{EndCause, Event};
+use crate::expr::Template;
+use crate::failure::{Failure, kind};
+use crate::limits::CONCURRENCY_KEY_BYTES_MAX;
+use crate::status::Status;
+
+impl Decider<'_> {
+    /// Begins a generation: at once, or with a place in the line.
+    pub(super) fn begin(&mut self) {
+        let Some(concurrency) = &self.plan.concurrency else { return self.open_all() };
+        match self.concurrency_key(&concurrency.key) {
+            Ok(key) => {
+                let (limit, policy) = (concurrency.limit, concurrency.policy);
+                self.emit(Event::RunQueued { key: key.into(), limit, policy });
+            }
+            Err(failure) => self.end_for(EndCause::NotQueued { failure }),
+        }
+    }
+
+    /// It holds a slot: what may begin, begins.
+    pub(super) fn admit(&mut self) -> Result<(), Refusal> {
+        self.refuse_ended()?;
+        match self.state.status {
+            Status::Scheduling if self.state.owner.is_some() => {}
+            Status::Scheduling => return Err(Refusal::Queued),
+            Status::Ending => return Err(Refusal::Ending),
+            _ => return Err(Refusal::NotQueued),
+        }
+        self.emit(Event::RunAdmitted {});
+        self.open_all();
+        Ok(())
+    }
+
+    /// Leaves memory for its place in the line, where something else than a slot had woken it.
+    pub(super) fn go_back_in_line(&mut self) -> Result<(), Refusal> {
+        let place = self.state.place.clone().filter(|_| self.state.owner.is_some());
+        let place = place.ok_or(Refusal::Busy)?;
+        let (key, limit, policy) = (place.key, place.limit, place.policy);
+        self.emit(Event::RunQueued { key, limit, policy });
+        Ok(())
+    }
+
+    /// The key, as a text. What has no value that people would take for a name is refused: all
+    /// executions whose input lacks a field would wait for each other.
+    fn concurrency_key(&self, template: &Template) -> Result<String, Failure> {
+        let value = template.render(&outer_scope(self.state, self.env.now))?;
+        let key = match value.to_value()? {
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => {
+                let message = format!("a concurrency key must be a text or a number, not {value}");
+                return Err(Failure::permanent(kind::INVALID_CONFIG, message));
+            }
+        };
+        if key.is_empty() || key.len() > CONCURRENCY_KEY_BYTES_MAX {
+            let bytes = key.len();
+            let message = format!(
+                "the concurrency key has {bytes} bytes; from 1 to {CONCURRENCY_KEY_BYTES_MAX} are allowed"
+            );
+            return Err(Failure::permanent(kind::INVALID_CONFIG, message));
+        }
+        Ok(key)
+    }
+}

@@ -1,0 +1,97 @@
+//! How attempts that were made elsewhere ended. A worker repeats its report until it is answered, so
+//! the same end may come again when the answer was lost, after the next attempt has begun, or after
+//! the whole execution is over. It is known by its token and by a digest of what was said.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Outcome, Report};
+use crate::decide::{outcome_unknown, stopped_by_worker};
+use crate::failure::{Failure, kind};
+use crate::id::Token;
+use crate::json::Json;
+
+/// Kinds of failures that the engine makes of a completion: its output cannot be kept, or the
+/// variables that follow from it cannot be computed.
+const MADE_OF_COMPLETIONS: &[&str] = &[
+    kind::TOO_LARGE,
+    kind::EXPRESSION,
+    kind::EXPRESSION_LIMIT,
+    kind::INVALID_CONFIG,
+    kind::NUMBER_OUT_OF_RANGE,
+];
+
+/// The end of an attempt that was made elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ended {
+    /// Which attempt.
+    pub attempt: u32,
+    /// Who held it.
+    pub token: Token,
+    /// What was recorded.
+    pub said: Said,
+}
+
+/// What was recorded of an end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// An output; its digest.
+    Completed(u64),
+    /// A failure.
+    Failed {
+        /// Its digest.
+        digest: u64,
+        /// Can the engine have made it of a completion?
+        made: bool,
+    },
+    /// It was stopped.
+    Cancelled,
+}
+
+impl Said {
+    /// An output; `null` where there is none.
+    pub fn completed(output: Option<&Json>) -> Self {
+        Self::Completed(digest(output.map_or("null", Json::text).as_bytes()))
+    }
+
+    /// A failure.
+    pub fn failed(failure: &Failure) -> Self {
+        let made = MADE_OF_COMPLETIONS.contains(&&*failure.kind);
+        let text = serde_json::to_vec(failure).unwrap_or_default();
+        Self::Failed { digest: digest(&text), made }
+    }
+}
+
+impl Ended {
+    /// Does a report say once more what was recorded, by whoever held the attempt? A start that
+    /// comes late says nothing new.
+    pub fn is_said_again(&self, report: &Report) -> bool {
+        self.attempt == report.attempt
+            && self.token == report.token
+            && match &report.outcome {
+                Outcome::Started => true,
+                Outcome::Checkpoint(_) => false,
+                Outcome::Completed(output) => {
+                    self.said == Said::completed(Some(output))
+                        || matches!(self.said, Said::Failed { made: true, .. })
+                }
+                Outcome::Failed(failure) => self.is_failure(failure),
+                Outcome::Lost(failure) => self.said == Said::Cancelled || self.is_failure(failure),
+                Outcome::Cancelled => {
+                    self.said == Said::Cancelled || self.is_failure(&stopped_by_worker())
+                }
+            }
+    }
+
+    /// As it was, or as one that leaves doubt is recorded.
+    fn is_failure(&self, failure: &Failure) -> bool {
+        self.said == Said::failed(failure)
+            || self.said == Said::failed(&outcome_unknown(&failure.message))
+    }
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    first.iter_mut().zip(blake3::hash(bytes).as_bytes()).for_each(|(to, from)| *to = *from);
+    u64::from_le_bytes(first)
+}

@@ -1,0 +1,110 @@
+//! What an execution would refuse as it stands. `decide` asks, and so does whoever answers for an
+//! execution that is not in memory: woken by mail only to write down that nothing came of it, it
+//! would be woken for nothing, and one that is held would not wake at all.
+
+use crate::command::{Outcome, Refusal, Report};
+use crate::event::PauseReason;
+use crate::kind::Behaviour;
+use crate::plan::Plan;
+use crate::planted::{Bug, is_planted};
+use crate::state::State;
+use crate::status::{NodeStatus, Status};
+
+/// What an execution makes of a report that it does not refuse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// It has not heard it before.
+    News,
+    /// It has, and did what was to be done.
+    Known,
+}
+
+impl State {
+    /// What it makes of a report, or why it refuses it. What a token must look like that has not
+    /// been recorded yet, whoever takes the report in knows, and asks before.
+    pub fn hears(&self, plan: &Plan, report: &Report) -> Result<Heard, Refusal> {
+        let unknown = || Refusal::UnknownNode(report.node.clone());
+        let at = plan.find(&report.node).ok_or_else(unknown)?;
+        let node = self.nodes.get(at.at()).ok_or_else(unknown)?;
+        let again = node.ended.iter().any(|ended| ended.is_said_again(report));
+        if again && !is_planted(Bug::RepeatRefused) {
+            return Ok(Heard::Known);
+        }
+        if self.status.is_end() {
+            return Err(Refusal::Ended(self.status));
+        }
+        let (status, attempt) = (node.status, node.attempt);
+        let stale = Refusal::Stale { node: report.node.clone(), status, attempt };
+        match status {
+            _ if attempt != report.attempt => Err(stale),
+            NodeStatus::Running => {
+                // A token of a slot stands in the log, where many may read it: it is of no use
+                // outside of the process.
+                let elsewhere = node.remote.is_some() || report.worker.is_none();
+                let holds = node.token == Some(report.token) && elsewhere;
+                if !holds && !is_planted(Bug::ForeignToken) {
+                    return Err(Refusal::ForeignToken { node: report.node.clone(), attempt });
+                }
+                let known = match &report.outcome {
+                    Outcome::Started => true,
+                    Outcome::Checkpoint(mark) => node.checkpoint.as_ref() == Some(mark),
+                    _ => false,
+                };
+                Ok(if known { Heard::Known } else { Heard::News })
+            }
+            NodeStatus::Queued if report.worker.is_some() => {
+                if !matches!(plan.node(at).behaviour, Behaviour::Task { .. }) {
+                    return Err(stale);
+                }
+                // Nothing starts while it is held. But what is done is done: an end that comes
+                // before any start is taken as both, whoever has paused it meanwhile.
+                let done = matches!(report.outcome, Outcome::Completed(_) | Outcome::Failed(_))
+                    && self.status != Status::Ending;
+                if self.acts() || done { Ok(Heard::News) } else { Err(Refusal::Paused) }
+            }
+            _ => Err(stale),
+        }
+    }
+
+    /// Why it would not be paused.
+    pub fn refuses_pause(&self) -> Option<Refusal> {
+        let queued = self.status == Status::Scheduling;
+        self.is_over()
+            .or(queued.then_some(Refusal::Queued))
+            .or(self.is_stopped().then_some(Refusal::AlreadyPaused))
+    }
+
+    /// Why it would not be resumed.
+    pub fn refuses_resume(&self) -> Option<Refusal> {
+        let needless = match self.paused {
+            Some(_) => Refusal::Waits,
+            None => Refusal::NotPaused,
+        };
+        self.is_over().or((!self.is_stopped()).then_some(needless))
+    }
+
+    /// Why this wait would not be ended by hand.
+    pub fn refuses_resume_wait(&self, plan: &Plan, wait: u64) -> Option<Refusal> {
+        if let Some(over) = self.is_over() {
+            return Some(over);
+        }
+        if self.waiting_since(plan, wait).is_none() {
+            return Some(Refusal::NoSuchWait(wait));
+        }
+        (!self.moves()).then_some(Refusal::Paused)
+    }
+
+    /// Its end has come, or is fixed.
+    fn is_over(&self) -> Option<Refusal> {
+        match self.status {
+            status if status.is_end() => Some(Refusal::Ended(status)),
+            Status::Ending => Some(Refusal::Ending),
+            _ => None,
+        }
+    }
+
+    /// Has somebody stopped it, or is it set aside?
+    fn is_stopped(&self) -> bool {
+        self.pausing || self.paused == Some(PauseReason::User) || self.quarantine.is_some()
+    }
+}

@@ -1,0 +1,339 @@
+//! Attempts that are made elsewhere: which are offered, and offered again; who holds those that have
+//! started, and whether he still lives; what he says of them.
+//!
+//! ```text
+//!   QUEUED ── Output::Offer, again after 10 s, 20 s, … 5 min ──▶ a worker reports that it starts
+//!   RUNNING ─ Output::LookAtWorkers every 5 s ─▶ not alive in two looks in a row ─▶ lost
+//!                                              └▶ alive, and without it for a lease ─▶ lost
+//! ```
+//!
+//! All of it follows from the states of the executions in memory: whoever takes an execution over
+//! has it again. Nothing here is more than a hint to somebody, but for the reports.
+
+mod reports;
+mod watch;
+
+pub use watch::FORGOTTEN;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use waypost_core::command::Command;
+use waypost_core::event::REMOTE_FOLD;
+use waypost_core::id::{ExecutionId, NodeIx, Token, WorkerId};
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::tasks::OfferId;
+
+pub use self::reports::TaskReport;
+use super::Driver;
+use super::io::Output;
+use super::live::{Letter, Live};
+use super::slots::Offer;
+use crate::config::Config;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Remote {
+    offers: BTreeMap<(ExecutionId, NodeIx), Open>,
+    /// How many of them each execution has.
+    by_execution: BTreeMap<ExecutionId, u32>,
+    /// When to offer what, next.
+    due: BTreeSet<(Timestamp, ExecutionId, NodeIx)>,
+    held: BTreeMap<ExecutionId, Vec<Held>>,
+    /// Workers that were missed, and how often in a row.
+    missed: BTreeMap<WorkerId, u32>,
+    /// When to look at the workers next.
+    look_at: Timestamp,
+    /// When it was looked last, while there is no answer.
+    looking: Option<Timestamp>,
+}
+
+/// A queued attempt that waits for a worker elsewhere.
+struct Open {
+    attempt: u32,
+    /// Since when.
+    since: Timestamp,
+    /// How often it was offered.
+    times: u32,
+    next_at: Timestamp,
+}
+
+/// An attempt that a worker elsewhere makes.
+struct Held {
+    node: NodeIx,
+    path: Arc<str>,
+    attempt: u32,
+    token: Token,
+    worker: WorkerId,
+    /// Since when it is known here that it has started.
+    since: Timestamp,
+    /// Its worker says that it has not got it.
+    missing: Option<Missing>,
+}
+
+/// The first of the looks in a row in which a worker said that it has not got an attempt.
+#[derive(Clone, Copy)]
+struct Missing {
+    /// When the answer came.
+    seen_at: Timestamp,
+    /// How long ago it had said so by then.
+    said_ago: Millis,
+}
+
+impl Remote {
+    /// An attempt waits for a worker elsewhere, from now on.
+    fn open(&mut self, offer: Offer, now: Timestamp) {
+        let place = (offer.execution, offer.node);
+        let known = self.offers.get(&place).is_some_and(|open| open.attempt == offer.attempt);
+        if !known {
+            let Offer { attempt, since, .. } = offer;
+            let open = Open { attempt, since, times: 0, next_at: now };
+            match self.offers.insert(place, open) {
+                Some(before) => drop(self.due.remove(&(before.next_at, place.0, place.1))),
+                None => *self.by_execution.entry(place.0).or_default() += 1,
+            }
+            self.due.insert((now, place.0, place.1));
+        }
+    }
+
+    fn close(&mut self, place: (ExecutionId, NodeIx)) -> Option<Open> {
+        let open = self.offers.remove(&place)?;
+        self.due.remove(&(open.next_at, place.0, place.1));
+        if let Some(left) = self.by_execution.get_mut(&place.0) {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.by_execution.remove(&place.0);
+            }
+        }
+        Some(open)
+    }
+
+    fn places(&self, execution: ExecutionId) -> Vec<(ExecutionId, NodeIx)> {
+        if self.offers.is_empty() {
+            return Vec::new();
+        }
+        let all = (execution, NodeIx(0))..=(execution, NodeIx(u32::MAX));
+        self.offers.range(all).map(|(place, _)| *place).collect()
+    }
+
+    /// The execution left memory.
+    pub(super) fn forget(&mut self, execution: ExecutionId) {
+        for place in self.places(execution) {
+            self.close(place);
+        }
+        self.held.remove(&execution);
+    }
+
+    /// Executions that wait for workers elsewhere, to begin something or to end it. Whoever does both
+    /// counts twice: this is for limits, not for books.
+    pub(super) fn executions_waiting(&self) -> usize {
+        self.by_execution.len() + self.held.len()
+    }
+
+    /// Attempts that workers elsewhere make.
+    pub(super) fn running(&self) -> usize {
+        self.held.values().map(Vec::len).sum()
+    }
+
+    /// What waits, and since when.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (ExecutionId, NodeIx, u32, Timestamp)> {
+        self.offers
+            .iter()
+            .map(|((execution, node), open)| (*execution, *node, open.attempt, open.since))
+    }
+
+    /// Does this attempt wait for a worker elsewhere, too?
+    pub(super) fn is_open(&self, offer: &Offer) -> bool {
+        let open = self.offers.get(&(offer.execution, offer.node));
+        open.is_some_and(|open| open.attempt == offer.attempt)
+    }
+
+    /// Everything that workers elsewhere hold.
+    fn held(&self) -> Vec<(WorkerId, Token)> {
+        self.held.values().flatten().map(|held| (held.worker, held.token)).collect()
+    }
+
+    /// When something is to be done, given since when the first in line waits for a slot.
+    pub(super) fn next_at(
+        &self,
+        may_offer: bool,
+        first: Option<Timestamp>,
+        config: &Config,
+    ) -> Timestamp {
+        let never = Timestamp(i64::MAX);
+        let offer = self.due.first().filter(|_| may_offer).map_or(never, |(at, ..)| *at);
+        let watch = if self.held.is_empty() { never } else { self.look_at };
+        let overflow = first
+            .zip(config.overflow_after)
+            .map_or(never, |(since, after)| since.plus(after).max(self.look_at));
+        offer.min(watch).min(overflow)
+    }
+}
+
+impl Held {
+    fn of(live: &Live, node: NodeIx, since: Timestamp) -> Option<Self> {
+        let state = live.state.nodes.get(node.at())?;
+        let path = Arc::clone(&live.plan.node(node).id);
+        Some(Self {
+            node,
+            path,
+            attempt: state.attempt,
+            token: state.token?,
+            worker: state.remote?,
+            since,
+            missing: None,
+        })
+    }
+}
+
+impl Driver {
+    /// When something is to be done for attempts elsewhere.
+    pub(super) fn remote_wake(&self) -> Timestamp {
+        match self.knows_elsewhere() {
+            true => {
+                let may_offer = self.goes_elsewhere();
+                self.remote.next_at(may_offer, self.first_in_line(), &self.config)
+            }
+            false => Timestamp(i64::MAX),
+        }
+    }
+
+    /// Can attempts that are made elsewhere be driven here?
+    fn knows_elsewhere(&self) -> bool {
+        self.config.fold >= REMOTE_FOLD
+    }
+
+    /// May more of them begin? Not while somebody lives who could not read of them.
+    fn goes_elsewhere(&self) -> bool {
+        self.knows_elsewhere() && self.readable >= REMOTE_FOLD
+    }
+
+    /// Has an attempt wait for a worker elsewhere.
+    pub(super) fn offer_elsewhere(&mut self, offer: Offer) {
+        if self.knows_elsewhere() {
+            self.remote.open(offer, self.now);
+        }
+    }
+
+    /// An execution came into memory: who holds its attempts?
+    pub(super) fn find_held(&mut self, execution: ExecutionId) {
+        let Some(live) = self.live.get(&execution) else { return };
+        let held: Vec<Held> =
+            live.plan.positions().filter_map(|node| Held::of(live, node, self.now)).collect();
+        if !held.is_empty() {
+            self.watch(execution, held);
+        }
+    }
+
+    fn watch(&mut self, execution: ExecutionId, held: Vec<Held>) {
+        if self.remote.held.is_empty() {
+            self.remote.look_at = self.now.plus(self.config.watch_every);
+        }
+        self.remote.held.entry(execution).or_default().extend(held);
+    }
+
+    /// A frame with these starts became durable: what has started elsewhere is held, what is over is
+    /// not, and what nobody should begin any more is taken back.
+    pub(super) fn follow_remote(
+        &mut self,
+        execution: ExecutionId,
+        started: &[NodeIx],
+        outputs: &mut Vec<Output>,
+    ) {
+        let Some(live) = self.live.get(&execution) else { return };
+        if let Some(held) = self.remote.held.get_mut(&execution) {
+            held.retain(|held| live.state.node(held.node).token == Some(held.token));
+            if held.is_empty() {
+                self.remote.held.remove(&execution);
+            }
+        }
+        let held: Vec<Held> =
+            started.iter().filter_map(|node| Held::of(live, *node, self.now)).collect();
+        for place in self.remote.places(execution) {
+            let live = self.live.get(&execution);
+            let open = self.remote.offers.get(&place);
+            if open.is_none_or(|open| {
+                live.is_some_and(|live| live.is_queued(place.1, open.attempt) && live.state.acts())
+            }) {
+                continue;
+            }
+            let begun = started.contains(&place.1);
+            let Some(open) = self.remote.close(place) else { continue };
+            if begun {
+                self.measures.attempt_begins(open.since, self.now);
+            }
+            // One that was out once and was taken is not out any more.
+            if open.times > u32::from(begun) {
+                self.withdraw(place, open.attempt, outputs);
+            }
+        }
+        if !held.is_empty() {
+            self.watch(execution, held);
+        }
+    }
+
+    /// An execution is about to leave memory for good: nobody should begin what it offered.
+    pub(super) fn withdraw_all(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
+        for place in self.remote.places(execution) {
+            if let Some(open) = self.remote.close(place).filter(|open| open.times > 0) {
+                self.withdraw(place, open.attempt, outputs);
+            }
+        }
+    }
+
+    fn withdraw(
+        &self,
+        (execution, node): (ExecutionId, NodeIx),
+        attempt: u32,
+        outputs: &mut Vec<Output>,
+    ) {
+        if let Some(live) = self.live.get(&execution) {
+            let path = Arc::clone(&live.plan.node(node).id);
+            outputs.push(Output::Withdraw(OfferId { execution, path, attempt }));
+        }
+    }
+
+    /// Puts out what is to be offered now.
+    pub(super) fn offer_due(&mut self, outputs: &mut Vec<Output>) {
+        while !self.draining
+            && self.goes_elsewhere()
+            && let Some((at, execution, node)) = self.remote.due.first().copied()
+            && at <= self.now
+        {
+            self.remote.due.pop_first();
+            let Some(open) = self.remote.offers.get_mut(&(execution, node)) else { continue };
+            let attempt = open.attempt;
+            let again = open.times > 0;
+            open.next_at = self.now.plus(offer_again(open.times, &self.config));
+            open.times = open.times.saturating_add(1);
+            let next_at = open.next_at;
+            let live = self.live.get(&execution);
+            let live = live.filter(|live| live.is_queued(node, attempt) && live.state.acts());
+            let Some(live) = live else {
+                self.remote.close((execution, node));
+                continue;
+            };
+            match live.offer(node, attempt) {
+                Ok(order) => {
+                    if !is_planted(Bug::OfferedOnce) {
+                        self.remote.due.insert((next_at, execution, node));
+                    }
+                    self.measures.offers_repeated += u64::from(again);
+                    outputs.push(Output::Offer(order));
+                }
+                Err(failure) => {
+                    self.remote.close((execution, node));
+                    let command = Command::Unofferable { node, attempt, failure };
+                    self.post(execution, Letter::command(command));
+                }
+            }
+        }
+    }
+}
+
+/// How long an offer is left alone: doubles with each time.
+fn offer_again(times: u32, config: &Config) -> Millis {
+    let doubled = config.offer_again.0.saturating_mul(1 << times.min(20));
+    Millis(doubled.min(config.offer_again_max.0))
+}

@@ -1,0 +1,131 @@
+//! What workers elsewhere say, and whether it may be heard.
+
+use std::sync::Arc;
+
+use waypost_core::command::{Command, Outcome, Refusal, Report};
+use waypost_core::event::{MessageId, REMOTE_FOLD};
+use waypost_core::id::{ExecutionId, ExecutionKey, Token, WorkerId};
+use waypost_core::status::NodeStatus;
+use waypost_ports::store::{Mail, MailBody};
+
+use crate::config::Config;
+use crate::driver::Driver;
+use crate::driver::io::{Answer, Outgoing, Output, Ticket};
+use crate::driver::live::{Letter, Live};
+
+/// What a worker elsewhere says of an attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TaskReport {
+    /// Of which execution.
+    pub execution: ExecutionId,
+    /// That execution's key, where it is known: by it others show that they own it.
+    pub key: Option<ExecutionKey>,
+    /// The node's path.
+    pub node: Arc<str>,
+    /// The attempt.
+    pub attempt: u32,
+    /// The right to say so.
+    pub token: Token,
+    /// Who says it.
+    pub worker: WorkerId,
+    /// What it says.
+    pub outcome: Outcome,
+}
+
+impl From<TaskReport> for Report {
+    fn from(report: TaskReport) -> Self {
+        let TaskReport { node, attempt, token, worker, outcome, .. } = report;
+        Self { node, attempt, token, worker: Some(worker), outcome }
+    }
+}
+
+impl Driver {
+    /// What a worker elsewhere says: straight to the mailbox where the execution is live, through
+    /// the inbox where it is not, unless it is for this memory alone.
+    pub(in crate::driver) fn task_report(
+        &mut self,
+        said: TaskReport,
+        ticket: Ticket,
+        only_here: bool,
+        outputs: &mut Vec<Output>,
+    ) {
+        let execution = said.execution;
+        let Some(live) = self.live.get_mut(&execution) else {
+            outputs.push(match only_here {
+                true => Output::Answer(ticket, Answer::Elsewhere),
+                false => Output::Deliver(Outgoing { mail: said.mail(), chosen: false, ticket }),
+            });
+            return;
+        };
+        let report = Report::from(said);
+        let refused = self.mint.admit(&live.plan, &live.state, &report).err();
+        let refused = refused.or_else(|| live.starts_elsewhere(&report, &self.config));
+        match refused {
+            Some(refusal) => {
+                self.measures.reports_refused += 1;
+                outputs.push(Output::Answer(ticket, Answer::Refused(refusal)));
+            }
+            None => {
+                live.reported.push(self.now);
+                // What came by the quick way may come again through the inbox, when its sender did
+                // not hear of it in time: under the same name, it is an echo.
+                let mail = only_here.then(|| message_of(&report));
+                let command = Command::Report(report);
+                self.post(execution, Letter { command, ticket: Some(ticket), mail });
+            }
+        }
+    }
+}
+
+impl Live {
+    /// Would a report start an attempt elsewhere, where that must not be written?
+    pub(in crate::driver) fn starts_elsewhere(
+        &self,
+        report: &Report,
+        config: &Config,
+    ) -> Option<Refusal> {
+        let at = self.plan.find(&report.node)?;
+        let node = self.state.node(at);
+        let starts = node.status == NodeStatus::Queued && node.attempt == report.attempt;
+        let (status, attempt) = (node.status, node.attempt);
+        (starts && config.fold < REMOTE_FOLD).then(|| Refusal::Stale {
+            node: Arc::clone(&report.node),
+            status,
+            attempt,
+        })
+    }
+}
+
+impl TaskReport {
+    /// As it is sent to whoever owns the execution, by whichever way: under the same message id, so
+    /// that what comes twice is known.
+    pub(crate) fn mail(self) -> Mail {
+        let execution = self.execution;
+        let report = Report::from(self);
+        let message = message_of(&report);
+        Mail { execution, message, actor: None, body: MailBody::Report(report) }
+    }
+
+    /// As it was before it was sent. `None` for mail that is not a worker's report.
+    pub(crate) fn from_mail(mail: Mail) -> Option<Self> {
+        let Mail { execution, body: MailBody::Report(report), .. } = mail else { return None };
+        let Report { node, attempt, token, worker, outcome } = report;
+        Some(Self { execution, key: None, node, attempt, token, worker: worker?, outcome })
+    }
+}
+
+/// The id of a report in an inbox: one that says the same again is the same message.
+fn message_of(report: &Report) -> MessageId {
+    let kind = match &report.outcome {
+        Outcome::Started => "started",
+        Outcome::Completed(_) => "completed",
+        Outcome::Failed(_) => "failed",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Lost(_) => "lost",
+        Outcome::Checkpoint(_) => "checkpoint",
+    };
+    let said = serde_json::to_vec(&report.outcome).unwrap_or_default();
+    let digest = blake3::hash(&said).to_hex();
+    let digest = digest.get(..16).unwrap_or_default();
+    format!("rep_{}_{kind}_{digest}", report.token).into()
+}

@@ -1,0 +1,181 @@
+//! Who holds attempts elsewhere, whether he still lives and has them, and who could take what waits for
+//! a slot.
+//!
+//! A worker that lives may have forgotten an attempt: it dropped it, or was told in error that it is
+//! somebody else's. What it says of itself is what it knew when it said so, which may be before it was
+//! given the attempt; so two things must hold that said it has not got it: both were said after the
+//! start was known here, and the second a lease after the first, with nothing else seen in between.
+//! Whoever has the attempt would have to have words under way for longer than a lease to lose it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use waypost_core::command::{Outcome, Report};
+use waypost_core::failure::{Failure, kind};
+use waypost_core::id::{ExecutionId, Token, WorkerId};
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::tasks::{Holds, WORKER_LEASE};
+
+use super::{Held, Missing};
+use crate::driver::Driver;
+use crate::driver::io::{Look, Output};
+use crate::driver::live::Live;
+use crate::driver::slots::Offer;
+
+/// How often in a row a worker must be missed before its attempts are lost: once may be its own
+/// pause, or that of whoever keeps its signs of life.
+const MISSES_MAX: u32 = 2;
+
+/// What is said of attempts whose workers are dead.
+const DEAD: &str = "the worker that held the attempt shows no sign of life: its lease has expired";
+/// What is said of attempts that living workers have forgotten.
+pub const FORGOTTEN: &str =
+    "the worker that held the attempt lives, and says that it has not got it";
+
+impl Driver {
+    /// Looks at the workers that hold something, and at who could take what waits for a slot; and
+    /// says again to those that were told to stop.
+    pub(in crate::driver) fn watch_workers(&mut self, outputs: &mut Vec<Output>) {
+        let first = self.first_in_line();
+        if self.draining || self.remote_wake() > self.now || self.remote.look_at > self.now {
+            return;
+        }
+        self.remote.look_at = self.now.plus(self.config.watch_every);
+        for (execution, held) in &self.remote.held {
+            let ending = |live: &&Live| live.state.status == Status::Ending;
+            if self.live.get(execution).filter(ending).is_some() {
+                let cancel = |held: &Held| Output::CancelRemote(held.worker, held.token);
+                outputs.extend(held.iter().map(cancel));
+            }
+        }
+        if self.remote.looking.is_none() {
+            let held = self.remote.held();
+            let workers: BTreeSet<WorkerId> = held.iter().map(|(worker, _)| *worker).collect();
+            self.remote.missed.retain(|worker, _| workers.contains(worker));
+            let serving = first.is_some();
+            if serving || !held.is_empty() && !is_planted(Bug::WorkerNeverMissed) {
+                self.remote.looking = Some(self.now);
+                outputs.push(Output::LookAtWorkers(Look { held, serving }));
+            }
+        }
+    }
+
+    /// Since when the first in line waits for a slot, if it may be taken elsewhere.
+    pub(in crate::driver) fn first_in_line(&self) -> Option<Timestamp> {
+        self.slots.offers().next().map(|offer| offer.since).filter(|_| self.goes_elsewhere())
+    }
+
+    /// What was seen of the workers; nothing where it could not be looked.
+    pub(in crate::driver) fn workers_seen(
+        &mut self,
+        asked: &[(WorkerId, Token)],
+        seen: Option<&[Holds]>,
+        serving: &[Arc<str>],
+    ) {
+        let looked_at = self.remote.looking.take();
+        if let Some((seen, looked_at)) = seen.zip(looked_at) {
+            let of = |((worker, _), holds): (&(WorkerId, Token), &Holds)| (*worker, *holds);
+            self.miss_workers(&asked.iter().zip(seen).map(of).collect());
+            let of = |((_, token), holds): (&(WorkerId, Token), &Holds)| (*token, *holds);
+            if !is_planted(Bug::ForgottenTaskKept) {
+                self.miss_attempts(&asked.iter().zip(seen).map(of).collect(), looked_at);
+            }
+        }
+        self.overflow(serving);
+    }
+
+    /// A worker that shows no sign of life loses what it held.
+    fn miss_workers(&mut self, seen: &BTreeMap<WorkerId, Holds>) {
+        for (worker, holds) in seen {
+            if *holds != Holds::Gone {
+                self.remote.missed.remove(worker);
+                continue;
+            }
+            let missed = self.remote.missed.entry(*worker).or_default();
+            *missed += 1;
+            if *missed >= MISSES_MAX {
+                self.remote.missed.remove(worker);
+                self.lose(|held| held.worker == *worker, DEAD);
+            }
+        }
+    }
+
+    /// A worker that has forgotten an attempt loses it. One that has reported its end has not got it
+    /// either: that may lie in the inbox, which is read to the end before.
+    fn miss_attempts(&mut self, seen: &BTreeMap<Token, Holds>, looked_at: Timestamp) {
+        let mut lost = BTreeSet::new();
+        for held in self.remote.held.values_mut().flatten() {
+            let Some(holds) = seen.get(&held.token) else { continue };
+            let missing = held.is_missing(*holds, (looked_at, self.now));
+            let forgotten = missing.zip(held.missing).is_some_and(|(now, first)| {
+                // From the latest time at which it can have been said first, to the earliest at
+                // which it was said last.
+                let between = looked_at.since(first.seen_at).0.saturating_add(first.said_ago.0);
+                between >= WORKER_LEASE.0.saturating_add(now.said_ago.0)
+                    && self.claims.has_read(first.seen_at)
+            });
+            held.missing = missing.map(|now| held.missing.unwrap_or(now));
+            if forgotten || missing.is_some() && is_planted(Bug::ForgottenAtOnce) {
+                held.missing = None;
+                lost.insert(held.token);
+            }
+        }
+        if !lost.is_empty() {
+            self.lose(|held| lost.contains(&held.token), FORGOTTEN);
+        }
+    }
+
+    /// What waits for a slot for too long is offered to workers elsewhere as well; whoever is first
+    /// starts it. Not where there are secrets to be filled in: they do not leave this process.
+    fn overflow(&mut self, serving: &[Arc<str>]) {
+        let Some(after) = self.config.overflow_after else { return };
+        let waits = |offer: &&Offer| {
+            let live = self.live.get(&offer.execution);
+            let fits = live.is_some_and(|live| {
+                live.handler(offer.node).is_some_and(|handler| serving.contains(handler))
+                    && live.may_leave(offer.node)
+            });
+            offer.since.plus(after) <= self.now && fits && !self.remote.is_open(offer)
+        };
+        let offers: Vec<Offer> = self.slots.offers().filter(waits).copied().collect();
+        offers.into_iter().for_each(|offer| self.offer_elsewhere(offer));
+    }
+
+    /// Attempts elsewhere that nobody makes any more are lost.
+    fn lose(&mut self, which: impl Fn(&Held) -> bool, message: &str) {
+        let report = |held: &Held| Report {
+            node: Arc::clone(&held.path),
+            attempt: held.attempt,
+            token: held.token,
+            worker: None,
+            outcome: Outcome::Lost(Failure::transient(kind::ABANDONED, message)),
+        };
+        let lost = |(execution, held): (&ExecutionId, &Vec<Held>)| {
+            let lost = held.iter().filter(|held| which(held)).map(report);
+            lost.map(|report| (*execution, report)).collect::<Vec<_>>()
+        };
+        let reports: Vec<_> = self.remote.held.iter().flat_map(lost).collect();
+        for (execution, report) in reports {
+            self.report(execution, report);
+        }
+    }
+}
+
+impl Held {
+    /// Does its worker say that it has not got it, and did it say so after the start was known here?
+    /// What was seen was asked for at the first of these times, and answered by the second.
+    fn is_missing(
+        &self,
+        holds: Holds,
+        (looked_at, seen_at): (Timestamp, Timestamp),
+    ) -> Option<Missing> {
+        match holds {
+            Holds::No { said_ago } if looked_at.since(self.since) > said_ago => {
+                Some(Missing { seen_at, said_ago })
+            }
+            Holds::No { .. } | Holds::Gone | Holds::Unsaid | Holds::Yes => None,
+        }
+    }
+}

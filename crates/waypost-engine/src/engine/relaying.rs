@@ -1,0 +1,108 @@
+//! The quick way for reports: straight to whoever is shown to own the execution, past the inbox.
+//!
+//! ```text
+//!   here: Relaying ── who is shown? ──▶ mirror
+//!            └────── send, wait ──────▶ relay ──▶ there: hear_mail ──▶ driver ── COMMIT ──▶ answer
+//! ```
+//!
+//! All of it may fail, and then the report takes the inbox. It never decides anything: a report that
+//! is refused here is refused for good only by whoever looks into the log.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tracing::debug;
+use waypost_core::id::InstanceId;
+use waypost_ports::mirror::Mirror;
+use waypost_ports::relay::{HearMail, Relay, Relayed};
+
+use crate::driver::{Answer, Input, TaskReport};
+use crate::metrics::EngineMetrics;
+use crate::shell::{Inbox, Questions};
+
+/// Reports that may be on their way at once. Each has a thread that waits, and one that finds no
+/// place takes the inbox, which is always open.
+const ON_THEIR_WAY_MAX: usize = 128;
+
+/// The sender's side.
+pub(super) struct Relaying {
+    instance: InstanceId,
+    relay: Arc<dyn Relay>,
+    mirror: Arc<dyn Mirror>,
+    metrics: Arc<EngineMetrics>,
+    places: Arc<Semaphore>,
+}
+
+impl Relaying {
+    pub(super) fn new(
+        instance: InstanceId,
+        relay: Arc<dyn Relay>,
+        mirror: Arc<dyn Mirror>,
+        metrics: Arc<EngineMetrics>,
+    ) -> Self {
+        let places = Arc::new(Semaphore::new(ON_THEIR_WAY_MAX));
+        Self { instance, relay, mirror, metrics, places }
+    }
+
+    /// Sends a report to whoever is shown to own its execution. Says whether it is committed there;
+    /// if not it may be all the same, and the inbox takes it.
+    pub(super) async fn send(self: &Arc<Self>, report: TaskReport) -> bool {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return false };
+        let relaying = Arc::clone(self);
+        let sent = tokio::task::spawn_blocking(move || {
+            // Kept by the thread: whoever asked may go away, and the thread still waits.
+            let _place = place;
+            relaying.send_now(report)
+        });
+        sent.await.unwrap_or(false)
+    }
+
+    fn send_now(&self, report: TaskReport) -> bool {
+        let execution = report.execution;
+        let owner = report.key.as_ref().and_then(|key| self.mirror.owner(key));
+        let Some(owner) = owner.filter(|owner| *owner != self.instance) else { return false };
+        let relayed = self.relay.send(owner, report.mail()).unwrap_or_else(|error| {
+            debug!(%error, "a report cannot be relayed");
+            Relayed::Unknown
+        });
+        let outcome = match &relayed {
+            Relayed::Committed => "committed",
+            Relayed::Refused(reason) => {
+                debug!(%execution, %owner, reason, "a relayed report was refused");
+                "refused"
+            }
+            Relayed::Unknown => "unanswered",
+        };
+        self.metrics.reports_relayed.add(outcome, 1);
+        relayed == Relayed::Committed
+    }
+}
+
+/// The receiver's side: what others send goes to the driver, and is answered when it is committed;
+/// or at once, where it will not be here.
+pub(super) fn hear_mail(
+    inbox: Arc<Inbox<Input>>,
+    questions: Arc<Questions>,
+    requests: Arc<Semaphore>,
+) -> HearMail {
+    Arc::new(move |mail, answer| {
+        let Some(report) = TaskReport::from_mail(mail) else {
+            return answer.refused("it is not a worker's report");
+        };
+        // None left, or this engine stops.
+        let Ok(permit) = Arc::clone(&requests).try_acquire_owned() else {
+            return answer.refused("nothing more is taken here");
+        };
+        let ticket = questions.ask_then(permit, move |said| match said {
+            Answer::Done(_) => answer.committed(),
+            Answer::Refused(refusal) => answer.refused(refusal.to_string()),
+            Answer::Elsewhere | Answer::Moved => answer.refused("it is not in memory here"),
+            Answer::Draining => answer.refused("this engine stops"),
+            // The sender asks the log, which says more; an output has no business in a refusal.
+            _ => answer.refused("it is not taken here"),
+        });
+        if let Some(ticket) = ticket {
+            inbox.push(Input::TaskReport { report, ticket, only_here: true });
+        }
+    })
+}

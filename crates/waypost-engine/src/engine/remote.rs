@@ -1,0 +1,134 @@
+//! The engine's door for workers elsewhere: they poll for tasks and report what became of them, at
+//! any instance of a cluster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use waypost_core::command::Outcome;
+use waypost_core::failure::{Failure, kind};
+use waypost_core::limits::PAYLOAD_BYTES_MAX;
+use waypost_ports::store::StoreError;
+use waypost_ports::tasks::{Depth, Tasks, WorkerRow};
+
+use super::{Engine, EngineError};
+use crate::driver::{Answer, Input, TaskReport};
+use crate::shell::{Polled, TaskWork, Waiting, WorkerPoll};
+
+/// What became of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reported {
+    /// It is in the log, or was before.
+    Committed,
+    /// It is durable; whoever owns the execution takes it in, or finds that it comes too late.
+    Accepted,
+}
+
+impl Engine {
+    /// Notes that a worker lives, and gives it tasks as soon as there are any, at the latest after
+    /// `wait`; with something to stop, at once.
+    ///
+    /// Dropping this loses nothing: what was taken for it is offered to others.
+    pub async fn poll(&self, poll: WorkerPoll, wait: Duration) -> Result<Polled, EngineError> {
+        let asked_at = Instant::now();
+        let permit = Arc::clone(&self.polls).acquire_owned().await;
+        let permit = permit.map_err(|_| EngineError::Stopping)?;
+        let (reply, answer) = oneshot::channel();
+        let now = Instant::now();
+        let until = now + wait;
+        self.desk.push(TaskWork::Poll(Waiting {
+            poll,
+            reply,
+            asked_at,
+            until,
+            hear_at: now,
+            _permit: permit,
+        }));
+        // Both are cancel-safe: a poll that is dropped is noticed where it waits.
+        tokio::select! {
+            answer = answer => match answer {
+                Ok(polled) => polled.map_err(EngineError::Store),
+                Err(_) => Err(EngineError::Stopping),
+            },
+            () = self.desk_gone.cancelled() => Err(EngineError::Stopping),
+        }
+    }
+
+    /// Takes in what a worker elsewhere says of an attempt. Returns when that is committed, here or by
+    /// another instance that owns the execution; or at least durable, where that one does not say so
+    /// in time. What comes too late, or from
+    /// somebody who does not hold the attempt, is refused; what was said before is committed.
+    pub async fn report(&self, report: TaskReport) -> Result<Reported, EngineError> {
+        let report = TaskReport { outcome: limited(report.outcome)?, ..report };
+        // The quick way is tried once; what it does not bring there takes the inbox.
+        let mut quick = self.relaying.as_ref().filter(|_| report.key.is_some());
+        loop {
+            let permit = Arc::clone(&self.requests).acquire_owned().await;
+            let permit = permit.map_err(|_| EngineError::Stopping)?;
+            let (ticket, answer) = self.questions.ask(Some(permit));
+            let only_here = quick.is_some();
+            self.inbox.push(Input::TaskReport { report: report.clone(), ticket, only_here });
+            return match answer.await {
+                Ok(Answer::Done(_)) => Ok(Reported::Committed),
+                Ok(Answer::Accepted(_)) => Ok(Reported::Accepted),
+                Ok(Answer::Elsewhere) => match quick.take() {
+                    Some(relaying) if relaying.send(report.clone()).await => {
+                        Ok(Reported::Committed)
+                    }
+                    _ => continue,
+                },
+                // It left memory meanwhile, and nothing was done: the inbox takes it now. Or it has
+                // ended: whether this is what one of its attempts ended with, its log says.
+                Ok(Answer::Moved | Answer::Ended(_)) => continue,
+                Ok(Answer::Refused(refusal)) => Err(refusal.into()),
+                Ok(Answer::Unknown) => Err(EngineError::Unknown),
+                Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
+                _ => Err(EngineError::Stopping),
+            };
+        }
+    }
+
+    /// The workers elsewhere, by id.
+    pub async fn workers(&self) -> Result<Vec<WorkerRow>, EngineError> {
+        self.ask_tasks(|tasks| tasks.workers()).await
+    }
+
+    /// How much waits for workers elsewhere, by handler.
+    pub async fn depths(&self) -> Result<Vec<Depth>, EngineError> {
+        self.ask_tasks(|tasks| tasks.depths()).await
+    }
+
+    async fn ask_tasks<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&dyn Tasks) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let tasks = Arc::clone(&self.tasks);
+        let asked = tokio::task::spawn_blocking(move || ask(&*tasks)).await;
+        Ok(asked.map_err(|_| EngineError::Stopping)??)
+    }
+}
+
+/// What is said, within the limits of what is kept: an output beyond them is a failure, as it is
+/// for a handler here; a mark or the details of a failure are refused.
+fn limited(outcome: Outcome) -> Result<Outcome, EngineError> {
+    let fits = |bytes: usize| match bytes > PAYLOAD_BYTES_MAX {
+        true => Err(EngineError::TooLarge(bytes)),
+        false => Ok(()),
+    };
+    match &outcome {
+        Outcome::Completed(output) if output.bytes() > PAYLOAD_BYTES_MAX => {
+            let message = format!(
+                "the output has {} bytes; at most {PAYLOAD_BYTES_MAX} are kept",
+                output.bytes()
+            );
+            return Ok(Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message)));
+        }
+        Outcome::Checkpoint(mark) => fits(mark.bytes())?,
+        Outcome::Failed(failure) | Outcome::Lost(failure) => {
+            let details = failure.details.as_ref().map_or(0, |details| details.bytes());
+            fits(details.saturating_add(failure.message.len()).saturating_add(failure.kind.len()))?;
+        }
+        Outcome::Started | Outcome::Completed(_) | Outcome::Cancelled => {}
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,173 @@
+//! Requests for executions that are not in memory here: what is known of each, and into which inbox it
+//! goes. Nothing here waits or repeats; see the clerk.
+
+use std::sync::Arc;
+
+use tracing::warn;
+use waypost_core::command::Refusal;
+use waypost_core::refused::Heard;
+use waypost_ports::nudge::Nudge;
+use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
+
+use super::{Clerk, Damage, Performed, Work, end_of, fold_guarded};
+use crate::driver::{Answer, Input, Loaded, Outgoing};
+
+/// A request that need not be delivered.
+enum Known {
+    /// What it is answered with.
+    Answer(Answer),
+    /// A message of its id was received before.
+    Received,
+}
+
+impl Clerk {
+    /// Puts requests into inboxes, those that need it, all in one call.
+    pub(super) fn deliver(&self, requests: Vec<Outgoing>) -> Performed {
+        let mut performed = Performed::default();
+        let mut news = Vec::with_capacity(requests.len());
+        for outgoing in requests {
+            match self.known(&outgoing) {
+                Ok(None) => news.push(outgoing),
+                Ok(Some(Known::Answer(answer))) => performed.add(self.answered(&outgoing, answer)),
+                Ok(Some(Known::Received)) => {
+                    performed.add(self.delivered(outgoing, &Delivery::Duplicate));
+                }
+                Err(error) => performed.again.push((Work::Deliver(outgoing), error)),
+            }
+        }
+        if news.is_empty() {
+            return performed;
+        }
+        let mail: Vec<Mail> = news.iter().map(|outgoing| outgoing.mail.clone()).collect();
+        match self.store.deliver(&mail) {
+            Ok(delivered) => {
+                let deliveries = delivered.iter().chain(std::iter::repeat(&Delivery::Unknown));
+                for (outgoing, delivery) in news.into_iter().zip(deliveries) {
+                    performed.add(self.delivered(outgoing, delivery));
+                }
+            }
+            Err(error) => {
+                let again = news.into_iter().map(Outgoing::again).map(Work::Deliver);
+                performed.again.extend(again.map(|work| (work, error.clone())));
+            }
+        }
+        performed
+    }
+
+    /// What is known of a request without delivering it.
+    fn known(&self, outgoing: &Outgoing) -> Result<Option<Known>, StoreError> {
+        if let Some(answer) = self.report_answer(outgoing)? {
+            return Ok(Some(Known::Answer(answer)));
+        }
+        Ok(self.was_received(outgoing)?.then_some(Known::Received))
+    }
+
+    /// Was a message of this id consumed before? The inbox forgets what was consumed, the execution
+    /// does not. Whoever did not choose the id need not ask.
+    pub fn was_received(&self, outgoing: &Outgoing) -> Result<bool, StoreError> {
+        let Outgoing { mail: Mail { execution, message, .. }, chosen: true, .. } = outgoing else {
+            return Ok(false);
+        };
+        let history = match self.store.load(*execution) {
+            // Asking again does not mend it, and everybody else's mail would wait.
+            Err(StoreError::Corrupt(_)) => return Ok(false),
+            loaded => loaded?.filter(|history| history.control.is_some()),
+        };
+        let Some(history) = history else { return Ok(false) };
+        match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => Ok(loaded.state.messages.contains(message)),
+            Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => Err(error),
+            // Nobody can drive it as it is, so nobody consumes the message twice.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// The answer to a report that need not be delivered: it was heard before, or would be refused.
+    /// Of what is committed, that is; the rest is for whoever owns the execution.
+    pub fn report_answer(&self, outgoing: &Outgoing) -> Result<Option<Answer>, StoreError> {
+        let Mail { execution, body: MailBody::Report(report), .. } = &outgoing.mail else {
+            return Ok(None);
+        };
+        let history = match self.store.load(*execution) {
+            // As below.
+            Err(StoreError::Corrupt(_)) => return Ok(None),
+            loaded => loaded?,
+        };
+        let Some(history) = history else { return Ok(Some(Answer::Unknown)) };
+        let Loaded { plan, state, .. } = match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => loaded,
+            Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => {
+                return Err(error);
+            }
+            // It waits in the inbox until a person has looked.
+            Err(_) => return Ok(None),
+        };
+        let admitted = self.mint.admit(&plan, &state, report);
+        Ok(match admitted.and_then(|()| state.hears(&plan, report)) {
+            Ok(Heard::News) => None,
+            Ok(Heard::Known) => Some(Answer::Done(state.status)),
+            Err(refusal) => Some(Answer::Refused(refusal)),
+        })
+    }
+
+    fn answered(&self, outgoing: &Outgoing, answer: Answer) -> Performed {
+        let (execution, ticket) = (outgoing.mail.execution, outgoing.ticket);
+        Performed::with(vec![Input::Delivered { execution, ticket, answer }])
+    }
+
+    /// What a delivery is answered with.
+    pub fn delivered(&self, outgoing: Outgoing, delivery: &Delivery) -> Performed {
+        if let Delivery::Accepted { owner: Some(owner) } = delivery
+            && *owner != self.instance
+        {
+            self.nudges.send(Nudge::Mail(*owner));
+        }
+        let answer = match delivery {
+            Delivery::Duplicate if outgoing.chosen => Answer::Refused(Refusal::Duplicate),
+            Delivery::Accepted { .. } | Delivery::Duplicate => {
+                Answer::Accepted(Arc::clone(&outgoing.mail.message))
+            }
+            Delivery::Ended => match self.answer_of_ended(&outgoing) {
+                Ok(answer) => answer,
+                Err(error) => return Performed::not(Work::Deliver(outgoing), error),
+            },
+            Delivery::Unknown => Answer::Unknown,
+        };
+        self.answered(&outgoing, answer)
+    }
+
+    /// What mail is answered with whose addressee has ended. It may have ended with this very mail:
+    /// between the moment that the mail was put there and the look at who is to be woken, or since a
+    /// try whose answer was lost. Then it was taken, and nobody may be told otherwise.
+    fn answer_of_ended(&self, outgoing: &Outgoing) -> Result<Answer, StoreError> {
+        let mail = &outgoing.mail;
+        let Some(history) = self.store.load(mail.execution)? else {
+            return Ok(Answer::Unknown);
+        };
+        if history.control.is_some() {
+            // It was opened again since.
+            return Ok(Answer::Moved);
+        }
+        let Some(end) = end_of(&history) else {
+            warn!(execution = %mail.execution, "the end of an execution cannot be read");
+            return Ok(Answer::Unknown);
+        };
+        let ended = Answer::Refused(Refusal::Ended(end.status));
+        let Loaded { plan, state, .. } = match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => loaded,
+            Err(Damage::Store(error)) => return Err(error),
+            Err(_) => return Ok(ended),
+        };
+        Ok(match &mail.body {
+            MailBody::Report(report) => match state.hears(&plan, report) {
+                Ok(_) => Answer::Done(state.status),
+                Err(refusal) => Answer::Refused(refusal),
+            },
+            // Of a message whose id was chosen, its sender finds out what became of it before.
+            _ if !outgoing.chosen && state.messages.contains(&mail.message) => {
+                Answer::Accepted(Arc::clone(&mail.message))
+            }
+            _ => ended,
+        })
+    }
+}

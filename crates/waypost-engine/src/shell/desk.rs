@@ -1,0 +1,217 @@
+//! The desk: what is done with tasks for workers elsewhere, one try at a time. It turns orders of the
+//! driver and polls of workers into calls of [`Tasks`]; whoever calls it has the thread and the
+//! patience. What fails here is not repeated here: offers are made again by their owners.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tracing::warn;
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token, WorkerId};
+use waypost_core::json::Json;
+use waypost_core::time::Millis;
+use waypost_ports::nudge::{Nudge, Nudges};
+use waypost_ports::store::StoreError;
+use waypost_ports::tasks::{Hand, Offer, OfferId, SignOfLife, Tasks};
+
+use crate::driver::{Input, Look, OfferOrder};
+use crate::sealed::{OfferedTask, Seal};
+use crate::tokens::{Delivery, Mint};
+
+/// A worker asks for tasks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkerPoll {
+    /// Who.
+    pub worker: WorkerId,
+    /// What people call it.
+    pub name: Arc<str>,
+    /// What it serves.
+    pub handlers: Vec<Arc<str>>,
+    /// How many tasks it makes at once.
+    pub capacity: u32,
+    /// How many it makes now.
+    pub running: u32,
+    /// How many it would take now; with 0 it only shows that it lives, and hears what to stop.
+    pub max: usize,
+    /// Is it about to go? Then it is given nothing, and what it holds is lost.
+    pub leaving: bool,
+    /// The tasks that it has in hand, if it says so.
+    pub tasks: Option<Arc<[Token]>>,
+}
+
+/// What a worker is given.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Polled {
+    /// What it is to do.
+    pub tasks: Vec<RemoteTask>,
+    /// What it is to stop.
+    pub cancel: Vec<Token>,
+}
+
+/// A task in the hands of a worker elsewhere.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RemoteTask {
+    /// The right to report on it.
+    pub token: Token,
+    /// The execution's number, which reports name.
+    pub number: ExecutionId,
+    /// The execution.
+    pub execution: ExecutionKey,
+    /// The workflow.
+    pub workflow: Arc<str>,
+    /// The node's path.
+    pub node: Arc<str>,
+    /// The attempt.
+    pub attempt: u32,
+    /// Which handler is to make it.
+    pub handler: Arc<str>,
+    /// What the handler is given.
+    pub input: Json,
+    /// How long the attempt may take; the owner gives it up some seconds later.
+    pub timeout: Option<Millis>,
+    /// What outside systems deduplicate by.
+    pub idempotency_key: String,
+    /// The mark that an earlier attempt left last.
+    pub checkpoint: Option<Json>,
+    /// Must it not begin before its start was answered as committed? One that was only accepted is
+    /// reported again until it is.
+    pub at_most_once: bool,
+}
+
+/// A task that was taken and is not in anybody's hands yet.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Taken {
+    /// The offer, to put it back.
+    pub offer: Offer,
+    task: OfferedTask,
+}
+
+/// See the module.
+pub struct Desk {
+    /// Where tasks wait.
+    pub tasks: Arc<dyn Tasks>,
+    /// How others are told to look.
+    pub nudges: Arc<dyn Nudges>,
+    /// Makes tokens.
+    pub mint: Mint,
+    /// Seals offers.
+    pub seal: Seal,
+    /// In whose name.
+    pub instance: InstanceId,
+}
+
+impl Desk {
+    /// Offers tasks, and has whoever serves a worker look.
+    pub fn offer(&self, orders: Vec<OfferOrder>) -> Result<(), StoreError> {
+        let handlers: BTreeSet<Arc<str>> =
+            orders.iter().map(|order| Arc::clone(&order.handler)).collect();
+        let close =
+            |order: OfferOrder| self.seal.close(self.instance, order.id, order.handler, order.task);
+        let offers: Vec<Offer> = orders.into_iter().map(close).collect();
+        self.tasks.offer(&offers)?;
+        handlers.into_iter().for_each(|handler| self.nudges.send(Nudge::Offered(handler)));
+        Ok(())
+    }
+
+    /// Takes offers back.
+    pub fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError> {
+        self.tasks.withdraw(offers)
+    }
+
+    /// Has workers told to stop, and those instances look that they talk to.
+    pub fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
+        self.tasks.cancel(cancels)?;
+        let told = |worker: &WorkerId| cancels.iter().any(|(of, _)| of == worker);
+        let rows = self.tasks.workers()?;
+        let through: BTreeSet<InstanceId> = rows
+            .iter()
+            .filter(|row| row.alive && told(&row.sign.worker))
+            .map(|row| row.sign.through)
+            .filter(|through| *through != self.instance)
+            .collect();
+        through.into_iter().for_each(|to| self.nudges.send(Nudge::Cancelled(to)));
+        Ok(())
+    }
+
+    /// What there is to see of the workers.
+    pub fn look(&self, look: Look) -> Input {
+        let Look { held: asked, serving } = look;
+        let seen = match asked.as_slice() {
+            [] => Ok(Vec::new()),
+            asked => self.tasks.who_holds(asked),
+        };
+        let seen = seen.map_err(|error| warn!(%error, "the workers cannot be looked at")).ok();
+        let serving = if serving { self.serving() } else { Vec::new() };
+        Input::WorkersSeen { asked, seen, serving }
+    }
+
+    fn serving(&self) -> Vec<Arc<str>> {
+        let rows = self.tasks.workers().unwrap_or_else(|error| {
+            warn!(%error, "the workers cannot be listed");
+            Vec::new()
+        });
+        let alive = rows.into_iter().filter(|row| row.alive);
+        let handlers: BTreeSet<Arc<str>> = alive.flat_map(|row| row.sign.handlers).collect();
+        handlers.into_iter().collect()
+    }
+
+    /// Notes that a worker lives, which asked so long ago; gives what it is to stop.
+    pub fn hear(&self, poll: &WorkerPoll, said_ago: Millis) -> Result<Vec<Token>, StoreError> {
+        let poll = poll.clone();
+        self.tasks.hear(&SignOfLife {
+            worker: poll.worker,
+            name: poll.name,
+            handlers: poll.handlers,
+            capacity: poll.capacity,
+            running: poll.running,
+            through: self.instance,
+            leaving: poll.leaving,
+            hand: poll.tasks.map(|tokens| Hand { tokens, said_ago }),
+        })
+    }
+
+    /// Takes tasks of some handlers, and says how many were not what was offered and are dropped.
+    pub fn take(
+        &self,
+        handlers: &[Arc<str>],
+        limit: usize,
+    ) -> Result<(Vec<Taken>, u64), StoreError> {
+        let offers = self.tasks.take(handlers, limit)?;
+        let (mut taken, mut broken) = (Vec::with_capacity(offers.len()), 0);
+        for offer in offers {
+            match self.seal.open(&offer) {
+                Ok(task) => taken.push(Taken { offer, task }),
+                Err(error) => {
+                    let OfferId { execution, path, attempt } = &offer.id;
+                    warn!(%execution, node = %path, attempt, %error, "an offer is dropped");
+                    broken += 1;
+                }
+            }
+        }
+        Ok((taken, broken))
+    }
+
+    /// Puts back what nobody was given.
+    pub fn put_back(&self, offers: &[Offer]) -> Result<(), StoreError> {
+        self.tasks.offer(offers)
+    }
+
+    /// A task for its one taker. The bits must be ones that nobody can foretell.
+    pub fn hand_over(&self, taken: Taken, random: u64) -> RemoteTask {
+        let Taken { offer: Offer { id, handler, .. }, task } = taken;
+        let delivery = Delivery { execution: &task.execution, path: &id.path, attempt: id.attempt };
+        RemoteTask {
+            token: self.mint.mint(&delivery, random),
+            number: id.execution,
+            execution: task.execution,
+            workflow: task.workflow,
+            node: id.path,
+            attempt: id.attempt,
+            handler,
+            input: task.input,
+            timeout: task.timeout,
+            idempotency_key: task.idempotency_key,
+            checkpoint: task.checkpoint,
+            at_most_once: task.at_most_once,
+        }
+    }
+}

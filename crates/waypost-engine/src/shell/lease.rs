@@ -1,0 +1,74 @@
+//! How long this process may trust its lease, by a clock of its own that nobody sets.
+//!
+//! The driver judges the lease by the store's time, which it knows from below: late is safe for timers.
+//! For a lease it is not: whoever believes that it is earlier than it is acts when others have taken
+//! over. So the shell measures on the side, from *before* each renewal was sent, on a clock that also
+//! runs while the machine sleeps, and says so when two thirds of the lease are over.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use waypost_core::time::Millis;
+use waypost_ports::clock::Clock;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    /// When the last renewal that was confirmed had been sent, by the steady clock.
+    sent: AtomicU64,
+    /// How long it lasts.
+    span: Millis,
+}
+
+impl Lease {
+    pub(crate) fn new(sent: Millis, span: Millis) -> Self {
+        Self { sent: AtomicU64::new(sent.0), span }
+    }
+
+    /// A renewal that was sent then has been confirmed.
+    pub(crate) fn confirmed(&self, sent: Millis) {
+        self.sent.fetch_max(sent.0, Ordering::AcqRel);
+    }
+
+    /// How long it lasts from one renewal on.
+    pub(crate) fn span(&self) -> Millis {
+        self.span
+    }
+
+    /// How much of it is left, at least.
+    pub(crate) fn remaining(&self, clock: &dyn Clock) -> Millis {
+        let passed = clock.steady().0.saturating_sub(self.sent.load(Ordering::Acquire));
+        Millis(self.span.0.saturating_sub(passed))
+    }
+
+    /// May attempts begin?
+    pub(crate) fn is_trusted(&self, clock: &dyn Clock) -> bool {
+        clock.steady().0.saturating_sub(self.sent.load(Ordering::Acquire)) < self.span.0 * 2 / 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use waypost_core::time::Timestamp;
+    use waypost_ports::clock::ManualClock;
+
+    use super::*;
+
+    const TRUSTED: u64 = 10_000;
+
+    #[test]
+    fn a_lease_is_trusted_for_two_thirds_from_before_its_renewal_was_sent() {
+        let clock = ManualClock::at(Timestamp(0));
+        let lease = Lease::new(clock.steady(), Millis(15_000));
+        clock.advance(Millis(TRUSTED - 1));
+        assert!(lease.is_trusted(&clock));
+        let sent = clock.steady();
+        clock.advance(Millis(4_000)); // the reply takes its time
+        assert!(!lease.is_trusted(&clock));
+        lease.confirmed(sent);
+        assert!(lease.is_trusted(&clock));
+        clock.advance(Millis(TRUSTED - 4_000));
+        assert!(!lease.is_trusted(&clock));
+        lease.confirmed(Millis(0)); // an older one that comes late changes nothing
+        assert!(!lease.is_trusted(&clock));
+    }
+}

@@ -1,0 +1,56 @@
+//! What a mirror shows of an instance: that it lives, and which executions it owns.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_ports::mirror::{MIRROR_EVERY, Mirror};
+
+/// What the mirror was last told of ownership.
+#[derive(Default)]
+pub(crate) struct Mirrored {
+    told_at: Option<Instant>,
+    owned: BTreeSet<ExecutionKey>,
+}
+
+impl Mirrored {
+    /// Is it time to tell again?
+    pub(crate) fn is_due(&self) -> bool {
+        self.told_at.is_none_or(|at| at.elapsed() >= MIRROR_EVERY.to_std())
+    }
+
+    /// Tells what is owned now. What was owned only in between is never shown: a lock that nobody
+    /// could have seen is not worth two writes.
+    pub(crate) fn tell(
+        &mut self,
+        mirror: &dyn Mirror,
+        instance: InstanceId,
+        owned: &[ExecutionKey],
+    ) {
+        let now: BTreeSet<_> = owned.iter().cloned().collect();
+        let gone: Vec<_> = self.owned.difference(&now).cloned().collect();
+        if !gone.is_empty() {
+            mirror.released(instance, &gone);
+        }
+        if !owned.is_empty() {
+            mirror.owned(instance, owned);
+        }
+        self.owned = now;
+        self.told_at = Some(Instant::now());
+    }
+
+    /// Tells of executions with tasks for workers elsewhere ahead of time: their reports may come
+    /// to anybody, who then wants to know where they go.
+    pub(crate) fn offered(
+        &mut self,
+        mirror: &dyn Mirror,
+        instance: InstanceId,
+        executions: Vec<ExecutionKey>,
+    ) {
+        let new = executions.into_iter().filter(|key| self.owned.insert(key.clone()));
+        let new: Vec<_> = new.collect();
+        if !new.is_empty() {
+            mirror.owned(instance, &new);
+        }
+    }
+}

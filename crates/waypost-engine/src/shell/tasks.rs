@@ -1,0 +1,306 @@
+//! The tasks thread: all that goes to where tasks wait, and the polls of workers that wait with them.
+//!
+//! ```text
+//!   engine thread ── offers, withdrawals, cancels, looks ──▶ ┐
+//!   Engine::poll ─── polls ────────────────────────────────▶ ├ tasks thread ──▶ Tasks
+//!   nudges ───────── look now ─────────────────────────────▶ ┘
+//! ```
+//!
+//! Polls that serve the same handlers share one look, a second after the last one or at once when
+//! something was offered; each worker is heard every five seconds while it waits. What was taken for
+//! a poll whose caller has gone away is put back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio_util::sync::DropGuard;
+use tracing::warn;
+use uuid::Uuid;
+use waypost_core::id::{Token, WorkerId};
+use waypost_core::time::Millis;
+use waypost_ports::store::StoreError;
+use waypost_ports::tasks::{Offer, OfferId};
+
+use super::Inbox;
+use super::desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
+use super::store::Order;
+use crate::driver::{Input, Look, OfferOrder, Output};
+use crate::metrics::EngineMetrics;
+
+/// How often tasks are looked for when nothing points to any.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a worker that waits is heard: three times within its lease.
+const HEAR_EVERY: Duration = Duration::from_secs(5);
+/// Longest sleep of the thread, where nobody waits.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+/// Something for the tasks thread.
+pub(crate) enum TaskWork {
+    Offer(OfferOrder),
+    Withdraw(OfferId),
+    Cancel(WorkerId, Token),
+    Look(Look),
+    Poll(Waiting),
+    /// Tasks may wait.
+    Offered,
+    /// A worker that waits here may have to stop something.
+    Cancelled,
+    /// Let nobody wait any longer.
+    Drain,
+    Stop,
+}
+
+impl TaskWork {
+    /// The part of an output that is for this thread; everything else comes back.
+    #[expect(clippy::result_large_err, reason = "what comes back is no error; a box would cost")]
+    pub(crate) fn of(output: Output) -> Result<Self, Output> {
+        Ok(match output {
+            Output::Offer(order) => Self::Offer(order),
+            Output::Withdraw(id) => Self::Withdraw(id),
+            Output::CancelRemote(worker, token) => Self::Cancel(worker, token),
+            Output::LookAtWorkers(look) => Self::Look(look),
+            other => return Err(other),
+        })
+    }
+}
+
+/// What a poll is answered with.
+pub(crate) type Reply = oneshot::Sender<Result<Polled, StoreError>>;
+
+/// A poll that waits.
+pub(crate) struct Waiting {
+    pub(crate) poll: WorkerPoll,
+    pub(crate) reply: Reply,
+    /// When its worker asked, and said what it has.
+    pub(crate) asked_at: Instant,
+    /// When it is answered with nothing.
+    pub(crate) until: Instant,
+    /// When its worker is heard again.
+    pub(crate) hear_at: Instant,
+    /// The place in line that it takes.
+    pub(crate) _permit: OwnedSemaphorePermit,
+}
+
+/// What came in at once, sorted.
+#[derive(Default)]
+struct Batch {
+    offers: Vec<OfferOrder>,
+    withdrawn: Vec<OfferId>,
+    cancels: Vec<(WorkerId, Token)>,
+    looks: Vec<Look>,
+    polls: Vec<Waiting>,
+    offered: bool,
+    cancelled: bool,
+    drain: bool,
+    stop: bool,
+}
+
+pub(crate) struct TasksThread {
+    pub(crate) desk: Desk,
+    pub(crate) work: Arc<Inbox<TaskWork>>,
+    pub(crate) engine: Arc<Inbox<Input>>,
+    pub(crate) store: Arc<Inbox<Order>>,
+    pub(crate) metrics: Arc<EngineMetrics>,
+    /// Tells whoever polls that there will be no answer.
+    pub(crate) _gone: DropGuard,
+}
+
+impl TasksThread {
+    pub(crate) fn run(self) {
+        let mut waiting: Vec<Waiting> = Vec::new();
+        let (mut look_at, mut draining) = (Instant::now(), false);
+        let mut work = Vec::new();
+        loop {
+            self.work.take(&mut work, wake_at(&waiting, look_at));
+            let mut batch = sort(work.drain(..));
+            let offered = batch.offered || !batch.offers.is_empty() || !batch.polls.is_empty();
+            if batch.cancelled || !batch.cancels.is_empty() {
+                waiting.iter_mut().for_each(|one| one.hear_at = Instant::now());
+            }
+            waiting.append(&mut batch.polls);
+            self.carry_out(&mut batch);
+            draining |= batch.drain;
+            if batch.stop {
+                return;
+            }
+            if draining {
+                answer_all(&mut waiting);
+                continue;
+            }
+            waiting.retain(|one| !one.reply.is_closed());
+            self.hear(&mut waiting);
+            if offered || Instant::now() >= look_at {
+                look_at = Instant::now() + LOOK_EVERY;
+                self.look_for_tasks(&mut waiting);
+            }
+            let now = Instant::now();
+            answer_all_where(&mut waiting, |one| one.until <= now);
+        }
+    }
+
+    /// Does what the driver said. What fails is warned of: the driver says it again by itself.
+    fn carry_out(&self, batch: &mut Batch) {
+        let warned = |what: &'static str, done: Result<(), StoreError>| {
+            if let Err(error) = done {
+                warn!(what, %error, "tasks for workers elsewhere cannot be kept");
+            }
+        };
+        if !batch.offers.is_empty() {
+            warned("offer", self.desk.offer(std::mem::take(&mut batch.offers)));
+        }
+        if !batch.withdrawn.is_empty() {
+            warned("withdraw", self.desk.withdraw(&batch.withdrawn));
+        }
+        if !batch.cancels.is_empty() {
+            warned("cancel", self.desk.cancel(&batch.cancels));
+        }
+        for look in batch.looks.drain(..) {
+            self.engine.push(self.desk.look(look));
+        }
+    }
+
+    /// Hears the workers whose time has come; those that are to stop something are answered at once,
+    /// and so are those that leave.
+    fn hear(&self, waiting: &mut Vec<Waiting>) {
+        let now = Instant::now();
+        for mut one in std::mem::take(waiting) {
+            if one.hear_at > now {
+                waiting.push(one);
+                continue;
+            }
+            one.hear_at = now + HEAR_EVERY;
+            // Each by its own time: to hear those before it may have taken long.
+            let said_ago = one.asked_at.elapsed().as_millis();
+            let said_ago = Millis(u64::try_from(said_ago).unwrap_or(u64::MAX));
+            match self.desk.hear(&one.poll, said_ago) {
+                Ok(cancel) if cancel.is_empty() && !one.poll.leaving => waiting.push(one),
+                Ok(cancel) => answer(one, Ok(Polled { tasks: Vec::new(), cancel })),
+                Err(error) => answer(one, Err(error)),
+            }
+        }
+    }
+
+    /// One look for all who serve the same handlers.
+    fn look_for_tasks(&self, waiting: &mut Vec<Waiting>) {
+        let mut groups: BTreeMap<Vec<Arc<str>>, Vec<Waiting>> = BTreeMap::new();
+        for one in std::mem::take(waiting) {
+            match one.poll.max {
+                0 => waiting.push(one),
+                _ => {
+                    let mut handlers = one.poll.handlers.clone();
+                    handlers.sort_unstable();
+                    handlers.dedup();
+                    groups.entry(handlers).or_default().push(one);
+                }
+            }
+        }
+        for (handlers, group) in groups {
+            let room = group.iter().map(|one| one.poll.max).fold(0, usize::saturating_add);
+            match self.desk.take(&handlers, room) {
+                Ok((taken, broken)) => {
+                    self.metrics.offers_broken.add(broken);
+                    waiting.extend(self.share_out(taken, group));
+                }
+                Err(error) => {
+                    warn!(%error, "tasks cannot be taken");
+                    waiting.extend(group);
+                }
+            }
+        }
+    }
+
+    /// Gives tasks to those who wait, the first in line first; gives back those who got none.
+    fn share_out(&self, taken: Vec<Taken>, group: Vec<Waiting>) -> Vec<Waiting> {
+        let mut taken = taken.into_iter();
+        let (mut left, mut unclaimed) = (Vec::new(), Vec::new());
+        for one in group {
+            let mine: Vec<Taken> = match one.reply.is_closed() {
+                true => continue,
+                false => taken.by_ref().take(one.poll.max).collect(),
+            };
+            if mine.is_empty() {
+                left.push(one);
+                continue;
+            }
+            let offers: Vec<Offer> = mine.iter().map(|taken| taken.offer.clone()).collect();
+            let tasks: Vec<RemoteTask> =
+                mine.into_iter().map(|taken| self.desk.hand_over(taken, random())).collect();
+            if one.reply.send(Ok(Polled { tasks, cancel: Vec::new() })).is_err() {
+                unclaimed.extend(offers);
+            }
+        }
+        unclaimed.extend(taken.map(|taken| taken.offer));
+        if !unclaimed.is_empty()
+            && let Err(error) = self.desk.put_back(&unclaimed)
+        {
+            warn!(%error, "tasks that nobody was given cannot be put back");
+        }
+        left
+    }
+}
+
+impl Drop for TasksThread {
+    /// Where this is a panic, the engine cannot go on as if nothing had happened.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.store.push(Order::Stop);
+        }
+    }
+}
+
+fn sort(work: impl Iterator<Item = TaskWork>) -> Batch {
+    let mut batch = Batch::default();
+    for work in work {
+        match work {
+            TaskWork::Offer(order) => batch.offers.push(order),
+            TaskWork::Withdraw(id) => {
+                // In the order of the orders: one that was made before this is not put out.
+                batch.offers.retain(|order| order.id != id);
+                batch.withdrawn.push(id);
+            }
+            TaskWork::Cancel(worker, token) => batch.cancels.push((worker, token)),
+            TaskWork::Look(look) => batch.looks.push(look),
+            TaskWork::Poll(waiting) => batch.polls.push(waiting),
+            TaskWork::Offered => batch.offered = true,
+            TaskWork::Cancelled => batch.cancelled = true,
+            TaskWork::Drain => batch.drain = true,
+            TaskWork::Stop => batch.stop = true,
+        }
+    }
+    batch
+}
+
+/// When there is something to do even if nothing comes in.
+fn wake_at(waiting: &[Waiting], look_at: Instant) -> Instant {
+    let far = Instant::now() + SLEEP_MAX;
+    let looks = waiting.iter().any(|one| one.poll.max > 0).then_some(look_at);
+    let each = waiting.iter().map(|one| one.until.min(one.hear_at));
+    each.chain(looks).min().unwrap_or(far).min(far)
+}
+
+fn answer(one: Waiting, polled: Result<Polled, StoreError>) {
+    // Nobody may be listening any more; a cancellation that is lost so is said again.
+    drop(one.reply.send(polled));
+}
+
+fn answer_all(waiting: &mut Vec<Waiting>) {
+    answer_all_where(waiting, |_| true);
+}
+
+fn answer_all_where(waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool) {
+    for one in waiting.extract_if(.., |one| which(one)) {
+        answer(one, Ok(Polled::default()));
+    }
+}
+
+/// Bits that nobody can foretell: those of two random ids, without what every such id has in common.
+fn random() -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(Uuid::new_v4().as_bytes());
+    hasher.update(Uuid::new_v4().as_bytes());
+    let mut bits = [0; 8];
+    hasher.finalize_xof().fill(&mut bits);
+    u64::from_le_bytes(bits)
+}

@@ -1,0 +1,132 @@
+//! Delivery tokens of attempts that are made elsewhere: the right to report on one, given to one
+//! taker.
+//!
+//! ```text
+//!   64 random bits │ 64 bits of a MAC over the execution's key, path, attempt and the random bits
+//! ```
+//!
+//! The owner of an attempt learns its token from the first report, when nothing is recorded yet that
+//! it could be compared with. The MAC tells a token that an instance of this cluster gave out for
+//! this very attempt from one that somebody made up. It is the key that counts, not the number: a store
+//! that lost its latest commits gives out numbers a second time.
+
+use std::fmt;
+
+use waypost_core::command::{Refusal, Report};
+use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::plan::Plan;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::state::State;
+
+/// What the key is used for, so that it is used for nothing else.
+const PURPOSE: &str = "waypost delivery tokens 1";
+
+/// Which attempt a token is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery<'a> {
+    /// The execution.
+    pub execution: &'a ExecutionKey,
+    /// The node's path.
+    pub path: &'a str,
+    /// The attempt.
+    pub attempt: u32,
+}
+
+/// Makes tokens, and knows its own.
+#[derive(Clone)]
+pub struct Mint {
+    key: [u8; 32],
+}
+
+impl fmt::Debug for Mint {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mint")
+    }
+}
+
+impl Mint {
+    /// The mint of a cluster.
+    pub fn new(cluster_key: &[u8; 32]) -> Self {
+        Self { key: blake3::derive_key(PURPOSE, cluster_key) }
+    }
+
+    /// A token for one delivery. The bits must be ones that nobody can foretell.
+    pub fn mint(&self, delivery: &Delivery<'_>, random: u64) -> Token {
+        let mac = self.mac(delivery, random);
+        Token(u128::from(random) << 64 | u128::from(mac))
+    }
+
+    /// Was this token given out for this attempt?
+    pub fn is_ours(&self, delivery: &Delivery<'_>, token: Token) -> bool {
+        let [random, mac] = [token.0 >> 64, token.0].map(|bits| bits & u128::from(u64::MAX));
+        let random = u64::try_from(random).unwrap_or(0);
+        u128::from(self.mac(delivery, random)) == mac
+    }
+
+    /// May a report from elsewhere be heard? Its token must be one of ours, or one that the log
+    /// knows (whatever became of the key since).
+    pub fn admit(&self, plan: &Plan, state: &State, report: &Report) -> Result<(), Refusal> {
+        let node = plan.find(&report.node).and_then(|at| state.nodes.get(at.at()));
+        let recorded = node.is_some_and(|node| {
+            node.token == Some(report.token)
+                || node.ended.iter().any(|ended| ended.token == report.token)
+        });
+        let (execution, attempt) = (&state.created.key, report.attempt);
+        let delivery = Delivery { execution, path: &report.node, attempt };
+        let ours = self.is_ours(&delivery, report.token) || is_planted(Bug::QueuedTokenUnchecked);
+        if recorded || ours {
+            return Ok(());
+        }
+        // Whoever is not heard is told what anybody else would be.
+        match state.hears(plan, report) {
+            Err(refusal) => Err(refusal),
+            Ok(_) => Err(Refusal::ForeignToken { node: report.node.clone(), attempt }),
+        }
+    }
+
+    fn mac(&self, delivery: &Delivery<'_>, random: u64) -> u64 {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&delivery.attempt.to_le_bytes());
+        hasher.update(&random.to_le_bytes());
+        // With its length, so that nothing of one can be taken for the other.
+        let key = delivery.execution.as_str();
+        hasher.update(&u64::try_from(key.len()).unwrap_or(u64::MAX).to_le_bytes());
+        hasher.update(key.as_bytes());
+        hasher.update(delivery.path.as_bytes());
+        let mut mac = [0; 8];
+        hasher.finalize_xof().fill(&mut mac);
+        u64::from_le_bytes(mac)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_its_attempt_and_no_other() {
+        let mint = Mint::new(&[7; 32]);
+        let [one, other] = ["exe_1", "exe_1a"].map(|key| ExecutionKey(key.into()));
+        let of = |execution, path, attempt| Delivery { execution, path, attempt };
+        let token = mint.mint(&of(&one, "ab", 1), 0x0123_4567_89ab_cdef);
+        assert!(mint.is_ours(&of(&one, "ab", 1), token));
+        for wrong in [of(&other, "ab", 1), of(&other, "b", 1), of(&one, "b", 1), of(&one, "ab", 2)]
+        {
+            assert!(!mint.is_ours(&wrong, token), "{wrong:?}");
+        }
+        for bit in 0..128 {
+            assert!(!mint.is_ours(&of(&one, "ab", 1), Token(token.0 ^ 1 << bit)), "bit {bit}");
+        }
+        assert!(!Mint::new(&[8; 32]).is_ours(&of(&one, "ab", 1), token));
+    }
+
+    #[test]
+    fn two_deliveries_of_one_attempt_have_two_tokens() {
+        let mint = Mint::new(&[7; 32]);
+        let key = ExecutionKey("exe_1".into());
+        let delivery = Delivery { execution: &key, path: "a", attempt: 1 };
+        assert_ne!(mint.mint(&delivery, 1), mint.mint(&delivery, 2));
+        assert_eq!(format!("{mint:?}"), "Mint");
+    }
+}

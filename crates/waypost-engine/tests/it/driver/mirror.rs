@@ -1,0 +1,53 @@
+//! Copies of what is parked, for whoever claims it next.
+
+use waypost_core::state::State;
+use waypost_core::status::Status;
+use waypost_ports::store::MailBody;
+
+use crate::support::rig::Rig;
+use crate::support::world::World;
+
+/// The copy is the state that was committed, and the store has its digest; a copy that was not
+/// committed is never made.
+#[test]
+fn what_is_parked_is_copied_after_its_commit_and_forgotten_after_its_end() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.contexts = true);
+    let execution = rig.start("a: task; w: wait go <- a");
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.step();
+    let park = loop {
+        let append = rig.take_append();
+        if append.side.digest.is_some() {
+            break append;
+        }
+        let committed = world.append(&append);
+        rig.answer_append(&append, committed);
+        rig.step();
+    };
+    assert!(rig.kept.is_empty(), "it is not durable yet");
+    let committed = world.append(&park);
+    rig.answer_append(&park, committed);
+    rig.step();
+    let [context] = rig.kept.as_slice() else { panic!("{:?}", rig.kept) };
+    assert_eq!(park.side.digest, Some(*blake3::hash(&context.state).as_bytes()));
+    assert_eq!((context.seq, context.current_node.as_deref()), (park.header.last_seq, Some("w")));
+    assert_eq!(context.outputs.len(), 1);
+    assert!(State::definition_of(&context.state).is_some());
+    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    rig.request(execution, go);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    assert_eq!(rig.forgotten, [rig.kept[0].execution.clone()]);
+    world.check();
+}
+
+#[test]
+fn without_a_mirror_nothing_is_copied() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.start("w: wait go");
+    rig.settle();
+    assert!(rig.kept.is_empty() && rig.forgotten.is_empty());
+}

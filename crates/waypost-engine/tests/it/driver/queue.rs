@@ -1,0 +1,334 @@
+//! The line of a concurrency key: who stands in it is in nobody's memory, and is let in at once when
+//! it is its turn.
+
+use waypost_core::command::Refusal;
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_engine::config::Scope;
+use waypost_engine::driver::{Answer, Input};
+use waypost_ports::store::{Appended, ControlChange, LEASE, Mail, MailBody, Store};
+
+use crate::support::{Rig, World};
+
+fn cancel() -> MailBody {
+    MailBody::Cancel { reason: None }
+}
+
+fn go() -> MailBody {
+    MailBody::Signal { name: "go".into(), body: Json::null() }
+}
+
+/// Does it hold a slot, and how many stand before it?
+fn place(world: &World, execution: ExecutionId) -> (bool, u64) {
+    let slot = world.control(execution).and_then(|control| control.slot);
+    slot.map(|slot| (slot.holding, slot.before)).expect("it stands in line")
+}
+
+#[test]
+fn one_after_the_other_and_no_time_passes() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let began = world.now();
+    let all: Vec<_> = (0..3).map(|_| rig.start("%k; a: task; b: task <- a")).collect();
+    rig.settle_store();
+    assert_eq!((rig.driver.live(), rig.running()), (1, vec!["a"]), "the others are not in memory");
+    assert_eq!(world.names(all[1]), ["RunCreated", "RunOwned", "RunQueued"]);
+    let statuses = all.iter().map(|id| world.status(*id)).collect::<Vec<_>>();
+    assert_eq!(statuses, [Status::Running, Status::Scheduling, Status::Scheduling]);
+    let held = world.control(all[1]).and_then(|control| control.held);
+    assert_eq!(held.as_deref(), Some("waits for a slot of concurrency key \"k\""));
+    rig.settle();
+    assert_eq!(world.now(), began, "nobody had to wait for a poll");
+    assert!(all.iter().all(|id| world.status(*id) == Status::Completed));
+    let admitted = rig
+        .committed
+        .iter()
+        .filter(|frame| frame.events.iter().any(|event| event.name() == "RunAdmitted"));
+    let order: Vec<_> = admitted.map(|frame| frame.execution).collect();
+    assert_eq!(order, all, "in the order of their submission");
+    assert_eq!(rig.driver.live(), 0);
+    world.check();
+}
+
+#[test]
+fn the_limit_is_kept_per_key() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.slots = 10);
+    let two: Vec<_> = (0..4).map(|_| rig.start("%k 2; a: task")).collect();
+    rig.start("%j; a: task");
+    rig.start("a: task");
+    rig.settle_store();
+    assert_eq!(rig.tasks.len(), 4, "two of one key, one of another, one without");
+    let first = rig.tasks.iter().position(|order| order.execution == two[0]).unwrap();
+    let order = rig.tasks.remove(first);
+    rig.finish(&order);
+    rig.settle_store();
+    assert!(rig.tasks.iter().any(|order| order.execution == two[2]));
+    assert_eq!(place(&world, two[3]), (false, 2));
+    rig.settle();
+    assert_eq!(world.first_open(), None);
+    world.check();
+}
+
+#[test]
+fn who_is_cancelled_in_line_never_begins() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let first = rig.start("%k; a: task");
+    let second = rig.start("%k; a: task");
+    let third = rig.start("%k; a: task");
+    rig.settle_store();
+    rig.request(second, cancel());
+    let end = rig.await_end(second);
+    rig.settle_store();
+    assert!(matches!(rig.answer(end), Some(Answer::Ended(end)) if end.status == Status::Cancelled));
+    let names = world.names(second);
+    assert!(!names.iter().any(|name| name.starts_with("Node")), "{names:?}");
+    assert_eq!(place(&world, third), (false, 1));
+    rig.settle();
+    assert_eq!((world.calls(first, "a"), world.calls(second, "a")), (1, 0));
+    assert_eq!(world.status(third), Status::Completed);
+    world.check();
+}
+
+/// The cancellation is in the inbox when the slot comes: the frame that could have let it in ends it.
+#[test]
+fn a_cancellation_comes_before_the_slot() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.start("%k; a: task");
+    let second = rig.start("%k; a: task");
+    rig.settle_store();
+    let order = rig.take_task("a");
+    rig.finish(&order);
+    rig.step();
+    rig.perform_appends();
+    let message = "m".into();
+    let mail = Mail { execution: second, message, actor: None, body: cancel() };
+    world.store.deliver(&[mail]).unwrap();
+    assert_eq!(place(&world, second), (true, 0));
+    rig.settle();
+    assert_eq!((world.status(second), world.calls(second, "a")), (Status::Cancelled, 0));
+    world.check();
+}
+
+#[test]
+fn a_deadline_ends_who_stands_in_line() {
+    for ms in [500, 1_999, 60_000] {
+        let world = World::new();
+        let mut rig = Rig::new(&world);
+        let first = rig.start("%k; w: wait go");
+        let second = rig.start(&format!("@{ms}; %k; a: task"));
+        rig.settle_store();
+        assert_eq!(rig.driver.live(), 0, "in nobody's memory, however soon");
+        let due = world.control(second).unwrap().next_due.unwrap();
+        while world.status(second) == Status::Scheduling {
+            assert!(world.now() <= due, "{ms}: it is late");
+            world.clock.set(rig.driver.next_wake());
+            rig.renew();
+            rig.settle_store();
+        }
+        assert_eq!((world.status(second), world.now()), (Status::TimedOut, due), "{ms}");
+        assert_eq!(place(&world, first), (true, 0));
+        world.check();
+    }
+}
+
+#[test]
+fn who_is_woken_for_something_else_goes_back() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.start("%k; a: task");
+    let second = rig.start("%k; a: task");
+    let third = rig.start("%k; a: task");
+    rig.settle_store();
+    rig.request(second, MailBody::Resume);
+    rig.settle_store();
+    let tail = world.names(second).split_off(3);
+    assert_eq!(tail, ["RunOwned", "MessageIgnored", "RunQueued"]);
+    assert_eq!([place(&world, second), place(&world, third)], [(false, 1), (false, 2)]);
+    assert_eq!(world.control(second).unwrap().owner, None);
+    let pause = rig.request(second, MailBody::Pause { now: false });
+    let signal = rig.request(second, go());
+    rig.settle_store();
+    assert!(matches!(rig.answer(pause), Some(Answer::Accepted(_))), "kept until it wakes");
+    assert!(matches!(rig.answer(signal), Some(Answer::Accepted(_))));
+    assert_eq!(world.names(second).len(), 6, "and it does not wake for that");
+    rig.settle();
+    assert_eq!((world.status(second), world.status(third)), (Status::Completed, Status::Completed));
+    world.check();
+}
+
+/// Its turn comes between the claim that found no slot and the frame that goes back.
+#[test]
+fn a_slot_that_comes_while_it_is_owned_is_not_forgotten() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let mut other = Rig::new(&world);
+    let first = rig.start("%k; a: task");
+    let second = rig.start("%k; a: task");
+    rig.settle_store();
+    let message = "m".into();
+    let mail = Mail { execution: second, message, actor: None, body: MailBody::Resume };
+    world.store.deliver(&[mail]).unwrap();
+    other.inputs.push(Input::Nudge);
+    other.step();
+    other.perform_all();
+    other.step();
+    let back = other.take_append();
+    assert!(matches!(back.side.control, Some(ControlChange::Held { .. })));
+    assert!(back.side.slot.is_some(), "it asks for its place again");
+    rig.settle();
+    assert_eq!(
+        (world.status(first), world.status(second)),
+        (Status::Completed, Status::Scheduling)
+    );
+    assert_eq!(place(&world, second), (true, 0));
+    let appended = world.append(&back);
+    other.answer_append(&back, appended);
+    other.settle();
+    assert_eq!(world.status(second), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn a_slot_outlives_its_owner() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let first = rig.start("%k; a: task");
+    let second = rig.start("%k; a: task");
+    rig.settle_store();
+    drop(rig);
+    world.clock.advance(LEASE);
+    let mut heir = Rig::new(&world);
+    heir.settle_store();
+    assert_eq!([place(&world, first), place(&world, second)], [(true, 0), (false, 1)]);
+    heir.run_to_end();
+    assert_eq!((world.status(first), world.status(second)), (Status::Completed, Status::Completed));
+    world.check();
+}
+
+#[test]
+fn an_owner_that_dies_before_it_lets_it_in_is_replaced() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let only = rig.start("%k; a: task");
+    rig.perform_all();
+    assert!(world.control(only).unwrap().owner.is_some(), "claimed, and not taken over");
+    drop(rig);
+    world.clock.advance(LEASE);
+    let mut heir = Rig::new(&world);
+    heir.run_to_end();
+    assert_eq!(world.calls(only, "a"), 1);
+    world.check();
+}
+
+#[test]
+fn what_is_rejected_leaves_nothing() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let flow = "%k 1 reject; a: task";
+    let first = rig.start(flow);
+    rig.settle_store();
+    let plan = world.flow(flow);
+    let mut start = rig.submission(&plan);
+    let (ticket, end) = (start.ticket, rig.ticket());
+    start.await_end = Some(end);
+    rig.inputs.push(Input::Start(start));
+    rig.settle_store();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Rejected { holding: 1 })));
+    assert!(matches!(rig.answer(end), Some(Answer::Rejected { .. })), "nobody waits for its end");
+    assert_eq!(rig.driver.live(), 1);
+    rig.settle();
+    assert_eq!(world.status(first), Status::Completed);
+    let third = rig.start(flow);
+    rig.settle();
+    assert_eq!(world.status(third), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn the_oldest_gives_way() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let flow = "%k 1 cancel-oldest; a: task";
+    let all: Vec<_> = (0..3)
+        .map(|_| {
+            let execution = rig.start(flow);
+            rig.settle_store();
+            execution
+        })
+        .collect();
+    assert_eq!(rig.cancelled.len(), 1, "the one that runs is told to stop, without a poll");
+    assert_eq!(world.status(all[1]), Status::Cancelled, "the one in line is over");
+    assert_eq!(world.status(all[2]), Status::Scheduling);
+    rig.settle();
+    let ends: Vec<_> = all.iter().map(|id| world.status(*id)).collect();
+    assert_eq!(ends, [Status::Cancelled, Status::Cancelled, Status::Completed]);
+    world.check();
+}
+
+#[test]
+fn a_key_that_cannot_be_evaluated_is_a_failure() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("%${{input.nobody}}; a: task");
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Failed);
+    assert_eq!(world.names(execution), ["RunCreated", "RunOwned", "RunEnding", "RunFailed"]);
+    assert_eq!((world.control(execution), rig.driver.live()), (None, 0));
+    world.check();
+}
+
+#[test]
+fn a_process_that_drives_its_own_awaits_its_turn() {
+    let world = World::new();
+    let mut server = Rig::new(&world);
+    let first = server.start("%k; a: task");
+    server.settle_store();
+    let mut visitor = Rig::with(&world, |config| config.scope = Scope::Adopted);
+    let second = visitor.start("%k; a: task");
+    visitor.settle_store();
+    assert_eq!(world.status(second), Status::Scheduling);
+    server.settle();
+    assert_eq!(world.status(first), Status::Completed);
+    visitor.run_to_end();
+    assert_eq!(world.status(second), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn an_append_whose_reply_was_lost_changes_nothing() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let plan = world.flow("%k; a: task");
+    let ticket = rig.submit(&plan);
+    rig.step();
+    let append = rig.take_append();
+    let first = world.append(&append);
+    let again = world.append(&append);
+    assert_eq!(first, again);
+    assert!(matches!(again, Appended::Committed { .. }));
+    rig.answer_append(&append, again);
+    rig.settle();
+    assert_eq!(world.status(rig.started(ticket)), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn a_pause_of_who_was_just_let_in_is_a_pause() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("%k; a: task");
+    let next = rig.start("%k; a: task");
+    rig.settle_store();
+    let pause = rig.request(execution, MailBody::Pause { now: false });
+    let twice = rig.request(execution, MailBody::Pause { now: false });
+    rig.settle();
+    assert!(matches!(rig.answer(pause), Some(Answer::Done(_))));
+    assert!(matches!(rig.answer(twice), Some(Answer::Refused(Refusal::AlreadyPaused))));
+    assert_eq!(world.status(execution), Status::Completed, "all had been done");
+    assert_eq!(world.status(next), Status::Completed);
+    world.check();
+}

@@ -1,0 +1,82 @@
+//! A store that many may write to at once: appends, errands and renewals go their own ways.
+
+use std::time::Duration;
+
+use waypost_core::status::Status;
+use waypost_engine::{Engine, Request};
+use waypost_ports::store::MailBody;
+
+use crate::support::lab::Lab;
+use crate::support::store::{Call, Fault};
+
+/// An engine with several lanes, whose first claim is answered: it is a roll call, and may find what is
+/// started meanwhile and give it back as forgotten. Where appends hang, nobody would notice.
+async fn engine(lab: &Lab) -> Engine {
+    let engine = lab.engine_with(|parts| parts.config.append_lanes = 2);
+    lab.store.first_claim().await;
+    engine
+}
+
+#[tokio::test]
+async fn everything_is_done_as_with_one_lane() {
+    let lab = Lab::new();
+    let engine = engine(&lab).await;
+    let mut started = Vec::new();
+    for _ in 0..200 {
+        started.push(lab.start(&engine, "a: task; b: task <- a; c: task <- a,b").await);
+    }
+    for execution in started {
+        assert_eq!(execution.ended().await.unwrap().status, Status::Completed);
+    }
+    assert_eq!((lab.count("RunCreated"), lab.count("NodeCompleted")), (200, 600));
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_is_lost_counts_once() {
+    let lab = Lab::new();
+    let engine = engine(&lab).await;
+    lab.store.break_calls(&[Call::Append], &Fault::LosesReply);
+    let start = engine.start(lab.request("a: task; b: task <- a"));
+    tokio::pin!(start);
+    assert!(futures_util::poll!(&mut start).is_pending());
+    lab.store.failures(3).await;
+    lab.store.heal();
+    assert_eq!(start.await.unwrap().ended().await.unwrap().status, Status::Completed);
+    assert_eq!((lab.count("RunCreated"), lab.count("NodeCompleted")), (1, 2));
+}
+
+/// While appends are not answered, the lease is renewed and mail is delivered all the same.
+#[tokio::test]
+async fn appends_that_hang_hold_up_nothing_else() {
+    let lab = Lab::new();
+    let engine = engine(&lab).await;
+    let parked = lab.start(&engine, "w: wait go").await;
+    lab.event(parked.execution, "RunPaused").await;
+    lab.store.break_calls(&[Call::Append], &Fault::LosesReply);
+    let start = engine.start(lab.request("a: task"));
+    tokio::pin!(start);
+    assert!(futures_util::poll!(&mut start).is_pending());
+    lab.store.failures(1).await;
+    let signal = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    engine.request(Request::new(parked.execution, signal)).await.unwrap();
+    lab.store.heal();
+    assert_eq!(start.await.unwrap().ended().await.unwrap().status, Status::Completed);
+    assert_eq!(parked.ended().await.unwrap().status, Status::Completed);
+}
+
+#[tokio::test]
+async fn an_instance_leaves_after_its_last_append() {
+    let lab = Lab::new();
+    let first = engine(&lab).await;
+    let started = lab.start(&first, "a: task | handler=hold; b: task <- a").await;
+    let held = lab.held().await;
+    let stop = first.stop(Duration::from_secs(60));
+    tokio::pin!(stop);
+    assert!(futures_util::poll!(&mut stop).is_pending());
+    held.complete();
+    stop.await;
+    let second = engine(&lab).await;
+    let end = second.adopt(started.execution).ended().await.unwrap();
+    assert_eq!(end.status, Status::Completed);
+    assert_eq!(lab.count("NodeCompleted"), 2, "a was not made again");
+}

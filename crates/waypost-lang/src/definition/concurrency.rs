@@ -1,0 +1,56 @@
+//! The block `concurrency`: how many executions may be under way at once, told apart by a key.
+
+use waypost_core::expr::Template;
+use waypost_core::plan::ConcurrencyPolicy;
+
+use super::{Context, Located, Place, config};
+use crate::diagnostics::{Code, Fault};
+use crate::fields;
+use crate::tree::Entry;
+
+/// The fields of the block.
+pub(crate) const CONCURRENCY_FIELDS: &[&str] = &["key", "limit", "policy"];
+/// What `policy` may be.
+pub(crate) const POLICIES: &[&str] = &["queue", "reject", "cancel-oldest"];
+
+/// The block, read.
+#[derive(Debug)]
+pub(crate) struct Concurrency<'t> {
+    pub(crate) key: String,
+    pub(crate) template: Template,
+    /// Those of the key.
+    pub(crate) expressions: Vec<Located<'t>>,
+    pub(crate) limit: u32,
+    pub(crate) policy: ConcurrencyPolicy,
+}
+
+/// Reads the block; `None` where it has no key to go by.
+pub(super) fn read<'t>(entry: &'t Entry, context: &mut Context<'_>) -> Option<Concurrency<'t>> {
+    let faults = &mut *context.faults;
+    let entries = fields::map("`concurrency`", &entry.value, faults)?;
+    let meant = fields::refuse_unknown(entries, CONCURRENCY_FIELDS, "`concurrency`", faults);
+    let limit = fields::present(entries, "limit")
+        .and_then(|limit| fields::whole("`limit`", &limit.value, 1..=u32::MAX, faults));
+    let policy = fields::present(entries, "policy")
+        .and_then(|policy| fields::one_of("`policy`", &policy.value, POLICIES, faults));
+    let Some(key) = fields::present(entries, "key") else {
+        if !meant.contains(&"key") {
+            let span = entry.key_span.clone();
+            faults.add(Fault::error(Code::MissingField, span, "`concurrency` needs `key`").hint(
+                "executions of one key share the limit; `key: all` makes it one for the workflow",
+            ));
+        }
+        return None;
+    };
+    let text = fields::word("`key`", &key.value, faults)?;
+    if text.is_empty() {
+        let message = "`key` must not be empty";
+        faults.add(Fault::error(Code::BadValue, key.value.span.clone(), message));
+        return None;
+    }
+    let expressions = config::template(&key.value, Place::Concurrency, context);
+    // What cannot be compiled was reported with its place.
+    let template = Template::compile(&serde_json::Value::from(text.as_str())).ok()?;
+    let policy = policy.and_then(ConcurrencyPolicy::parse).unwrap_or_default();
+    Some(Concurrency { key: text, template, expressions, limit: limit.unwrap_or(1), policy })
+}

@@ -1,0 +1,87 @@
+//! `worker`: a task for a handler that runs elsewhere, in a worker of its own. The engine only offers
+//! it; whoever serves the handler's name takes it and reports.
+//!
+//! Secrets stay out of it: what is offered lies in a store and travels to another machine, and a
+//! worker has its own ways to them.
+
+use serde_json::Value;
+use waypost_core::expr::Template;
+use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
+
+use crate::NodeKind;
+use crate::config::{Config, missing, no_secrets, optional, required, template};
+
+pub(crate) const KIND: &dyn NodeKind = &Worker;
+
+/// Characters of a handler's name.
+const HANDLER_CHARS_MAX: usize = 64;
+
+static SPEC: KindSpec = KindSpec {
+    name: "worker",
+    aliases: &[],
+    family: Family::Action,
+    summary: "Has a worker elsewhere do it; its output is what the worker's handler gives.",
+    fields: &[
+        required(
+            "handler",
+            Shape::Name,
+            "Which handler: lower-case letters, digits, `.`, `_` and `-`, at most 64 of them.",
+        ),
+        optional("input", Shape::Any, "What the handler is given; null if absent."),
+    ],
+};
+
+struct Worker;
+
+impl NodeKind for Worker {}
+
+impl Kind for Worker {
+    fn spec(&self) -> &'static KindSpec {
+        &SPEC
+    }
+
+    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+        let mut faults = Vec::new();
+        let mut keep = |fault: ConfigFault| faults.push(fault);
+        let handler = handler(config).map_err(&mut keep).ok();
+        let input = input(config).map_err(&mut keep).ok();
+        let message = "a secret cannot be given to a worker elsewhere";
+        let hint = "give the worker its own access to the secret, or make the call with `api-call`";
+        no_secrets(config, message, hint).map_err(&mut keep).ok();
+        match (handler, input) {
+            (Some(handler), Some(config)) if faults.is_empty() => {
+                Ok(Behaviour::Task { handler: handler.into(), foreign: true, config })
+            }
+            _ => Err(faults),
+        }
+    }
+}
+
+fn handler(config: &Config) -> Result<&str, ConfigFault> {
+    match config.get("handler") {
+        Some(Value::String(name)) if is_handler(name) => Ok(name),
+        Some(name) => {
+            let message = format!("{name} is not a handler's name");
+            let hint = "a name has lower-case letters, digits, `.`, `_` and `-`, begins with a \
+                        letter or digit, and has at most 64 characters";
+            Err(ConfigFault::at("handler", message).hint(hint))
+        }
+        None => Err(missing("handler")),
+    }
+}
+
+fn is_handler(name: &str) -> bool {
+    let fits = |c: char| matches!(c, 'a'..='z' | '0'..='9');
+    name.starts_with(fits)
+        && name.len() <= HANDLER_CHARS_MAX
+        && name.chars().all(|c| fits(c) || matches!(c, '.' | '_' | '-'))
+}
+
+fn input(config: &Config) -> Result<Template, ConfigFault> {
+    match template(config, "input")? {
+        Some(input) => Ok(input),
+        None => {
+            Template::compile(&Value::Null).map_err(|fault| ConfigFault::at("input", fault.message))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Copies outside of the store: for speed, and for people who look. Never the truth, never asked to
+//! decide anything; whatever is in there may be gone, old, or forged.
+
+use std::sync::Arc;
+
+use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::time::{Millis, Timestamp};
+
+/// How often an instance repeats which executions it owns.
+pub const MIRROR_EVERY: Millis = Millis::from_secs(10);
+
+/// Where copies go. No call blocks for longer than it takes to hand over: what cannot be copied now
+/// is dropped and counted. Only [`contexts`](Self::contexts) and [`owner`](Self::owner) wait for an
+/// answer, shortly.
+pub trait Mirror: Send + Sync {
+    /// An instance is alive.
+    fn alive(&self, instance: &Presence);
+
+    /// It owns these executions, still.
+    fn owned(&self, instance: InstanceId, executions: &[ExecutionKey]);
+
+    /// It does not own these any more.
+    fn released(&self, instance: InstanceId, executions: &[ExecutionKey]);
+
+    /// Who is shown to own this execution. It may not any more, and whoever does may not be shown
+    /// yet.
+    fn owner(&self, execution: &ExecutionKey) -> Option<InstanceId>;
+
+    /// Keeps what parked executions were parked with.
+    fn keep(&self, contexts: Vec<Context>);
+
+    /// Forgets the contexts of executions that have ended.
+    fn forget(&self, executions: &[ExecutionKey]);
+
+    /// The states of parked executions, where they are known, in order. The caller compares the
+    /// digest of each with the one in the store and uses nothing that differs.
+    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>>;
+
+    /// Does it work?
+    fn health(&self) -> Health;
+}
+
+/// What people are shown of an instance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Presence {
+    /// Who.
+    pub instance: InstanceId,
+    /// Which build.
+    pub version: Arc<str>,
+    /// Where it listens.
+    pub address: Option<Arc<str>>,
+    /// Executions in memory.
+    pub owned: u64,
+    /// Attempts that run in it.
+    pub running: u64,
+    /// The store's time.
+    pub at: Timestamp,
+}
+
+/// What an execution was parked with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Context {
+    /// Which one.
+    pub execution: ExecutionKey,
+    /// The workflow.
+    pub workflow: Arc<str>,
+    /// The node that it waits at, where there is one.
+    pub current_node: Option<Arc<str>>,
+    /// The last event that the state includes.
+    pub seq: u64,
+    /// Each node's output in bytes, for those that have one.
+    pub outputs: Vec<(Arc<str>, u64)>,
+    /// The names of its variables.
+    pub variables: Vec<Arc<str>>,
+    /// The encoded state, of which the store has the digest.
+    pub state: Vec<u8>,
+}
+
+/// Does a mirror work?
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// There is none, and none is wanted.
+    Absent,
+    /// Yes.
+    Up,
+    /// No.
+    Down {
+        /// What is wrong.
+        reason: String,
+        /// For how long it has been.
+        since: Millis,
+    },
+}
+
+/// No copies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMirror;
+
+impl Mirror for NoMirror {
+    fn alive(&self, _: &Presence) {}
+
+    fn owned(&self, _: InstanceId, _: &[ExecutionKey]) {}
+
+    fn released(&self, _: InstanceId, _: &[ExecutionKey]) {}
+
+    fn owner(&self, _: &ExecutionKey) -> Option<InstanceId> {
+        None
+    }
+
+    fn keep(&self, _: Vec<Context>) {}
+
+    fn forget(&self, _: &[ExecutionKey]) {}
+
+    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+        vec![None; executions.len()]
+    }
+
+    fn health(&self) -> Health {
+        Health::Absent
+    }
+}

@@ -1,0 +1,70 @@
+//! Mail straight to its owner, past the inbox: for speed where there is a quick way between instances.
+//!
+//! ```text
+//!   sender ── send ──▶ [ the owner's mail ] ── hear ──▶ engine ── COMMIT ──▶ Answer::committed
+//!      ▲                                                                         │
+//!      └──────────────────────── Relayed::Committed ◀────────────────────────────┘
+//! ```
+//!
+//! The sender keeps its mail until it is told that the owner has committed it. Where it is not told
+//! in time it puts the same mail, with the same message id, into the inbox: an owner that gets both
+//! knows the second as a duplicate. So everything on the way may be lost.
+
+use std::fmt;
+use std::sync::Arc;
+
+use waypost_core::id::InstanceId;
+
+use crate::store::{Mail, StoreError};
+
+/// How mail gets from one instance to another. Calls block.
+pub trait Relay: Send + Sync {
+    /// Sends mail to the instance that owns its execution, and waits until that has committed it or
+    /// said why not: a few seconds at the longest. An error means what [`Relayed::Unknown`] does.
+    fn send(&self, to: InstanceId, mail: Mail) -> Result<Relayed, StoreError>;
+
+    /// From now on `hear` is called with the mail that others send to this instance.
+    fn listen(&self, instance: InstanceId, hear: HearMail);
+}
+
+/// What became of mail that was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Relayed {
+    /// The owner has committed what it says.
+    Committed,
+    /// The owner will not: it does not own it any more, it has ended, the token is not the right
+    /// one, or the like.
+    Refused(String),
+    /// The owner did not answer. It may have committed it or not: the inbox takes it either way.
+    Unknown,
+}
+
+/// Called with mail for this instance, and with the way to answer. Must be quick: the commit comes
+/// later.
+pub type HearMail = Arc<dyn Fn(Mail, Answer) + Send + Sync>;
+
+/// How the owner answers one piece of mail. One that is dropped gives no answer.
+pub struct Answer(Box<dyn FnOnce(Relayed) + Send>);
+
+impl Answer {
+    /// An answer that is given to `tell`.
+    pub fn new(tell: impl FnOnce(Relayed) + Send + 'static) -> Self {
+        Self(Box::new(tell))
+    }
+
+    /// What the mail says is committed. To be said after the commit and never before.
+    pub fn committed(self) {
+        (self.0)(Relayed::Committed);
+    }
+
+    /// The mail changes nothing, for this reason.
+    pub fn refused(self, reason: impl Into<String>) {
+        (self.0)(Relayed::Refused(reason.into()));
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answer")
+    }
+}

@@ -1,0 +1,150 @@
+//! Tasks for workers elsewhere: what waits for one, who serves which handlers, and who must stop.
+//!
+//! ```text
+//!   owner ── offer ──▶ [ offers by handler ] ── take ──▶ instance that a worker polls ──▶ worker
+//!   owner ── cancel ─▶ [ by worker         ] ── hear ──▶            "               ──▶ worker
+//! ```
+//!
+//! Everything here is a hint and may be lost at any moment: the log says which attempts wait, and
+//! their owner offers again what was not started in time. Losing an offer costs latency; giving one
+//! out twice costs a refused report, since an attempt is started under one token only.
+
+use std::sync::Arc;
+
+use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::time::{Millis, Timestamp};
+
+use crate::store::StoreError;
+
+/// How long a worker counts as alive after a sign of life, by the time of whoever keeps it.
+pub const WORKER_LEASE: Millis = Millis::from_secs(15);
+
+/// Where tasks wait for workers, and where workers are known. Calls block, as those of a
+/// [`Store`](crate::store::Store) do.
+pub trait Tasks: Send + Sync {
+    /// Puts tasks out. One that is out already, by its [`OfferId`], stays as it is.
+    fn offer(&self, offers: &[Offer]) -> Result<(), StoreError>;
+
+    /// Takes tasks back that nobody should begin any more. Those that somebody took stay taken.
+    fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError>;
+
+    /// Takes the oldest tasks of some handlers, each of which is given to one taker. What was taken
+    /// is not kept: where the taker loses it, its owner offers it again.
+    fn take(&self, handlers: &[Arc<str>], limit: usize) -> Result<Vec<Offer>, StoreError>;
+
+    /// A sign of life of a worker. Gives the attempts that it was told to stop and has not heard of
+    /// in an earlier answer; where that answer may be lost, its owner says so again.
+    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError>;
+
+    /// Has a worker told to stop attempts.
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError>;
+
+    /// Whether workers are alive and have attempts, as far as their last signs of life say: an
+    /// answer for each that is asked about, in order. What else they have stays where it is kept.
+    fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError>;
+
+    /// All workers that are alive or were within the last hour, by id.
+    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;
+
+    /// How much waits, by handler.
+    fn depths(&self) -> Result<Vec<Depth>, StoreError>;
+
+    /// The key that all instances of this cluster share and nobody else has: tokens are made and
+    /// values are sealed with it. The same for as long as the store lives.
+    fn cluster_key(&self) -> Result<[u8; 32], StoreError>;
+}
+
+/// Which attempt an offer is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OfferId {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The node's path.
+    pub path: Arc<str>,
+    /// The attempt.
+    pub attempt: u32,
+}
+
+/// A task that waits for a worker.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Offer {
+    /// Which attempt.
+    pub id: OfferId,
+    /// Which handler it needs.
+    pub handler: Arc<str>,
+    /// Who offers it.
+    pub owner: InstanceId,
+    /// The task, encoded and sealed by whoever offers it. Opaque here.
+    pub body: Vec<u8>,
+}
+
+/// A worker says that it is there.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SignOfLife {
+    /// Who.
+    pub worker: WorkerId,
+    /// What people call it.
+    pub name: Arc<str>,
+    /// What it serves.
+    pub handlers: Vec<Arc<str>>,
+    /// How many tasks it takes at once.
+    pub capacity: u32,
+    /// How many it has.
+    pub running: u32,
+    /// The instance that it talks to.
+    pub through: InstanceId,
+    /// The last one: what it holds is lost.
+    pub leaving: bool,
+    /// What it has in hand; absent where it does not say, and in every [`WorkerRow`]: tokens are
+    /// for nobody to look at.
+    pub hand: Option<Hand>,
+}
+
+/// The tasks that a worker says it has: each from when it was handed over until its end was reported
+/// and that was answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hand {
+    /// Their tokens.
+    pub tokens: Arc<[Token]>,
+    /// How long ago it said so. A poll that waits is heard again and again, and was said once: by
+    /// then its worker may have got something through another one.
+    pub said_ago: Millis,
+}
+
+/// Does a worker have an attempt?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holds {
+    /// It is not alive, or nobody knows it.
+    Gone,
+    /// It is alive, and does not say what it has.
+    Unsaid,
+    /// It says that it has it.
+    Yes,
+    /// It says that it has not.
+    No {
+        /// How long ago it said so, by the time of whoever keeps it.
+        said_ago: Millis,
+    },
+}
+
+/// A worker as people see it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkerRow {
+    /// Its last sign of life.
+    pub sign: SignOfLife,
+    /// When that was.
+    pub seen_at: Timestamp,
+    /// Does it count as alive?
+    pub alive: bool,
+}
+
+/// What waits for the workers of one handler.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Depth {
+    /// The handler.
+    pub handler: Arc<str>,
+    /// Tasks that wait.
+    pub waiting: u64,
+    /// How long the oldest has.
+    pub oldest: Millis,
+}

@@ -1,0 +1,4 @@
+-- projector, audit: the rows to go on from. Served by the key of execution_rows.
+SELECT execution, projected, seq, status, generation, epoch, started_at, completed_at, updated_at,
+       resumed_at, resumed_by, nodes_executed, current_node, waited, error, key, created_at, output
+FROM execution_rows WHERE execution = ANY($1)

@@ -1,0 +1,65 @@
+-- claim: $1 becomes the owner of at most $3 executions that $2 (a fold) can read, and of none but $4
+-- where that is given; $5 as a roll call: what the claimer has in memory. First what is ready, forgotten
+-- or was left behind by the dead, by number; then what is due, by time. Nobody waits for a row that
+-- somebody else has locked. Always gives a row: the count of what was found, and when more is due.
+-- Served by control_ready, control_by_owner, control_due and the key of instances.
+WITH RECURSIVE owners (id) AS (
+    (SELECT c.owner FROM control AS c WHERE c.owner IS NOT NULL ORDER BY c.owner LIMIT 1)
+    UNION ALL
+    -- Leaps from one owner to the next, however much each of them owns.
+    SELECT (SELECT c.owner FROM control AS c WHERE c.owner > owners.id ORDER BY c.owner LIMIT 1)
+    FROM owners WHERE owners.id IS NOT NULL
+), dead AS MATERIALIZED (
+    SELECT owners.id FROM owners
+    WHERE owners.id IS NOT NULL AND owners.id <> $1
+      AND NOT EXISTS (SELECT 1 FROM instances AS i
+                      WHERE i.id = owners.id AND i.alive_until > (SELECT waypost_now()))
+), ready AS MATERIALIZED (
+    SELECT c.execution FROM control AS c
+    WHERE c.owner IS NULL AND c.ready AND c.requires <= $2
+      AND ($4::int8[] IS NULL OR c.execution = ANY ($4))
+    ORDER BY c.execution LIMIT $3::int8 + 1
+    FOR UPDATE SKIP LOCKED
+), orphaned AS MATERIALIZED (
+    SELECT c.execution FROM dead
+    CROSS JOIN LATERAL (SELECT o.execution FROM control AS o
+                        WHERE o.owner = dead.id AND o.requires <= $2
+                          AND ($4 IS NULL OR o.execution = ANY ($4))
+                        ORDER BY o.execution LIMIT $3::int8 + 1
+                        FOR UPDATE SKIP LOCKED) AS c
+), forgotten AS MATERIALIZED (
+    SELECT c.execution FROM control AS c
+    WHERE $5::int8[] IS NOT NULL AND c.owner = $1 AND c.requires <= $2
+      AND ($4 IS NULL OR c.execution = ANY ($4))
+      AND NOT EXISTS (SELECT 1 FROM unnest($5) AS h (execution) WHERE h.execution = c.execution)
+    ORDER BY c.execution LIMIT $3::int8 + 1
+    FOR UPDATE OF c SKIP LOCKED
+), due AS MATERIALIZED (
+    SELECT c.execution, c.next_due FROM control AS c
+    WHERE c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
+      AND c.next_due <= (SELECT waypost_now())
+      AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
+    ORDER BY c.next_due, c.execution LIMIT $3::int8 + 1
+    FOR UPDATE SKIP LOCKED
+), found AS MATERIALIZED (
+    SELECT execution, NULL::int8 AS next_due FROM ready
+    UNION ALL SELECT execution, NULL FROM orphaned
+    UNION ALL SELECT execution, NULL FROM forgotten
+    UNION ALL SELECT execution, next_due FROM due
+), chosen AS MATERIALIZED (
+    SELECT execution, row_number() OVER (ORDER BY next_due NULLS FIRST, execution) AS n
+    FROM found ORDER BY n LIMIT $3::int8
+), taken AS (
+    UPDATE control AS c SET
+        epoch = CASE WHEN c.owner = $1 THEN c.epoch ELSE c.epoch + 1 END, owner = $1, ready = false
+    FROM chosen WHERE c.execution = chosen.execution
+    RETURNING c.execution, chosen.n
+)
+SELECT taken.execution, (SELECT count(*) FROM found),
+       (SELECT c.next_due FROM control AS c
+        WHERE c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
+          AND c.next_due > (SELECT waypost_now())
+          AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
+        ORDER BY c.next_due, c.execution LIMIT 1)
+FROM (SELECT 1) AS always LEFT JOIN taken ON true
+ORDER BY taken.n

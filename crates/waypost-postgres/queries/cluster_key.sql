@@ -1,0 +1,2 @@
+-- tasks: the key that all instances share.
+SELECT key FROM cluster

@@ -1,0 +1,28 @@
+-- load, claim: frames of executions, each from where $2 says: 0 all, 1 from its snapshot on, 2 the last
+-- one. The frame before the first that is wanted comes too, as its parent, without its body. Served by
+-- the keys of frames and snapshots.
+SELECT f.execution, f.first_seq, f.last_seq, f.append_id, f.instance, f.epoch, f.decided_at, f.at,
+       f.requires, f.checksum, CASE WHEN f.first_seq >= w.wanted THEN f.body END
+FROM (
+    SELECT b.execution, b.wanted,
+           coalesce((SELECT p.first_seq FROM frames AS p
+                     WHERE p.execution = b.execution AND p.first_seq < b.wanted
+                     ORDER BY p.first_seq DESC LIMIT 1), b.wanted) AS from_seq
+    FROM (
+        SELECT a.execution,
+               CASE a.mode
+                   WHEN 0 THEN 0
+                   WHEN 1 THEN coalesce((SELECT s.first_seq FROM snapshots AS s
+                                         WHERE s.execution = a.execution), 0)
+                   ELSE coalesce((SELECT l.first_seq FROM frames AS l
+                                  WHERE l.execution = a.execution
+                                  ORDER BY l.first_seq DESC LIMIT 1), 0)
+               END AS wanted
+        FROM unnest($1::int8[], $2::int2[]) AS a (execution, mode)
+        OFFSET 0
+    ) AS b
+    OFFSET 0
+) AS w
+CROSS JOIN LATERAL (SELECT o.* FROM frames AS o
+                    WHERE o.execution = w.execution AND o.first_seq >= w.from_seq OFFSET 0) AS f
+ORDER BY f.execution, f.first_seq

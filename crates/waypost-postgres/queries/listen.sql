@@ -1,0 +1,2 @@
+-- nudges: hears what others send. {channel} is replaced by a checked name.
+LISTEN "{channel}"

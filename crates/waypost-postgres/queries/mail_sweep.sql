@@ -1,0 +1,22 @@
+-- claim: the same for mail after an id, in case that somebody died between putting it there and making
+-- its addressee ready, or between parking and looking. Gives the id up to which everything is too old
+-- for that, and was looked at now. Served by the keys of inbox and control.
+WITH listening AS MATERIALIZED (
+    SELECT c.execution FROM control AS c
+    WHERE c.execution = ANY (ARRAY (SELECT DISTINCT i.execution FROM inbox AS i WHERE i.id > $1))
+      AND c.owner IS NULL AND NOT c.ready
+      AND (SELECT true FROM inbox AS i
+           WHERE i.execution = c.execution AND i.urgency >= c.wakes_from
+             AND i.id <> ALL (c.deaf_to)
+           LIMIT 1)
+    ORDER BY c.execution
+    FOR UPDATE OF c SKIP LOCKED
+), woken AS (
+    UPDATE control AS c SET ready = true FROM listening WHERE c.execution = listening.execution
+), discarded AS (
+    -- It came while the last frame of its addressee was under way, which did not see it.
+    DELETE FROM inbox AS i
+    WHERE i.id > $1 AND (SELECT true FROM control AS c WHERE c.execution = i.execution) IS NULL
+)
+SELECT coalesce(max(i.id), $1) FROM inbox AS i
+WHERE i.id > $1 AND i.at < (SELECT waypost_now()) - 60000

@@ -1,0 +1,2 @@
+-- migrate: the layout.
+SELECT coalesce(max(version), 0) FROM migrations

@@ -1,0 +1,2 @@
+-- migrate: one was applied.
+INSERT INTO migrations (version, name) VALUES ($1, $2)

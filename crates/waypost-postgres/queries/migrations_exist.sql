@@ -1,0 +1,2 @@
+-- migrate: is there a table of migrations?
+SELECT to_regclass('migrations') IS NOT NULL

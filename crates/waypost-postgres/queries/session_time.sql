@@ -1,0 +1,2 @@
+-- tests: the time that waypost_now tells in this session.
+SELECT set_config('waypost.now', $1, false)

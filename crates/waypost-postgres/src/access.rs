@@ -1,0 +1,108 @@
+//! API keys and the trail.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use waypost_core::time::Timestamp;
+use waypost_ports::access::{Access, KeyRow, NewKey, Role, TrailEntry, TrailPage, TrailRequest};
+use waypost_ports::store::StoreError;
+
+use crate::connection::{Connection, Role as Pool};
+use crate::error::DbError;
+use crate::queries;
+use crate::store::PostgresStore;
+use crate::text::{array, count, get, limit_and_one, text, text_or_none};
+
+impl Access for PostgresStore {
+    fn add_key(&self, key: &NewKey) -> Result<(), StoreError> {
+        let NewKey { id, name, role, digest } = key;
+        let added = self.run(Pool::Api, async |connection| {
+            let params: [&(dyn ToSql + Sync); 4] =
+                [&id.as_bytes(), &name.as_bytes(), &role.name(), &digest.as_slice()];
+            connection.execute(queries::KEY_INSERT, &params).await
+        })?;
+        match added {
+            0 => Err(StoreError::Refused(format!("there is a key of id {id} already"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn keys(&self) -> Result<Vec<KeyRow>, StoreError> {
+        self.run(Pool::Api, async |connection| {
+            let rows = connection.query(queries::KEYS_LIST, &[]).await?;
+            rows.iter().map(read_key).collect()
+        })
+    }
+
+    fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
+        self.run(Pool::Api, async |connection| {
+            Ok(connection.execute(queries::KEY_REVOKE, &[&id.as_bytes()]).await? > 0)
+        })
+    }
+
+    fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+        match entries.is_empty() {
+            true => Ok(()),
+            false => self.run(Pool::Api, async |connection| insert(connection, entries).await),
+        }
+    }
+
+    fn trail(&self, request: &TrailRequest) -> Result<TrailPage, StoreError> {
+        self.run(Pool::Api, async |connection| trail(connection, request).await)
+    }
+}
+
+fn read_key(row: &Row) -> Result<KeyRow, DbError> {
+    let role: &str = get(row, 2)?;
+    let role =
+        Role::parse(role).ok_or_else(|| DbError::Corrupt(format!("there is no role {role:?}")))?;
+    Ok(KeyRow {
+        key: NewKey { id: text(row, 0)?, name: text(row, 1)?, role, digest: array(row, 3)? },
+        created_at: Timestamp(get(row, 4)?),
+        revoked_at: get::<Option<i64>>(row, 5)?.map(Timestamp),
+    })
+}
+
+async fn insert(connection: &mut Connection, entries: &[TrailEntry]) -> Result<(), DbError> {
+    let times: Vec<i64> = entries.iter().map(|entry| entry.at.0).collect();
+    let actors: Vec<&[u8]> = entries.iter().map(|entry| entry.actor.as_bytes()).collect();
+    let addresses: Vec<&[u8]> = entries.iter().map(|entry| entry.address.as_bytes()).collect();
+    let actions: Vec<&[u8]> = entries.iter().map(|entry| entry.action.as_bytes()).collect();
+    let subjects: Vec<Option<&[u8]>> = entries
+        .iter()
+        .map(|entry| entry.subject.as_ref().map(|subject| subject.as_bytes()))
+        .collect();
+    let statuses: Vec<i32> = entries.iter().map(|entry| entry.status.into()).collect();
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&times, &actors, &addresses, &actions, &subjects, &statuses];
+    connection.execute(queries::TRAIL_INSERT, &params).await?;
+    Ok(())
+}
+
+async fn trail(connection: &mut Connection, request: &TrailRequest) -> Result<TrailPage, DbError> {
+    let before = request.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
+    let one_more = limit_and_one(request.limit);
+    let rows = match &request.actor {
+        Some(actor) => {
+            let params: [&(dyn ToSql + Sync); 3] = [&before, &one_more, &actor.as_bytes()];
+            connection.query(queries::TRAIL_BY_ACTOR, &params).await?
+        }
+        None => connection.query(queries::TRAIL_LIST, &[&before, &one_more]).await?,
+    };
+    let more = rows.len() > request.limit;
+    let rows = rows.iter().take(request.limit).map(read_entry).collect::<Result<_, _>>()?;
+    Ok(TrailPage { rows, more })
+}
+
+fn read_entry(row: &Row) -> Result<(u64, TrailEntry), DbError> {
+    let status: i32 = get(row, 6)?;
+    let entry = TrailEntry {
+        at: Timestamp(get(row, 1)?),
+        actor: text(row, 2)?,
+        address: text(row, 3)?,
+        action: text(row, 4)?,
+        subject: text_or_none(row, 5)?,
+        status: u16::try_from(status)
+            .map_err(|_| DbError::Corrupt(format!("status {status} is out of range")))?,
+    };
+    Ok((count(row, 0)?, entry))
+}

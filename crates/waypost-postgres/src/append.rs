@@ -1,0 +1,322 @@
+//! Frames and their side rows: the only way into the log.
+//!
+//! A batch is one statement, and so one transaction, which holds no lock longer than it takes. A statement
+//! cannot see what it inserts, so that a batch in which an execution stands twice becomes several, one
+//! after the other:
+//!
+//! ```text
+//!   batch ─▶ rounds: the k-th frame of each execution ─▶ statement ─▶ lookup of what did not go in
+//!                                                            │
+//!                                    data refused: halves ◀──┘ ─▶ look into the inboxes of what was parked
+//! ```
+//!
+//! On any error nothing is known, and the caller repeats the identical batch.
+
+mod rows;
+
+use std::collections::HashMap;
+
+use waypost_core::id::ExecutionId;
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission};
+
+use crate::connection::{Connection, Role};
+use crate::error::DbError;
+use crate::store::PostgresStore;
+use crate::text::get;
+use crate::{queries, slots};
+
+/// Frames in one statement. Their places share 16 bits, and arrays of this length fill a round trip.
+const FRAMES_MAX: usize = 2_000;
+
+/// Bytes of bodies in one statement, beyond which it gets company no more.
+const BYTES_MAX: usize = 16 << 20;
+
+/// How often a statement is repeated that lost against another one's locks.
+const ATTEMPTS: u32 = 4;
+
+/// Appends a batch.
+pub(crate) fn append(store: &PostgresStore, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+    let mut outcomes: Vec<Option<Appended>> = vec![None; batch.len()];
+    for round in rounds(batch, &mut outcomes) {
+        for part in parts(batch, &round) {
+            append_part(store, batch, &part, &mut outcomes)?;
+        }
+    }
+    // Every index is in a round, or was refused before.
+    Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Appended::Fenced)).collect())
+}
+
+/// Frames by their positions in the batch, each execution, each name and each concurrency key at most once
+/// in a round: of two that want the same name, the first in the batch gets it. The order is kept: it is
+/// that of their places in the feed. The statements see to the order of locks.
+fn rounds(batch: &[Append], outcomes: &mut [Option<Appended>]) -> Vec<Vec<usize>> {
+    let mut rounds: Vec<Vec<usize>> = Vec::new();
+    let mut next_of_execution: HashMap<ExecutionId, usize> = HashMap::with_capacity(batch.len());
+    let mut next_of_claim: HashMap<Claim<'_>, usize> = HashMap::new();
+    for (index, append) in batch.iter().enumerate() {
+        if let Err(error) = rows::check(append) {
+            outcomes[index] = Some(Appended::Poisoned { reason: error.to_string() });
+            continue;
+        }
+        let of_execution = next_of_execution.entry(append.header.execution).or_default();
+        let of_claims = claims(append).filter_map(|claim| next_of_claim.get(&claim).copied());
+        let round = of_claims.max().unwrap_or_default().max(*of_execution);
+        *of_execution = round + 1;
+        next_of_claim.extend(claims(append).map(|claim| (claim, round + 1)));
+        if rounds.len() <= round {
+            rounds.resize_with(round + 1, Vec::new);
+        }
+        rounds[round].push(index);
+    }
+    rounds
+}
+
+/// What two frames of one statement must not both want.
+#[derive(PartialEq, Eq, Hash)]
+enum Claim<'a> {
+    Key(&'a str),
+    Idempotency(&'a str),
+    Slot(&'a str),
+}
+
+fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
+    let names = append.side.submission.as_ref();
+    let key = names.map(|names| Claim::Key(names.key.as_str()));
+    let idempotency = names.and_then(|names| names.idempotency.as_ref());
+    let idempotency = idempotency.map(|idempotency| Claim::Idempotency(&idempotency.key));
+    let slot = append.side.slot.as_ref().map(|slot| Claim::Slot(&slot.key));
+    [key, idempotency, slot].into_iter().flatten()
+}
+
+/// A round in statements of bounded size; frames that want slots apart from the others, since they need
+/// a transaction.
+fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
+    let (slots, others): (Vec<usize>, Vec<usize>) =
+        round.iter().partition(|index| batch[**index].side.slot.is_some());
+    let mut parts = Vec::new();
+    for kind in [others, slots] {
+        let (mut part, mut bytes) = (Vec::new(), 0);
+        for index in kind {
+            let append = &batch[index];
+            let more = append.body.len() + append.side.snapshot.as_ref().map_or(0, Vec::len);
+            if !part.is_empty() && (part.len() == FRAMES_MAX || bytes + more > BYTES_MAX) {
+                parts.push(std::mem::take(&mut part));
+                bytes = 0;
+            }
+            part.push(index);
+            bytes += more;
+        }
+        if !part.is_empty() {
+            parts.push(part);
+        }
+    }
+    parts
+}
+
+/// Appends frames of different executions; where the data of one is refused, the others in halves.
+fn append_part(
+    store: &PostgresStore,
+    batch: &[Append],
+    part: &[usize],
+    outcomes: &mut [Option<Appended>],
+) -> Result<(), StoreError> {
+    let mut attempt = 1;
+    let error = loop {
+        let result = store.try_run(Role::Writers, async |connection| {
+            match part.first().is_some_and(|index| batch[*index].side.slot.is_some()) {
+                true => slots::append(connection, batch, part).await,
+                false => append_plain(connection, batch, part).await,
+            }
+        });
+        match result {
+            Ok(of_part) => {
+                for (index, outcome) in part.iter().zip(of_part) {
+                    outcomes[*index] = Some(outcome);
+                }
+                return Ok(());
+            }
+            // The order of locks leaves one way into this: names in two orders in two batches.
+            Err(DbError::Conflict(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(error) => break error,
+        }
+    };
+    let DbError::Data(reason) = error else { return Err(error.into()) };
+    if let [index] = part {
+        outcomes[*index] = Some(Appended::Poisoned { reason });
+        return Ok(());
+    }
+    let (left, right) = part.split_at(part.len() / 2);
+    append_part(store, batch, left, outcomes)?;
+    append_part(store, batch, right, outcomes)
+}
+
+async fn append_plain(
+    connection: &mut Connection,
+    batch: &[Append],
+    part: &[usize],
+) -> Result<Vec<Appended>, DbError> {
+    let inserted = insert(connection, batch, part).await?;
+    let outcomes = outcomes(connection, batch, part, &inserted).await?;
+    look_after(connection, batch, part, &inserted).await;
+    Ok(outcomes)
+}
+
+/// What an insert has done.
+#[derive(Default)]
+pub(crate) struct Inserted {
+    /// When each frame was committed, by execution.
+    pub(crate) at: HashMap<i64, i64>,
+    /// Concurrency keys whose slots were given back.
+    released: Vec<i64>,
+}
+
+/// Inserts frames of different executions with their side rows.
+pub(crate) async fn insert(
+    connection: &mut Connection,
+    batch: &[Append],
+    part: &[usize],
+) -> Result<Inserted, DbError> {
+    let mut frames = rows::Frames::default();
+    part.iter().for_each(|index| frames.push(&batch[*index]));
+    let mut inserted = Inserted::default();
+    if part.iter().all(|index| rows::is_plain(&batch[*index])) {
+        for row in connection.query(queries::FRAMES_APPEND, &frames.params()).await? {
+            inserted.at.insert(get(&row, 0)?, get(&row, 1)?);
+        }
+        return Ok(inserted);
+    }
+    let mut sides = rows::Sides::default();
+    part.iter().for_each(|index| sides.push(&batch[*index]));
+    for row in connection.query(queries::FRAMES_APPEND_SIDE, &sides.params(&frames)).await? {
+        match get::<Option<i64>>(&row, 2)? {
+            Some(key) => inserted.released.push(key),
+            None => drop(inserted.at.insert(get(&row, 0)?, get(&row, 1)?)),
+        }
+    }
+    Ok(inserted)
+}
+
+/// What became of each frame. Those that did not go in are looked up, in a statement of its own: the
+/// insert's cannot see a row that it waited for.
+pub(crate) async fn outcomes(
+    connection: &mut Connection,
+    batch: &[Append],
+    part: &[usize],
+    inserted: &Inserted,
+) -> Result<Vec<Appended>, DbError> {
+    let went_in = |index: &usize| inserted.at.get(&batch[*index].header.execution.0);
+    let losers: Vec<&Append> =
+        part.iter().filter(|index| went_in(index).is_none()).map(|index| &batch[*index]).collect();
+    let mut lost = match losers.is_empty() {
+        true => Vec::new(),
+        false => look_up(connection, &losers).await?,
+    }
+    .into_iter();
+    let outcome = |index: &usize| match went_in(index) {
+        Some(at) => Appended::Committed { at: Timestamp(*at) },
+        None => lost.next().unwrap_or(Appended::Fenced),
+    };
+    Ok(part.iter().map(outcome).collect())
+}
+
+/// Where these frames stand already: when an earlier call committed each, by execution.
+pub(crate) async fn committed_before(
+    connection: &mut Connection,
+    appends: &[&Append],
+) -> Result<HashMap<i64, i64>, DbError> {
+    let executions: Vec<i64> = appends.iter().map(|append| append.header.execution.0).collect();
+    let places: Vec<i64> = appends
+        .iter()
+        .map(|append| i64::try_from(append.header.first_seq).unwrap_or(i64::MAX))
+        .collect();
+    let ids: HashMap<i64, uuid::Uuid> = appends
+        .iter()
+        .map(|append| (append.header.execution.0, append.header.append_id.0))
+        .collect();
+    let mut committed = HashMap::new();
+    for row in connection.query(queries::FRAMES_FIND, &[&executions, &places]).await? {
+        let execution: i64 = get(&row, 0)?;
+        if ids.get(&execution) == Some(&get(&row, 1)?) {
+            committed.insert(execution, get(&row, 2)?);
+        }
+    }
+    Ok(committed)
+}
+
+async fn look_up(
+    connection: &mut Connection,
+    losers: &[&Append],
+) -> Result<Vec<Appended>, DbError> {
+    let committed = committed_before(connection, losers).await?;
+    let mut outcomes: Vec<Appended> = losers
+        .iter()
+        .map(|append| match committed.get(&append.header.execution.0) {
+            Some(at) => Appended::Committed { at: Timestamp(*at) },
+            None => Appended::Fenced,
+        })
+        .collect();
+    let nameless: Vec<(usize, &Submission)> = losers
+        .iter()
+        .enumerate()
+        .filter(|(at, append)| outcomes[*at] == Appended::Fenced && append.header.parent.is_none())
+        .filter_map(|(at, append)| Some((at, append.side.submission.as_ref()?)))
+        .collect();
+    if nameless.is_empty() {
+        return Ok(outcomes);
+    }
+    let keys: Vec<&[u8]> =
+        nameless.iter().map(|(_, names)| names.key.as_str().as_bytes()).collect();
+    let idempotency: Vec<Option<&[u8]>> = nameless
+        .iter()
+        .map(|(_, names)| names.idempotency.as_ref().map(|key| key.key.as_bytes()))
+        .collect();
+    for row in connection.query(queries::SUBMISSIONS_FIND, &[&keys, &idempotency]).await? {
+        let position = usize::try_from(get::<i64>(&row, 0)?).unwrap_or(0).saturating_sub(1);
+        let Some((at, names)) = nameless.get(position) else { continue };
+        let by_key: Option<i64> = get(&row, 1)?;
+        let by_idempotency: Option<i64> = get(&row, 2)?;
+        let digest = names.idempotency.as_ref().map(|key| key.digest.as_slice());
+        // The idempotency key counts before the key.
+        let holder = match by_idempotency {
+            Some(holder) => Some((holder, get::<Option<&[u8]>>(&row, 3)? == digest)),
+            None => by_key.map(|holder| (holder, false)),
+        };
+        if let Some((holder, same)) = holder {
+            outcomes[*at] = Appended::Duplicate { execution: ExecutionId(holder), same };
+        }
+    }
+    Ok(outcomes)
+}
+
+/// After the commit: what was parked may have got mail while it was being parked, and slots that were
+/// given back are for others. Where this fails the frames are no less committed, and whoever claims next
+/// sweeps.
+pub(crate) async fn look_after(
+    connection: &mut Connection,
+    batch: &[Append],
+    part: &[usize],
+    inserted: &Inserted,
+) {
+    let parked: Vec<i64> = part
+        .iter()
+        .map(|index| &batch[*index])
+        .filter(|append| parks(append) && inserted.at.contains_key(&append.header.execution.0))
+        .map(|append| append.header.execution.0)
+        .collect();
+    let mut result = Ok(());
+    if !parked.is_empty() {
+        result = connection.execute(queries::CONTROL_WAKE, &[&parked]).await.map(drop);
+    }
+    if result.is_ok() && !inserted.released.is_empty() {
+        result = slots::hand_on(connection, &inserted.released).await;
+    }
+    if let Err(error) = result {
+        tracing::debug!(%error, "left to the next sweep");
+    }
+}
+
+/// Does the frame leave its execution to nobody?
+fn parks(append: &Append) -> bool {
+    matches!(append.side.control, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }))
+}

@@ -1,0 +1,249 @@
+//! A batch as arrays, one for each column: what a statement of any length takes.
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use waypost_core::frame::FrameHeader;
+use waypost_ports::store::{Append, ControlChange, Side, Urgency};
+
+use crate::error::DbError;
+use crate::text::{checksum, to_stored};
+
+/// The fold that every control row can be assumed to need.
+const FIRST_FOLD: u16 = 1;
+
+/// The largest body or snapshot: a message to the server has at most 1 GiB, and a value in it less.
+const BYTES_MAX: usize = 256 << 20;
+
+type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
+
+/// Frames.
+#[derive(Default)]
+pub(super) struct Frames<'a> {
+    execution: Vec<i64>,
+    first_seq: Vec<i64>,
+    last_seq: Vec<i64>,
+    parent_seq: Vec<Option<i64>>,
+    parent_id: Vec<Option<Uuid>>,
+    append_id: Vec<Uuid>,
+    instance: Vec<Uuid>,
+    epoch: Vec<i64>,
+    decided_at: Vec<i64>,
+    requires: Vec<i32>,
+    checksum: Vec<i64>,
+    body: Vec<&'a [u8]>,
+}
+
+/// What must become true together with them. Most frames have nothing of this.
+#[derive(Default)]
+pub(super) struct Sides<'a> {
+    /// For each frame: does it need names?
+    named: Vec<bool>,
+    names: Names<'a>,
+    control: Controls<'a>,
+    raised: (Vec<i64>, Vec<i32>),
+    ended: Vec<i64>,
+    consumed: (Vec<i64>, Vec<&'a [u8]>),
+    forgotten: Vec<i64>,
+    kept: Kept<'a>,
+}
+
+#[derive(Default)]
+struct Names<'a> {
+    execution: Vec<i64>,
+    key: Vec<&'a [u8]>,
+    idempotency: Vec<Option<&'a [u8]>>,
+    digest: Vec<Option<&'a [u8]>>,
+}
+
+#[derive(Default)]
+struct Controls<'a> {
+    execution: Vec<i64>,
+    owner: Vec<Option<Uuid>>,
+    epoch: Vec<i64>,
+    next_due: Vec<Option<i64>>,
+    held: Vec<Option<&'a [u8]>>,
+    wakes_from: Vec<i16>,
+    requires: Vec<i32>,
+    state_seq: Vec<Option<i64>>,
+    state_digest: Vec<Option<&'a [u8]>>,
+}
+
+#[derive(Default)]
+struct Kept<'a> {
+    execution: Vec<i64>,
+    first_seq: Vec<i64>,
+    seq: Vec<i64>,
+    checksum: Vec<i64>,
+    body: Vec<&'a [u8]>,
+}
+
+/// Refuses what cannot be sent, before it takes others with it.
+pub(super) fn check(append: &Append) -> Result<(), DbError> {
+    let header = &append.header;
+    to_stored(header.first_seq)?;
+    to_stored(header.last_seq)?;
+    if let Some(parent) = &header.parent {
+        to_stored(parent.first_seq)?;
+    }
+    let bytes = append.body.len().max(append.side.snapshot.as_ref().map_or(0, Vec::len));
+    match bytes > BYTES_MAX {
+        true => Err(DbError::Data(format!("{bytes} bytes are more than {BYTES_MAX}"))),
+        false => Ok(()),
+    }
+}
+
+/// Does the frame come alone?
+pub(super) fn is_plain(append: &Append) -> bool {
+    let Side { control, submission, consumed, snapshot, digest: _, slot } = &append.side;
+    control.is_none()
+        && submission.is_none()
+        && consumed.is_empty()
+        && snapshot.is_none()
+        && slot.is_none()
+        && append.header.requires <= FIRST_FOLD
+}
+
+/// Checked before ([`check`]).
+fn stored(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
+
+impl<'a> Frames<'a> {
+    pub(super) fn push(&mut self, append: &'a Append) {
+        let header = &append.header;
+        self.execution.push(header.execution.0);
+        self.first_seq.push(stored(header.first_seq));
+        self.last_seq.push(stored(header.last_seq));
+        self.parent_seq.push(header.parent.map(|parent| stored(parent.first_seq)));
+        self.parent_id.push(header.parent.map(|parent| parent.append_id.0));
+        self.append_id.push(header.append_id.0);
+        self.instance.push(header.instance.0);
+        self.epoch.push(header.epoch.into());
+        self.decided_at.push(header.decided_at.0);
+        self.requires.push(header.requires.into());
+        self.checksum.push(checksum(&append.body));
+        self.body.push(&append.body);
+    }
+
+    /// In the order of `frames_append`.
+    pub(super) fn params(&self) -> Params<'_> {
+        vec![
+            &self.execution,
+            &self.first_seq,
+            &self.last_seq,
+            &self.parent_seq,
+            &self.parent_id,
+            &self.append_id,
+            &self.instance,
+            &self.epoch,
+            &self.decided_at,
+            &self.requires,
+            &self.checksum,
+            &self.body,
+        ]
+    }
+}
+
+impl<'a> Sides<'a> {
+    pub(super) fn push(&mut self, append: &'a Append) {
+        let (header, side) = (&append.header, &append.side);
+        let execution = header.execution.0;
+        let submission = side.submission.as_ref().filter(|_| header.parent.is_none());
+        self.named.push(submission.is_some());
+        if let Some(submission) = submission {
+            let idempotency = submission.idempotency.as_ref();
+            self.names.execution.push(execution);
+            self.names.key.push(submission.key.as_str().as_bytes());
+            self.names.idempotency.push(idempotency.map(|key| key.key.as_bytes()));
+            self.names.digest.push(idempotency.map(|key| key.digest.as_slice()));
+        }
+        match &side.control {
+            Some(ControlChange::Ended) => self.ended.push(execution),
+            Some(change) => self.control.push(header, change, side),
+            None if header.requires > FIRST_FOLD => {
+                self.raised.0.push(execution);
+                self.raised.1.push(header.requires.into());
+            }
+            None => {}
+        }
+        let ends = side.control == Some(ControlChange::Ended);
+        // What ends loses its whole inbox anyway.
+        for message in side.consumed.iter().filter(|_| !ends) {
+            self.consumed.0.push(execution);
+            self.consumed.1.push(message.as_bytes());
+        }
+        match &side.snapshot {
+            Some(body) => self.kept.push(header, body),
+            None if ends => self.forgotten.push(execution),
+            None => {}
+        }
+    }
+
+    /// In the order of `frames_append_side`, after those of the frames.
+    pub(super) fn params<'p>(&'p self, frames: &'p Frames<'_>) -> Params<'p> {
+        let Self { named, names, control, raised, ended, consumed, forgotten, kept } = self;
+        let mut params = frames.params();
+        params.extend::<Params<'p>>(vec![
+            named,
+            &names.execution,
+            &names.key,
+            &names.idempotency,
+            &names.digest,
+            &control.execution,
+            &control.owner,
+            &control.epoch,
+            &control.next_due,
+            &control.held,
+            &control.wakes_from,
+            &control.requires,
+            &control.state_seq,
+            &control.state_digest,
+            &raised.0,
+            &raised.1,
+            ended,
+            &consumed.0,
+            &consumed.1,
+            forgotten,
+            &kept.execution,
+            &kept.first_seq,
+            &kept.seq,
+            &kept.checksum,
+            &kept.body,
+        ]);
+        params
+    }
+}
+
+impl<'a> Controls<'a> {
+    fn push(&mut self, header: &FrameHeader, change: &'a ControlChange, side: &'a Side) {
+        let (owner, next_due, held, wakes_from) = match change {
+            ControlChange::Owned | ControlChange::Ended => {
+                (Some(header.instance.0), None, None, Urgency::Ordinary)
+            }
+            ControlChange::Parked { next_due } => (None, *next_due, None, Urgency::Ordinary),
+            ControlChange::Held { reason, next_due } => {
+                (None, *next_due, Some(reason.as_bytes()), Urgency::Cancel)
+            }
+        };
+        let digest = side.digest.as_ref().filter(|_| owner.is_none());
+        self.execution.push(header.execution.0);
+        self.owner.push(owner);
+        self.epoch.push(header.epoch.into());
+        self.next_due.push(next_due.map(|due| due.0));
+        self.held.push(held);
+        self.wakes_from.push(wakes_from as i16);
+        self.requires.push(header.requires.into());
+        self.state_seq.push(digest.map(|_| stored(header.last_seq)));
+        self.state_digest.push(digest.map(<[u8; 32]>::as_slice));
+    }
+}
+
+impl<'a> Kept<'a> {
+    fn push(&mut self, header: &FrameHeader, body: &'a [u8]) {
+        self.execution.push(header.execution.0);
+        self.first_seq.push(stored(header.first_seq));
+        self.seq.push(stored(header.last_seq));
+        self.checksum.push(checksum(body));
+        self.body.push(body);
+    }
+}

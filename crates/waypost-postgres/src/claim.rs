@@ -1,0 +1,220 @@
+//! Taking ownership, and setting aside.
+//!
+//! Taking is one statement that waits for nobody; the histories are read after it has committed. Where a
+//! copy of a parked execution's state is at hand, and is exactly what it was parked with, its log is not
+//! read at all.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::time::Timestamp;
+use waypost_ports::mirror::Mirror;
+use waypost_ports::store::{ClaimRequest, Claims, History, Snapshot, StoreError};
+
+use crate::connection::{Connection, Role};
+use crate::error::DbError;
+use crate::history::{self, From};
+use crate::store::PostgresStore;
+use crate::text::{array, count, from_stored, get, limit, text};
+use crate::{queries, slots};
+
+/// How often claims look for what somebody who died left half done.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// How often they look at all mail, however old.
+const SWEEP_ALL_EVERY: Duration = Duration::from_secs(60);
+
+/// How often copies of parked executions spared a load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Copies {
+    /// The copy was what the execution was parked with.
+    pub hits: u64,
+    /// There was none, or another.
+    pub misses: u64,
+}
+
+/// What claims remember from one to the next.
+#[derive(Default)]
+pub(crate) struct Sweeps {
+    last: Mutex<Option<(Instant, Instant)>>,
+    /// Mail up to here was looked at when it was old.
+    seen: AtomicI64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Sweeps {
+    /// Is it time to look, and from which mail on?
+    fn due(&self) -> Option<i64> {
+        let mut last = self.last.lock();
+        let now = Instant::now();
+        let (swept, swept_all) = match *last {
+            None => (true, true),
+            Some((at, all_at)) => (now - at >= SWEEP_EVERY, now - all_at >= SWEEP_ALL_EVERY),
+        };
+        if !swept {
+            return None;
+        }
+        let all_at = last.filter(|_| !swept_all).map_or(now, |(_, all_at)| all_at);
+        *last = Some((now, all_at));
+        Some(if swept_all { 0 } else { self.seen.load(Ordering::Relaxed) })
+    }
+
+    pub(crate) fn copies(&self) -> Copies {
+        Copies {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Claims.
+pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Claims, StoreError> {
+    let sweep_from = store.sweeps.due();
+    let (executions, mut claims, digests) = store.run(Role::Engine, async |connection| {
+        if let Some(from) = sweep_from {
+            let row = connection.query_one(queries::MAIL_SWEEP, &[&from]).await?;
+            store.sweeps.seen.store(get(&row, 0)?, Ordering::Relaxed);
+            slots::sweep(connection).await?;
+        }
+        let (executions, claims) = take(connection, request).await?;
+        let digests = match store.mirror().is_some() && !executions.is_empty() {
+            true => digests(connection, &executions, request.instance).await?,
+            false => Vec::new(),
+        };
+        Ok((executions, claims, digests))
+    })?;
+    if executions.is_empty() {
+        return Ok(claims);
+    }
+    // Asked outside of the connection's time: whoever keeps the copies may be slow.
+    let copies = match store.mirror() {
+        Some(mirror) => find_copies(mirror.as_ref(), &digests),
+        None => Vec::new(),
+    };
+    claims.claimed = store.run(Role::Engine, async |connection| {
+        read(connection, &executions, request.instance, copies, &store.sweeps).await
+    })?;
+    Ok(claims)
+}
+
+async fn take(
+    connection: &mut Connection,
+    request: &ClaimRequest,
+) -> Result<(Vec<ExecutionId>, Claims), DbError> {
+    let numbers = |executions: &Vec<ExecutionId>| -> Vec<i64> {
+        executions.iter().map(|execution| execution.0).collect()
+    };
+    let only = request.only.as_ref().map(numbers);
+    let held = request.held.as_ref().map(numbers);
+    let fold = i32::from(request.fold);
+    // Never at the end of what can be counted: the statement asks for one more.
+    let limit = limit(request.limit).min(1 << 20);
+    let rows = connection
+        .query(queries::CLAIM_TAKE, &[&request.instance.0, &fold, &limit, &only, &held])
+        .await?;
+    let mut executions = Vec::with_capacity(rows.len());
+    let mut claims = Claims::default();
+    for row in &rows {
+        executions.extend(get::<Option<i64>>(row, 0)?.map(ExecutionId));
+        claims.more = count(row, 1)? > from_stored(limit);
+        claims.next_due = get::<Option<i64>>(row, 2)?.map(Timestamp);
+    }
+    Ok((executions, claims))
+}
+
+/// What an execution was parked with.
+struct Digest {
+    execution: ExecutionId,
+    key: ExecutionKey,
+    seq: u64,
+    digest: [u8; 32],
+}
+
+async fn digests(
+    connection: &mut Connection,
+    executions: &[ExecutionId],
+    instance: InstanceId,
+) -> Result<Vec<Digest>, DbError> {
+    let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
+    let rows = connection.query(queries::CLAIM_DIGESTS, &[&executions, &instance.0]).await?;
+    let digest = |row| {
+        Ok(Digest {
+            execution: ExecutionId(get(row, 0)?),
+            seq: count(row, 1)?,
+            digest: array(row, 2)?,
+            key: ExecutionKey(text(row, 3)?),
+        })
+    };
+    rows.iter().map(digest).collect()
+}
+
+/// Copies that are what their executions were parked with. They come from outside: nothing about them is
+/// believed but their digest.
+fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> Vec<(ExecutionId, Snapshot)> {
+    if digests.is_empty() {
+        return Vec::new();
+    }
+    let keys: Vec<ExecutionKey> = digests.iter().map(|digest| digest.key.clone()).collect();
+    let contexts = mirror.contexts(&keys);
+    let exact = digests.iter().zip(contexts).filter_map(|(digest, context)| {
+        let body = context.filter(|body| *blake3::hash(body).as_bytes() == digest.digest)?;
+        Some((digest.execution, Snapshot { seq: digest.seq, body }))
+    });
+    exact.collect()
+}
+
+/// Reads what was taken: what is still the claimer's.
+async fn read(
+    connection: &mut Connection,
+    executions: &[ExecutionId],
+    claimer: InstanceId,
+    copies: Vec<(ExecutionId, Snapshot)>,
+    sweeps: &Sweeps,
+) -> Result<Vec<History>, DbError> {
+    let mut copies: std::collections::HashMap<ExecutionId, Snapshot> = copies.into_iter().collect();
+    let wanted: Vec<(ExecutionId, From)> = executions
+        .iter()
+        .map(|execution| match copies.contains_key(execution) {
+            true => (*execution, From::End),
+            false => (*execution, From::Snapshot),
+        })
+        .collect();
+    let mut claimed = history::load_many(connection, &wanted).await?;
+    claimed
+        .retain(|history| history.control.as_ref().is_some_and(|row| row.owner == Some(claimer)));
+    for history in &mut claimed {
+        let Some(copy) = copies.remove(&history.execution) else {
+            sweeps.misses.fetch_add(1, Ordering::Relaxed);
+            continue;
+        };
+        // A frame that came after the park makes the digest one of the past.
+        let last = history.frames.last().map(|frame| frame.header.last_seq);
+        let is_readable = history.frames.iter().all(|frame| frame.body.is_ok());
+        if last == Some(copy.seq) && is_readable {
+            sweeps.hits.fetch_add(1, Ordering::Relaxed);
+            history.snapshot = Some(copy);
+        } else {
+            sweeps.misses.fetch_add(1, Ordering::Relaxed);
+            let whole = history::load(connection, history.execution, From::Snapshot).await?;
+            *history = whole.ok_or_else(|| DbError::Corrupt("a log has gone".to_owned()))?;
+        }
+    }
+    Ok(claimed)
+}
+
+/// Sets an execution of this owner aside.
+pub(crate) async fn hold(
+    connection: &mut Connection,
+    execution: ExecutionId,
+    owner: InstanceId,
+    reason: &str,
+) -> Result<(), DbError> {
+    let reason = reason.as_bytes();
+    connection.execute(queries::CONTROL_HOLD, &[&execution.0, &owner.0, &reason]).await?;
+    // Mail that came in meanwhile found the row locked.
+    connection.execute(queries::CONTROL_WAKE, &[&vec![execution.0]]).await?;
+    Ok(())
+}

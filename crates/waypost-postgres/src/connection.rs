@@ -1,0 +1,324 @@
+//! One connection: its session, the statements it has prepared, and how long it waits for an answer.
+//!
+//! A connection that failed with anything but a refusal of data, that did not answer in time or that is
+//! inside of a transaction is never used again: nobody knows what it would do next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Row, Statement};
+use waypost_ports::clock::Clock;
+
+use crate::address::Address;
+use crate::error::DbError;
+use crate::queries;
+
+/// How long the server works on a statement.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long it waits for somebody else's row.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// What the client allows beyond that, at most, for the way there and back.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a transaction may stand still: whoever began it is gone.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the changes of a layout may take, and the wait for somebody else who makes them.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// What a connection is for. Kept apart, so that no load on one can hold up the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// Signs of life, and nothing else.
+    Renewals,
+    /// Appends.
+    Writers,
+    /// What the engine needs besides.
+    Engine,
+    /// What people ask for.
+    Api,
+    /// Rows for readers.
+    Projections,
+    /// Changes of the layout.
+    Migration,
+    /// Nudges from others.
+    Listener,
+}
+
+impl Role {
+    /// What the server's lists of connections show.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Renewals => "waypost/renewals",
+            Self::Writers => "waypost/writers",
+            Self::Engine => "waypost/engine",
+            Self::Api => "waypost/api",
+            Self::Projections => "waypost/projections",
+            Self::Migration => "waypost/migration",
+            Self::Listener => "waypost/listener",
+        }
+    }
+
+    /// How long the server works on a statement. A renewal is given up early enough to be sent again
+    /// within the lease.
+    fn statement_timeout(self, lease: Duration) -> Duration {
+        match self {
+            Self::Migration => MIGRATION_TIMEOUT,
+            Self::Renewals => STATEMENT_TIMEOUT.min(lease / 5),
+            _ => STATEMENT_TIMEOUT,
+        }
+    }
+
+    /// What the client allows beyond that for the way there and back.
+    fn grace(self, lease: Duration) -> Duration {
+        match self {
+            Self::Renewals => GRACE.min(lease / 10),
+            _ => GRACE,
+        }
+    }
+
+    fn lock_timeout(self) -> Duration {
+        match self {
+            Self::Migration => MIGRATION_TIMEOUT,
+            _ => LOCK_TIMEOUT,
+        }
+    }
+}
+
+/// What all connections of a store have in common.
+pub(crate) struct Home {
+    pub(crate) address: Address,
+    pub(crate) schema: String,
+    /// For tests: the time that sessions are told.
+    pub(crate) clock: Option<Arc<dyn Clock>>,
+    /// Of whoever renews it from here.
+    pub(crate) lease: Duration,
+}
+
+/// A connection that is ready for statements.
+pub(crate) struct Connection {
+    client: Client,
+    /// By the address of the SQL, which is shorter than the SQL. Texts that the compiler has stored
+    /// twice are prepared twice, at worst.
+    prepared: HashMap<usize, Statement>,
+    clock: Option<Arc<dyn Clock>>,
+    sent: Arc<AtomicU64>,
+    timeout: Duration,
+    broken: bool,
+    in_transaction: bool,
+}
+
+impl Connection {
+    /// Connects and sets the session up. Must be called on the store's runtime.
+    pub(crate) async fn open(
+        home: &Home,
+        role: Role,
+        sent: Arc<AtomicU64>,
+    ) -> Result<Self, DbError> {
+        Self::open_hearing(home, role, sent, |_| {}).await
+    }
+
+    /// The same, with somebody who hears what the server says by itself.
+    pub(crate) async fn open_hearing(
+        home: &Home,
+        role: Role,
+        sent: Arc<AtomicU64>,
+        hear: impl FnMut(AsyncMessage) + Send + 'static,
+    ) -> Result<Self, DbError> {
+        let unreachable = |error: tokio_postgres::Error| match DbError::from(error) {
+            DbError::Unavailable(why) => {
+                DbError::Unavailable(format!("{}: {why}", home.address.describe()))
+            }
+            other => other,
+        };
+        let (client, driver) = home.address.connect(role.name()).await.map_err(unreachable)?;
+        // Ends with the connection, which ends with its client.
+        drop(tokio::spawn(driver.run(hear)));
+        let mut connection = Self {
+            client,
+            prepared: HashMap::new(),
+            clock: home.clock.clone(),
+            sent,
+            timeout: role.statement_timeout(home.lease) + role.grace(home.lease),
+            broken: false,
+            in_transaction: false,
+        };
+        connection.begin_session(home, role).await?;
+        Ok(connection)
+    }
+
+    async fn begin_session(&mut self, home: &Home, role: Role) -> Result<(), DbError> {
+        let millis = |span: Duration| span.as_millis().to_string();
+        let search_path = format!("\"{}\"", home.schema);
+        // The writers' few statements are looked up by keys; a plan that joins whole tables is never
+        // right for them, whatever the statistics say.
+        let by_keys = matches!(role, Role::Writers | Role::Projections);
+        let joins = if by_keys { "off" } else { "on" };
+        let scans = if by_keys || role == Role::Engine { "off" } else { "on" };
+        let settings: [&(dyn ToSql + Sync); 6] = [
+            &search_path,
+            &millis(role.statement_timeout(home.lease)),
+            &millis(role.lock_timeout()),
+            &millis(IDLE_TIMEOUT),
+            &joins,
+            &scans,
+        ];
+        self.query(queries::SESSION_BEGIN, &settings).await?;
+        Ok(())
+    }
+
+    /// Has the session told the time, where a test says what it is.
+    pub(crate) async fn tell_time(&mut self) -> Result<(), DbError> {
+        if let Some(clock) = &self.clock {
+            let now = clock.now().0.to_string();
+            self.query(queries::SESSION_TIME, &[&now]).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement and gives its rows.
+    pub(crate) async fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, DbError> {
+        let statement = self.prepare(sql).await?;
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let answer = timeout(self.timeout, self.client.query(&statement, params)).await;
+        self.judge(answer)
+    }
+
+    /// Runs statements that all see one state of the database, on one way there and back.
+    pub(crate) async fn read<const N: usize>(
+        &mut self,
+        queries: [(&'static str, &[&(dyn ToSql + Sync)]); N],
+    ) -> Result<[Vec<Row>; N], DbError> {
+        let mut statements = Vec::with_capacity(N);
+        for (sql, _) in &queries {
+            statements.push(self.prepare(sql).await?);
+        }
+        self.sent.fetch_add(N as u64 + 2, Ordering::Relaxed);
+        let client = &self.client;
+        let all =
+            statements.iter().zip(&queries).map(|(sql, (_, params))| client.query(sql, params));
+        // Sent in this order and answered in it; each waits for nothing but its own answer.
+        let answers = timeout(self.timeout, async {
+            let begin = client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+            let end = client.batch_execute("COMMIT");
+            let (begun, rows, ended) = tokio::join!(biased; begin, try_join_all(all), end);
+            begun?;
+            let rows = rows?;
+            ended?;
+            Ok(rows)
+        });
+        let answers = answers.await;
+        // Whatever failed, it was inside of a transaction.
+        self.broken |= !matches!(answers, Ok(Ok(_)));
+        let rows = self.judge(answers)?;
+        rows.try_into().map_err(|_| DbError::Corrupt("an answer is missing".to_owned()))
+    }
+
+    /// Runs a statement that gives at most one row.
+    pub(crate) async fn query_opt(
+        &mut self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, DbError> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Runs a statement that always gives a row.
+    pub(crate) async fn query_one(
+        &mut self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, DbError> {
+        let row = self.query_opt(sql, params).await?;
+        row.ok_or_else(|| DbError::Corrupt("a row that is always there is missing".to_owned()))
+    }
+
+    /// Runs a statement and gives the number of rows that it changed.
+    pub(crate) async fn execute(
+        &mut self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, DbError> {
+        let statement = self.prepare(sql).await?;
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let answer = timeout(self.timeout, self.client.execute(&statement, params)).await;
+        self.judge(answer)
+    }
+
+    /// Runs several statements that take nothing and give nothing.
+    pub(crate) async fn run_all(&mut self, sql: &str) -> Result<(), DbError> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let answer = timeout(self.timeout, self.client.batch_execute(sql)).await;
+        self.judge(answer)
+    }
+
+    /// Begins a transaction, each statement of which sees what was committed before it. What fails inside
+    /// of it, or never commits, costs the connection.
+    pub(crate) async fn begin(&mut self) -> Result<(), DbError> {
+        self.in_transaction = true;
+        self.run_all("BEGIN").await
+    }
+
+    /// Begins a transaction whose statements all see one state of the database, and change nothing.
+    pub(crate) async fn begin_snapshot(&mut self) -> Result<(), DbError> {
+        self.in_transaction = true;
+        self.run_all("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+    }
+
+    /// Undoes a transaction.
+    pub(crate) async fn roll_back(&mut self) -> Result<(), DbError> {
+        self.run_all("ROLLBACK").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    /// Commits. Every statement since [`begin`](Self::begin) must have succeeded: the server answers
+    /// the COMMIT of a failed transaction without an error.
+    pub(crate) async fn commit(&mut self) -> Result<(), DbError> {
+        if self.broken {
+            return Err(DbError::Unavailable("the transaction had failed".to_owned()));
+        }
+        self.run_all("COMMIT").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    /// Can it be used by somebody else?
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.broken && !self.in_transaction && !self.client.is_closed()
+    }
+
+    async fn prepare(&mut self, sql: &'static str) -> Result<Statement, DbError> {
+        if let Some(statement) = self.prepared.get(&sql.as_ptr().addr()) {
+            return Ok(statement.clone());
+        }
+        let answer = timeout(self.timeout, self.client.prepare(sql)).await;
+        let statement = self.judge(answer)?;
+        self.prepared.insert(sql.as_ptr().addr(), statement.clone());
+        Ok(statement)
+    }
+
+    fn judge<T>(
+        &mut self,
+        answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
+    ) -> Result<T, DbError> {
+        let error = match answer {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => DbError::from(error),
+            Err(_) => DbError::Unavailable("the database did not answer in time".to_owned()),
+        };
+        self.broken |= self.in_transaction || !error.is_clean();
+        Err(error)
+    }
+}

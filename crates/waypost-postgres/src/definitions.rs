@@ -1,0 +1,64 @@
+//! Versions of workflows.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use waypost_core::id::DefinitionHash;
+use waypost_ports::store::{Definition, DefinitionRef, NewDefinition};
+
+use crate::connection::Connection;
+use crate::error::DbError;
+use crate::queries;
+use crate::text::{array, narrow, text};
+
+/// How often to try again when somebody else keeps another version of the same workflow.
+const ATTEMPTS: u32 = 20;
+
+/// Keeps a definition, as the next version of its workflow unless its content is known.
+pub(crate) async fn define(
+    connection: &mut Connection,
+    new: &NewDefinition,
+) -> Result<Definition, DbError> {
+    let hash = new.hash.0.as_slice();
+    for _ in 0..ATTEMPTS {
+        let params: [&(dyn ToSql + Sync); 3] =
+            [&hash, &new.name.as_bytes(), &new.canonical.as_bytes()];
+        connection.execute(queries::DEFINITION_INSERT, &params).await?;
+        if let Some(definition) = by_hash(connection, new.hash).await? {
+            return Ok(definition);
+        }
+    }
+    Err(DbError::Unavailable("others keep adding versions of this workflow".to_owned()))
+}
+
+/// Finds a definition.
+pub(crate) async fn find(
+    connection: &mut Connection,
+    which: &DefinitionRef,
+) -> Result<Option<Definition>, DbError> {
+    let (name, version) = match which {
+        DefinitionRef::Hash(hash) => return by_hash(connection, *hash).await,
+        DefinitionRef::Latest(name) => (name, None),
+        DefinitionRef::Version(name, version) => (name, Some(i64::from(*version))),
+    };
+    let params: [&(dyn ToSql + Sync); 2] = [&name.as_bytes(), &version];
+    let row = connection.query_opt(queries::DEFINITION_BY_VERSION, &params).await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Finds a definition by its content.
+pub(crate) async fn by_hash(
+    connection: &mut Connection,
+    hash: DefinitionHash,
+) -> Result<Option<Definition>, DbError> {
+    let row = connection.query_opt(queries::DEFINITION_BY_HASH, &[&hash.0.as_slice()]).await?;
+    row.as_ref().map(read).transpose()
+}
+
+fn read(row: &Row) -> Result<Definition, DbError> {
+    Ok(Definition {
+        name: text(row, 0)?,
+        version: narrow(row, 1)?,
+        hash: DefinitionHash(array(row, 2)?),
+        canonical: text(row, 3)?,
+    })
+}

@@ -1,0 +1,82 @@
+//! Errors of the database, named for what the caller does about them.
+
+use tokio_postgres::error::SqlState;
+use waypost_ports::store::StoreError;
+
+/// Why a statement failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum DbError {
+    /// The data of a row is refused; others may go in. The connection is as good as before.
+    #[error("{0}")]
+    Data(String),
+    /// Two transactions stood in each other's way; the same statement again may succeed.
+    #[error("{0}")]
+    Conflict(String),
+    /// Out of reach, too slow, or going down.
+    #[error("{0}")]
+    Unavailable(String),
+    /// No space is left.
+    #[error("{0}")]
+    Full(String),
+    /// What is stored is not what was written.
+    #[error("{0}")]
+    Corrupt(String),
+    /// It will not do this, however often it is asked.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl DbError {
+    /// May the connection be used again? Outside of a transaction, a statement that was refused for
+    /// its data leaves nothing behind.
+    pub(crate) fn is_clean(&self) -> bool {
+        matches!(self, Self::Data(_) | Self::Corrupt(_))
+    }
+}
+
+impl From<tokio_postgres::Error> for DbError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(state) = error.code() else {
+            return Self::Unavailable(with_cause(&error));
+        };
+        let message = error
+            .as_db_error()
+            .map_or_else(|| error.to_string(), |db| format!("{} ({})", db.message(), state.code()));
+        if *state == SqlState::DISK_FULL {
+            return Self::Full(message);
+        }
+        match state.code().get(..2).unwrap_or_default() {
+            "22" | "23" | "54" => Self::Data(message),
+            "40" => Self::Conflict(message),
+            // Rights, names and syntax: a person has to do something.
+            "28" | "3D" | "3F" | "42" | "0A" => Self::Refused(message),
+            "XX" if state.code() != "XX000" => Self::Corrupt(message),
+            _ => Self::Unavailable(message),
+        }
+    }
+}
+
+/// The driver's errors say what went wrong only together with their causes.
+fn with_cause(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+impl From<DbError> for StoreError {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Data(reason) | DbError::Refused(reason) => Self::Refused(reason),
+            DbError::Conflict(reason) | DbError::Unavailable(reason) => Self::Unavailable(reason),
+            DbError::Full(reason) => Self::Full(reason),
+            DbError::Corrupt(reason) => Self::Corrupt(reason),
+        }
+    }
+}

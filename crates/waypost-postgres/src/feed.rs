@@ -1,0 +1,91 @@
+//! The feed: frames of all executions in an order in which nothing ever appears before a place that was
+//! read.
+//!
+//! A frame's place begins with the number of the transaction that wrote it. Numbers are handed out before
+//! transactions commit, so that whoever reads up to the newest frame would miss those of a transaction with
+//! a lower number that commits later. Readers stop before the oldest transaction that still runs.
+//!
+//! That is a moment behind what has committed. A reader who finds such frames waits for a little while,
+//! so that whoever looks for what it has just committed finds it; a long transaction of somebody else, on
+//! the same server, makes the feed late, and nothing worse.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use waypost_core::frame::Parent;
+use waypost_core::id::{AppendId, ExecutionId};
+use waypost_ports::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest};
+use waypost_ports::store::StoredFrame;
+
+use crate::connection::Connection;
+use crate::error::DbError;
+use crate::text::{count, from_stored, get, limit, text_or_none};
+use crate::{history, queries};
+
+/// How long to wait for transactions that are older than the newest frame.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How often to look for their end.
+const POLL: Duration = Duration::from_millis(2);
+
+/// Frames of a page, however many are asked for.
+const FRAMES_MAX: i64 = 10_000;
+
+/// The frames after a place.
+pub(crate) async fn page(
+    connection: &mut Connection,
+    request: &FeedRequest,
+) -> Result<Vec<FeedFrame>, DbError> {
+    let after = i64::try_from(request.after.0).unwrap_or(i64::MAX);
+    let end = settled_end(connection, after).await?;
+    let bytes = i64::try_from(FEED_BYTES_MAX).unwrap_or(i64::MAX);
+    let params: [&(dyn ToSql + Sync); 4] =
+        [&after, &end, &limit(request.limit).min(FRAMES_MAX), &bytes];
+    let rows = connection.query(queries::FRAMES_FEED, &params).await?;
+    rows.iter().map(read).collect()
+}
+
+/// The place after the last frame.
+pub(crate) async fn end(connection: &mut Connection) -> Result<FeedPosition, DbError> {
+    let end = settled_end(connection, 0).await?;
+    let row = connection.query_one(queries::FEED_LAST, &[&end]).await?;
+    Ok(FeedPosition(from_stored(get(&row, 0)?)))
+}
+
+/// A place before which nothing new can appear; beyond every frame there is now, if that does not take
+/// long. A statement of its own: what those that follow see is at least as new.
+async fn settled_end(connection: &mut Connection, after: i64) -> Result<i64, DbError> {
+    let started = Instant::now();
+    let mut wanted = None;
+    loop {
+        let row = connection.query_one(queries::FEED_END, &[]).await?;
+        let (end, last): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
+        let wanted = *wanted.get_or_insert(last);
+        if wanted < end || wanted <= after || started.elapsed() >= PATIENCE {
+            return Ok(end);
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// A frame whose columns are damaged is given as such: the feed has to get past it.
+fn read(row: &Row) -> Result<FeedFrame, DbError> {
+    let parent = match get::<Option<i64>>(row, 13)? {
+        Some(first_seq) => {
+            Some(Parent { first_seq: from_stored(first_seq), append_id: AppendId(get(row, 14)?) })
+        }
+        None => None,
+    };
+    let frame = match history::read_frame(row, parent) {
+        Ok(frame) => frame,
+        Err(error) => unreadable(row, &error)?,
+    };
+    let key = text_or_none(row, 12)?.unwrap_or_default();
+    Ok(FeedFrame { position: FeedPosition(count(row, 11)?), key, frame })
+}
+
+fn unreadable(row: &Row, error: &DbError) -> Result<StoredFrame, DbError> {
+    Ok(history::unreadable_frame(ExecutionId(get(row, 0)?), error.to_string()))
+}

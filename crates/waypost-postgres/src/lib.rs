@@ -1,0 +1,68 @@
+//! The store of a cluster: PostgreSQL.
+//!
+//! ```text
+//!   heartbeat ─▶ renewals (1)  ┐
+//!   append    ─▶ writers  (2)  │ connections of a runtime of their own; callers are
+//!   claim, …  ─▶ engine   (4)  │ plain threads, which wait
+//!   queries   ─▶ api      (n)  ┘
+//! ```
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `store` | opening, and which connection does what |
+//! | `append` | frames and their side rows; `append/rows` gathers them into arrays |
+//! | `slots` | lines for concurrency keys |
+//! | `claim` | taking ownership |
+//! | `instances` | leases and numbers |
+//! | `mail` | the inbox |
+//! | `history` | reading executions back |
+//! | `definitions` | versions of workflows |
+//! | `access` | API keys and the trail |
+//! | `query`, `feed` | lists and logs for people |
+//! | `audit` | what a checker asks |
+//! | `projections` | rows for readers, and the thread that writes them |
+//! | `tasks` | tasks for workers elsewhere |
+//! | `nudges` | "look now", by LISTEN and NOTIFY |
+//! | `pool` | connections, lent and taken back |
+//! | `connection` | one of them: statements, time limits |
+//! | `waiting` | waiting for the runtime, on any thread |
+//! | `error` | errors made plain |
+//! | `address` | where the database is, and how to trust it |
+//! | `migrate` | layouts |
+//! | `text` | values on their way into rows and back |
+//! | `queries` | the SQL |
+//!
+//! Nothing here decides what becomes of an execution, and nothing but the projections' thread runs by
+//! itself.
+
+mod access;
+mod address;
+mod append;
+mod audit;
+mod claim;
+mod connection;
+mod definitions;
+mod error;
+mod feed;
+mod history;
+mod instances;
+mod mail;
+mod migrate;
+mod nudges;
+mod options;
+mod pool;
+mod projections;
+mod queries;
+mod query;
+mod slots;
+mod store;
+mod tasks;
+mod text;
+mod waiting;
+
+pub use claim::Copies;
+pub use migrate::{Migration, Migrations, migrate, migrations};
+pub use nudges::PostgresNudges;
+pub use options::{Families, Options};
+pub use pool::Statements;
+pub use store::PostgresStore;

@@ -1,0 +1,149 @@
+//! The inbox. A sender writes, commits and then looks whether somebody has to be made ready; a parker
+//! parks, commits and then looks whether there is mail. Whoever commits second sees the other.
+
+use std::collections::{HashMap, HashSet};
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_ports::store::{Delivery, Mail};
+
+use crate::connection::Connection;
+use crate::error::DbError;
+use crate::queries;
+use crate::text::{get, limit, text, text_or_none};
+
+/// Puts mail into inboxes and makes ready who listens.
+pub(crate) async fn deliver(
+    connection: &mut Connection,
+    mail: &[Mail],
+) -> Result<Vec<Delivery>, DbError> {
+    if mail.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut deliveries = put(connection, mail).await?;
+    // An end that was under way when earlier mail came may not have seen it: it goes now.
+    let of_ended = mail.iter().zip(&deliveries).filter(|(_, put)| **put == Delivery::Ended);
+    let mut ended: Vec<i64> = of_ended.map(|(mail, _)| mail.execution.0).collect();
+    let accepted: Vec<i64> = mail
+        .iter()
+        .zip(&deliveries)
+        .filter(|(_, delivery)| matches!(delivery, Delivery::Accepted { .. }))
+        .map(|(mail, _)| mail.execution.0)
+        .collect();
+    if accepted.is_empty() && ended.is_empty() {
+        return Ok(deliveries);
+    }
+    connection.execute(queries::CONTROL_WAKE, &[&accepted]).await?;
+    let mut owners: HashMap<i64, Option<InstanceId>> = HashMap::new();
+    for row in connection.query(queries::CONTROL_OWNERS, &[&accepted]).await? {
+        owners.insert(get(&row, 0)?, get::<Option<Uuid>>(&row, 1)?.map(InstanceId));
+    }
+    for (mail, delivery) in mail.iter().zip(&mut deliveries) {
+        let Delivery::Accepted { owner } = delivery else { continue };
+        match owners.get(&mail.execution.0) {
+            Some(now) => *owner = *now,
+            // It ended in the meantime. Whether with this mail or without it, the log says.
+            None => {
+                ended.push(mail.execution.0);
+                *delivery = Delivery::Ended;
+            }
+        }
+    }
+    if !ended.is_empty() {
+        connection.execute(queries::MAIL_DISCARD, &[&ended]).await?;
+    }
+    Ok(deliveries)
+}
+
+/// The second half alone: makes ready who listens to mail that is there.
+pub(crate) async fn wake(connection: &mut Connection, mail: &[Mail]) -> Result<(), DbError> {
+    let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
+    connection.execute(queries::CONTROL_WAKE, &[&executions]).await?;
+    Ok(())
+}
+
+/// The first half: the mail is durable where it was accepted.
+pub(crate) async fn put(
+    connection: &mut Connection,
+    mail: &[Mail],
+) -> Result<Vec<Delivery>, DbError> {
+    let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
+    let urgencies: Vec<i16> = mail.iter().map(|mail| mail.body.urgency() as i16).collect();
+    let messages: Vec<&[u8]> = mail.iter().map(|mail| mail.message.as_bytes()).collect();
+    let actors: Vec<Option<&[u8]>> =
+        mail.iter().map(|mail| mail.actor.as_ref().map(|actor| actor.as_bytes())).collect();
+    let bodies = mail
+        .iter()
+        .map(|mail| serde_json::to_vec(&mail.body))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| DbError::Data(error.to_string()))?;
+    let rows = connection
+        .query(queries::MAIL_INSERT, &[&executions, &urgencies, &messages, &actors, &bodies])
+        .await?;
+    let mut went_in: HashSet<(i64, Vec<u8>)> = HashSet::new();
+    let mut refusals = vec![Delivery::Duplicate; mail.len()];
+    for row in &rows {
+        let Some(position) = get::<Option<i64>>(row, 0)? else {
+            went_in.insert((get(row, 3)?, get(row, 4)?));
+            continue;
+        };
+        let refusal = match (get::<Option<bool>>(row, 1)?, get::<Option<bool>>(row, 2)?) {
+            (Some(true), _) => Delivery::Duplicate,
+            (_, Some(true)) => Delivery::Ended,
+            _ => Delivery::Unknown,
+        };
+        let position = usize::try_from(position).unwrap_or(0).saturating_sub(1);
+        refusals.get_mut(position).into_iter().for_each(|place| *place = refusal.clone());
+    }
+    let deliveries = mail.iter().zip(refusals).map(|(mail, refusal)| {
+        // Only the first of two equal ones went in.
+        match went_in.remove(&(mail.execution.0, mail.message.as_bytes().to_vec())) {
+            true => Delivery::Accepted { owner: None },
+            false => refusal,
+        }
+    });
+    Ok(deliveries.collect())
+}
+
+/// The mail of everything that an instance owns.
+pub(crate) async fn collect(
+    connection: &mut Connection,
+    owner: InstanceId,
+    most: usize,
+) -> Result<Vec<Mail>, DbError> {
+    let mut asked = most;
+    loop {
+        let rows = connection.query(queries::MAIL_COLLECT, &[&owner.0, &limit(asked)]).await?;
+        let mut readable = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match read(row) {
+                Ok(mail) => readable.push(mail),
+                // Everybody else's must not wait for it. It stays, and its addressee is set aside by
+                // whoever claims it next.
+                Err(error) => {
+                    tracing::warn!(execution = get::<i64>(row, 0)?, %error, "mail stays unread");
+                }
+            }
+        }
+        // Fewer than the limit says that there is no more: what cannot be read does not count.
+        if rows.len() < asked || readable.len() >= most {
+            readable.truncate(most);
+            return Ok(readable);
+        }
+        asked = asked.saturating_mul(2);
+    }
+}
+
+/// A piece of mail in the columns of `mail_load`.
+pub(crate) fn read(row: &Row) -> Result<Mail, DbError> {
+    let body: &[u8] = get(row, 3)?;
+    let body = serde_json::from_slice(body)
+        .map_err(|error| DbError::Corrupt(format!("mail cannot be read: {error}")))?;
+    Ok(Mail {
+        execution: ExecutionId(get(row, 0)?),
+        message: text(row, 1)?,
+        actor: text_or_none(row, 2)?,
+        body,
+    })
+}

@@ -1,0 +1,120 @@
+//! The layouts of the database. Migrations go forward only, are applied when a store is opened, each in
+//! a transaction of its own, and are never edited once released.
+//!
+//! Any number of instances may start at once: one of them applies, the others wait for it.
+
+use std::sync::Arc;
+
+use waypost_ports::store::StoreError;
+
+use crate::connection::{Connection, Home, Role};
+use crate::error::DbError;
+use crate::options::Options;
+use crate::text::get;
+use crate::waiting::wait;
+use crate::{queries, store};
+
+/// A step from one layout to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// The layout it leads to, from 1 without gaps.
+    pub version: u32,
+    /// What it is about.
+    pub name: &'static str,
+    sql: &'static str,
+}
+
+/// Where a database stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Migrations {
+    /// Its layout; 0 when there is none.
+    pub current: u32,
+    /// What is still to be applied, in order.
+    pub pending: Vec<Migration>,
+}
+
+/// Every layout this build knows.
+const KNOWN: &[Migration] = &[
+    Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
+    Migration {
+        version: 2,
+        name: "projections",
+        sql: include_str!("../migrations/0002_projections.sql"),
+    },
+];
+
+/// Where a database stands, without changing it.
+pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError> {
+    let (threads, home) = store::prepare(url, options)?;
+    let current = wait(threads.handle(), async {
+        let mut connection = connect(&home).await?;
+        current(&mut connection).await
+    })?;
+    let pending = KNOWN.iter().filter(|migration| migration.version > current);
+    Ok(Migrations { current, pending: pending.copied().collect() })
+}
+
+/// Brings a database to the newest layout; gives what was applied. Opening a store does the same.
+pub fn migrate(url: &str, options: &Options) -> Result<Vec<Migration>, StoreError> {
+    let (threads, home) = store::prepare(url, options)?;
+    wait(threads.handle(), apply_known(&home))
+}
+
+/// Applies what is missing.
+pub(crate) async fn apply_known(home: &Home) -> Result<Vec<Migration>, StoreError> {
+    apply(home, KNOWN).await
+}
+
+async fn connect(home: &Home) -> Result<Connection, DbError> {
+    Connection::open(home, Role::Migration, Arc::default()).await
+}
+
+async fn apply(home: &Home, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
+    let newest = known.last().map_or(0, |migration| migration.version);
+    let mut connection = connect(home).await?;
+    connection.query(queries::MIGRATION_LOCK, &[]).await?;
+    let before = current(&mut connection).await?;
+    if before > newest {
+        return Err(StoreError::Refused(format!(
+            "the store has layout {before} and this version knows {newest}: \
+             use the version that wrote it, or a newer one"
+        )));
+    }
+    let mut applied = Vec::new();
+    for next in known.iter().filter(|migration| migration.version > before) {
+        apply_one(&mut connection, home, next).await?;
+        tracing::info!(layout = next.version, name = next.name, "store migrated");
+        applied.push(*next);
+    }
+    connection.execute(queries::PLACE_BASE_RAISE, &[]).await?;
+    Ok(applied)
+}
+
+/// A migration and the note that it was applied are one transaction.
+async fn apply_one(
+    connection: &mut Connection,
+    home: &Home,
+    migration: &Migration,
+) -> Result<(), DbError> {
+    connection.begin().await?;
+    // Asked for only where it is missing: a user who may create nothing but tables can go on.
+    let exists = connection.query_one(queries::SCHEMA_EXISTS, &[]).await?;
+    if !get::<bool>(&exists, 0)? {
+        let create = queries::SCHEMA_CREATE.replace("{schema}", &home.schema);
+        connection.run_all(&create).await?;
+    }
+    connection.run_all(queries::MIGRATIONS_CREATE).await?;
+    connection.run_all(migration.sql).await?;
+    let version = i32::try_from(migration.version).unwrap_or(i32::MAX);
+    connection.execute(queries::MIGRATION_INSERT, &[&version, &migration.name]).await?;
+    connection.commit().await
+}
+
+async fn current(connection: &mut Connection) -> Result<u32, DbError> {
+    let exist = connection.query_one(queries::MIGRATIONS_EXIST, &[]).await?;
+    if !get::<bool>(&exist, 0)? {
+        return Ok(0);
+    }
+    let version: i32 = get(&connection.query_one(queries::MIGRATION_CURRENT, &[]).await?, 0)?;
+    Ok(u32::try_from(version).unwrap_or(0))
+}

@@ -1,0 +1,291 @@
+//! Nudges by LISTEN and NOTIFY, on one connection that is made when somebody first sends or listens.
+//!
+//! A NOTIFY takes a lock that all of the database's commits share, so that they are few: what is sent
+//! within a moment goes out as one, each nudge once. Nothing here waits for anything that matters: what
+//! cannot be sent is dropped, and whoever misses a nudge looks anyway.
+
+use std::collections::HashSet;
+use std::sync::{Arc, mpsc as blocking};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+use tokio_postgres::AsyncMessage;
+use uuid::Uuid;
+use waypost_core::id::InstanceId;
+use waypost_ports::nudge::{Hear, Nudge, Nudges};
+
+use crate::connection::{Connection, Home, Role};
+use crate::error::DbError;
+use crate::queries;
+use crate::store::PostgresStore;
+
+/// Nudges that wait to be sent; more are dropped.
+const WAITING_MAX: usize = 4_096;
+
+/// How long nudges are gathered.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// Bytes of one NOTIFY; the server takes at most 7,999.
+const PAYLOAD_BYTES_MAX: usize = 7_900;
+
+/// How long to wait before connecting again.
+const BACKOFF: std::ops::Range<Duration> = Duration::from_millis(100)..Duration::from_secs(5);
+
+/// How long [`Nudges::listen`] waits until it is heard.
+const LISTEN_WAIT: Duration = Duration::from_secs(5);
+
+/// Nudges through the database. Clones share a connection, which ends with the last of them.
+#[derive(Clone)]
+pub struct PostgresNudges {
+    commands: mpsc::Sender<Command>,
+}
+
+impl std::fmt::Debug for PostgresNudges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresNudges").finish_non_exhaustive()
+    }
+}
+
+enum Command {
+    Send(Nudge),
+    Listen(Listener, blocking::Sender<()>),
+}
+
+#[derive(Clone)]
+struct Listener {
+    instance: InstanceId,
+    hear: Hear,
+}
+
+impl PostgresStore {
+    /// A way to nudge other instances of this store.
+    pub fn nudges(&self) -> PostgresNudges {
+        let (commands, receiver) = mpsc::channel(WAITING_MAX);
+        let carrier = Carrier {
+            home: Arc::clone(&self.home),
+            commands: receiver,
+            sender: Uuid::new_v4(),
+            listener: Arc::default(),
+            line: None,
+            backoff: BACKOFF.start,
+        };
+        // Ends when the last sender of commands is gone, or with the store.
+        drop(self.threads.handle().spawn(carrier.run()));
+        PostgresNudges { commands }
+    }
+}
+
+impl Nudges for PostgresNudges {
+    fn send(&self, nudge: Nudge) {
+        if self.commands.try_send(Command::Send(nudge)).is_err() {
+            tracing::debug!("a nudge was dropped");
+        }
+    }
+
+    fn listen(&self, instance: InstanceId, hear: Hear) {
+        let (listening, is_listening) = blocking::channel();
+        let command = Command::Listen(Listener { instance, hear }, listening);
+        if self.commands.try_send(command).is_err() {
+            tracing::warn!("nobody listens for nudges: too many are waiting");
+            return;
+        }
+        if is_listening.recv_timeout(LISTEN_WAIT).is_err() {
+            tracing::warn!("nudges are not heard yet: the database does not answer");
+        }
+    }
+}
+
+/// A connection, and word of its end.
+struct Line {
+    connection: Connection,
+    ended: oneshot::Receiver<()>,
+}
+
+/// Owns the connection.
+struct Carrier {
+    home: Arc<Home>,
+    commands: mpsc::Receiver<Command>,
+    /// By which its own nudges are known when they come back.
+    sender: Uuid,
+    listener: Arc<Mutex<Option<Listener>>>,
+    line: Option<Line>,
+    backoff: Duration,
+}
+
+impl Carrier {
+    async fn run(mut self) {
+        loop {
+            if self.line.is_none() && self.listener.lock().is_some() && !self.connect().await {
+                // Both are safe to drop: a command that was not received stays in the channel.
+                tokio::select! {
+                    () = sleep(self.backoff) => {}
+                    command = self.commands.recv() => {
+                        let Some(command) = command else { return };
+                        self.without_line(command);
+                    }
+                }
+                continue;
+            }
+            let ended = async {
+                match &mut self.line {
+                    Some(line) => drop((&mut line.ended).await),
+                    None => std::future::pending().await,
+                }
+            };
+            // Both are safe to drop: the one keeps its place, the other its messages.
+            tokio::select! {
+                () = ended => self.line = None,
+                command = self.commands.recv() => match command {
+                    None => return,
+                    Some(command) => self.obey(command).await,
+                },
+            }
+        }
+    }
+
+    /// While the database is out of reach: nudges are lost, listeners are remembered.
+    fn without_line(&mut self, command: Command) {
+        if let Command::Listen(listener, _) = command {
+            *self.listener.lock() = Some(listener);
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Listen(listener, listening) => {
+                *self.listener.lock() = Some(listener);
+                let connected = self.line.is_some() || self.connect().await;
+                if connected && listening.send(()).is_err() {
+                    tracing::debug!("nudges are heard later than somebody waited for it");
+                }
+            }
+            Command::Send(nudge) => {
+                sleep(GATHER).await;
+                let mut seen = HashSet::from([nudge.clone()]);
+                let mut nudges = vec![nudge];
+                let mut listen = None;
+                while let Ok(command) = self.commands.try_recv() {
+                    match command {
+                        Command::Send(nudge) if seen.insert(nudge.clone()) => nudges.push(nudge),
+                        Command::Send(_) => {}
+                        Command::Listen(..) => listen = Some(command),
+                    }
+                }
+                self.send(&nudges).await;
+                if let Some(command) = listen {
+                    Box::pin(self.obey(command)).await;
+                }
+            }
+        }
+    }
+
+    async fn send(&mut self, nudges: &[Nudge]) {
+        if self.line.is_none() && !self.connect().await {
+            return;
+        }
+        let Some(line) = &mut self.line else { return };
+        for payload in payloads(self.sender, nudges) {
+            let sent = line.connection.query(queries::NOTIFY, &[&self.home.schema, &payload]).await;
+            if let Err(error) = sent {
+                tracing::debug!(%error, "nudges were lost");
+                self.line = None;
+                return;
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> bool {
+        match self.open().await {
+            Ok(line) => {
+                self.line = Some(line);
+                self.backoff = BACKOFF.start;
+                // Whatever was missed meanwhile.
+                if let Some(listener) = self.listener.lock().clone() {
+                    (listener.hear)(Nudge::Mail(listener.instance));
+                    (listener.hear)(Nudge::Claimable);
+                }
+                true
+            }
+            Err(error) => {
+                tracing::debug!(%error, "nudges cannot be carried");
+                self.backoff = (self.backoff * 2).min(BACKOFF.end);
+                false
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Line, DbError> {
+        let (listener, sender) = (Arc::clone(&self.listener), self.sender);
+        let (ends, ended) = oneshot::channel::<()>();
+        let hear = move |message| {
+            // Goes with this closure, which goes with the connection.
+            let _ends = &ends;
+            if let AsyncMessage::Notification(note) = message {
+                let listener = listener.lock().clone();
+                listener.into_iter().for_each(|listener| tell(&listener, sender, note.payload()));
+            }
+        };
+        let home = &self.home;
+        let mut connection =
+            Connection::open_hearing(home, Role::Listener, Arc::default(), hear).await?;
+        let listen = queries::LISTEN.replace("{channel}", &home.schema);
+        connection.run_all(&listen).await?;
+        Ok(Line { connection, ended })
+    }
+}
+
+/// Nudges in as few payloads as they fit into, each with who sent it.
+fn payloads(sender: Uuid, nudges: &[Nudge]) -> Vec<String> {
+    let mut payloads = Vec::new();
+    let mut words = vec![sender.to_string()];
+    let mut bytes = 0;
+    for nudge in nudges {
+        let word = match nudge {
+            Nudge::Mail(owner) => format!("m{}", owner.0),
+            Nudge::Claimable => "c".to_owned(),
+            Nudge::Offered(handler) => format!("o{handler}"),
+            Nudge::Cancelled(instance) => format!("x{}", instance.0),
+        };
+        // As text in JSON, where a character takes at most six bytes.
+        let more = serde_json::to_string(&word).map_or(usize::MAX, |text| text.len() + 1);
+        if more > PAYLOAD_BYTES_MAX - 64 {
+            continue;
+        }
+        if bytes + more > PAYLOAD_BYTES_MAX - 64 {
+            payloads.extend(serde_json::to_string(&words));
+            words.truncate(1);
+            bytes = 0;
+        }
+        bytes += more;
+        words.push(word);
+    }
+    if words.len() > 1 {
+        payloads.extend(serde_json::to_string(&words));
+    }
+    payloads
+}
+
+/// Tells a listener what is for it, unless it comes from itself.
+fn tell(listener: &Listener, sender: Uuid, payload: &str) {
+    let Ok(words) = serde_json::from_str::<Vec<String>>(payload) else { return };
+    let mut words = words.iter();
+    if words.next().is_none_or(|from| *from == sender.to_string()) {
+        return;
+    }
+    let mine = |id: &str| id.parse::<Uuid>() == Ok(listener.instance.0);
+    for word in words {
+        let nudge = match word.split_at_checked(1) {
+            Some(("m", owner)) if mine(owner) => Nudge::Mail(listener.instance),
+            Some(("x", instance)) if mine(instance) => Nudge::Cancelled(listener.instance),
+            Some(("c", "")) => Nudge::Claimable,
+            Some(("o", handler)) => Nudge::Offered(handler.into()),
+            _ => continue,
+        };
+        (listener.hear)(nudge);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+use super::*;
+
+fn heard(instance: u128, sender: u128, payloads: &[String]) -> Vec<Nudge> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&heard);
+    let hear: Hear = Arc::new(move |nudge| keep.lock().push(nudge));
+    let listener = Listener { instance: InstanceId(Uuid::from_u128(instance)), hear };
+    payloads.iter().for_each(|payload| tell(&listener, Uuid::from_u128(sender), payload));
+    let heard = heard.lock();
+    heard.clone()
+}
+
+#[test]
+fn nudges_are_heard_by_those_they_are_for() {
+    let (one, two) = (InstanceId(Uuid::from_u128(1)), InstanceId(Uuid::from_u128(2)));
+    let offered = Nudge::Offered("a\n\"b\"\0".into());
+    let nudges = [
+        Nudge::Mail(one),
+        Nudge::Mail(two),
+        Nudge::Claimable,
+        offered.clone(),
+        Nudge::Cancelled(one),
+    ];
+    let payloads = payloads(Uuid::from_u128(9), &nudges);
+    assert_eq!(payloads.len(), 1);
+    let for_one = [Nudge::Mail(one), Nudge::Claimable, offered.clone(), Nudge::Cancelled(one)];
+    assert_eq!(heard(1, 8, &payloads), for_one);
+    assert_eq!(heard(2, 8, &payloads), [Nudge::Mail(two), Nudge::Claimable, offered]);
+    assert_eq!(heard(1, 9, &payloads), [], "it sent them itself");
+}
+
+#[test]
+fn payloads_are_as_long_as_the_server_takes() {
+    let nudges: Vec<_> =
+        (0..1_000).map(|number| Nudge::Offered(format!("\0{number}").repeat(4).into())).collect();
+    let payloads = payloads(Uuid::max(), &nudges);
+    assert!(payloads.iter().all(|payload| payload.len() < 8_000));
+    assert_eq!(heard(1, 2, &payloads), nudges);
+    let too_long = [Nudge::Offered("x".repeat(9_000).into())];
+    assert!(super::payloads(Uuid::max(), &too_long).is_empty());
+}
+
+#[test]
+fn nonsense_is_not_heard() {
+    for payload in ["", "[]", "{}", "null", "[\"x\",\"\",\"é\",\"mnobody\",\"cc\",\"z\"]", "[1]"] {
+        assert_eq!(heard(1, 2, &[payload.to_owned()]), [], "{payload}");
+    }
+}

@@ -1,0 +1,72 @@
+//! How a store is opened.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use waypost_core::kind::Family;
+use waypost_ports::clock::Clock;
+use waypost_ports::mirror::Mirror;
+use waypost_ports::store::{LEASE, StoreError};
+
+/// Tells the family of a node kind, for the projections.
+pub type Families = Arc<dyn Fn(&str) -> Option<Family> + Send + Sync>;
+
+/// How to open a store.
+#[derive(Clone)]
+pub struct Options {
+    /// Where all tables are. Made where it is missing, if the user may.
+    pub schema: String,
+    /// Connections for requests of people.
+    pub api_connections: usize,
+    /// How long a request of people waits for one of them.
+    pub api_wait: Duration,
+    /// The lease of whoever renews it through this store.
+    pub lease: Duration,
+    /// Copies of parked executions, to spare their loading.
+    pub mirror: Option<Arc<dyn Mirror>>,
+    /// The families of node kinds.
+    pub families: Families,
+    /// For tests: where the time comes from instead of the database.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            schema: "waypost".to_owned(),
+            api_connections: 8,
+            api_wait: Duration::from_secs(2),
+            lease: LEASE.to_std(),
+            mirror: None,
+            families: Arc::new(|_| None),
+            clock: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("schema", &self.schema)
+            .field("api_connections", &self.api_connections)
+            .field("api_wait", &self.api_wait)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// The name of the schema, if it is one: it becomes part of a statement.
+    pub(crate) fn checked_schema(&self) -> Result<&str, StoreError> {
+        let name = self.schema.as_str();
+        let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+        let goes_on =
+            name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        match begins && goes_on && name.len() <= 63 {
+            true => Ok(name),
+            false => Err(StoreError::Refused(format!(
+                "{name:?} cannot be the name of a schema: use lower-case letters, digits and `_`"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Connections, lent to one caller at a time and taken back while they are as good as new.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::connection::{Connection, Home, Role};
+use crate::error::DbError;
+
+/// How many statements were sent, by what they were for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statements {
+    /// Signs of life.
+    pub renewals: u64,
+    /// Appends.
+    pub writers: u64,
+    /// What the engine needs besides.
+    pub engine: u64,
+    /// What people asked for.
+    pub api: u64,
+}
+
+impl Statements {
+    /// All of them together.
+    pub fn all(&self) -> u64 {
+        self.renewals + self.writers + self.engine + self.api
+    }
+}
+
+/// Connections of one role.
+pub(crate) struct Pool {
+    home: Arc<Home>,
+    role: Role,
+    idle: Mutex<Vec<Connection>>,
+    permits: Semaphore,
+    wait: Duration,
+    sent: Arc<AtomicU64>,
+}
+
+impl Pool {
+    /// At most `size` connections, made when they are needed; whoever finds none free waits for so
+    /// long.
+    pub(crate) fn new(home: &Arc<Home>, role: Role, size: usize, wait: Duration) -> Self {
+        Self {
+            home: Arc::clone(home),
+            role,
+            idle: Mutex::default(),
+            permits: Semaphore::new(size.max(1)),
+            wait,
+            sent: Arc::default(),
+        }
+    }
+
+    /// Lends a connection to an action. Whatever becomes of it, one that is not as good as new is not
+    /// kept: neither one that failed, nor one inside of a transaction, nor one whose action was
+    /// dropped half-way.
+    pub(crate) async fn with<T>(
+        &self,
+        action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,
+    ) -> Result<T, DbError> {
+        let permit = timeout(self.wait, self.permits.acquire()).await;
+        let _permit = permit.ok().and_then(Result::ok).ok_or_else(|| {
+            let wait = self.wait.as_millis();
+            DbError::Unavailable(format!("no connection was free within {wait} ms"))
+        })?;
+        let mut connection = self.take().await?;
+        connection.tell_time().await?;
+        let result = action(&mut connection).await;
+        if connection.is_usable() {
+            self.idle.lock().push(connection);
+        }
+        result
+    }
+
+    /// How many statements were sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Closes those that nobody has.
+    pub(crate) fn close(&self) {
+        self.idle.lock().clear();
+    }
+
+    async fn take(&self) -> Result<Connection, DbError> {
+        loop {
+            let Some(connection) = self.idle.lock().pop() else { break };
+            // The server may have closed it meanwhile.
+            if connection.is_usable() {
+                return Ok(connection);
+            }
+        }
+        Connection::open(&self.home, self.role, Arc::clone(&self.sent)).await
+    }
+}

@@ -1,0 +1,211 @@
+//! Pages of rows, newest first.
+//!
+//! Status and workflow are matters of indexes: each status is a walk of its own along one of them, and the
+//! walks are merged, so that a page costs what is on it. Everything else a request may ask for is looked at
+//! row by row, within a budget. All from one moment, or an execution whose status changes meanwhile would
+//! be met twice, or not at all.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tokio_postgres::Row;
+use waypost_core::id::ExecutionId;
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::query::{Budget, ExecutionPage, ExecutionRow, Filter, ListRequest, Looked};
+
+use super::rows::{status, time};
+use super::{lag, name_hash, queries};
+use crate::connection::Connection;
+use crate::error::DbError;
+use crate::text::{count, get, limit_and_one, narrow, text, text_or_none};
+
+/// Rows that are read at a time. Of filtered lists, inputs are read with them, so that it is not many.
+const ROWS_AT_ONCE: usize = 256;
+
+/// A page of executions.
+pub(crate) async fn page(
+    connection: &mut Connection,
+    request: &ListRequest,
+) -> Result<ExecutionPage, DbError> {
+    connection.begin_snapshot().await?;
+    let lag = lag(connection).await?;
+    let (rows, next) = rows(connection, request, Budget::PAGE).await?;
+    connection.commit().await?;
+    Ok(ExecutionPage { rows, next, lag })
+}
+
+/// The rows of a page, and where the next one starts.
+async fn rows(
+    connection: &mut Connection,
+    request: &ListRequest,
+    mut budget: Budget,
+) -> Result<(Vec<ExecutionRow>, Option<ExecutionId>), DbError> {
+    let mut walks = Walks::of(request);
+    let filter = Filter::of(request);
+    let (mut found, mut seen) = (Vec::new(), None);
+    'walk: while found.len() <= request.limit {
+        // One more than fits tells whether there is a next page.
+        let wanted = match &filter {
+            Some(_) => ROWS_AT_ONCE,
+            None => request.limit.saturating_add(1).min(ROWS_AT_ONCE),
+        };
+        let chunk = walks.next(connection, wanted).await?;
+        if chunk.is_empty() {
+            break;
+        }
+        let Some(filter) = &filter else {
+            found.extend(chunk);
+            continue;
+        };
+        let looks =
+            connection.query(queries::LISTED_LOOK, &[&chunk, &filter.reads_input()]).await?;
+        for row in &looks {
+            if budget.is_spent() {
+                return Ok((read_rows(connection, &found).await?, seen));
+            }
+            let execution: i64 = get(row, 0)?;
+            seen = Some(ExecutionId(execution));
+            if fits(row, filter, &mut budget)? {
+                found.push(execution);
+                if found.len() > request.limit {
+                    break 'walk;
+                }
+            }
+        }
+    }
+    let more = found.len() > request.limit;
+    found.truncate(request.limit);
+    let next = found.last().filter(|_| more).copied().map(ExecutionId);
+    Ok((read_rows(connection, &found).await?, next))
+}
+
+async fn read_rows(
+    connection: &mut Connection,
+    executions: &[i64],
+) -> Result<Vec<ExecutionRow>, DbError> {
+    let rows = connection.query(queries::LISTED_ROWS, &[&executions]).await?;
+    rows.iter().map(read).collect()
+}
+
+/// Several walks along indexes, each newest first, as one.
+struct Walks {
+    workflow: Option<String>,
+    walks: Vec<Walk>,
+}
+
+struct Walk {
+    /// Of this status; of any, for the only one of its kind.
+    status: Option<Status>,
+    ahead: VecDeque<i64>,
+    /// Where it goes on.
+    before: i64,
+    at_end: bool,
+}
+
+impl Walks {
+    fn of(request: &ListRequest) -> Self {
+        let mut statuses: Vec<Option<Status>> =
+            request.statuses.iter().copied().map(Some).collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        if statuses.is_empty() {
+            // The index by workflow goes by status, too.
+            statuses = match request.workflow {
+                Some(_) => Status::ALL.into_iter().map(Some).collect(),
+                None => vec![None],
+            };
+        }
+        let before = request.before.map_or(i64::MAX, |before| before.0);
+        let walk = |status| Walk { status, ahead: VecDeque::new(), before, at_end: false };
+        let walks = statuses.into_iter().map(walk).collect();
+        Self { workflow: request.workflow.clone(), walks }
+    }
+
+    /// The next executions, at most so many; none at the end.
+    async fn next(
+        &mut self,
+        connection: &mut Connection,
+        wanted: usize,
+    ) -> Result<Vec<i64>, DbError> {
+        let mut found = Vec::with_capacity(wanted);
+        while found.len() < wanted {
+            for walk in &mut self.walks {
+                walk.read(connection, self.workflow.as_deref(), wanted).await?;
+            }
+            let newest = self.walks.iter_mut().max_by_key(|walk| walk.ahead.front().copied());
+            match newest.and_then(|walk| walk.ahead.pop_front()) {
+                Some(execution) => found.push(execution),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Walk {
+    /// Makes sure that it knows its next step.
+    async fn read(
+        &mut self,
+        connection: &mut Connection,
+        workflow: Option<&str>,
+        wanted: usize,
+    ) -> Result<(), DbError> {
+        if self.at_end || !self.ahead.is_empty() {
+            return Ok(());
+        }
+        let limit = limit_and_one(wanted);
+        let status = self.status.map(|status| status as i16);
+        let rows = match (workflow.map(str::as_bytes), status) {
+            (None, None) => connection.query(queries::LIST, &[&self.before, &limit]).await?,
+            (None, Some(status)) => {
+                connection.query(queries::LIST_BY_STATUS, &[&self.before, &limit, &status]).await?
+            }
+            (Some(workflow), status) => {
+                let (status, hash) = (status.unwrap_or_default(), name_hash(workflow));
+                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                    [&self.before, &limit, &status, &hash, &workflow];
+                connection.query(queries::LIST_BY_WORKFLOW_STATUS, &params).await?
+            }
+        };
+        self.ahead = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        self.at_end = self.ahead.len() <= wanted;
+        self.before = self.ahead.back().copied().unwrap_or(self.before);
+        Ok(())
+    }
+}
+
+fn fits(row: &Row, filter: &Filter<'_>, budget: &mut Budget) -> Result<bool, DbError> {
+    let (key, error, input) = (text(row, 2)?, text_or_none(row, 3)?, text(row, 5)?);
+    let looked = Looked {
+        created_at: Timestamp(get(row, 1)?),
+        labels: &labels(row, 4)?,
+        key: &key,
+        error: error.as_deref(),
+        input: &input,
+    };
+    budget.spend(&looked);
+    Ok(filter.fits(&looked))
+}
+
+/// The labels in a column; most executions have none.
+fn labels(row: &Row, column: usize) -> Result<BTreeMap<String, String>, DbError> {
+    let Some(bytes) = get::<Option<&[u8]>>(row, column)? else { return Ok(BTreeMap::new()) };
+    serde_json::from_slice(bytes).map_err(|error| DbError::Corrupt(format!("labels: {error}")))
+}
+
+fn read(row: &Row) -> Result<ExecutionRow, DbError> {
+    Ok(ExecutionRow {
+        execution: ExecutionId(get(row, 0)?),
+        key: text(row, 2)?,
+        workflow: text(row, 3)?,
+        version: narrow(row, 4)?,
+        status: status(row, 1)?,
+        created_at: Timestamp(get(row, 5)?),
+        completed_at: time(row, 6)?,
+        nodes_executed: count(row, 7)?,
+        error: text_or_none(row, 8)?.map(|error| error.to_string()),
+        current_node: text_or_none(row, 9)?.map(|path| path.to_string()),
+        resume_at: time(row, 10)?,
+        labels: labels(row, 11)?,
+    })
+}

@@ -1,0 +1,333 @@
+//! Writes rows from what was committed here, and what others owed when they died.
+//!
+//! **Why no row is lost.** Every process that appends has a row in `projectors`, made before its first
+//! append, with a place `done` before which nothing of it is owed. Let a frame be committed.
+//!
+//! * As long as its process lives, the frame is in the queue, or its execution is, until its rows are
+//!   written: what fails is queued again, and rows that somebody else has written meanwhile are told by
+//!   `projected`, which every write compares with what it goes on from.
+//! * `done` passes the frame's place only after that. The place to go to is one before which, at the time
+//!   it was asked for, nothing new could appear any more; it is stored when every append that had begun by
+//!   then was heard of, and what they left is written. Rows and mark are committed in this order, on one
+//!   connection, without waiting for the disk: where the server loses the end of its log, it loses the mark
+//!   before the rows. A connection that was lost may mean just that, and everything since the mark in the
+//!   database is compared with the log again.
+//! * When the process dies, its row stays, and its lease ends. Whoever sees that compares all frames from
+//!   `done` to the end of the log with the rows of their executions, and only then removes the row.
+//!
+//! A process that stood still for longer than its lease, appended after its row was removed, and died
+//! before its next round, leaves an execution behind that only `waypost check` finds.
+
+mod debts;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use uuid::Uuid;
+use waypost_ports::store::LEASE;
+
+use super::fold::{Base, Folded, Touched};
+use super::queries;
+use super::queue::{Frame, Queue, Work};
+use super::rows::{FRAMES_AT_ONCE, Rows, load_bases, read_log};
+use super::write::Documents;
+use crate::connection::{Connection, Home, Role};
+use crate::error::DbError;
+use crate::options::Families;
+
+/// Executions in one transaction.
+const EXECUTIONS_MAX: usize = 2_000;
+
+/// Executions whose rows are remembered in order to go on from them.
+const BASES_MAX: usize = 200_000;
+
+/// The lease, in milliseconds.
+pub(super) const LEASE_MS: i64 = LEASE.0.cast_signed();
+
+/// What this process knows of its row in `projectors`.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    /// Everything before this place is shown; nothing as long as there is no row.
+    pub(super) done: Option<i64>,
+    /// When it was last known to be there.
+    pub(super) confirmed: Option<Instant>,
+}
+
+/// Writes the rows of what one process commits.
+pub(super) struct Projector {
+    home: Arc<Home>,
+    id: Uuid,
+    lease: Arc<Mutex<Lease>>,
+    rows: Rows,
+    connection: Option<Connection>,
+    bases: HashMap<i64, Base>,
+    mark: Option<Mark>,
+    /// Rows were written and no mark says so yet.
+    unsettled: bool,
+    connected_before: bool,
+    /// Is there nothing that an earlier connection may have lost?
+    compared: bool,
+    caution: Caution,
+    /// Executions whose rows the database refuses.
+    refused: BTreeSet<i64>,
+}
+
+/// A place that can be marked once every append before this one was heard of.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    place: i64,
+    appends_before: u64,
+}
+
+/// What is done about rows that the database refuses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Caution {
+    None,
+    /// Only documents can be refused for what is in them.
+    WithoutDocuments,
+    /// In order to find the one that is refused.
+    OneByOne,
+}
+
+impl Projector {
+    pub(super) fn new(
+        home: Arc<Home>,
+        id: Uuid,
+        lease: Arc<Mutex<Lease>>,
+        families: Families,
+        skipped: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            home,
+            id,
+            lease,
+            rows: Rows::new(families, skipped),
+            connection: None,
+            bases: HashMap::new(),
+            mark: None,
+            unsettled: false,
+            connected_before: false,
+            compared: false,
+            caution: Caution::None,
+            refused: BTreeSet::new(),
+        }
+    }
+
+    /// Is there a mark to set soon?
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// Shows some work. Says whether nothing of it is left to do; on an error all of it is queued again.
+    pub(super) async fn round(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
+        let mut all = work.behind.clone();
+        all.extend(work.frames.iter().map(|frame| frame.execution));
+        let result = self.show(queue, work).await;
+        if let Err(error) = &result {
+            queue.owe(all);
+            self.connection = None;
+            if matches!(error, DbError::Data(_)) {
+                self.caution = match self.caution {
+                    Caution::None => Caution::WithoutDocuments,
+                    _ => Caution::OneByOne,
+                };
+            }
+        } else {
+            self.caution = Caution::None;
+        }
+        result
+    }
+
+    async fn show(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
+        self.rows.documents = match self.caution {
+            Caution::None => Documents::Written,
+            Caution::WithoutDocuments | Caution::OneByOne => Documents::LeftOut,
+        };
+        self.connect().await?;
+        let Work { frames, mut behind, heard_before } = work;
+        let any = !frames.is_empty() || !behind.is_empty();
+        if !self.compared {
+            self.compare_again().await?;
+        }
+        if self.caution == Caution::OneByOne {
+            behind.extend(frames.iter().map(|frame| frame.execution));
+        } else {
+            self.show_frames(frames, &mut behind).await?;
+        }
+        let mut left = self.catch_up(behind).await?;
+        left.retain(|execution| !self.refused.contains(execution));
+        let clear = left.is_empty();
+        queue.owe(left);
+        if clear {
+            self.advance(queue, heard_before).await?;
+        }
+        self.unsettled |= any;
+        Ok(clear)
+    }
+
+    /// Shows frames that are at hand. Executions whose rows do not end where these begin are added to
+    /// those that are behind.
+    async fn show_frames(
+        &mut self,
+        frames: Vec<Frame>,
+        behind: &mut BTreeSet<i64>,
+    ) -> Result<(), DbError> {
+        let mut by_execution: BTreeMap<i64, Vec<Frame>> = BTreeMap::new();
+        for frame in frames {
+            if !self.refused.contains(&frame.execution) {
+                by_execution.entry(frame.execution).or_default().push(frame);
+            }
+        }
+        while !by_execution.is_empty() {
+            let rest = by_execution.keys().nth(EXECUTIONS_MAX).copied();
+            let rest = rest.map_or_else(BTreeMap::new, |first| by_execution.split_off(&first));
+            self.show_some(std::mem::replace(&mut by_execution, rest), behind).await?;
+        }
+        Ok(())
+    }
+
+    async fn show_some(
+        &mut self,
+        by_execution: BTreeMap<i64, Vec<Frame>>,
+        behind: &mut BTreeSet<i64>,
+    ) -> Result<(), DbError> {
+        let is_missing = |(execution, frames): &(&i64, &Vec<Frame>)| {
+            let first = frames.iter().map(|frame| frame.first_seq).min();
+            !self.bases.contains_key(*execution) && first != Some(1)
+        };
+        let missing: Vec<i64> =
+            by_execution.iter().filter(is_missing).map(|(execution, _)| *execution).collect();
+        self.load(&missing).await?;
+        let mut batch = BTreeMap::new();
+        for (execution, mut frames) in by_execution {
+            let base = self.bases.remove(&execution).unwrap_or_default();
+            let mut touched = Touched::on(base);
+            frames.sort_by_key(|frame| frame.first_seq);
+            let gap = frames.iter().any(|frame| self.rows.fold(&mut touched, frame) == Folded::Gap);
+            match gap {
+                true => drop(behind.insert(execution)),
+                false => drop(batch.insert(execution, touched)),
+            }
+        }
+        self.write(batch, behind).await
+    }
+
+    /// Shows what the log has of executions. Gives those that have to be looked at again.
+    async fn catch_up(&mut self, mut behind: BTreeSet<i64>) -> Result<BTreeSet<i64>, DbError> {
+        let mut again = BTreeSet::new();
+        behind.retain(|execution| !self.refused.contains(execution));
+        let at_once = match self.caution {
+            Caution::OneByOne => 1,
+            _ => EXECUTIONS_MAX,
+        };
+        while !behind.is_empty() {
+            let rest = behind.iter().nth(at_once).copied();
+            let rest = rest.map_or_else(BTreeSet::new, |first| behind.split_off(&first));
+            let chunk = std::mem::replace(&mut behind, rest);
+            let result = self.catch_up_some(&chunk, &mut again).await;
+            match (result, chunk.first()) {
+                (Err(DbError::Data(reason)), Some(execution)) if at_once == 1 => {
+                    tracing::error!(
+                        execution,
+                        reason,
+                        "the projections of this execution are refused"
+                    );
+                    self.refused.insert(*execution);
+                    self.connection = None;
+                    self.connect().await?;
+                }
+                (result, _) => result?,
+            }
+        }
+        Ok(again)
+    }
+
+    async fn catch_up_some(
+        &mut self,
+        chunk: &BTreeSet<i64>,
+        again: &mut BTreeSet<i64>,
+    ) -> Result<(), DbError> {
+        // What is remembered may be just what turned out to be wrong.
+        chunk.iter().for_each(|execution| drop(self.bases.remove(execution)));
+        let mut rest: Vec<i64> = chunk.iter().copied().collect();
+        while !rest.is_empty() {
+            self.load(&rest).await?;
+            let bases = rest.iter().map(|e| (*e, self.bases.remove(e).unwrap_or_default()));
+            let mut batch: BTreeMap<i64, Touched> =
+                bases.map(|(execution, base)| (execution, Touched::on(base))).collect();
+            let Some(connection) = &mut self.connection else { return Ok(()) };
+            let frames = read_log(connection, batch.iter().map(|(e, t)| (*e, t.projected))).await?;
+            for frame in &frames {
+                if let Some(touched) = batch.get_mut(&frame.execution) {
+                    self.rows.fold(touched, frame);
+                }
+            }
+            let full = frames.len() as u64 == FRAMES_AT_ONCE.unsigned_abs();
+            let last = frames.last().map(|frame| frame.execution);
+            self.write(batch, again).await?;
+            match last {
+                Some(last) if full => rest.retain(|execution| *execution >= last),
+                _ => rest.clear(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes changes. Those of executions whose rows somebody else has written are not, and are added
+    /// to `again`.
+    async fn write(
+        &mut self,
+        batch: BTreeMap<i64, Touched>,
+        again: &mut BTreeSet<i64>,
+    ) -> Result<(), DbError> {
+        let (anew, batch): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            batch.into_iter().partition(|(_, touched)| touched.starts_anew());
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let visible = batch.values().any(Touched::is_visible);
+        let written = match visible {
+            true => self.rows.write(connection, &batch).await?,
+            false => BTreeSet::new(),
+        };
+        if !anew.is_empty() {
+            let executions: Vec<i64> = anew.keys().copied().collect();
+            self.rows.derive_again(connection, &executions).await?;
+        }
+        if self.bases.len() + batch.len() > BASES_MAX {
+            self.bases.clear();
+        }
+        for (execution, touched) in batch {
+            if touched.is_visible() && !written.contains(&execution) {
+                again.insert(execution);
+            } else if !touched.changes.view.status.is_end() {
+                self.bases.insert(execution, touched.into_base());
+            }
+        }
+        Ok(())
+    }
+
+    async fn load(&mut self, executions: &[i64]) -> Result<(), DbError> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        if !executions.is_empty() {
+            self.bases.extend(load_bases(connection, executions).await?);
+        }
+        Ok(())
+    }
+
+    async fn connect(&mut self) -> Result<(), DbError> {
+        if let Some(connection) = self.connection.as_mut().filter(|known| known.is_usable()) {
+            return connection.tell_time().await;
+        }
+        // The first connection of a process cannot have lost anything.
+        (self.compared, self.mark) = (!self.connected_before, None);
+        self.bases.clear();
+        let sent = Arc::new(AtomicU64::new(0));
+        let mut connection = Connection::open(&self.home, Role::Projections, sent).await?;
+        connection.query(queries::RELAX, &[]).await?;
+        connection.tell_time().await?;
+        (self.connection, self.connected_before) = (Some(connection), true);
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! The SQL, one statement a file. Nothing else in this crate holds SQL text.
+
+macro_rules! queries {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(crate) const $name: &str = include_str!(concat!("../queries/", $file, ".sql"));)*
+    };
+}
+
+queries! {
+    CANCELS_INSERT = "cancels_insert";
+    CLAIM_DIGESTS = "claim_digests";
+    CLAIM_TAKE = "claim_take";
+    CLUSTER_KEY = "cluster_key";
+    CONTROL_DERIVE = "control_derive";
+    CONTROL_FORGET = "control_forget";
+    CONTROL_HOLD = "control_hold";
+    CONTROL_LOAD = "control_load";
+    CONTROL_LOCK = "control_lock";
+    CONTROL_OWNERS = "control_owners";
+    CONTROL_STANDING = "control_standing";
+    CONTROL_WAKE = "control_wake";
+    DEFINITION_BY_HASH = "definition_by_hash";
+    DEFINITION_BY_VERSION = "definition_by_version";
+    DEFINITION_INSERT = "definition_insert";
+    DEFINITION_LATEST = "definition_latest";
+    DEFINITION_VERSIONS = "definition_versions";
+    DEFINITIONS_LATEST = "definitions_latest";
+    EXECUTION_NEWEST = "execution_newest";
+    EXECUTIONS_AFTER = "executions_after";
+    FEED_END = "feed_end";
+    FEED_LAST = "feed_last";
+    FRAMES_APPEND = "frames_append";
+    FRAMES_APPEND_SIDE = "frames_append_side";
+    FRAMES_FEED = "frames_feed";
+    FRAMES_FIND = "frames_find";
+    FRAMES_LOAD = "frames_load";
+    FRAMES_PAGE = "frames_page";
+    FRAMES_SIZES = "frames_sizes";
+    INSTANCE_RENEW = "instance_renew";
+    INSTANCES_LIST = "instances_list";
+    KEY_INSERT = "key_insert";
+    KEY_REVOKE = "key_revoke";
+    KEYS_LIST = "keys_list";
+    LISTEN = "listen";
+    LOG_GUARD = "log_guard";
+    LOG_LAST = "log_last";
+    LOG_UNGUARD = "log_unguard";
+    MAIL_COLLECT = "mail_collect";
+    MAIL_DISCARD = "mail_discard";
+    MAIL_FORGET = "mail_forget";
+    MAIL_INSERT = "mail_insert";
+    MAIL_EXAMINE = "mail_examine";
+    MAIL_LOAD = "mail_load";
+    MAIL_SWEEP = "mail_sweep";
+    MIGRATION_CURRENT = "migration_current";
+    MIGRATION_INSERT = "migration_insert";
+    MIGRATION_LOCK = "migration_lock";
+    MIGRATIONS_CREATE = "migrations_create";
+    MIGRATIONS_EXIST = "migrations_exist";
+    NOTIFY = "notify";
+    OFFERS_DELETE = "offers_delete";
+    OFFERS_DEPTH = "offers_depth";
+    OFFERS_INSERT = "offers_insert";
+    OFFERS_TAKE = "offers_take";
+    PLACE_BASE_RAISE = "place_base_raise";
+    SCHEMA_CREATE = "schema_create";
+    SCHEMA_EXISTS = "schema_exists";
+    SESSION_BEGIN = "session_begin";
+    SESSION_TIME = "session_time";
+    SCHEMA_BYTES = "schema_bytes";
+    SCHEMA_DROP = "schema_drop";
+    SLOT_ADMIT = "slot_admit";
+    SLOT_CROWD = "slot_crowd";
+    SLOT_GIVE = "slot_give";
+    SLOT_INSERT = "slot_insert";
+    SLOT_KEYS_FORGET = "slot_keys_forget";
+    SLOT_KEYS_LOCK = "slot_keys_lock";
+    SLOT_LINES = "slot_lines";
+    SLOT_LOAD = "slot_load";
+    SLOT_OLDEST = "slot_oldest";
+    SLOT_PROMOTE = "slot_promote";
+    SLOT_RELEASE = "slot_release";
+    SLOT_SWEEP = "slot_sweep";
+    SNAPSHOT_FORGET = "snapshot_forget";
+    SNAPSHOTS_LOAD = "snapshots_load";
+    STRAY_CONTROL = "stray_control";
+    STRAY_MAIL = "stray_mail";
+    STRAY_SLOT = "stray_slot";
+    STRAY_SNAPSHOT = "stray_snapshot";
+    SUBMISSION_BY_IDEMPOTENCY = "submission_by_idempotency";
+    SUBMISSION_BY_KEY = "submission_by_key";
+    SUBMISSIONS_FIND = "submissions_find";
+    TRAIL_BY_ACTOR = "trail_by_actor";
+    TRAIL_INSERT = "trail_insert";
+    TRAIL_LIST = "trail_list";
+    WORKER_HEAR = "worker_hear";
+    WORKERS_FORGET = "workers_forget";
+    WORKERS_HOLD = "workers_hold";
+    WORKERS_LIST = "workers_list";
+}

@@ -1,0 +1,175 @@
+//! Lists and logs for people.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
+use waypost_core::time::Timestamp;
+use waypost_ports::query::{
+    DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest, ExecutionPage,
+    FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest, ProjectionLag, Query,
+    Submitted, read_events,
+};
+use waypost_ports::store::{About, StoreError};
+
+use crate::connection::{Connection, Role};
+use crate::error::DbError;
+use crate::projections::list;
+use crate::store::PostgresStore;
+use crate::text::{array, count, get, limit_and_one, narrow, text, text_or_none};
+use crate::{feed, history, projections, queries};
+
+/// Frames of one log that are read at a time, and bytes of them.
+const FRAMES_AT_ONCE: i64 = 1_000;
+const BYTES_AT_ONCE: i64 = 4 << 20;
+
+impl Query for PostgresStore {
+    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let row = match key {
+                Some(key) => {
+                    connection.query_opt(queries::SUBMISSION_BY_KEY, &[&key.as_bytes()]).await?
+                }
+                None => connection.query_opt(queries::EXECUTION_NEWEST, &[]).await?,
+            };
+            let number = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?;
+            Ok(number.flatten().map(ExecutionId))
+        })
+    }
+
+    fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let row = connection
+                .query_opt(queries::SUBMISSION_BY_IDEMPOTENCY, &[&idempotency.as_bytes()])
+                .await?;
+            row.map(|row| {
+                Ok(Submitted { execution: ExecutionId(get(&row, 0)?), digest: array(&row, 1)? })
+            })
+            .transpose()
+        })
+    }
+
+    fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
+        self.run(Role::Api, async |connection| list::page(connection, request).await)
+    }
+
+    fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError> {
+        self.run(Role::Api, async |connection| events(connection, request).await)
+    }
+
+    fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError> {
+        self.run(Role::Api, async |connection| feed::page(connection, request).await)
+    }
+
+    fn feed_end(&self) -> Result<FeedPosition, StoreError> {
+        self.run(Role::Api, async |connection| feed::end(connection).await)
+    }
+
+    fn definitions(&self, request: &DefinitionsRequest) -> Result<DefinitionPage, StoreError> {
+        self.run(Role::Api, async |connection| definitions(connection, request).await)
+    }
+
+    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let row =
+                connection.query_opt(queries::DEFINITION_LATEST, &[&workflow.as_bytes()]).await?;
+            row.as_ref().map(definition).transpose()
+        })
+    }
+
+    fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let rows = connection.query(queries::INSTANCES_LIST, &[]).await?;
+            rows.iter().map(instance).collect()
+        })
+    }
+
+    fn lag(&self) -> Result<ProjectionLag, StoreError> {
+        self.run(Role::Api, async |connection| projections::lag(connection).await)
+    }
+
+    fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError> {
+        self.projections.rebuild(progress)
+    }
+}
+
+/// Frames are read a page at a time: a log may be longer than memory.
+async fn events(
+    connection: &mut Connection,
+    request: &EventsRequest,
+) -> Result<Vec<EventRow>, DbError> {
+    let mut rows = Vec::new();
+    let mut next = i64::try_from(request.after).unwrap_or(i64::MAX).saturating_add(1);
+    while rows.len() < request.limit {
+        let params: [&(dyn ToSql + Sync); 4] =
+            [&request.execution.0, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
+        let page = connection.query(queries::FRAMES_PAGE, &params).await?;
+        let Some(last) = page.last() else { break };
+        let after: i64 = get(last, 2)?;
+        // A page begins with the frame that holds `next`, or the last one where none does.
+        if after < next {
+            break;
+        }
+        for row in &page {
+            match history::read_frame(row, None) {
+                Ok(frame) => read_events(&frame, request, &mut rows),
+                Err(error) => {
+                    let frame = history::unreadable_frame(request.execution, error.to_string());
+                    read_events(&frame, request, &mut rows);
+                }
+            }
+        }
+        next = after.saturating_add(1);
+    }
+    Ok(rows)
+}
+
+async fn definitions(
+    connection: &mut Connection,
+    request: &DefinitionsRequest,
+) -> Result<DefinitionPage, DbError> {
+    let after = request.after.as_ref();
+    let one_more = limit_and_one(request.limit);
+    let rows = match &request.workflow {
+        Some(workflow) => {
+            let before = after.map_or(i64::MAX, |(_, version)| i64::from(*version));
+            let params: [&(dyn ToSql + Sync); 3] = [&workflow.as_bytes(), &before, &one_more];
+            connection.query(queries::DEFINITION_VERSIONS, &params).await?
+        }
+        None => {
+            let name = after.map(|(name, _)| name.as_bytes());
+            connection.query(queries::DEFINITIONS_LATEST, &[&name, &one_more]).await?
+        }
+    };
+    let mut rows = rows.iter().map(definition).collect::<Result<Vec<_>, _>>()?;
+    let more = rows.len() > request.limit;
+    rows.truncate(request.limit);
+    Ok(DefinitionPage { rows, more })
+}
+
+fn definition(row: &Row) -> Result<DefinitionRow, DbError> {
+    Ok(DefinitionRow {
+        workflow: text(row, 0)?,
+        version: narrow(row, 1)?,
+        hash: DefinitionHash(array(row, 2)?),
+        created_at: Some(Timestamp(get(row, 3)?)),
+    })
+}
+
+fn instance(row: &Row) -> Result<InstanceRow, DbError> {
+    let fold: i32 = get::<Option<i32>>(row, 3)?.unwrap_or_default();
+    let running: i64 = get::<Option<i64>>(row, 7)?.unwrap_or_default();
+    Ok(InstanceRow {
+        instance: InstanceId(get::<Uuid>(row, 0)?),
+        alive_until: get::<Option<i64>>(row, 1)?.map(Timestamp),
+        alive: get(row, 2)?,
+        fold: u16::try_from(fold).unwrap_or_default(),
+        owned: count(row, 4)?,
+        about: About {
+            version: text_or_none(row, 5)?.unwrap_or_default(),
+            address: text_or_none(row, 6)?,
+            running: u32::try_from(running).unwrap_or_default(),
+        },
+        renewed_at: get::<Option<i64>>(row, 8)?.map(Timestamp),
+    })
+}

@@ -1,0 +1,223 @@
+//! The store itself: its runtime, its connections, and which of them does what.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_ports::mirror::Mirror;
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
+    History, Mail, NewDefinition, Renewal, Store, StoreError,
+};
+
+use crate::address::Address;
+use crate::claim::{Copies, Sweeps};
+use crate::connection::{Connection, Home, Role};
+use crate::error::DbError;
+use crate::history::From as LoadFrom;
+use crate::options::Options;
+use crate::pool::{Pool, Statements};
+use crate::projections::Projections;
+use crate::queries;
+use crate::waiting::{Threads, wait};
+use crate::{append, claim, definitions, history, instances, mail, migrate};
+
+/// Connections that append.
+const WRITERS: usize = 2;
+
+/// Connections for what the engine needs besides.
+const ENGINE: usize = 4;
+
+/// How long the engine waits for one of its connections: longer than any statement takes.
+const ENGINE_WAIT: Duration = Duration::from_secs(15);
+
+/// The store of a cluster. Calls block, and must not be made from a task of an async runtime.
+pub struct PostgresStore {
+    pub(crate) threads: Threads,
+    pub(crate) home: Arc<Home>,
+    renewals: Pool,
+    writers: Pool,
+    engine: Pool,
+    api: Pool,
+    mirror: OnceLock<Arc<dyn Mirror>>,
+    pub(crate) sweeps: Sweeps,
+    pub(crate) projections: Projections,
+}
+
+impl PostgresStore {
+    /// Opens a store and brings its database to the newest layout.
+    pub fn open(url: &str, options: Options) -> Result<Self, StoreError> {
+        let (threads, home) = prepare(url, &options)?;
+        wait(threads.handle(), migrate::apply_known(&home))?;
+        let home = Arc::new(home);
+        let pool = |role, size| Pool::new(&home, role, size, ENGINE_WAIT);
+        Ok(Self {
+            renewals: pool(Role::Renewals, 1),
+            writers: pool(Role::Writers, WRITERS),
+            engine: pool(Role::Engine, ENGINE),
+            api: Pool::new(&home, Role::Api, options.api_connections, options.api_wait),
+            projections: Projections::start(&home, threads.handle(), options.families)?,
+            threads,
+            home,
+            mirror: options.mirror.map(OnceLock::from).unwrap_or_default(),
+            sweeps: Sweeps::default(),
+        })
+    }
+
+    /// From now on copies of parked executions are looked for here; once. Whoever seals the copies
+    /// needs the key of the cluster, which is in the store.
+    pub fn use_mirror(&self, mirror: Arc<dyn Mirror>) {
+        // There is one already: the first one stays.
+        self.mirror.set(mirror).unwrap_or_default();
+    }
+
+    pub(crate) fn mirror(&self) -> Option<&Arc<dyn Mirror>> {
+        self.mirror.get()
+    }
+
+    /// How many statements were sent since it was opened.
+    pub fn statements(&self) -> Statements {
+        Statements {
+            renewals: self.renewals.sent(),
+            writers: self.writers.sent(),
+            engine: self.engine.sent(),
+            api: self.api.sent(),
+        }
+    }
+
+    /// What everything in it takes on disk.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
+        let bytes: i64 = self.run(Role::Api, async |connection| {
+            Ok(connection.query_one(queries::SCHEMA_BYTES, &[]).await?.get(0))
+        })?;
+        Ok(u64::try_from(bytes).unwrap_or(0))
+    }
+
+    /// Removes it from its database, with everything in it. Nobody may use it any more.
+    pub fn remove(&self) -> Result<(), StoreError> {
+        self.run(Role::Api, async |connection| {
+            connection.execute(queries::SCHEMA_DROP, &[]).await?;
+            Ok(())
+        })
+    }
+
+    /// How often copies of parked executions spared a load.
+    pub fn copies(&self) -> Copies {
+        self.sweeps.copies()
+    }
+
+    /// Blocks until the projections show everything that was appended through this store.
+    pub fn wait_projected(&self) -> Result<(), StoreError> {
+        self.projections.wait()
+    }
+
+    /// How many frames were left out of the projections because they could not be read.
+    pub fn frames_skipped(&self) -> u64 {
+        self.projections.skipped()
+    }
+
+    /// Lends a connection of a role to an action and waits for the action to end.
+    pub(crate) fn run<T>(
+        &self,
+        role: Role,
+        action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,
+    ) -> Result<T, StoreError> {
+        Ok(self.try_run(role, action)?)
+    }
+
+    /// The same, with the error as it is.
+    pub(crate) fn try_run<T>(
+        &self,
+        role: Role,
+        action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,
+    ) -> Result<T, DbError> {
+        let pool = match role {
+            Role::Renewals => &self.renewals,
+            Role::Writers => &self.writers,
+            Role::Engine => &self.engine,
+            Role::Api | Role::Migration | Role::Listener | Role::Projections => &self.api,
+        };
+        wait(self.threads.handle(), pool.with(action))
+    }
+}
+
+impl Store for PostgresStore {
+    fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
+        self.run(Role::Renewals, async |connection| {
+            instances::heartbeat(connection, heartbeat).await
+        })
+    }
+
+    fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+        self.projections.appending(batch, || append::append(self, batch))
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
+        claim::claim(self, request)
+    }
+
+    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.run(Role::Engine, async |connection| {
+            history::load(connection, execution, LoadFrom::Snapshot).await
+        })
+    }
+
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.run(Role::Engine, async |connection| {
+            history::load(connection, execution, LoadFrom::Beginning).await
+        })
+    }
+
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+        self.run(Role::Engine, async |connection| mail::deliver(connection, mail).await)
+    }
+
+    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.run(Role::Engine, async |connection| mail::collect(connection, owner, limit).await)
+    }
+
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        self.run(Role::Engine, async |connection| {
+            claim::hold(connection, execution, owner, reason).await
+        })
+    }
+
+    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+        self.run(Role::Api, async |connection| definitions::define(connection, definition).await)
+    }
+
+    fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
+        self.run(Role::Api, async |connection| definitions::find(connection, which).await)
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.projections.stop();
+        for pool in [&self.renewals, &self.writers, &self.engine, &self.api] {
+            pool.close();
+        }
+    }
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore").field("address", &self.home.address).finish_non_exhaustive()
+    }
+}
+
+/// What must be right before a connection can be made.
+pub(crate) fn prepare(url: &str, options: &Options) -> Result<(Threads, Home), StoreError> {
+    let home = Home {
+        address: Address::parse(url)?,
+        schema: options.checked_schema()?.to_owned(),
+        clock: options.clock.clone(),
+        lease: options.lease,
+    };
+    Ok((Threads::start()?, home))
+}

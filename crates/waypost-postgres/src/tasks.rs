@@ -1,0 +1,185 @@
+//! Tasks for workers elsewhere, where there is nothing faster to carry them. Hints: whatever is lost here
+//! is offered again by its owner, so that the tables are not even written to the database's own log.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::store::StoreError;
+use waypost_ports::tasks::{
+    Depth, Holds, Offer, OfferId, SignOfLife, Tasks, WORKER_LEASE, WorkerRow,
+};
+
+use crate::connection::{Connection, Role};
+use crate::error::DbError;
+use crate::queries;
+use crate::store::PostgresStore;
+use crate::text::{array, count, get, limit, narrow, read_text, text};
+
+impl Tasks for PostgresStore {
+    fn offer(&self, offers: &[Offer]) -> Result<(), StoreError> {
+        if offers.is_empty() {
+            return Ok(());
+        }
+        self.run(Role::Engine, async |connection| offer(connection, offers).await)
+    }
+
+    fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError> {
+        if offers.is_empty() {
+            return Ok(());
+        }
+        let executions: Vec<i64> = offers.iter().map(|offer| offer.execution.0).collect();
+        let attempts: Vec<i64> = offers.iter().map(|offer| offer.attempt.into()).collect();
+        let paths: Vec<&[u8]> = offers.iter().map(|offer| offer.path.as_bytes()).collect();
+        self.run(Role::Engine, async |connection| {
+            connection.execute(queries::OFFERS_DELETE, &[&executions, &attempts, &paths]).await
+        })?;
+        Ok(())
+    }
+
+    fn take(&self, handlers: &[Arc<str>], most: usize) -> Result<Vec<Offer>, StoreError> {
+        let handlers: Vec<&[u8]> = handlers.iter().map(|handler| handler.as_bytes()).collect();
+        self.run(Role::Api, async |connection| {
+            let rows = connection.query(queries::OFFERS_TAKE, &[&handlers, &limit(most)]).await?;
+            rows.iter().map(read_offer).collect()
+        })
+    }
+
+    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+        self.run(Role::Api, async |connection| hear(connection, sign).await)
+    }
+
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
+        if cancels.is_empty() {
+            return Ok(());
+        }
+        let workers: Vec<Uuid> = cancels.iter().map(|(worker, _)| worker.0).collect();
+        let tokens: Vec<Uuid> = cancels.iter().map(|(_, token)| Uuid::from_u128(token.0)).collect();
+        self.run(Role::Engine, async |connection| {
+            connection.execute(queries::CANCELS_INSERT, &[&workers, &tokens]).await
+        })?;
+        Ok(())
+    }
+
+    fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let workers: Vec<Uuid> = asked.iter().map(|(worker, _)| worker.0).collect();
+        let tokens: Vec<Uuid> = asked.iter().map(|(_, token)| Uuid::from_u128(token.0)).collect();
+        let living = self.run(Role::Engine, async |connection| {
+            let rows = connection.query(queries::WORKERS_HOLD, &[&workers, &tokens]).await?;
+            rows.iter().map(read_living).collect::<Result<HashMap<_, _>, _>>()
+        })?;
+        let holds = |(worker, token): &(WorkerId, Token)| match living.get(worker) {
+            None => Holds::Gone,
+            Some(None) => Holds::Unsaid,
+            Some(Some((said_ago, missing))) if missing.contains(token) => {
+                Holds::No { said_ago: *said_ago }
+            }
+            Some(Some(_)) => Holds::Yes,
+        };
+        Ok(asked.iter().map(holds).collect())
+    }
+
+    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            connection.execute(queries::WORKERS_FORGET, &[]).await?;
+            let rows = connection.query(queries::WORKERS_LIST, &[]).await?;
+            rows.iter().map(read_worker).collect()
+        })
+    }
+
+    fn depths(&self) -> Result<Vec<Depth>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let rows = connection.query(queries::OFFERS_DEPTH, &[]).await?;
+            let depth = |row| {
+                let (waiting, oldest) = (count(row, 1)?, Millis(count(row, 2)?));
+                Ok(Depth { handler: text(row, 0)?, waiting, oldest })
+            };
+            rows.iter().map(depth).collect()
+        })
+    }
+
+    fn cluster_key(&self) -> Result<[u8; 32], StoreError> {
+        self.run(Role::Api, async |connection| {
+            array(&connection.query_one(queries::CLUSTER_KEY, &[]).await?, 0)
+        })
+    }
+}
+
+async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<(), DbError> {
+    let executions: Vec<i64> = offers.iter().map(|offer| offer.id.execution.0).collect();
+    let attempts: Vec<i64> = offers.iter().map(|offer| offer.id.attempt.into()).collect();
+    let owners: Vec<Uuid> = offers.iter().map(|offer| offer.owner.0).collect();
+    let paths: Vec<&[u8]> = offers.iter().map(|offer| offer.id.path.as_bytes()).collect();
+    let handlers: Vec<&[u8]> = offers.iter().map(|offer| offer.handler.as_bytes()).collect();
+    let bodies: Vec<&[u8]> = offers.iter().map(|offer| offer.body.as_slice()).collect();
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&executions, &attempts, &owners, &paths, &handlers, &bodies];
+    connection.execute(queries::OFFERS_INSERT, &params).await?;
+    Ok(())
+}
+
+async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>, DbError> {
+    let lease = (!sign.leaving).then(|| i64::try_from(WORKER_LEASE.0).unwrap_or(i64::MAX));
+    let handlers: Vec<&[u8]> = sign.handlers.iter().map(|handler| handler.as_bytes()).collect();
+    let hand = sign.hand.as_ref();
+    let tasks: Option<Vec<Uuid>> =
+        hand.map(|hand| hand.tokens.iter().map(|token| Uuid::from_u128(token.0)).collect());
+    let said_ago = hand.map(|hand| i64::try_from(hand.said_ago.0).unwrap_or(i64::MAX));
+    let params: [&(dyn ToSql + Sync); 9] = [
+        &sign.worker.0,
+        &lease,
+        &sign.through.0,
+        &i64::from(sign.capacity),
+        &i64::from(sign.running),
+        &sign.name.as_bytes(),
+        &handlers,
+        &tasks,
+        &said_ago,
+    ];
+    let rows = connection.query(queries::WORKER_HEAR, &params).await?;
+    rows.iter().map(|row| get::<Uuid>(row, 0).map(|token| Token(token.as_u128()))).collect()
+}
+
+fn read_offer(row: &Row) -> Result<Offer, DbError> {
+    let id = OfferId {
+        execution: ExecutionId(get(row, 0)?),
+        path: text(row, 3)?,
+        attempt: narrow(row, 1)?,
+    };
+    let owner = InstanceId(get(row, 2)?);
+    Ok(Offer { id, handler: text(row, 4)?, owner, body: get(row, 5)? })
+}
+
+/// How long ago a living worker said what it has, and which of the tokens asked for it has not.
+type Said = (Millis, HashSet<Token>);
+
+fn read_living(row: &Row) -> Result<(WorkerId, Option<Said>), DbError> {
+    let missing: Vec<Uuid> = get(row, 2)?;
+    let missing = missing.iter().map(|token| Token(token.as_u128())).collect();
+    let said_ago: Option<i64> = get(row, 1)?;
+    // A clock that was set back makes nothing that was said lie ahead.
+    let said_ago = said_ago.map(|ms| Millis(u64::try_from(ms).unwrap_or(0)));
+    Ok((WorkerId(get(row, 0)?), said_ago.map(|ago| (ago, missing))))
+}
+
+fn read_worker(row: &Row) -> Result<WorkerRow, DbError> {
+    let handlers: Vec<&[u8]> = get(row, 8)?;
+    let sign = SignOfLife {
+        worker: WorkerId(get(row, 0)?),
+        name: text(row, 7)?,
+        handlers: handlers.into_iter().map(read_text).collect::<Result<_, _>>()?,
+        capacity: narrow(row, 5)?,
+        running: narrow(row, 6)?,
+        through: InstanceId(get(row, 1)?),
+        leaving: get(row, 4)?,
+        hand: None,
+    };
+    Ok(WorkerRow { sign, seen_at: Timestamp(get(row, 2)?), alive: get(row, 3)? })
+}

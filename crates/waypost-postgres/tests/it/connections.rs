@@ -1,0 +1,87 @@
+//! Connections: bounded, replaced when they break, and never used again after that.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use waypost_ports::access::Access;
+use waypost_ports::store::{Store, StoreError};
+use waypost_postgres::{Options, PostgresStore};
+use waypost_testbed::postgres::Postgres;
+
+use crate::support::{Database, instance, start};
+
+/// All connections are cut, again and again. Each cut costs at most the calls that were under way.
+#[test]
+fn a_broken_connection_is_not_used_again() {
+    let database = Database::new();
+    let store = database.open();
+    let one = instance(&store, 1);
+    let hand = start(&store, one, 1).remove(0);
+    let intruder = database.intruder();
+    for _ in 0..5 {
+        intruder.kill("%");
+        let mut errors = 0;
+        while let Err(error) = store.load(hand.execution) {
+            assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+            errors += 1;
+            assert!(errors <= 4, "more calls failed than there were connections");
+        }
+    }
+}
+
+#[test]
+fn waiting_for_a_connection_is_bounded() {
+    let database = Database::new();
+    let api_wait = Duration::from_millis(50);
+    let options = Options { api_connections: 1, api_wait, ..Options::default() };
+    let store = database.open_with(options);
+    let intruder = database.intruder();
+    intruder.run("BEGIN; LOCK TABLE api_keys IN ACCESS EXCLUSIVE MODE");
+    thread::scope(|scope| {
+        let first = scope.spawn(|| store.keys());
+        intruder.wait_for_waiters("api", 1);
+        let began = Instant::now();
+        let second = store.keys();
+        assert!(
+            matches!(&second, Err(StoreError::Unavailable(why)) if why.contains("free")),
+            "{second:?}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(5));
+        intruder.run("ROLLBACK");
+        assert_eq!(first.join().unwrap().unwrap(), []);
+    });
+    assert_eq!(store.keys().unwrap(), []);
+}
+
+/// Callers come from threads of other runtimes, too, and a store may be dropped on one.
+#[test]
+fn it_works_on_threads_that_may_block() {
+    let database = Database::new();
+    let store = std::sync::Arc::new(database.open());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let blocking = std::sync::Arc::clone(&store);
+        let keys = tokio::task::spawn_blocking(move || blocking.keys()).await.unwrap();
+        assert_eq!(keys.unwrap(), []);
+        drop(store);
+    });
+}
+
+#[test]
+fn a_database_that_is_not_there_is_unavailable() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let url = format!("postgres://ann:hunter2@127.0.0.1:{port}/x?sslmode=disable");
+    let error = PostgresStore::open(&url, Options::default()).unwrap_err();
+    assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("127.0.0.1")), "{error}");
+    assert!(!error.to_string().contains("hunter2"));
+}
+
+#[test]
+fn tls_is_refused_where_there_is_none() {
+    let url = Postgres::shared().database().replace("disable", "require");
+    assert!(PostgresStore::open(&url, Options::default()).is_err());
+    let url = url.replace("require", "prefer");
+    assert!(PostgresStore::open(&url, Options::default()).is_ok());
+}

@@ -1,0 +1,17 @@
+//! The store in PostgreSQL: the promises of every store, and those of this one.
+
+#![expect(clippy::unwrap_used, reason = "a test helper that fails is a test that fails")]
+
+mod conformance;
+mod connections;
+mod copies;
+mod feed;
+mod fence;
+mod lives;
+mod open;
+mod projections;
+mod slots;
+mod support;
+mod tasks;
+mod tls;
+mod waking;

@@ -1,0 +1,332 @@
+//! The rows for readers: their columns, that they are nothing but a fold of the log, and that they come
+//! whoever dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use waypost_core::event::Event;
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_core::kind::Family;
+use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::{Millis, Timestamp};
+use waypost_ports::audit::Audit;
+use waypost_ports::clock::ManualClock;
+use waypost_ports::conformance::rig::Hand;
+use waypost_ports::query::{ListRequest, Query};
+use waypost_ports::store::{LEASE, Store};
+use waypost_postgres::{Options, PostgresStore};
+use waypost_testbed::postgres::Postgres;
+use waypost_testbed::{Proxy, wait_until};
+
+use crate::lives::{completed, created, definition, live, started};
+use crate::support::{Database, Intruder, instance, is_committed, numbers};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The columns that the design lists.
+const COLUMNS: [(&str, &str); 3] = [
+    (
+        "executions",
+        "id, workflow_id, workflow_version, trigger_id, trigger_node_id, status, started_at, \
+         completed_at, duration, nodes_executed, notifications_sent, context, trigger_data, \
+         workflow_metadata, execution_metadata, error, error_details, current_node_id, resume_at, \
+         resumed_at, resumed_by, created_at, updated_at",
+    ),
+    (
+        "node_executions",
+        "id, execution_id, node_id, node_label, node_type, node_sub_type, registry_id, status, \
+         started_at, completed_at, duration, input_data, output_data, node_config, \
+         execution_context, error, error_details, retry_count, retry_details",
+    ),
+    (
+        "execution_wait_states",
+        "id, execution_id, node_id, workflow_id, trigger_id, trigger_node_id, wait_type, \
+         resume_at, context_snapshot, status, expires_at",
+    ),
+];
+
+fn options() -> Options {
+    let families = |kind: &str| (kind == "noop").then_some(Family::Logic);
+    let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
+    Options { families: Arc::new(families), clock: Some(clock), ..Options::default() }
+}
+
+/// Every row of every view and of the documents, as text.
+fn dump(intruder: &Intruder<'_>) -> String {
+    let rows = |view: &str, id: &str| {
+        intruder.text(&format!(
+            "SELECT coalesce(string_agg(v::text, E'\\n' ORDER BY {id}), '') FROM {view} AS v"
+        ))
+    };
+    let views = COLUMNS.map(|(view, _)| rows(view, "v.id"));
+    format!("{}\n{}", views.join("\n"), rows("execution_documents", "v.execution"))
+}
+
+fn keys(store: &PostgresStore) -> Vec<String> {
+    let page = store.list(&ListRequest { limit: 100, ..ListRequest::default() }).unwrap();
+    page.rows.iter().rev().map(|row| row.key.to_string()).collect()
+}
+
+/// Begins an execution of this key.
+fn begin(store: &PostgresStore, key: &str, input: &str) -> Hand {
+    let owner = instance(store, 1);
+    let mut hand = Hand::new(numbers(store, owner, 1)[0], owner);
+    let outcome = store.append(&[hand.write(&[created(key, input)]).into()]).unwrap();
+    assert!(is_committed(&outcome[0]), "{outcome:?}");
+    hand
+}
+
+#[test]
+fn views_have_the_columns_of_the_design() {
+    let database = Database::new();
+    drop(database.open());
+    let intruder = database.intruder();
+    for (view, columns) in COLUMNS {
+        let names = intruder.text(&format!(
+            "SELECT string_agg(column_name, ', ' ORDER BY ordinal_position)
+             FROM information_schema.columns
+             WHERE table_schema = 'waypost' AND table_name = '{view}'"
+        ));
+        assert_eq!(names, columns, "{view}");
+    }
+    for status in Status::ALL {
+        let name = intruder.text(&format!("SELECT waypost_status({}::int2)", status as i16));
+        assert_eq!(name, status.name());
+    }
+    for status in NodeStatus::ALL {
+        let name = intruder.text(&format!("SELECT waypost_node_status({}::int2)", status as i16));
+        assert_eq!(name, status.name());
+    }
+}
+
+#[test]
+fn rows_say_what_happened() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    live(&[&store], |_, _| {});
+    let intruder = database.intruder();
+    let node = |column: &str, id: &str| {
+        intruder.text(&format!("SELECT ({column})::text FROM node_executions WHERE id = '{id}'"))
+    };
+    assert_eq!(node("status", "life-1/a"), "COMPLETED");
+    assert_eq!(node("output_data", "life-1/a"), r#"{"text":"\u0000"}"#);
+    assert_eq!(node("status || retry_count", "life-2/b"), "COMPLETED0", "a repair starts anew");
+    assert_eq!(node("node_label || node_type || node_sub_type", "life-1/a"), "Node Alogicnoop");
+    let run = |column: &str, id: &str| {
+        intruder.text(&format!("SELECT ({column})::text FROM executions WHERE id = '{id}'"))
+    };
+    assert_eq!(run("status", "life-2"), "COMPLETED");
+    assert_eq!(run("execution_metadata -> 'generation'", "life-2"), "2");
+    assert_eq!(run("execution_metadata -> 'labels' ->> 'team'", "life-2"), "a");
+    // PostgreSQL's operators do not look into JSON that has U+0000 in it.
+    let context = run("context", "life-1");
+    assert!(context.contains(r#""nodes" : { "a" : {"text":"\u0000"} }"#), "{context}");
+    assert_eq!(run("context -> 'input' -> 'n'", "life-4"), "1");
+    let waits = intruder.text(
+        "SELECT string_agg(wait_type || ' ' || status, ', ' ORDER BY id) FROM execution_wait_states",
+    );
+    assert_eq!(
+        waits,
+        "RETRY COMPLETED, RETRY COMPLETED, WAIT_EVENTS COMPLETED, WAIT_EVENTS FAILED"
+    );
+    let found = intruder.number(
+        "SELECT count(*) FROM execution_documents
+         WHERE document @> '{\"input\": {\"n\": 1}, \"labels\": {\"team\": \"a\"}, \"output\": {\"sum\": 3}}'",
+    );
+    assert_eq!(found, 2, "those that completed");
+}
+
+#[test]
+fn rows_are_a_fold_of_the_log_however_it_is_cut() {
+    let gathered = {
+        let database = Database::new();
+        let store = database.open_with(options());
+        live(&[&store], |_, _| {});
+        let intruder = database.intruder();
+        let rows = dump(&intruder);
+        store.rebuild(&mut |_, _| {}).unwrap();
+        assert_eq!(dump(&intruder), rows, "derived again");
+        let all: Vec<_> = (1..=4).map(ExecutionId).collect();
+        store.reproject(&all).unwrap();
+        assert_eq!(dump(&intruder), rows, "one by one");
+        rows
+    };
+    assert!(gathered.lines().count() > 10, "{gathered}");
+    // Frame by frame, and for half of the executions by processes that take turns.
+    let database = Database::new();
+    let (one, two) = (database.open_with(options()), database.open_with(options()));
+    live(&[&one, &two], |life, store| {
+        if life % 2 == 0 {
+            store.wait_projected().unwrap();
+        }
+    });
+    assert_eq!(dump(&database.intruder()), gathered);
+}
+
+#[test]
+fn what_a_process_owed_when_it_died_is_shown_by_another() {
+    let database = Database::new();
+    let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
+    let options = || Options { clock: Some(clock.clone()), ..options() };
+    let survivor = database.open_with(options());
+    let proxy = Proxy::start(Postgres::shared().port());
+    let port = |port: u16| format!("127.0.0.1:{port}/");
+    let url = database.url.replace(&port(Postgres::shared().port()), &port(proxy.port()));
+    let dying = PostgresStore::open(&url, options()).unwrap();
+    let shown = begin(&dying, "shown", "1");
+    dying.wait_projected().unwrap();
+    // Who waits is told once in a transaction, so that another one has to look.
+    let (intruder, observer) = (database.intruder(), database.intruder());
+    intruder.run("BEGIN; LOCK TABLE execution_rows IN EXCLUSIVE MODE");
+    let mut ended = begin(&dying, "ended", "2");
+    let done = Event::RunCompleted { output: Json::null() };
+    let last = ended.write(&[started("a", 1), completed("a"), done]).into();
+    assert!(is_committed(&dying.append(&[last]).unwrap()[0]));
+    observer.wait_for_waiters("projections", 1);
+    proxy.refuse();
+    intruder.run("ROLLBACK");
+    drop(dying);
+    survivor.wait_projected().unwrap();
+    assert_eq!(keys(&survivor), ["shown"]);
+    assert!(survivor.lag().unwrap().frames > 0, "and lists say that they may be behind");
+
+    clock.advance(Millis(LEASE.0 + 1));
+    wait_until("it is shown", PATIENCE, || keys(&survivor) == ["shown", "ended"]);
+    wait_until("nothing is owed", PATIENCE, || survivor.lag().unwrap().frames == 0);
+    let rows = survivor.shown(&[ended.execution, shown.execution]).unwrap();
+    assert_eq!(rows[0].rows.as_ref().map(|rows| rows.view.status), Some(Status::Completed));
+    assert_eq!(intruder.number("SELECT count(*) FROM projectors"), 0);
+}
+
+#[test]
+fn a_process_that_leaves_owes_nothing() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    begin(&store, "last words", "1");
+    drop(store);
+    let intruder = database.intruder();
+    assert_eq!(intruder.number("SELECT count(*) FROM execution_rows"), 1);
+    assert_eq!(intruder.number("SELECT count(*) FROM projectors"), 0);
+}
+
+#[test]
+fn a_lost_connection_loses_no_rows() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    let (intruder, observer) = (database.intruder(), database.intruder());
+    for number in 0..5 {
+        intruder.run("BEGIN; LOCK TABLE execution_rows IN EXCLUSIVE MODE");
+        let mut hand = begin(&store, &format!("key-{number}"), "1");
+        observer.wait_for_waiters("projections", 1);
+        assert!(is_committed(&store.append(&[hand.write(&[started("a", 1)]).into()]).unwrap()[0]));
+        observer.kill("projections");
+        intruder.run("ROLLBACK");
+    }
+    store.wait_projected().unwrap();
+    assert_eq!(keys(&store), ["key-0", "key-1", "key-2", "key-3", "key-4"]);
+    let before = dump(&intruder);
+    store.rebuild(&mut |_, _| {}).unwrap();
+    assert_eq!(dump(&intruder), before);
+}
+
+/// As if the server had lost the end of its log: rows that were written are gone, and so is the mark.
+#[test]
+fn rows_that_the_server_lost_come_again() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    let intruder = database.intruder();
+    begin(&store, "first", "1");
+    store.wait_projected().unwrap();
+    let mark = intruder.number("SELECT done FROM projectors");
+    begin(&store, "second", "1");
+    store.wait_projected().unwrap();
+    intruder.run(&format!(
+        "DELETE FROM execution_rows WHERE execution = 2; UPDATE projectors SET done = {mark}"
+    ));
+    intruder.kill("projections");
+    wait_until("it is shown again", PATIENCE, || {
+        begin(&store, &uuid::Uuid::new_v4().to_string(), "1");
+        keys(&store).iter().any(|key| key == "second")
+    });
+}
+
+#[test]
+fn what_the_database_refuses_concerns_one_execution_only() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    store.define(&definition()).unwrap();
+    let intruder = database.intruder();
+    intruder.run(
+        "ALTER TABLE execution_documents ADD CHECK (document -> 'input' <> '13');
+         ALTER TABLE execution_rows ADD CHECK (key <> 'bad')",
+    );
+    for (key, input) in [("a", "12"), ("without a document", "13"), ("bad", "14"), ("b", "15")] {
+        begin(&store, key, input);
+    }
+    store.wait_projected().unwrap();
+    assert_eq!(keys(&store), ["a", "without a document", "b"]);
+    begin(&store, "later", "16");
+    store.wait_projected().unwrap();
+    assert_eq!(keys(&store), ["a", "without a document", "b", "later"]);
+    let documents =
+        intruder.text("SELECT string_agg(document ->> 'input', ' ') FROM execution_documents");
+    assert!(documents.ends_with("16"), "{documents}");
+}
+
+#[test]
+fn a_frame_that_cannot_be_read_is_left_out() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    let mut hand = begin(&store, "damaged", "1");
+    let mut unreadable = hand.write(&[started("a", 1)]);
+    unreadable.0.body = b"no events".to_vec();
+    let end = hand.write(&[Event::RunCancelled { reason: None }]);
+    store.append(&[unreadable.into(), end.into()]).unwrap();
+    store.wait_projected().unwrap();
+    let rows = store.shown(&[hand.execution]).unwrap().remove(0).rows.unwrap();
+    assert_eq!((rows.view.status, rows.nodes.len()), (Status::Cancelled, 0));
+    assert_eq!(store.frames_skipped(), 1);
+}
+
+#[test]
+fn a_log_that_creates_its_execution_twice_keeps_its_first_row() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    let mut hand = begin(&store, "first", "1");
+    store.wait_projected().unwrap();
+    store.append(&[hand.write(&[created("second", "2")]).into()]).unwrap();
+    store.wait_projected().unwrap();
+    assert_eq!((keys(&store), store.lag().unwrap().frames), (vec!["first".to_owned()], 0));
+}
+
+#[test]
+fn rebuilding_and_appending_do_not_get_in_each_others_way() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                store.rebuild(&mut |_, _| {}).unwrap();
+            }
+        });
+        for number in 0..60 {
+            let mut hand = begin(&store, &format!("key-{number}"), "1");
+            for node in ["a", "b", "c"] {
+                let frame = hand.write(&[started(node, 1), completed(node)]);
+                assert!(is_committed(&store.append(&[frame.into()]).unwrap()[0]));
+            }
+            if number % 10 == 0 {
+                store.wait_projected().unwrap();
+            }
+        }
+        store.wait_projected().unwrap();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let intruder = database.intruder();
+    let rows = dump(&intruder);
+    assert_eq!(intruder.number("SELECT count(*) FROM node_rows WHERE status = 4"), 180);
+    store.rebuild(&mut |_, _| {}).unwrap();
+    assert_eq!(dump(&intruder), rows);
+}

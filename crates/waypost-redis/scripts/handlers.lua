@@ -1,0 +1,21 @@
+-- Tells others which handlers tasks were offered to, and learns what others have told.
+-- KEYS: the set of handlers. ARGV: how many to learn, for how long the set is kept in ms, and the
+-- handlers to tell.
+-- Says: handlers.
+own(KEYS[1], 'set')
+for at = 3, #ARGV do
+  redis.call('SADD', KEYS[1], ARGV[at])
+end
+if #ARGV > 2 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+local learnt = {}
+for _, handler in ipairs(redis.call('SRANDMEMBER', KEYS[1], ARGV[1])) do
+  if #handler <= 256 then
+    table.insert(learnt, handler)
+  else
+    redis.call('SREM', KEYS[1], handler)
+    repaired = repaired + 1
+  end
+end
+return { repaired, learnt }

@@ -1,0 +1,193 @@
+//! Copies: the contexts of parked executions, who owns what, and which instances are alive.
+//!
+//! Handing over never waits. Copies queue for one Tokio task that sends them in batches; what does
+//! not fit, or comes while Redis does not answer, is dropped and counted.
+
+mod contexts;
+mod locks;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::mpsc;
+use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_ports::mirror::{Context, Health, Mirror, Presence};
+
+use crate::ask::Ask;
+use crate::wire::{Redis, Wire};
+
+/// Copies that may wait, whatever their size.
+const QUEUE_MAX: usize = 4_096;
+/// Commands that are sent together.
+const BATCH_MAX: usize = 256;
+/// Bytes that are sent together.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// How long an instance counts as alive after a sign of life.
+const INSTANCE_LEASE_MS: u64 = 15_000;
+
+/// A [`Mirror`] in Redis.
+pub struct RedisMirror {
+    redis: Redis,
+    queue: mpsc::Sender<Copy>,
+    bytes: Arc<AtomicUsize>,
+}
+
+/// Something to copy.
+enum Copy {
+    Alive(Presence),
+    Owned(InstanceId, Vec<ExecutionKey>),
+    Released(InstanceId, Vec<ExecutionKey>),
+    Keep(Vec<Context>),
+    Forget(Vec<ExecutionKey>),
+    Output(ExecutionKey, Arc<str>, Vec<u8>),
+}
+
+impl Copy {
+    fn bytes(&self) -> usize {
+        let keys = |keys: &[ExecutionKey]| keys.iter().map(|key| 32 + key.0.len()).sum();
+        match self {
+            Self::Alive(_) => 256,
+            Self::Owned(_, all) | Self::Released(_, all) | Self::Forget(all) => keys(all),
+            Self::Keep(contexts) => contexts.iter().map(|one| 256 + one.state.len()).sum(),
+            Self::Output(_, _, output) => 256 + output.len(),
+        }
+    }
+}
+
+impl RedisMirror {
+    /// Begins to copy.
+    pub fn new(redis: &Redis) -> Self {
+        let (queue, copies) = mpsc::channel(QUEUE_MAX);
+        let bytes = Arc::<AtomicUsize>::default();
+        let wire = redis.wire();
+        wire.spawn(run(Arc::clone(wire), copies, Arc::clone(&bytes)));
+        Self { redis: redis.clone(), queue, bytes }
+    }
+
+    /// Keeps a large output of a node, so that it need not be read from the store again.
+    pub fn keep_output(&self, execution: &ExecutionKey, node: &Arc<str>, output: Vec<u8>) {
+        self.hand_over(Copy::Output(execution.clone(), Arc::clone(node), output));
+    }
+
+    /// An output that was kept. The caller compares its digest with the one in the store.
+    pub fn output(&self, execution: &ExecutionKey, node: &str) -> Option<Vec<u8>> {
+        contexts::output(self.redis.wire(), execution, node)
+    }
+
+    fn hand_over(&self, copy: Copy) {
+        let wire = self.redis.wire();
+        let size = copy.bytes();
+        let fits =
+            self.bytes.fetch_add(size, Ordering::Relaxed) + size <= wire.limits.copies_bytes_max;
+        if !wire.is_up() || !fits || self.queue.try_send(copy).is_err() {
+            self.bytes.fetch_sub(size, Ordering::Relaxed);
+            wire.counters.dropped.add(1);
+        }
+    }
+}
+
+impl fmt::Debug for RedisMirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisMirror").field("redis", &self.redis).finish_non_exhaustive()
+    }
+}
+
+impl Mirror for RedisMirror {
+    fn alive(&self, instance: &Presence) {
+        self.hand_over(Copy::Alive(instance.clone()));
+    }
+
+    fn owned(&self, instance: InstanceId, executions: &[ExecutionKey]) {
+        if !executions.is_empty() {
+            self.hand_over(Copy::Owned(instance, executions.to_vec()));
+        }
+    }
+
+    fn released(&self, instance: InstanceId, executions: &[ExecutionKey]) {
+        if !executions.is_empty() {
+            self.hand_over(Copy::Released(instance, executions.to_vec()));
+        }
+    }
+
+    fn owner(&self, execution: &ExecutionKey) -> Option<InstanceId> {
+        locks::owner(self.redis.wire(), execution)
+    }
+
+    fn keep(&self, contexts: Vec<Context>) {
+        if !contexts.is_empty() {
+            self.hand_over(Copy::Keep(contexts));
+        }
+    }
+
+    fn forget(&self, executions: &[ExecutionKey]) {
+        if !executions.is_empty() {
+            self.hand_over(Copy::Forget(executions.to_vec()));
+        }
+    }
+
+    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+        contexts::load(self.redis.wire(), executions)
+    }
+
+    fn health(&self) -> Health {
+        self.redis.health()
+    }
+}
+
+/// Copies until nobody hands anything over any more.
+async fn run(wire: Arc<Wire>, mut copies: mpsc::Receiver<Copy>, bytes: Arc<AtomicUsize>) {
+    while let Some(copy) = copies.recv().await {
+        let size = copy.bytes();
+        match copy {
+            Copy::Alive(presence) => send(&wire, [heartbeat(&wire, &presence)]).await,
+            Copy::Owned(instance, all) => locks::owned(&wire, instance, &all).await,
+            Copy::Released(instance, all) => locks::released(&wire, instance, &all).await,
+            Copy::Keep(contexts) => {
+                send(&wire, contexts.iter().filter_map(|one| contexts::keep(&wire, one))).await;
+            }
+            Copy::Forget(all) => {
+                let forget = |key| Ask::command("UNLINK").key(&wire.keys.context(key));
+                send(&wire, all.iter().map(forget)).await;
+            }
+            Copy::Output(execution, node, output) => {
+                send(&wire, contexts::keep_output(&wire, &execution, &node, &output)).await;
+            }
+        }
+        bytes.fetch_sub(size, Ordering::Relaxed);
+    }
+}
+
+/// Sends commands whose answers say nothing, in batches. What fails is dropped and counted.
+async fn send(wire: &Wire, asks: impl IntoIterator<Item = Ask> + Send) {
+    let (mut batch, mut size) = (Vec::new(), 0);
+    let mut asks: Vec<Ask> = asks.into_iter().collect();
+    asks.reverse();
+    while let Some(ask) = asks.pop() {
+        size += ask.bytes();
+        batch.push(ask);
+        if asks.is_empty() || batch.len() >= BATCH_MAX || size >= BATCH_BYTES_MAX {
+            size = 0;
+            let count = batch.len() as u64;
+            let failed = match wire.run(std::mem::take(&mut batch)).await {
+                Ok(answers) => answers.iter().filter(|answer| answer.is_err()).count() as u64,
+                Err(_) => count,
+            };
+            wire.counters.dropped.add(failed);
+        }
+    }
+}
+
+/// What people are shown of an instance.
+fn heartbeat(wire: &Wire, presence: &Presence) -> Ask {
+    let shown = serde_json::json!({
+        "instanceId": presence.instance.to_string(),
+        "version": &*presence.version,
+        "address": presence.address.as_deref(),
+        "owned": presence.owned,
+        "running": presence.running,
+        "at": presence.at.to_string(),
+    });
+    let key = wire.keys.instance(presence.instance);
+    Ask::command("SET").key(&key).arg(shown.to_string()).arg("PX").number(INSTANCE_LEASE_MS)
+}

@@ -1,0 +1,187 @@
+//! The contexts of parked executions. What tells something about a payload is sealed; the rest is in
+//! clear, for people who look: ids, names, sizes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use serde::{Deserialize, Serialize};
+use waypost_core::id::ExecutionKey;
+use waypost_ports::mirror::Context;
+
+use crate::ask::{Ask, bytes, number};
+use crate::seal::Purpose;
+use crate::wire::Wire;
+
+use super::BATCH_MAX;
+
+/// For how long a context is kept.
+const KEPT_MS: u64 = 24 * 3_600_000;
+/// Bytes of a stored context besides its state.
+const HEAD_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are asked for together: what comes over a slow network well within the time for an
+/// answer.
+const LOAD_BYTES_MAX: usize = 2 << 20;
+
+/// A context as it is kept.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept<'a> {
+    execution_id: &'a str,
+    workflow_id: &'a str,
+    trigger_id: Option<&'a str>,
+    trigger_node_id: Option<&'a str>,
+    current_node_id: Option<&'a str>,
+    seq: u64,
+    node_outputs: BTreeMap<&'a str, Size>,
+    variables: &'a [Arc<str>],
+    metadata: Metadata,
+    state: String,
+}
+
+#[derive(Serialize)]
+struct Size {
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    kept_at: String,
+    state_bytes: usize,
+}
+
+/// What is read of it.
+#[derive(Deserialize)]
+struct Read {
+    state: String,
+}
+
+/// The command that keeps a context; none for one that is too large.
+pub(super) fn keep(wire: &Wire, context: &Context) -> Option<Ask> {
+    if context.state.len() > wire.limits.context_bytes_max {
+        wire.counters.dropped.add(1);
+        return None;
+    }
+    let key = wire.keys.context(&context.execution);
+    let sealed = wire.sealer.seal(Purpose::Context, key.as_bytes(), &context.state);
+    let sizes = context.outputs.iter().map(|(node, bytes)| (&**node, Size { bytes: *bytes }));
+    let kept = Kept {
+        execution_id: context.execution.as_str(),
+        workflow_id: &context.workflow,
+        trigger_id: None,
+        trigger_node_id: None,
+        current_node_id: context.current_node.as_deref(),
+        seq: context.seq,
+        node_outputs: sizes.collect(),
+        variables: &context.variables,
+        metadata: Metadata {
+            kept_at: wire.clock.now().to_string(),
+            state_bytes: context.state.len(),
+        },
+        state: BASE64.encode(sealed),
+    };
+    let json = serde_json::to_vec(&kept).expect("numbers and text are JSON");
+    if json.len() > longest(wire) {
+        wire.counters.dropped.add(1);
+        return None;
+    }
+    Some(Ask::command("SET").key(&key).arg(json).arg("PX").number(KEPT_MS))
+}
+
+/// The states of these executions, where they are kept and open.
+pub(super) fn load(wire: &Arc<Wire>, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+    let mut states = Vec::with_capacity(executions.len());
+    for batch in executions.chunks(BATCH_MAX) {
+        let keys: Vec<String> = batch.iter().map(|key| wire.keys.context(key)).collect();
+        let open = |key: &str, kept: &[u8]| {
+            let read: Read = serde_json::from_slice(kept).ok()?;
+            let sealed = BASE64.decode(read.state).ok()?;
+            wire.sealer.open(Purpose::Context, key.as_bytes(), &sealed)
+        };
+        states.extend(load_each(wire, &keys, longest(wire), open));
+    }
+    states
+}
+
+/// The commands that keep a node's output; none where it is too large.
+pub(super) fn keep_output(
+    wire: &Wire,
+    execution: &ExecutionKey,
+    node: &str,
+    output: &[u8],
+) -> Option<Ask> {
+    if output.len() > wire.limits.context_bytes_max {
+        wire.counters.dropped.add(1);
+        return None;
+    }
+    let key = wire.keys.node(execution, node);
+    let sealed = wire.sealer.seal(Purpose::Output, key.as_bytes(), output);
+    Some(Ask::command("SET").key(&key).arg(sealed).arg("PX").number(KEPT_MS))
+}
+
+/// A node's output, where it is kept and opens.
+pub(super) fn output(wire: &Arc<Wire>, execution: &ExecutionKey, node: &str) -> Option<Vec<u8>> {
+    let keys = [wire.keys.node(execution, node)];
+    let open = |key: &str, kept: &[u8]| wire.sealer.open(Purpose::Output, key.as_bytes(), kept);
+    load_each(wire, &keys, longest(wire), open).pop().flatten()
+}
+
+/// Loads and opens values. Those that are too large or do not open are deleted.
+fn load_each(
+    wire: &Arc<Wire>,
+    keys: &[String],
+    longest: usize,
+    open: impl Fn(&str, &[u8]) -> Option<Vec<u8>>,
+) -> Vec<Option<Vec<u8>>> {
+    let mut opened = vec![None; keys.len()];
+    let mut garbage = Vec::new();
+    // First how large they are: what is asked for together has to come in time, and a value may be
+    // larger than our memory.
+    let ask = |key: &String| Ask::command("STRLEN").key(key);
+    let Ok(sizes) = wire.ask(keys.iter().map(ask).collect()) else {
+        wire.counters.fallbacks.add(keys.len() as u64);
+        return opened;
+    };
+    let mut batch = Vec::new();
+    let mut size = 0;
+    for (at, answer) in sizes.into_iter().enumerate() {
+        match answer.ok().and_then(|value| usize::try_from(number(&value)?).ok()) {
+            Some(0) => {}
+            Some(bytes) if bytes <= longest => {
+                batch.push(at);
+                size += bytes;
+            }
+            _ => garbage.push(at),
+        }
+        let last = at + 1 == keys.len();
+        if !batch.is_empty() && (last || size >= LOAD_BYTES_MAX) {
+            size = 0;
+            // It may have grown since.
+            let ask = |at: &usize| {
+                let ask = Ask::command("GETRANGE").key(&keys[*at]);
+                ask.number(0).number(longest as u64)
+            };
+            let Ok(answers) = wire.ask(batch.iter().map(ask).collect()) else { break };
+            for (at, answer) in batch.drain(..).zip(answers) {
+                let kept = answer.ok().and_then(bytes).filter(|kept| kept.len() <= longest);
+                opened[at] = kept.and_then(|kept| open(&keys[at], &kept));
+                if opened[at].is_none() {
+                    garbage.push(at);
+                }
+            }
+        }
+    }
+    if !garbage.is_empty() {
+        wire.counters.repaired.add(garbage.len() as u64);
+        let unlink = |at: usize| Ask::command("UNLINK").key(&keys[at]);
+        drop(wire.ask(garbage.into_iter().map(unlink).collect()));
+    }
+    opened
+}
+
+/// Bytes that a kept context may have: its state in base 64, and all else.
+fn longest(wire: &Wire) -> usize {
+    wire.limits.context_bytes_max / 3 * 4 + HEAD_BYTES_MAX
+}

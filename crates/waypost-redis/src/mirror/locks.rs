@@ -1,0 +1,80 @@
+//! Who owns what, for people who look and for routers that guess. Never the judge: that is the log.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use uuid::Uuid;
+use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::time::Millis;
+
+use crate::ask::{ACQUIRE, Ask, RELEASE, RENEW, bytes, number};
+use crate::wire::Wire;
+
+use super::BATCH_MAX;
+
+/// How long a lock is shown after it was renewed: three times as long as the time between renewals.
+const LOCK: Millis = Millis::from_secs(30);
+/// Bytes that are read of a lock. Ours are shorter; what is longer does not parse, and is nobody's.
+const LOCK_BYTES_MAX: u64 = 4_096;
+
+/// What is read of a lock.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    instance_id: Uuid,
+}
+
+/// Shows, or goes on showing, that an instance owns these executions.
+pub(super) async fn owned(wire: &Wire, instance: InstanceId, executions: &[ExecutionKey]) {
+    let owner = instance.to_string();
+    for batch in executions.chunks(BATCH_MAX) {
+        let now = wire.clock.now();
+        let until = now.plus(LOCK).to_string();
+        let renew = |key: &ExecutionKey| {
+            let ask = Ask::script(&RENEW).key(&wire.keys.lock(key)).arg(&owner);
+            ask.arg(&until).number(LOCK.0)
+        };
+        let Some(renewed) = said(wire, batch.iter().map(renew).collect()).await else {
+            wire.counters.dropped.add(batch.len() as u64);
+            continue;
+        };
+        let acquire = |(key, renewed): (&ExecutionKey, i64)| {
+            let ask = Ask::script(&ACQUIRE).key(&wire.keys.lock(key)).arg(&owner);
+            (renewed == 0).then(|| ask.arg(now.to_string()).arg(&until).number(LOCK.0))
+        };
+        let new: Vec<Ask> = batch.iter().zip(renewed).filter_map(acquire).collect();
+        let count = new.len() as u64;
+        // Where another is shown, it is until its lock runs out: the next time will do.
+        if count > 0 && said(wire, new).await.is_none() {
+            wire.counters.dropped.add(count);
+        }
+    }
+}
+
+/// Shows no longer that an instance owns these executions.
+pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[ExecutionKey]) {
+    let owner = instance.to_string();
+    for batch in executions.chunks(BATCH_MAX) {
+        let release =
+            |key: &ExecutionKey| Ask::script(&RELEASE).key(&wire.keys.lock(key)).arg(&owner);
+        if said(wire, batch.iter().map(release).collect()).await.is_none() {
+            wire.counters.dropped.add(batch.len() as u64);
+        }
+    }
+}
+
+/// Who is shown to own an execution. What is not a lock of ours shows nobody: whoever renews it sets
+/// it right.
+pub(super) fn owner(wire: &Arc<Wire>, execution: &ExecutionKey) -> Option<InstanceId> {
+    let ask = Ask::command("GETRANGE").key(&wire.keys.lock(execution));
+    let shown = wire.ask_one(ask.number(0).number(LOCK_BYTES_MAX - 1)).ok()?.ok()?;
+    let shown: Shown = serde_json::from_slice(&bytes(shown)?).ok()?;
+    Some(InstanceId(shown.instance_id))
+}
+
+/// What each of these scripts says: 1 or 0, and 0 for those that were refused.
+async fn said(wire: &Wire, asks: Vec<Ask>) -> Option<Vec<i64>> {
+    let answers = wire.run(asks).await.ok()?;
+    let said = |answer| wire.read(answer).and_then(|said| number(said.first()?)).unwrap_or(0);
+    Some(answers.into_iter().map(said).collect())
+}

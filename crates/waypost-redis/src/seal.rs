@@ -1,0 +1,157 @@
+//! What may be read by this cluster alone. Whoever can write to Redis can put any bytes under any
+//! key; what was not sealed by this cluster, for this purpose, under this very key, does not open.
+//!
+//! A sealed value is a version, a random salt, and AES-256-GCM of the rest. Every value has a key of
+//! its own, derived from the salt, so that there is no number of values after which nonces may
+//! repeat: a cluster keeps one secret for as long as it lives.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::rand;
+
+/// The layout of a sealed value.
+const VERSION: u8 = 1;
+const SALT_BYTES: usize = 24;
+const HEAD_BYTES: usize = 1 + SALT_BYTES;
+
+/// What a value is for. One that was sealed for something else does not open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// A task in a stream.
+    Task,
+    /// Mail in a stream.
+    Mail,
+    /// The answer to mail.
+    Answer,
+    /// The state of a parked execution.
+    Context,
+    /// A node's output.
+    Output,
+    /// A worker's sign of life.
+    Presence,
+    /// A token that a worker is to stop.
+    Cancel,
+}
+
+impl Purpose {
+    const ALL: [(Self, &str); 7] = [
+        (Self::Task, "waypost 2026-11 redis task"),
+        (Self::Mail, "waypost 2026-11 redis mail"),
+        (Self::Answer, "waypost 2026-11 redis answer"),
+        (Self::Context, "waypost 2026-11 redis context"),
+        (Self::Output, "waypost 2026-11 redis output"),
+        (Self::Presence, "waypost 2026-11 redis presence"),
+        (Self::Cancel, "waypost 2026-11 redis cancel"),
+    ];
+}
+
+/// Seals and opens.
+#[derive(Clone)]
+pub struct Sealer {
+    keys: [[u8; 32]; Purpose::ALL.len()],
+    digests: [u8; 32],
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealer")
+    }
+}
+
+impl Sealer {
+    /// From the secret that all instances of a cluster share.
+    pub fn new(cluster_key: &[u8; 32]) -> Self {
+        Self {
+            keys: Purpose::ALL.map(|(_, context)| blake3::derive_key(context, cluster_key)),
+            digests: blake3::derive_key("waypost 2026-11 redis digest", cluster_key),
+        }
+    }
+
+    /// Seals a value for a place: the key it is stored under, and whatever else it belongs to.
+    pub fn seal(&self, purpose: Purpose, place: &[u8], value: &[u8]) -> Vec<u8> {
+        let mut sealed = Vec::with_capacity(HEAD_BYTES + value.len() + AES_256_GCM.tag_len());
+        sealed.resize(HEAD_BYTES, VERSION);
+        rand::fill(&mut sealed[1..]).expect("the system has randomness");
+        let key = self.key(purpose, &sealed[1..]);
+        let mut body = value.to_vec();
+        key.seal_in_place_append_tag(nonce(), Aad::from(place), &mut body)
+            .expect("values are far below the limit of the cipher");
+        sealed.extend_from_slice(&body);
+        sealed
+    }
+
+    /// Opens what was sealed for this purpose and place, and nothing else.
+    pub fn open(&self, purpose: Purpose, place: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (head, body) = sealed.split_at_checked(HEAD_BYTES)?;
+        let (version, salt) = head.split_first()?;
+        if *version != VERSION {
+            return None;
+        }
+        let mut body = body.to_vec();
+        let opened = self.key(purpose, salt).open_in_place(nonce(), Aad::from(place), &mut body);
+        let bytes = opened.ok()?.len();
+        body.truncate(bytes);
+        Some(body)
+    }
+
+    /// A short name for something that is not to be shown: the same in all instances of a cluster.
+    pub(crate) fn digest(&self, parts: &[&[u8]]) -> String {
+        let mut hasher = blake3::Hasher::new_keyed(&self.digests);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        hasher.finalize().to_hex()[..32].to_owned()
+    }
+
+    fn key(&self, purpose: Purpose, salt: &[u8]) -> LessSafeKey {
+        let of = Purpose::ALL.iter().position(|(known, _)| *known == purpose);
+        let key = &self.keys[of.expect("every purpose is listed")];
+        let key = blake3::keyed_hash(key, salt);
+        LessSafeKey::new(
+            UnboundKey::new(&AES_256_GCM, key.as_bytes()).expect("a digest is as long as a key"),
+        )
+    }
+}
+
+/// A key is used once, so its one nonce may be anything.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; NONCE_LEN])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_sealed_for_this_place_opens() {
+        let sealer = Sealer::new(&[7; 32]);
+        let sealed = sealer.seal(Purpose::Task, b"key", b"value");
+        assert_eq!(sealer.open(Purpose::Task, b"key", &sealed).as_deref(), Some(&b"value"[..]));
+        assert_eq!(sealer.open(Purpose::Task, b"other", &sealed), None);
+        assert_eq!(sealer.open(Purpose::Mail, b"key", &sealed), None);
+        assert_eq!(Sealer::new(&[8; 32]).open(Purpose::Task, b"key", &sealed), None);
+        for at in 0..sealed.len() {
+            let mut forged = sealed.clone();
+            forged[at] ^= 1;
+            assert_eq!(sealer.open(Purpose::Task, b"key", &forged), None, "byte {at}");
+            assert_eq!(sealer.open(Purpose::Task, b"key", &sealed[..at]), None, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn the_same_value_never_looks_the_same() {
+        let sealer = Sealer::new(&[7; 32]);
+        let seal = || sealer.seal(Purpose::Context, b"k", b"");
+        assert_ne!(seal(), seal());
+        assert!(!seal().windows(5).any(|window| window == b"value"));
+    }
+
+    #[test]
+    fn digests_tell_parts_apart() {
+        let sealer = Sealer::new(&[7; 32]);
+        assert_ne!(sealer.digest(&[b"ab", b"c"]), sealer.digest(&[b"a", b"bc"]));
+        assert_eq!(sealer.digest(&[b"a"]), Sealer::new(&[7; 32]).digest(&[b"a"]));
+        assert_ne!(sealer.digest(&[b"a"]), Sealer::new(&[8; 32]).digest(&[b"a"]));
+    }
+}

@@ -1,0 +1,60 @@
+//! One task as it stands in a stream: a name by which repeats are known, and a sealed body. Neither
+//! tells what the task is about.
+
+use serde::{Deserialize, Serialize};
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_ports::tasks::{Offer, OfferId};
+
+use crate::seal::{Purpose, Sealer};
+
+/// What stands before the task itself.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    execution: ExecutionId,
+    path: String,
+    attempt: u32,
+    owner: InstanceId,
+}
+
+/// The name of an offer: the same wherever in the cluster it is offered.
+pub(super) fn name(sealer: &Sealer, id: &OfferId) -> String {
+    let (execution, attempt) = (id.execution.0.to_le_bytes(), id.attempt.to_le_bytes());
+    sealer.digest(&[&execution, id.path.as_bytes(), &attempt])
+}
+
+/// Seals an offer for its stream.
+pub(super) fn seal(sealer: &Sealer, stream: &str, offer: &Offer) -> Vec<u8> {
+    let head = Head {
+        execution: offer.id.execution,
+        path: offer.id.path.as_ref().to_owned(),
+        attempt: offer.id.attempt,
+        owner: offer.owner,
+    };
+    let head = serde_json::to_vec(&head).expect("numbers and text are JSON");
+    let length = u32::try_from(head.len()).expect("a path is shorter than 4 GiB");
+    let mut plain = Vec::with_capacity(4 + head.len() + offer.body.len());
+    plain.extend_from_slice(&length.to_le_bytes());
+    plain.extend_from_slice(&head);
+    plain.extend_from_slice(&offer.body);
+    sealer.seal(Purpose::Task, stream.as_bytes(), &plain)
+}
+
+/// Opens an entry of a stream. `None` if it was not sealed by this cluster for this stream under
+/// this name.
+pub(super) fn open(
+    sealer: &Sealer,
+    (stream, handler): (&str, &std::sync::Arc<str>),
+    entry_name: &str,
+    sealed: &[u8],
+) -> Option<Offer> {
+    let plain = sealer.open(Purpose::Task, stream.as_bytes(), sealed)?;
+    let (length, rest) = plain.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+    let (head, body) = rest.split_at_checked(length)?;
+    let head: Head = serde_json::from_slice(head).ok()?;
+    let id = OfferId { execution: head.execution, path: head.path.into(), attempt: head.attempt };
+    if name(sealer, &id) != entry_name {
+        return None;
+    }
+    Some(Offer { id, handler: handler.clone(), owner: head.owner, body: body.to_vec() })
+}

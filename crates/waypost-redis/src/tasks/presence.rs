@@ -1,0 +1,218 @@
+//! Which workers are alive, and what they are to stop. Redis is told of every sign of life, the store
+//! beneath less often: so that it is right whenever Redis is not asked or has been flushed. What workers
+//! have in hand is kept beneath alone: it may be long, and an owner acts on it, so that nobody who can
+//! write to Redis should be able to say it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use waypost_core::id::{InstanceId, Token, WorkerId};
+use waypost_core::time::Timestamp;
+use waypost_ports::store::StoreError;
+use waypost_ports::tasks::{Holds, SignOfLife, WORKER_LEASE, WorkerRow};
+
+use crate::ask::{Ask, CANCEL, HEAR, bytes, list};
+use crate::seal::Purpose;
+
+use super::Core;
+
+/// For how long a request to stop is kept: its worker is dead by then, or has long been told.
+const CANCEL_KEPT_MS: u64 = 3_600_000;
+/// How far the clocks of instances may differ before a sign of life is not believed. One that is not
+/// believed is looked up beneath: this costs time, not a worker.
+const SKEW_MS: u64 = 45_000;
+/// Bytes that a sign of life may have.
+const SIGN_BYTES_MAX: usize = 64 << 10;
+
+/// A sign of life as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Sign {
+    name: Arc<str>,
+    handlers: Vec<Arc<str>>,
+    capacity: u32,
+    running: u32,
+    through: InstanceId,
+    /// Does it say what it has in hand? Then the store beneath knows.
+    #[serde(default)]
+    says: bool,
+    at: Timestamp,
+}
+
+impl Core {
+    pub(super) fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+        let quick = self.hear_quick(sign);
+        let now = self.now();
+        let told = {
+            let last = self.told.lock().get(&sign.worker).copied();
+            let every = self.wire().limits.tell_beneath_every;
+            last.is_some_and(|last| now.0 < last.0.saturating_add(every.0))
+        };
+        // What Redis says is to be stopped is kept beneath as well. It is fetched from there at the
+        // same time, so that it is not told twice.
+        let settled = quick.as_ref().is_some_and(Vec::is_empty) && told && !sign.leaving;
+        if settled {
+            return Ok(Vec::new());
+        }
+        if quick.is_none() {
+            self.wire().counters.fallbacks.add(1);
+        }
+        match (self.beneath.hear(sign), quick) {
+            (Ok(more), quick) => {
+                if sign.leaving {
+                    self.told.lock().remove(&sign.worker);
+                } else {
+                    self.told.lock().insert(sign.worker, now);
+                }
+                let mut tokens = quick.unwrap_or_default();
+                tokens.extend(more);
+                tokens.sort_unstable();
+                tokens.dedup();
+                Ok(tokens)
+            }
+            // What was taken out of Redis must not be lost because the store is away.
+            (Err(_), Some(tokens)) if !tokens.is_empty() || !sign.leaving => Ok(tokens),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Tells Redis. `None` where it does not answer.
+    fn hear_quick(&self, sign: &SignOfLife) -> Option<Vec<Token>> {
+        let wire = self.wire();
+        let (worker, cancels) = (wire.keys.worker(sign.worker), wire.keys.cancels(sign.worker));
+        let sealed = if sign.leaving { Vec::new() } else { self.seal_sign(&worker, sign) };
+        let ask = Ask::script(&HEAR).key(&worker).key(&cancels);
+        let answer = wire.ask_one(ask.arg(sealed).number(WORKER_LEASE.0)).ok()?;
+        let sealed = list(wire.read(answer)?.into_iter().next()?)?;
+        let open = |value| {
+            let token = bytes(value).and_then(|sealed| {
+                let plain = wire.sealer.open(Purpose::Cancel, cancels.as_bytes(), &sealed)?;
+                Some(Token(u128::from_le_bytes(plain.try_into().ok()?)))
+            });
+            if token.is_none() {
+                wire.counters.repaired.add(1);
+            }
+            token
+        };
+        Some(sealed.into_iter().filter_map(open).collect())
+    }
+
+    fn seal_sign(&self, place: &str, sign: &SignOfLife) -> Vec<u8> {
+        let kept = Sign {
+            name: Arc::clone(&sign.name),
+            handlers: sign.handlers.clone(),
+            capacity: sign.capacity,
+            running: sign.running,
+            through: sign.through,
+            says: sign.hand.is_some(),
+            at: self.wire().clock.now(),
+        };
+        let plain = serde_json::to_vec(&kept).expect("numbers and text are JSON");
+        self.wire().sealer.seal(Purpose::Presence, place.as_bytes(), &plain)
+    }
+
+    /// Has workers told to stop attempts, and says whether all will be.
+    pub(super) fn cancel(&self, cancels: &[(WorkerId, Token)]) -> bool {
+        let wire = self.wire();
+        let ask = |(worker, token): &(WorkerId, Token)| {
+            let key = wire.keys.cancels(*worker);
+            let plain = token.0.to_le_bytes();
+            let sealed = wire.sealer.seal(Purpose::Cancel, key.as_bytes(), &plain);
+            let name = wire.sealer.digest(&[&plain]);
+            Ask::script(&CANCEL).key(&key).arg(name).arg(sealed).number(CANCEL_KEPT_MS)
+        };
+        let mut all = true;
+        for batch in cancels.chunks(super::offers::BATCH_MAX) {
+            let Ok(answers) = wire.ask(batch.iter().map(ask).collect()) else { return false };
+            for answer in answers {
+                all &= wire.read(answer).is_some();
+            }
+        }
+        all
+    }
+
+    pub(super) fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {
+        let workers: BTreeSet<WorkerId> = asked.iter().map(|(worker, _)| *worker).collect();
+        let workers: Vec<WorkerId> = workers.into_iter().collect();
+        let mut says = BTreeMap::new();
+        for batch in workers.chunks(super::offers::BATCH_MAX) {
+            let signs = batch.iter().zip(self.signs(batch));
+            says.extend(signs.filter_map(|(worker, sign)| Some((*worker, sign?.says))));
+        }
+        // Redis may have been flushed: that it does not know a worker means nothing.
+        let open = |(worker, _): &&(WorkerId, Token)| says.get(worker) != Some(&false);
+        let open: Vec<_> = asked.iter().filter(open).copied().collect();
+        let known = match open.as_slice() {
+            [] => Ok(Vec::new()),
+            open => self.beneath.who_holds(open),
+        };
+        let known = match known {
+            // That they live is known all the same.
+            Err(_) if workers.iter().all(|worker| says.contains_key(worker)) => Vec::new(),
+            known => known?,
+        };
+        let mut known = known.into_iter();
+        let holds = |(worker, _): &(WorkerId, Token)| match says.get(worker) {
+            Some(false) => Holds::Unsaid,
+            // The store beneath hears of it later.
+            Some(true) => {
+                known.next().filter(|holds| *holds != Holds::Gone).unwrap_or(Holds::Unsaid)
+            }
+            None => known.next().unwrap_or(Holds::Gone),
+        };
+        Ok(asked.iter().map(holds).collect())
+    }
+
+    /// Workers as people see them: what the store beneath was told last, or Redis since.
+    pub(super) fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+        let mut rows = self.beneath.workers()?;
+        for batch in rows.chunks_mut(super::offers::BATCH_MAX) {
+            let workers: Vec<WorkerId> = batch.iter().map(|row| row.sign.worker).collect();
+            for (row, seen) in batch.iter_mut().zip(self.signs(&workers)) {
+                if let Some(seen) = seen.filter(|seen| seen.at > row.seen_at) {
+                    row.sign.name = seen.name;
+                    row.sign.handlers = seen.handlers;
+                    row.sign.capacity = seen.capacity;
+                    row.sign.running = seen.running;
+                    row.sign.through = seen.through;
+                    row.seen_at = seen.at;
+                    row.alive = true;
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The signs of life that Redis has of these workers, where they can be believed.
+    fn signs(&self, workers: &[WorkerId]) -> Vec<Option<Sign>> {
+        let wire = self.wire();
+        let keys: Vec<String> = workers.iter().map(|worker| wire.keys.worker(*worker)).collect();
+        let ask = |key: &String| {
+            Ask::command("GETRANGE").key(key).number(0).number(SIGN_BYTES_MAX as u64)
+        };
+        let mut signs: Vec<Option<Sign>> = workers.iter().map(|_| None).collect();
+        let Ok(answers) = wire.ask(keys.iter().map(ask).collect()) else { return signs };
+        let now = wire.clock.now();
+        let mut garbage = Vec::new();
+        for ((key, answer), sign) in keys.iter().zip(answers).zip(&mut signs) {
+            let sealed = answer.ok().and_then(bytes);
+            if sealed.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            let plain = sealed
+                .and_then(|sealed| wire.sealer.open(Purpose::Presence, key.as_bytes(), &sealed));
+            match plain.and_then(|plain| serde_json::from_slice::<Sign>(&plain).ok()) {
+                Some(seen) => {
+                    let age = now.since(seen.at).0.max(seen.at.since(now).0);
+                    *sign = Some(seen).filter(|_| age <= WORKER_LEASE.0 + SKEW_MS);
+                }
+                None => garbage.push(Ask::command("UNLINK").key(key)),
+            }
+        }
+        if !garbage.is_empty() {
+            wire.counters.repaired.add(garbage.len() as u64);
+            drop(wire.ask(garbage));
+        }
+        signs
+    }
+}

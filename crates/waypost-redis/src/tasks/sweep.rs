@@ -1,0 +1,158 @@
+//! What time demands: acknowledging what was passed on, and putting out again what was not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use waypost_core::time::Millis;
+
+use crate::ask::{ACKNOWLEDGE, Ask, CLAIM, HANDLERS, list, number, text};
+use crate::wire::{Wire, jittered};
+
+use super::offers::KEPT_MS;
+use super::{Core, GROUP, HANDLERS_MAX};
+
+/// How often it is looked whether there is something to acknowledge.
+const TICK: Duration = Duration::from_millis(250);
+/// Entries that one call claims: Redis does nothing else meanwhile.
+const CLAIM_MAX: u64 = 200;
+/// Calls for one handler in one scan: the rest is for the next.
+const CLAIMS_MAX: usize = 500;
+/// After how long without a sign a taker that has nothing left is forgotten.
+const TAKER_GONE: Millis = Millis::from_secs(600);
+
+/// Bytes that the name of a handler may have to be told to others.
+const HANDLER_BYTES_MAX: usize = 256;
+
+/// A task that was taken.
+pub(super) struct Taken {
+    pub(super) handler: Arc<str>,
+    pub(super) entry: String,
+    pub(super) name: String,
+    pub(super) at: Millis,
+}
+
+/// Runs until the tasks it is for are gone. The wire is held only to know how long to wait.
+pub(super) async fn run(core: Weak<Core>, wire: Weak<Wire>) {
+    let Some(every) = wire.upgrade().map(|wire| wire.limits.scan_every.to_std()) else { return };
+    let mut scan = tokio::time::Instant::now() + jittered(every);
+    loop {
+        tokio::time::sleep(TICK.min(every)).await;
+        let Some(core) = core.upgrade() else { return };
+        let asks = core.acknowledgements(core.due());
+        if !asks.is_empty() {
+            // What could not be acknowledged is claimed by somebody, and refused by its owner.
+            if let Ok(answers) = core.wire().run(asks).await {
+                answers.into_iter().for_each(|answer| drop(core.wire().read(answer)));
+            }
+        }
+        if tokio::time::Instant::now() >= scan {
+            scan = tokio::time::Instant::now() + jittered(every) + every / 2;
+            core.scan().await;
+        }
+    }
+}
+
+impl Core {
+    /// Scans now, and blocks until that is done.
+    pub(super) fn sweep(self: &Arc<Self>) -> u64 {
+        let (done, wait) = std::sync::mpsc::sync_channel(1);
+        let core = Arc::clone(self);
+        self.wire().spawn(async move {
+            // Nobody may be waiting any more.
+            done.send(core.scan().await).unwrap_or_default();
+        });
+        wait.recv().unwrap_or(0)
+    }
+
+    /// Acknowledges, and blocks until that is done.
+    pub(super) fn acknowledge(&self, taken: Vec<Taken>) {
+        let asks = self.acknowledgements(taken);
+        if asks.is_empty() {
+            return;
+        }
+        if let Ok(answers) = self.wire().ask(asks) {
+            answers.into_iter().for_each(|answer| drop(self.wire().read(answer)));
+        }
+    }
+
+    /// What was taken long enough ago to have been passed on.
+    fn due(&self) -> Vec<Taken> {
+        let (now, after) = (self.now(), self.wire().limits.acknowledge_after);
+        let mut taken = self.taken.lock();
+        taken.extract_if(.., |taken| now.0 >= taken.at.0.saturating_add(after.0)).collect()
+    }
+
+    fn acknowledgements(&self, taken: Vec<Taken>) -> Vec<Ask> {
+        let mut by_handler: BTreeMap<Arc<str>, Vec<Taken>> = BTreeMap::new();
+        for taken in taken {
+            by_handler.entry(Arc::clone(&taken.handler)).or_default().push(taken);
+        }
+        let keys = &self.wire().keys;
+        let ask = |(handler, all): (Arc<str>, Vec<Taken>)| {
+            let (stream, marks) = (keys.tasks(&handler), keys.offered(&handler));
+            let ask = Ask::script(&ACKNOWLEDGE).key(&stream).key(&marks).arg(GROUP);
+            all.iter().fold(ask, |ask, taken| ask.arg(&taken.entry).arg(&taken.name))
+        };
+        by_handler.into_iter().map(ask).collect()
+    }
+
+    /// Puts out again what was taken and never acknowledged, by anybody.
+    async fn scan(&self) -> u64 {
+        self.learn_handlers().await;
+        self.told.lock().retain(|_, last| self.now().0 < last.0.saturating_add(TAKER_GONE.0));
+        let mut claimed = 0;
+        for handler in self.known_handlers() {
+            let Some(of_this) = self.scan_handler(&handler).await else { break };
+            claimed += of_this;
+        }
+        self.wire().counters.stale_claimed.add(claimed);
+        claimed
+    }
+
+    /// `None` where Redis does not answer.
+    async fn scan_handler(&self, handler: &Arc<str>) -> Option<u64> {
+        let wire = self.wire();
+        let (mut claimed, mut from) = (0, "0-0".to_owned());
+        for _ in 0..CLAIMS_MAX {
+            let ask = Ask::script(&CLAIM)
+                .key(&wire.keys.tasks(handler))
+                .key(&wire.keys.offered(handler))
+                .arg(GROUP)
+                .arg(self.instance.to_string())
+                .number(wire.limits.stale_after.0)
+                .arg(&from)
+                .number(CLAIM_MAX)
+                .number(TAKER_GONE.0)
+                .number(KEPT_MS);
+            let answer = wire.run(vec![ask]).await.ok()?.pop()?;
+            let Some(mut said) = wire.read(answer).filter(|said| said.len() == 3) else { break };
+            claimed += u64::try_from(number(&said[0]).unwrap_or(0)).unwrap_or(0);
+            from = text(said.swap_remove(1)).unwrap_or_default();
+            if from.is_empty() || from == "0-0" {
+                break;
+            }
+        }
+        Some(claimed)
+    }
+
+    /// Which handlers others have offered tasks to; and tells others of those that are known here,
+    /// since they may have been flushed away.
+    async fn learn_handlers(&self) {
+        let ask = self.tell_handlers(&self.known_handlers(), HANDLERS_MAX);
+        let Ok(answers) = self.wire().run(vec![ask]).await else { return };
+        let said = answers.into_iter().next().and_then(|answer| self.wire().read(answer));
+        let learnt = said.and_then(|said| list(said.into_iter().next()?)).unwrap_or_default();
+        let learnt: Vec<Arc<str>> = learnt.into_iter().filter_map(text).map(Arc::from).collect();
+        self.remember(&learnt);
+    }
+
+    /// Tells others of handlers, and asks for so many that they have told of.
+    pub(super) fn tell_handlers(&self, handlers: &[Arc<str>], learn: usize) -> Ask {
+        let ask = Ask::script(&HANDLERS).key(&self.wire().keys.handlers());
+        let ask = ask.number(learn as u64).number(KEPT_MS);
+        // A name so long is not told: nobody would take it as one.
+        let short = handlers.iter().filter(|handler| handler.len() <= HANDLER_BYTES_MAX);
+        short.fold(ask, |ask, handler| ask.arg(handler.as_bytes()))
+    }
+}

@@ -1,0 +1,61 @@
+//! What is logged of an outage: one line when it begins and one when it ends.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing_subscriber::fmt::MakeWriter;
+use waypost_ports::tasks::Tasks;
+use waypost_redis::{Config, Redis, RedisTasks};
+
+use crate::support::{Beneath, KEY, PATIENCE, instance, offer};
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[test]
+fn an_outage_is_two_lines_however_long_it_is() {
+    let lines = Lines::default();
+    tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).init();
+    let mut server = waypost_testbed::Redis::start_with_password("hunter2");
+    let redis = Redis::connect(&Config::new(server.url()), &KEY).unwrap();
+    assert!(redis.wait_until_up(PATIENCE));
+    let tasks = RedisTasks::new(&redis, Arc::new(Beneath::default()), instance(1));
+    // Other tests of this process may log, too: theirs is another port.
+    let port = server.port().to_string();
+    let logged = || {
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        let own = text.lines().filter(|line| line.contains(&port));
+        own.map(|line| (line.contains("WARN"), line.contains("redis answers"))).collect::<Vec<_>>()
+    };
+    let (fell, rose) = ((true, false), (false, true));
+    assert_eq!(logged(), [rose]);
+    server.kill();
+    for attempt in 0..200 {
+        tasks.offer(&[offer("h", attempt)]).unwrap();
+    }
+    assert_eq!(logged(), [rose, fell]);
+    server.start_again();
+    assert!(redis.wait_until_up(PATIENCE));
+    assert_eq!(logged(), [rose, fell, rose]);
+    assert!(!String::from_utf8_lossy(&lines.0.lock()).contains("hunter2"));
+}

@@ -1,0 +1,200 @@
+//! Workers elsewhere: taking tasks, and reporting on them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use uuid::Uuid;
+use waypost_core::command::Outcome;
+use waypost_core::failure::Failure;
+use waypost_core::id::{ExecutionKey, Token, WorkerId};
+use waypost_core::time::Millis;
+use waypost_engine::{RemoteTask, Reported, TaskReport, WorkerPoll};
+use waypost_ports::tasks::{Depth, WorkerRow};
+
+use super::starting::refuse_large;
+use crate::http::call::{Call, Reply};
+use crate::problem::{Code, Problem};
+use crate::server::Server;
+use crate::wire;
+use crate::wire::payload::{Payload, Time};
+use crate::wire::worker::{HANDLERS_MAX, TASKS_MAX, TaskStatus};
+
+pub(crate) async fn list(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
+    let workers = server.in_time(server.engine.workers()).await??;
+    let depths = server.in_time(server.engine.depths()).await??;
+    let list = wire::WorkerList {
+        workers: workers.iter().map(worker).collect(),
+        waiting: depths.iter().map(waiting).collect(),
+    };
+    Reply::json(StatusCode::OK, &list)
+}
+
+pub(crate) async fn poll(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    if server.is_draining() {
+        return Err(crate::problem::draining());
+    }
+    let asked: wire::Poll = call.json()?;
+    let max = usize::try_from(asked.max.0).unwrap_or(0);
+    let poll = WorkerPoll { max, ..sign(&call, asked)? };
+    let wait = call.values.duration("wait").unwrap_or_default();
+    polled(&server, poll, wait).await
+}
+
+pub(crate) async fn beat(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let poll = sign(&call, call.json()?)?;
+    polled(&server, poll, Duration::ZERO).await
+}
+
+pub(crate) async fn leave(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let poll = WorkerPoll { leaving: true, ..sign(&call, call.json()?)? };
+    server.in_time(server.engine.poll(poll, Duration::ZERO)).await??;
+    Ok(Reply::empty())
+}
+
+pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let wire::TaskStart { worker, execution, node, attempt } = call.json()?;
+    let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
+    reported(&server, &call, of, Outcome::Started).await
+}
+
+pub(crate) async fn checkpoint(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let wire::TaskCheckpoint { worker, execution, node, attempt, data } = call.json()?;
+    refuse_large(&data)?;
+    let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
+    reported(&server, &call, of, Outcome::Checkpoint(data.0)).await
+}
+
+pub(crate) async fn report(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let wire::TaskReport { worker, execution, node, attempt, status, output, failure } =
+        call.json()?;
+    refuse_large(&output)?;
+    let outcome = match (status, failure) {
+        (TaskStatus::Completed, None) => Outcome::Completed(output.0),
+        (TaskStatus::Failed, Some(failure)) => Outcome::Failed(failed(failure)?),
+        (TaskStatus::Cancelled, None) => Outcome::Cancelled,
+        (TaskStatus::Failed, None) => {
+            return Err(Problem::new(Code::BadBody, "`failure` says what went wrong"));
+        }
+        (TaskStatus::Completed | TaskStatus::Cancelled, Some(_)) => {
+            return Err(Problem::new(Code::BadBody, "`failure` goes with the status `failed`"));
+        }
+    };
+    let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
+    reported(&server, &call, of, outcome).await
+}
+
+/// Which attempt a report is about.
+struct Of {
+    worker: Uuid,
+    execution: String,
+    node: String,
+    attempt: u32,
+}
+
+async fn reported(
+    server: &Arc<Server>,
+    call: &Call,
+    of: Of,
+    outcome: Outcome,
+) -> Result<Reply, Problem> {
+    let worker = WorkerId(of.worker);
+    let token = u128::from_str_radix(call.values.text("token"), 16).map(Token);
+    let token = token.map_err(|_| Problem::new(Code::BadParameter, "this is not a token"))?;
+    let key = of.execution.clone();
+    let execution = server.blocking(move |server| server.reader.find(&key)).await?;
+    let (node, attempt) = (of.node.into(), of.attempt);
+    let key = Some(ExecutionKey(of.execution.as_str().into()));
+    let report = TaskReport { execution, key, node, attempt, token, worker, outcome };
+    let (status, committed) = match server.in_time(server.engine.report(report)).await?? {
+        Reported::Committed => (StatusCode::OK, true),
+        Reported::Accepted => (StatusCode::ACCEPTED, false),
+    };
+    Ok(Reply::json(status, &wire::Reported { committed })?.about(of.execution))
+}
+
+async fn polled(server: &Arc<Server>, poll: WorkerPoll, wait: Duration) -> Result<Reply, Problem> {
+    let wait = wait.min(server.config.wait_max);
+    let polled = tokio::select! { // what was taken and not handed over is offered again
+        polled = server.engine.poll(poll, wait) => Some(polled?),
+        () = server.closing.cancelled() => None,
+    };
+    let polled =
+        polled.map_or(wire::Polled { tasks: vec![], cancel: vec![] }, |polled| wire::Polled {
+            tasks: polled.tasks.into_iter().map(task).collect(),
+            cancel: polled.cancel.iter().map(ToString::to_string).collect(),
+        });
+    Reply::json(StatusCode::OK, &polled)
+}
+
+fn sign(call: &Call, asked: wire::Poll) -> Result<WorkerPoll, Problem> {
+    if !(1..=HANDLERS_MAX).contains(&asked.handlers.len()) {
+        return Err(Problem::new(Code::BadBody, "a worker serves 1 to 256 handlers"));
+    }
+    let tasks = asked.tasks.as_ref().map_or(0, Vec::len);
+    if !u32::try_from(tasks).is_ok_and(|tasks| tasks <= TASKS_MAX) {
+        let message = format!("a worker has at most {TASKS_MAX} tasks");
+        return Err(Problem::new(Code::BadBody, message));
+    }
+    let worker = Uuid::parse_str(call.values.text("worker"));
+    let worker = worker.map_err(|_| Problem::new(Code::BadParameter, "a worker's id is a UUID"))?;
+    Ok(WorkerPoll {
+        worker: WorkerId(worker),
+        name: asked.name.0.into(),
+        handlers: asked.handlers.into_iter().map(|handler| handler.0.into()).collect(),
+        capacity: asked.capacity.0,
+        running: asked.running.0,
+        max: 0,
+        leaving: false,
+        tasks: asked.tasks.map(|tasks| tasks.iter().map(|token| token.0).collect()),
+    })
+}
+
+fn failed(failure: wire::TaskFailure) -> Result<Failure, Problem> {
+    if let Some(details) = &failure.details {
+        refuse_large(details)?;
+    }
+    Ok(Failure {
+        retryable: failure.retryable,
+        retry_after: failure.retry_after_ms.map(|ms| Millis(ms.0.into())),
+        details: failure.details.map(|details| details.0),
+        ..Failure::permanent(failure.kind.0, failure.message.0)
+    })
+}
+
+fn task(task: RemoteTask) -> wire::Task {
+    wire::Task {
+        token: task.token.to_string(),
+        execution: task.execution.to_string(),
+        workflow: task.workflow.to_string(),
+        node: task.node.to_string(),
+        attempt: task.attempt,
+        handler: task.handler.to_string(),
+        input: Payload(task.input),
+        timeout_ms: task.timeout.map(|timeout| timeout.0),
+        idempotency_key: task.idempotency_key,
+        at_most_once: task.at_most_once,
+        checkpoint: task.checkpoint.map(Payload),
+    }
+}
+
+fn worker(row: &WorkerRow) -> wire::Worker {
+    wire::Worker {
+        id: row.sign.worker.to_string(),
+        name: row.sign.name.to_string(),
+        alive: row.alive,
+        seen_at: Time(row.seen_at),
+        handlers: row.sign.handlers.iter().map(ToString::to_string).collect(),
+        capacity: row.sign.capacity,
+        running: row.sign.running,
+        instance: row.sign.through.to_string(),
+    }
+}
+
+fn waiting(depth: &Depth) -> wire::Waiting {
+    wire::Waiting {
+        handler: depth.handler.to_string(),
+        tasks: depth.waiting,
+        oldest_ms: depth.oldest.0,
+    }
+}

@@ -1,0 +1,50 @@
+//! Says at most once a second what would otherwise be said with every request: while a store is away,
+//! thousands of requests fail for one reason.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// See the module.
+pub(crate) struct Seldom {
+    /// The second in which something was said last, counted from 1.
+    said: AtomicU64,
+    kept_back: AtomicU64,
+}
+
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+impl Seldom {
+    /// One that has said nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self { said: AtomicU64::new(0), kept_back: AtomicU64::new(0) }
+    }
+
+    /// May it be said now? Then with how many that were kept back before.
+    pub(crate) fn may_say(&self) -> Option<u64> {
+        self.may_say_at(BEGAN.elapsed().as_secs() + 1)
+    }
+
+    fn may_say_at(&self, second: u64) -> Option<u64> {
+        if self.said.fetch_max(second, Ordering::Relaxed) < second {
+            return Some(self.kept_back.swap(0, Ordering::Relaxed));
+        }
+        self.kept_back.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once_a_second_with_the_number_of_those_between() {
+        let seldom = Seldom::new();
+        assert_eq!(seldom.may_say_at(1), Some(0));
+        assert_eq!((seldom.may_say_at(1), seldom.may_say_at(1)), (None, None));
+        assert_eq!(seldom.may_say_at(2), Some(2));
+        assert_eq!(seldom.may_say_at(1), None, "late");
+        assert_eq!(seldom.may_say_at(9), Some(1));
+    }
+}

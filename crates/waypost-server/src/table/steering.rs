@@ -1,0 +1,143 @@
+//! Routes that steer executions.
+
+use hyper::Method;
+
+use super::EXECUTION;
+use crate::actions;
+use crate::http::parameter::{Form, in_path};
+use crate::http::route::{Body, Content, Documented, Route, STEER, of};
+use crate::problem::Code;
+use crate::wire;
+
+pub(super) static ROUTES: &[Route] = &[
+    Route {
+        name: "pauseExecution",
+        method: Method::POST,
+        path: "/v1/executions/{id}/pause",
+        access: STEER,
+        tag: "steering",
+        summary: "Pause an execution",
+        notes: "",
+        parameters: &[EXECUTION],
+        body: Body::Json { schema: of::<wire::Pause>, optional: true },
+        replies: &[
+            Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
+            Documented {
+                status: 202,
+                when: "Durable; whoever drives the execution will do it.",
+                content: Content::Json(of::<wire::Steered>),
+            },
+        ],
+        problems: &[
+            Code::UnknownExecution,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+        ],
+        action: |server, call| Box::pin(actions::steering::pause(server, call)),
+    },
+    Route {
+        name: "resumeExecution",
+        method: Method::POST,
+        path: "/v1/executions/{id}/resume",
+        access: STEER,
+        tag: "steering",
+        summary: "Go on with an execution that was paused or set aside",
+        notes: "",
+        parameters: &[EXECUTION],
+        body: Body::None,
+        replies: &[
+            Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
+            Documented {
+                status: 202,
+                when: "Durable; whoever drives the execution will do it.",
+                content: Content::Json(of::<wire::Steered>),
+            },
+        ],
+        problems: &[
+            Code::UnknownExecution,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+        ],
+        action: |server, call| Box::pin(actions::steering::resume(server, call)),
+    },
+    Route {
+        name: "cancelExecution",
+        method: Method::POST,
+        path: "/v1/executions/{id}/cancel",
+        access: STEER,
+        tag: "steering",
+        summary: "Cancel an execution",
+        notes: "Where the reply says 200, the execution ends as CANCELLED, whatever it was about to do; where it had ended, 409 says how.",
+        parameters: &[EXECUTION],
+        body: Body::Json { schema: of::<wire::Cancel>, optional: true },
+        replies: &[
+            Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
+            Documented {
+                status: 202,
+                when: "Durable; whoever drives the execution will do it.",
+                content: Content::Json(of::<wire::Steered>),
+            },
+        ],
+        problems: &[
+            Code::UnknownExecution,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+        ],
+        action: |server, call| Box::pin(actions::steering::cancel(server, call)),
+    },
+    Route {
+        name: "signalExecution",
+        method: Method::POST,
+        path: "/v1/executions/{id}/signals",
+        access: STEER,
+        tag: "steering",
+        summary: "Send a signal to an execution",
+        notes: "A signal that nothing waits for yet is kept, and goes to the first wait that it fits.",
+        parameters: &[EXECUTION],
+        body: Body::Json { schema: of::<wire::Signal>, optional: false },
+        replies: &[
+            Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
+            Documented {
+                status: 202,
+                when: "Durable; whoever drives the execution will do it.",
+                content: Content::Json(of::<wire::Steered>),
+            },
+        ],
+        problems: &[
+            Code::UnknownExecution,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+        ],
+        action: |server, call| Box::pin(actions::steering::signal(server, call)),
+    },
+    Route {
+        name: "resumeWait",
+        method: Method::POST,
+        path: "/v1/waits/{id}/resume",
+        access: STEER,
+        tag: "steering",
+        summary: "End one wait of a node now",
+        notes: "A delay passes, a retry is made, a wait for a signal is given `body`.",
+        parameters: &[in_path("id", Form::Wait, "The wait, as the node shows it.")],
+        body: Body::Json { schema: of::<wire::ResumeWait>, optional: true },
+        replies: &[
+            Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
+            Documented {
+                status: 202,
+                when: "Durable; whoever drives the execution will do it.",
+                content: Content::Json(of::<wire::Steered>),
+            },
+        ],
+        problems: &[
+            Code::UnknownWait,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+        ],
+        action: |server, call| Box::pin(actions::steering::resume_wait(server, call)),
+    },
+];

@@ -1,0 +1,238 @@
+//! Workers and their tasks on the wire: the public protocol of remote workers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::payload::{Count, Payload, Short, TaskToken, Time, WorkerKey, present};
+
+/// Handlers that one worker may serve.
+pub const HANDLERS_MAX: usize = 256;
+/// Tasks that one poll may take.
+pub type PollMax = Count<0, 256>;
+/// Tasks that a worker takes at once.
+pub type Capacity = Count<1, TASKS_MAX>;
+/// Tasks that a worker has at most.
+pub const TASKS_MAX: u32 = 100_000;
+/// Which try of a node, from 1.
+pub type Attempt = Count<1, { u32::MAX }>;
+
+/// What a worker says of itself with each sign of life.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "PollRequest")]
+pub struct Poll {
+    /// What people call it.
+    pub name: Short<128>,
+    /// The handlers that it serves.
+    #[schemars(length(min = 1, max = 256))]
+    pub handlers: Vec<Short<64>>,
+    /// How many tasks it takes at once.
+    pub capacity: Capacity,
+    /// How many it has.
+    #[serde(default = "none")]
+    pub running: Count<0, TASKS_MAX>,
+    /// At most so many tasks now; 0 only listens for what to stop.
+    #[serde(default = "one")]
+    pub max: PollMax,
+    /// The tokens of the tasks that it has: each from when it got it until its report was answered.
+    /// What it began and does not name is given to others. Absent: it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Vec<TaskToken>", length(max = 100_000))]
+    pub tasks: Option<Vec<TaskToken>>,
+}
+
+fn none() -> Count<0, TASKS_MAX> {
+    Count(0)
+}
+
+fn one() -> PollMax {
+    Count(1)
+}
+
+/// What a poll gives.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Polled {
+    /// Tasks to begin.
+    pub tasks: Vec<Task>,
+    /// Tokens of tasks to stop.
+    pub cancel: Vec<String>,
+}
+
+/// The order to make one attempt of one node.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// The right to report on it; to be kept secret.
+    pub token: String,
+    /// The execution.
+    pub execution: String,
+    /// Its workflow.
+    pub workflow: String,
+    /// The node's path.
+    pub node: String,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Which handler.
+    pub handler: String,
+    /// What the handler is given.
+    pub input: Payload,
+    /// How long the attempt may take, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub timeout_ms: Option<u64>,
+    /// The same for every attempt of this node: what an outside system deduplicates by.
+    pub idempotency_key: String,
+    /// Must it not begin before its start was answered with 200?
+    #[serde(default)]
+    pub at_most_once: bool,
+    /// The last checkpoint of an earlier attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Payload")]
+    pub checkpoint: Option<Payload>,
+}
+
+/// Which task, and by whom: what every report names besides the token in its path.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TaskStart")]
+pub struct TaskStart {
+    /// The worker that holds it.
+    pub worker: WorkerKey,
+    /// The execution.
+    pub execution: Short<128>,
+    /// The node's path.
+    pub node: Short<256>,
+    /// The attempt.
+    pub attempt: Attempt,
+}
+
+/// A mark from which a later attempt may go on.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TaskCheckpoint")]
+pub struct TaskCheckpoint {
+    /// The worker that holds it.
+    pub worker: WorkerKey,
+    /// The execution.
+    pub execution: Short<128>,
+    /// The node's path.
+    pub node: Short<256>,
+    /// The attempt.
+    pub attempt: Attempt,
+    /// The mark.
+    pub data: Payload,
+}
+
+/// How an attempt ended: `failure` goes with the status `failed`, and with no other.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TaskReport", extend("oneOf" = [
+    { "properties": { "status": { "const": "failed" } }, "required": ["failure"] },
+    { "properties": { "status": { "enum": ["completed", "cancelled"] }, "failure": false } }
+]))]
+pub struct TaskReport {
+    /// The worker that holds it.
+    pub worker: WorkerKey,
+    /// The execution.
+    pub execution: Short<128>,
+    /// The node's path.
+    pub node: Short<256>,
+    /// The attempt.
+    pub attempt: Attempt,
+    /// What became of it.
+    pub status: TaskStatus,
+    /// What the node gives, where it is completed.
+    #[serde(default)]
+    pub output: Payload,
+    /// What went wrong, where it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "TaskFailure")]
+    pub failure: Option<TaskFailure>,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskStatus {
+    /// It is done.
+    Completed,
+    /// It failed; the node's retry policy decides what follows.
+    Failed,
+    /// It stopped because it was told to.
+    Cancelled,
+}
+
+/// What went wrong in a worker.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TaskFailure")]
+pub struct TaskFailure {
+    /// A stable, lower-case name, which `retryOn` may list.
+    pub kind: Short<128>,
+    /// A sentence for people.
+    pub message: Short<4000>,
+    /// Would trying again be of use?
+    #[serde(default)]
+    pub retryable: bool,
+    /// How long to wait before it, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Count<0, { u32::MAX }>")]
+    pub retry_after_ms: Option<Count<0, { u32::MAX }>>,
+    /// What else is known.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Payload")]
+    pub details: Option<Payload>,
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reported {
+    /// Is it in the log? If not, it is durable and will be, unless the attempt has been given up.
+    pub committed: bool,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Worker {
+    /// New at every start.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Did it give a sign of life in the last 15 seconds?
+    pub alive: bool,
+    /// The last one.
+    pub seen_at: Time,
+    /// The handlers that it serves.
+    pub handlers: Vec<String>,
+    /// How many tasks it takes at once.
+    pub capacity: u32,
+    /// How many it has.
+    pub running: u32,
+    /// The instance that it talks to.
+    pub instance: String,
+}
+
+/// What waits for the workers of a handler.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// The handler.
+    pub handler: String,
+    /// Tasks that wait.
+    pub tasks: u64,
+    /// How long the oldest has, in milliseconds.
+    pub oldest_ms: u64,
+}
+
+/// The workers that are alive, or were within the last hour, and what waits for them.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerList {
+    /// All of them.
+    pub workers: Vec<Worker>,
+    /// By handler.
+    pub waiting: Vec<Waiting>,
+}

@@ -1,0 +1,65 @@
+//! What must be true of attempts elsewhere in every log.
+
+use std::sync::Arc;
+
+use waypost_core::event::{Event as LogEvent, FailureEnd};
+use waypost_core::id::ExecutionId;
+use waypost_engine::driver::FORGOTTEN;
+
+use crate::simulation::Simulation;
+
+impl Simulation {
+    /// Whoever takes an execution over leaves alone what runs elsewhere: only its worker, time or a
+    /// person ends that.
+    pub(in crate::simulation) fn check_left_alone(
+        &mut self,
+        execution: ExecutionId,
+        events: &[LogEvent],
+    ) {
+        let taken_over = events.iter().any(|event| matches!(event, LogEvent::RunOwned { .. }));
+        let by_a_person = events.iter().any(|event| {
+            matches!(
+                event,
+                LogEvent::RunPauseRequested { now: true, .. } | LogEvent::RunQuarantined { .. }
+            )
+        });
+        let Some(log) = self.auditor.logs.get(&execution).filter(|_| taken_over) else { return };
+        let (Some(plan), Some(state)) = (log.check.plan(), log.check.state()) else { return };
+        let lost = events.iter().find_map(|event| {
+            let LogEvent::NodeFailed { node, end: FailureEnd::Abandoned(_), .. } = event else {
+                return None;
+            };
+            let before = state.node(plan.find(node)?);
+            let token = before.token.filter(|_| before.remote.is_some())?;
+            (!self.far.given_up.contains(&token)).then(|| Arc::clone(node))
+        });
+        if let Some(node) = lost.filter(|_| !by_a_person) {
+            let what = format!("a take-over of x{} gave up {node}, which runs", execution.0);
+            self.fail("elsewhere", what);
+        }
+    }
+
+    /// Whoever has an attempt keeps it: none is given up as forgotten that its worker has.
+    pub(in crate::simulation) fn check_not_forgotten(
+        &mut self,
+        execution: ExecutionId,
+        events: &[LogEvent],
+    ) {
+        let Some(log) = self.auditor.logs.get(&execution) else { return };
+        let (Some(plan), Some(state)) = (log.check.plan(), log.check.state()) else { return };
+        let had = events.iter().find_map(|event| {
+            let LogEvent::NodeFailed { node, failure, end: FailureEnd::Abandoned(_), .. } = event
+            else {
+                return None;
+            };
+            let token =
+                state.node(plan.find(node)?).token.filter(|_| *failure.message == *FORGOTTEN)?;
+            let has = self.far.workers.iter().any(|worker| worker.tasks.contains_key(&token));
+            has.then(|| Arc::clone(node))
+        });
+        if let Some(node) = had {
+            let what = format!("{node} of x{} is given up, and its worker has it", execution.0);
+            self.fail("elsewhere", what);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Workers elsewhere poll: they show that they live, say what they have, and take what waits. Some polls
+//! are heard late, some tasks are forgotten.
+
+use waypost_core::id::{Token, WorkerId};
+use waypost_core::time::Millis;
+use waypost_engine::WorkerPoll;
+use waypost_ports::tasks::WORKER_LEASE;
+
+use super::{FarEvent, short};
+use crate::fault::Fault;
+use crate::program::HANDLER;
+use crate::simulation::{Event, Simulation};
+
+/// Tasks that a worker takes at once.
+const CAPACITY: usize = 3;
+
+impl Simulation {
+    pub(super) fn far_poll(&mut self, at: usize) {
+        let next = self.far.random.between(300, 4_000);
+        self.after(next, Event::Far(FarEvent::Poll(at)));
+        let now = self.ms();
+        let life = self.any_process();
+        let worker = &self.far.workers[at];
+        if worker.dead_until.max(worker.silent_until) > now {
+            return;
+        }
+        let Some(desk) = life.and_then(|life| self.desk(life)) else { return };
+        if self.store.strikes(Fault::TasksFail) {
+            return;
+        }
+        let poll = self.sign_of(at);
+        let id = poll.worker;
+        // No longer than a lease, as the protocol has it: what is older is not under way any more.
+        if self.store.strikes(Fault::LatePoll) {
+            for _ in 0..self.far.random.between(1, 3) {
+                let later = self.far.random.between(4_000, WORKER_LEASE.0);
+                self.after(later, Event::Far(FarEvent::LatePoll(poll.clone())));
+            }
+            return;
+        }
+        let cancels = desk.hear(&poll, Millis(0)).unwrap_or_default();
+        let taken = desk.take(&poll.handlers, poll.max).map(|(taken, _)| taken).unwrap_or_default();
+        for token in cancels {
+            self.far_cancel(id, token);
+        }
+        for taken in taken {
+            let random = self.far.random.next();
+            let task = desk.hand_over(taken, random);
+            if !self.store.strikes(Fault::OfferLost) {
+                self.far_begin(id, task);
+            }
+        }
+    }
+
+    fn sign_of(&self, at: usize) -> WorkerPoll {
+        let worker = &self.far.workers[at];
+        let running = worker.tasks.len();
+        WorkerPoll {
+            worker: worker.id,
+            name: "far".into(),
+            handlers: vec![HANDLER.into(), "api-call".into()],
+            capacity: u32::try_from(CAPACITY).unwrap_or(u32::MAX),
+            running: u32::try_from(running).unwrap_or(u32::MAX),
+            max: CAPACITY.saturating_sub(running),
+            leaving: false,
+            tasks: Some(worker.tasks.keys().copied().collect()),
+        }
+    }
+
+    /// What it says is old news, and nobody is there any more to be given something.
+    pub(super) fn far_heard_late(&mut self, poll: &WorkerPoll) {
+        if let Some(desk) = self.any_process().and_then(|life| self.desk(life)) {
+            drop(desk.hear(poll, Millis(0)));
+        }
+    }
+
+    /// Does a worker forget this task? Then it says nothing more of it, and does not have it.
+    pub(super) fn far_forgets(&mut self, id: WorkerId, token: Token) -> bool {
+        if !self.store.strikes(Fault::FarForgets) {
+            return false;
+        }
+        self.note("forget", &[], || format!("{} forgets {token}", short(id)));
+        self.far.drop_task(id, token);
+        true
+    }
+}

@@ -1,0 +1,77 @@
+//! The lines of concurrency keys, as the logs tell of them: who was accepted when, who was let in, who
+//! has ended. The store's own rows are not asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::event::Event as LogEvent;
+use waypost_core::id::ExecutionId;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// Those that have not ended, in the order in which they were accepted.
+    lines: BTreeMap<Arc<str>, Vec<Stands>>,
+}
+
+struct Stands {
+    execution: ExecutionId,
+    limit: u32,
+    admitted: bool,
+}
+
+impl Lines {
+    /// Takes in the frames of all logs, in the order of their commits; says what is wrong.
+    ///
+    /// Whoever is let in has at most as many before it as its limit leaves room for: so never more
+    /// are under way than the limit, and nobody overtakes.
+    pub(super) fn read(&mut self, execution: ExecutionId, events: &[LogEvent]) -> Option<String> {
+        let mut wrong = None;
+        for event in events {
+            match event {
+                LogEvent::RunQueued { key, limit, .. } => self.queue(execution, key, *limit),
+                LogEvent::RunAdmitted {} => wrong = wrong.or(self.admit(execution)),
+                event if event.is_end() => self.leave(execution),
+                _ => {}
+            }
+        }
+        wrong
+    }
+
+    fn queue(&mut self, execution: ExecutionId, key: &Arc<str>, limit: u32) {
+        let line = self.lines.entry(Arc::clone(key)).or_default();
+        if !line.iter().any(|stands| stands.execution == execution) {
+            line.push(Stands { execution, limit, admitted: false });
+        }
+    }
+
+    fn admit(&mut self, execution: ExecutionId) -> Option<String> {
+        let name = format!("x{}", execution.0);
+        let found = self.lines.iter_mut().find_map(|(key, line)| {
+            let before = line.iter().position(|stands| stands.execution == execution)?;
+            Some((key, before, line))
+        });
+        let Some((key, before, line)) = found else {
+            return Some(format!("{name} is let in and stands in no line"));
+        };
+        let stands = line.get_mut(before)?;
+        if std::mem::replace(&mut stands.admitted, true) {
+            return Some(format!("{name} is let in twice"));
+        }
+        let limit = stands.limit;
+        let under_way = line.iter().filter(|stands| stands.admitted).count();
+        let room = usize::try_from(limit).unwrap_or(usize::MAX);
+        (before >= room).then(|| {
+            format!(
+                "{name} is let in with {before} before it in the line of {key:?}, whose limit is \
+                 {limit}; {under_way} are under way"
+            )
+        })
+    }
+
+    fn leave(&mut self, execution: ExecutionId) {
+        for line in self.lines.values_mut() {
+            line.retain(|stands| stands.execution != execution);
+        }
+    }
+}

@@ -1,0 +1,2 @@
+-- audit: every key that somebody waits for. Scans slots_waiting.
+SELECT DISTINCT key FROM slots WHERE holding = 0

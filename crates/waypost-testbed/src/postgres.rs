@@ -1,0 +1,286 @@
+//! A private PostgreSQL: its data in a temporary folder, on a free port of loopback, gone when it is
+//! dropped, and also when the process that started it is killed.
+//!
+//! One server is enough for a process of tests ([`Postgres::shared`]); each test gets a database of its
+//! own ([`Postgres::database`]).
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use crate::{free_port, make_certificate, wait_until};
+
+/// The superuser of every server that is started here. There is no password.
+const USER: &str = "waypost";
+
+/// How long a server may take to begin; machines that run tests are busy.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A server that belongs to this process.
+pub struct Postgres {
+    /// Closing it, also by dying, ends the server: see [`WATCHED`].
+    stdin: Option<ChildStdin>,
+    watcher: Child,
+    /// The same of servers that were stopped.
+    before: Vec<(Child, Option<ChildStdin>)>,
+    folder: tempfile::TempDir,
+    port: u16,
+    durability: Durability,
+    databases: AtomicU64,
+}
+
+/// What a server is asked to promise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// Nothing: it is fast, and its data is lost with the machine. For most tests.
+    #[default]
+    None,
+    /// Every commit is synced.
+    Full,
+}
+
+/// The data folder, and whose it is: a server refuses to run as root.
+#[derive(Clone, Copy)]
+struct User {
+    uid: u32,
+    gid: u32,
+}
+
+/// Runs a server until its own standard input ends, and removes the folder, which nobody else does
+/// where the process that started it was killed.
+const WATCHED: &str = r#"folder=$1; shift; "$@" & server=$!
+read -r _; kill -QUIT "$server"; wait "$server"; rm -rf "$folder""#;
+
+impl Postgres {
+    /// The server that the tests of this process share. It ends with the process.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start(Durability::None))
+    }
+
+    /// Starts a server and waits until it takes connections.
+    pub fn start(durability: Durability) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let user = server_user();
+        copy_template(&folder.path().join("data"), user);
+        give_to(folder.path(), user);
+        let port = free_port();
+        let (watcher, stdin) = spawn(folder.path(), port, durability);
+        let (databases, before) = (AtomicU64::new(0), Vec::new());
+        Self { stdin, watcher, before, folder, port, durability, databases }
+    }
+
+    /// Stops it as if it had crashed (`pg_ctl stop -m immediate`): every connection breaks, nothing
+    /// is flushed, and the next start has to recover.
+    pub fn stop_immediately(&mut self) {
+        let file = self.signal(Signal::QUIT);
+        // The last thing that it does is to remove this file. Its process stays in the list until
+        // the shell that watches it is told to look.
+        wait_until("the server has stopped", START_TIMEOUT, || !file.exists());
+    }
+
+    /// Sends it a signal; gives the file that is there for as long as it runs.
+    fn signal(&self, signal: Signal) -> PathBuf {
+        let file = self.folder.path().join("data/postmaster.pid");
+        let pid =
+            std::fs::read_to_string(&file).expect("a server that runs says which process it is");
+        let pid = pid.lines().next().and_then(|line| line.parse().ok()).and_then(Pid::from_raw);
+        let pid = pid.expect("its first line is a number");
+        rustix::process::kill_process(pid, signal).expect("the server runs");
+        file
+    }
+
+    /// Starts it after a stop, on the same port and folder.
+    pub fn start_again(&mut self) {
+        let (watcher, stdin) = spawn(self.folder.path(), self.port, self.durability);
+        let before = std::mem::replace(&mut self.watcher, watcher);
+        self.before.push((before, std::mem::replace(&mut self.stdin, stdin)));
+    }
+
+    /// Has it speak TLS as well, with a certificate signed by itself, whose file it gives.
+    pub fn speak_tls(&self) -> PathBuf {
+        let data = self.folder.path().join("data");
+        make_certificate(&data);
+        let key = data.join("key.pem");
+        give_to(&key, server_user());
+        // The server takes no key that others may read.
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&key, own).expect("it is ours");
+        for setting in ["ssl_cert_file = 'cert.pem'", "ssl_key_file = 'key.pem'", "ssl = on"] {
+            self.sql("postgres", &format!("ALTER SYSTEM SET {setting}"));
+        }
+        self.signal(Signal::HUP);
+        wait_until("it speaks TLS", START_TIMEOUT, || self.sql("postgres", "SHOW ssl") == "on");
+        data.join("cert.pem")
+    }
+
+    /// Makes a database and gives its URL.
+    pub fn database(&self) -> String {
+        let name = format!("db{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.url(&name)
+    }
+
+    /// The URL of a database.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its folder, whose `data` is the server's.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs SQL in a database through `psql`; gives what it prints, unaligned and without headers.
+    pub fn sql(&self, database: &str, sql: &str) -> String {
+        let output = Command::new(binary("psql"))
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql])
+            .arg(self.url(database))
+            .output()
+            .expect("psql can be run");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{sql}: {errors}");
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let stopped = self.before.iter_mut().map(|(watcher, stdin)| (watcher, stdin));
+        for (watcher, stdin) in stopped.chain([(&mut self.watcher, &mut self.stdin)]) {
+            if let Some(mut stdin) = stdin.take() {
+                drop(stdin.write_all(b"\n"));
+            }
+            drop(watcher.wait());
+        }
+    }
+}
+
+fn spawn(folder: &Path, port: u16, durability: Durability) -> (Child, Option<ChildStdin>) {
+    let mut command = as_user(Command::new("sh"), server_user());
+    command.args(["-c", WATCHED, "sh"]).arg(folder);
+    command.arg(binary("postgres")).arg("-D").arg(folder.join("data"));
+    command.args(["-p", &port.to_string()]);
+    for setting in settings(durability) {
+        command.args(["-c", setting]);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut watcher = command.current_dir("/").spawn().expect("the server can be started");
+    let stdin = watcher.stdin.take();
+    wait_until_ready(&mut watcher);
+    (watcher, stdin)
+}
+
+fn settings(durability: Durability) -> Vec<&'static str> {
+    let mut settings = vec![
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "max_connections=200",
+        "shared_buffers=32MB",
+        "wal_level=minimal",
+        "max_wal_senders=0",
+        "log_checkpoints=off",
+    ];
+    if durability == Durability::None {
+        settings.extend(["fsync=off", "synchronous_commit=off", "full_page_writes=off"]);
+    }
+    settings
+}
+
+/// Making a data folder takes a second, copying one a fifth of that: there is one to copy from, made by
+/// whoever comes first.
+fn copy_template(data: &Path, user: User) {
+    let template = std::env::temp_dir().join(format!("waypost-testbed-postgres-{}", user.uid));
+    if !template.exists() {
+        let fresh = tempfile::tempdir().expect("a temporary folder can be made");
+        give_to(fresh.path(), user);
+        let made = fresh.path().join("data");
+        let mut command = as_user(Command::new(binary("initdb")), user);
+        command.args(["--no-sync", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C", "-D"]);
+        run(command.arg(&made).current_dir("/"));
+        // Somebody else may have been faster; theirs is as good.
+        drop(std::fs::rename(&made, &template));
+    }
+    let mut command = Command::new("cp");
+    run(command.args(["-a", "--reflink=auto"]).arg(&template).arg(data));
+}
+
+fn wait_until_ready(watcher: &mut Child) {
+    let stderr = watcher.stderr.take().expect("it was piped");
+    let (ready, is_ready) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            if line.contains("database system is ready to accept connections") {
+                drop(ready.send(Ok(())));
+            }
+            // Kept short: only the beginning can matter to somebody who waits for it.
+            if said.len() < 100 {
+                said.push(line);
+            }
+        }
+        drop(ready.send(Err(said.join("\n"))));
+    });
+    match is_ready.recv_timeout(START_TIMEOUT) {
+        Ok(Ok(())) => {}
+        Ok(Err(said)) => panic!("the server did not start:\n{said}"),
+        Err(_) => panic!("the server did not start in time"),
+    }
+}
+
+/// The newest server that is installed, or what the path has.
+fn binary(name: &str) -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .max()
+        .map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin/{name}")));
+    newest.filter(|path| path.exists()).unwrap_or_else(|| name.into())
+}
+
+/// Who the server runs as: us, or somebody without rights where we are root.
+fn server_user() -> User {
+    let us =
+        User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    if us.uid != 0 {
+        return us;
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let find = |name: &str| {
+        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2);
+        Some(User { uid: fields.next()?.parse().ok()?, gid: fields.next()?.parse().ok()? })
+    };
+    find("postgres").or_else(|| find("nobody")).expect("there is a user who is not root")
+}
+
+fn as_user(mut command: Command, user: User) -> Command {
+    if rustix::process::geteuid().is_root() {
+        command.uid(user.uid).gid(user.gid);
+    }
+    command
+}
+
+fn give_to(path: &Path, user: User) {
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)).expect("root may do that");
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("the program can be run");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+}

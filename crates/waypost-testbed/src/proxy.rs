@@ -1,0 +1,333 @@
+//! A TCP proxy that breaks what goes through it, on demand.
+//!
+//! ```text
+//!   client ──▶ pump(ToServer) ──▶ server
+//!          ◀── pump(ToClient) ◀──
+//! ```
+//!
+//! Each connection has two pumps; before it hands on what it read, a pump looks at its direction's
+//! mode, and waits there for as long as that is [`Mode::Stall`].
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::port::free_port;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the client to the server.
+    ToServer,
+    /// From the server to the client.
+    ToClient,
+}
+
+/// What happens to the bytes of a direction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// They are handed on.
+    Pass,
+    /// They are kept, connections stay open, and all is handed on when the mode changes.
+    Stall,
+    /// They are thrown away, and connections stay open.
+    Swallow,
+    /// That many more of them (of all connections together) are handed on, the rest is thrown away.
+    SwallowAfter(usize),
+}
+
+/// A proxy in front of one server on loopback. Its connections end when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: SocketAddr,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    to_server: Line,
+    to_client: Line,
+    /// Answers are thrown away on the first connection whose requests have these bytes.
+    trap: Option<Vec<u8>>,
+    trapped: usize,
+    accepted: usize,
+    /// Both ends of every open connection, by its number.
+    open: Vec<(usize, TcpStream, TcpStream)>,
+    /// Which listener takes connections; another number, or none, tells its thread to end.
+    listening: Option<usize>,
+    listeners: usize,
+}
+
+#[derive(Debug)]
+struct Line {
+    mode: Mode,
+    bytes: u64,
+    swallowed: u64,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of a port of loopback, which passes everything.
+    ///
+    /// # Panics
+    ///
+    /// When there is no free port.
+    #[must_use]
+    pub fn start(server_port: u16) -> Self {
+        let line = || Line { mode: Mode::Pass, bytes: 0, swallowed: 0 };
+        let state = State {
+            to_server: line(),
+            to_client: line(),
+            trap: None,
+            trapped: 0,
+            accepted: 0,
+            open: Vec::new(),
+            listening: None,
+            listeners: 0,
+        };
+        let server = SocketAddr::from((Ipv4Addr::LOCALHOST, server_port));
+        let shared = Shared { server, state: Mutex::new(state), changed: Condvar::new() };
+        let proxy = Self { port: free_port(), shared: Arc::new(shared) };
+        proxy.accept();
+        proxy
+    }
+
+    /// Its port on loopback.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Changes what happens to the bytes of a direction, on all connections.
+    pub fn set(&self, direction: Direction, mode: Mode) {
+        self.shared.state.lock().line(direction).mode = mode;
+        self.shared.changed.notify_all();
+    }
+
+    /// Changes both directions.
+    pub fn set_both(&self, mode: &Mode) {
+        self.set(Direction::ToServer, mode.clone());
+        self.set(Direction::ToClient, mode.clone());
+    }
+
+    /// Throws away the answers on the first connection whose requests contain these bytes, from the
+    /// moment that they have been seen: the server does what it was asked, and nobody hears of it.
+    pub fn swallow_answers_to(&self, request_part: &[u8]) {
+        self.shared.state.lock().trap = Some(request_part.to_vec());
+    }
+
+    /// Waits until [`Proxy::swallow_answers_to`] has caught this many connections in all.
+    ///
+    /// # Panics
+    ///
+    /// When it does not in time.
+    pub fn wait_trapped(&self, count: usize, within: Duration) {
+        let until = Instant::now() + within;
+        let mut state = self.shared.state.lock();
+        while state.trapped < count {
+            let late = self.shared.changed.wait_until(&mut state, until).timed_out();
+            assert!(!late || state.trapped >= count, "the request did not come within {within:?}");
+        }
+    }
+
+    /// Closes every connection; new ones are still accepted.
+    pub fn cut(&self) {
+        let mut state = self.shared.state.lock();
+        for (_, client, server) in state.open.drain(..) {
+            client.shutdown(Shutdown::Both).ok();
+            server.shutdown(Shutdown::Both).ok();
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Closes every connection and refuses new ones, as if no server were there.
+    pub fn refuse(&self) {
+        let listened = self.shared.state.lock().listening.take();
+        if listened.is_some() {
+            // Wakes the thread that waits for the next connection; it closes the listener.
+            TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok();
+            let refused = || TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err();
+            crate::wait_until("the proxy refuses", Duration::from_secs(10), refused);
+        }
+        self.cut();
+    }
+
+    /// Accepts connections again after [`Proxy::refuse`].
+    ///
+    /// # Panics
+    ///
+    /// When its port was taken meanwhile.
+    pub fn accept(&self) {
+        let mut state = self.shared.state.lock();
+        if state.listening.is_some() {
+            return;
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))
+            .expect("the proxy's port is not taken by somebody else");
+        state.listeners += 1;
+        state.listening = Some(state.listeners);
+        let (shared, number) = (Arc::clone(&self.shared), state.listeners);
+        std::thread::spawn(move || listen(&listener, number, &shared));
+    }
+
+    /// How many connections were accepted so far.
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.shared.state.lock().accepted
+    }
+
+    /// How many connections are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.shared.state.lock().open.len()
+    }
+
+    /// How many bytes were handed on in a direction so far.
+    #[must_use]
+    pub fn bytes(&self, direction: Direction) -> u64 {
+        self.shared.state.lock().line(direction).bytes
+    }
+
+    /// How many bytes were thrown away in a direction so far.
+    #[must_use]
+    pub fn swallowed(&self, direction: Direction) -> u64 {
+        self.shared.state.lock().line(direction).swallowed
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.refuse();
+    }
+}
+
+impl State {
+    fn line(&mut self, direction: Direction) -> &mut Line {
+        match direction {
+            Direction::ToServer => &mut self.to_server,
+            Direction::ToClient => &mut self.to_client,
+        }
+    }
+
+    fn is_open(&self, connection: usize) -> bool {
+        self.open.iter().any(|(number, ..)| *number == connection)
+    }
+}
+
+fn listen(listener: &TcpListener, number: usize, shared: &Arc<Shared>) {
+    for client in listener.incoming().flatten() {
+        if shared.state.lock().listening != Some(number) {
+            return;
+        }
+        // A server that is not there looks to the client as it would without a proxy, but for the
+        // connection that is made and lost.
+        let Ok(server) = TcpStream::connect(shared.server) else { continue };
+        client.set_nodelay(true).ok();
+        server.set_nodelay(true).ok();
+        if let Err(error) = connect(shared, &client, &server) {
+            panic!("a connection through the proxy: {error}");
+        }
+    }
+}
+
+fn connect(shared: &Arc<Shared>, client: &TcpStream, server: &TcpStream) -> std::io::Result<()> {
+    let mut state = shared.state.lock();
+    state.accepted += 1;
+    let connection = state.accepted;
+    state.open.push((connection, client.try_clone()?, server.try_clone()?));
+    drop(state);
+    let trapped = Arc::new(Mutex::new(false));
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        let (from, to) = match direction {
+            Direction::ToServer => (client.try_clone()?, server.try_clone()?),
+            Direction::ToClient => (server.try_clone()?, client.try_clone()?),
+        };
+        let pump = Pump {
+            shared: Arc::clone(shared),
+            connection,
+            direction,
+            trapped: Arc::clone(&trapped),
+            seen: Vec::new(),
+        };
+        std::thread::spawn(move || pump.run(from, to));
+    }
+    Ok(())
+}
+
+/// Carries the bytes of one direction of one connection.
+struct Pump {
+    shared: Arc<Shared>,
+    connection: usize,
+    direction: Direction,
+    /// Are this connection's answers thrown away?
+    trapped: Arc<Mutex<bool>>,
+    /// The last bytes of requests, in which the trap's may begin.
+    seen: Vec<u8>,
+}
+
+impl Pump {
+    fn run(mut self, mut from: TcpStream, mut to: TcpStream) {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            let Some(allowed) = self.admit(&buffer[..length]) else { break };
+            if to.write_all(&buffer[..allowed]).is_err() {
+                break;
+            }
+        }
+        // Either end closing closes the connection: nothing that is tested here half-closes.
+        from.shutdown(Shutdown::Both).ok();
+        to.shutdown(Shutdown::Both).ok();
+        self.shared.state.lock().open.retain(|(number, ..)| *number != self.connection);
+    }
+
+    /// How many of these bytes may go on, as soon as any may; nothing where the connection was cut.
+    fn admit(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut state = self.shared.state.lock();
+        while state.line(self.direction).mode == Mode::Stall && state.is_open(self.connection) {
+            self.shared.changed.wait(&mut state);
+        }
+        if !state.is_open(self.connection) {
+            return None;
+        }
+        if self.direction == Direction::ToServer
+            && let Some(trap) = state.trap.take()
+        {
+            self.seen.extend_from_slice(bytes);
+            if self.seen.windows(trap.len()).any(|window| window == trap) {
+                // Before the request is handed on, so that no part of the answer gets by.
+                *self.trapped.lock() = true;
+                state.trapped += 1;
+                self.shared.changed.notify_all();
+            } else {
+                let keep = self.seen.len().saturating_sub(trap.len());
+                self.seen.drain(..keep);
+                state.trap = Some(trap);
+            }
+        }
+        let trapped = self.direction == Direction::ToClient && *self.trapped.lock();
+        let line = state.line(self.direction);
+        let allowed = match &mut line.mode {
+            _ if trapped => 0,
+            Mode::Pass | Mode::Stall => bytes.len(),
+            Mode::Swallow => 0,
+            Mode::SwallowAfter(left) => {
+                let allowed = bytes.len().min(*left);
+                *left -= allowed;
+                allowed
+            }
+        };
+        line.bytes += allowed as u64;
+        line.swallowed += (bytes.len() - allowed) as u64;
+        Some(allowed)
+    }
+}

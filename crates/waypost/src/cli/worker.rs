@@ -1,0 +1,144 @@
+//! `waypost worker`: workers alone, for a server or a cluster of them; and `waypost workers`.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use waypost_ports::secret::Secrets;
+use waypost_server::wire;
+
+use super::interrupts::Interrupts;
+use super::{Context, Exit, Usage};
+use crate::client::Client;
+use crate::door::{self, Door};
+use crate::output::{Format, mention, print_columns, print_json, print_line};
+use crate::settings::Source;
+use crate::worker::{Options, Worker};
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Serve these handlers alone (may be repeated; default: all built-in ones)
+    #[arg(long = "handler", value_name = "NAME")]
+    handlers: Vec<String>,
+    /// What people call this worker (default: the host's name and the process)
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
+    let mut settings = context.settings.clone();
+    // As on a server: whoever can deploy there could run anything here.
+    settings.nodes.shell_enabled &= settings.source("enable_shell") != Some(&Source::Default);
+    let settings = &settings;
+    let clients = door::servers("worker", settings)?;
+    let mut handlers = waypost_nodes::handlers(&settings.nodes);
+    if !settings.nodes.shell_enabled {
+        // One that served it all the same would take what others may do, only to refuse it.
+        handlers.remove("shell");
+        if args.handlers.iter().any(|name| name == "shell") {
+            return Err(Usage(
+                "the handler shell is off here: --enable-shell allows it".to_owned(),
+            )
+            .into());
+        }
+    }
+    if !args.handlers.is_empty() {
+        if let Some(unknown) =
+            args.handlers.iter().find(|name| !handlers.contains_key(name.as_str()))
+        {
+            let known: Vec<_> = handlers.keys().copied().collect();
+            let message =
+                format!("no handler is called {unknown:?}; built in are {}", known.join(", "));
+            return Err(Usage(message).into());
+        }
+        handlers.retain(|name, _| args.handlers.iter().any(|wanted| wanted == name));
+    }
+    if handlers.is_empty() {
+        bail!("there is no handler to serve");
+    }
+    let names: Vec<_> = handlers.keys().map(ToString::to_string).collect();
+    let addresses: Vec<_> = clients.iter().map(|client| client.address().to_string()).collect();
+    let mut interrupts = Interrupts::listen()?;
+    let worker = Worker::new(Options {
+        name: args.name.clone().unwrap_or_else(own_name),
+        capacity: settings.engine.slots,
+        handlers,
+        secrets: Arc::clone(&settings.secrets) as Arc<dyn Secrets>,
+        clients,
+    });
+    announce(&worker, &names, &addresses, context)?;
+    let stop = CancellationToken::new();
+    let taking = worker.take(stop.clone());
+    tokio::pin!(taking);
+    tokio::select! { // a signal that came is kept
+        () = &mut taking => {}
+        () = interrupts.next() => {}
+    }
+    stop.cancel();
+    if context.format == Format::Text {
+        mention("draining; tasks that run may end (again to stop at once)");
+    }
+    tokio::select! { // what is given up is given to others
+        () = worker.drain(settings.server.drain_timeout) => {}
+        () = interrupts.next() => {}
+    }
+    Ok(Exit::Done)
+}
+
+fn announce(
+    worker: &Worker,
+    handlers: &[String],
+    addresses: &[String],
+    context: &Context,
+) -> Result<()> {
+    let id = worker.id().simple().to_string();
+    if context.format == Format::Json {
+        return print_json(&json!({ "worker": id, "handlers": handlers, "servers": addresses }));
+    }
+    print_line(&format!("worker {id} takes tasks from {}", addresses.join(", ")));
+    print_line(&format!("handlers: {}; Ctrl-C stops", handlers.join(", ")));
+    Ok(())
+}
+
+/// The host's name and the process: unique enough for people.
+fn own_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    let host = if host.is_empty() { "worker" } else { host };
+    format!("{host}/{}", std::process::id())
+}
+
+/// `waypost workers`.
+pub(crate) async fn list(context: &Context) -> Result<Exit> {
+    let client: Client = door::server_only("workers", &context.settings)?;
+    let list = Door::Remote(client).workers().await?;
+    if context.format == Format::Json {
+        print_json(&list)?;
+        return Ok(Exit::Done);
+    }
+    match list.workers.is_empty() {
+        true => print_line("no worker was heard of in the last hour"),
+        false => {
+            let rows: Vec<_> = list.workers.iter().map(columns).collect();
+            print_columns(&["WORKER", "NAME", "STATE", "SEEN", "BUSY", "HANDLERS"], &rows);
+        }
+    }
+    for waiting in &list.waiting {
+        let seconds = waiting.oldest_ms / 1_000;
+        let (tasks, handler) = (waiting.tasks, &waiting.handler);
+        print_line(&format!("{tasks} tasks of {handler} wait, the oldest for {seconds} s"));
+    }
+    Ok(Exit::Done)
+}
+
+fn columns(worker: &wire::Worker) -> Vec<String> {
+    vec![
+        worker.id.clone(),
+        worker.name.clone(),
+        if worker.alive { "alive" } else { "dead" }.to_owned(),
+        worker.seen_at.0.to_string(),
+        format!("{}/{}", worker.running, worker.capacity),
+        worker.handlers.join(","),
+    ]
+}

@@ -1,0 +1,227 @@
+//! `waypost worker`: workers alone. Takes tasks of some handlers from a cluster, over the public
+//! protocol, runs them here and reports; it has no store, and nothing of it is lost with it.
+//!
+//! ```text
+//!   poll ──▶ tasks ──▶ start (the log names this delivery) ──▶ handler ──▶ report ─┐
+//!     ▲                                                                            │
+//!     └───────────────── kept and repeated, to any server, until answered ◀────────┘
+//! ```
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `worker/servers` | which server to ask, and the next one where it does not answer |
+//! | `worker/finished` | what was done lately, so that it is not done again |
+//! | `worker/delivery` | one task, from its start to the answer to its report |
+
+mod delivery;
+mod finished;
+mod servers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+use uuid::Uuid;
+use waypost_engine::Handlers;
+use waypost_ports::secret::Secrets;
+use waypost_server::wire;
+use waypost_server::wire::payload::{Count, Short, TaskToken};
+use waypost_server::wire::worker::TASKS_MAX;
+
+use crate::client::{Ask, Client};
+use delivery::Delivery;
+use finished::Finished;
+pub(crate) use servers::Servers;
+
+/// How long one poll waits for a task. Well below the time after which a worker counts as dead.
+const POLL_WAIT: Duration = Duration::from_secs(5);
+/// How long one server may take to answer a poll before the next is asked. With the poll before it,
+/// that is still below the time after which a worker counts as dead: a server that stands still must
+/// not cost what runs here.
+const POLL_PATIENCE: Duration = Duration::from_secs(8);
+/// Tasks that one poll takes.
+const POLL_MAX: u32 = 64;
+
+/// What a worker is told.
+pub(crate) struct Options {
+    pub(crate) name: String,
+    pub(crate) capacity: u32,
+    pub(crate) handlers: Handlers,
+    pub(crate) secrets: Arc<dyn Secrets>,
+    pub(crate) clients: Vec<Client>,
+}
+
+/// A worker: everything that its tasks share.
+pub(crate) struct Worker {
+    id: Uuid,
+    options: Options,
+    servers: Servers,
+    running: Mutex<HashMap<String, CancellationToken>>,
+    /// A task has ended, and there is room for another.
+    room: Notify,
+    finished: Mutex<Finished>,
+    tracker: TaskTracker,
+}
+
+impl Worker {
+    pub(crate) fn new(mut options: Options) -> Arc<Self> {
+        let servers = Servers::new(std::mem::take(&mut options.clients));
+        Arc::new(Self {
+            id: Uuid::now_v7(),
+            options,
+            servers,
+            running: Mutex::default(),
+            room: Notify::new(),
+            finished: Mutex::default(),
+            tracker: TaskTracker::new(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Takes tasks until it is told to stop. Where there is no room for more, it only listens for
+    /// what to stop: that is a sign of life as well.
+    pub(crate) async fn take(self: &Arc<Self>, stop: CancellationToken) {
+        loop {
+            let polled = tokio::select! { // a poll that is dropped loses nothing: what it took is offered again
+                () = stop.cancelled() => return,
+                () = self.room_again() => continue,
+                polled = self.poll(self.room().min(POLL_MAX)) => polled,
+            };
+            match polled {
+                Ok(polled) => {
+                    self.stop(&polled.cancel);
+                    polled.tasks.into_iter().for_each(|task| self.begin(task));
+                }
+                Err(error) => {
+                    warn!(%error, "tasks cannot be taken");
+                    tokio::select! { // both are cancel-safe
+                        () = stop.cancelled() => return,
+                        () = self.servers.pause() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for a task to end where there is no room; for ever where there is.
+    async fn room_again(&self) {
+        match self.room() {
+            0 => self.room.notified().await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    fn room(&self) -> u32 {
+        let running = u32::try_from(self.room_taken()).unwrap_or(u32::MAX);
+        self.options.capacity.saturating_sub(running)
+    }
+
+    fn room_taken(&self) -> usize {
+        self.running.lock().len()
+    }
+
+    /// Takes nothing any more, and says that it lives and hears what to stop for as long as it is
+    /// asked to.
+    async fn listen(&self) {
+        loop {
+            match self.poll(0).await {
+                Ok(polled) => self.stop(&polled.cancel),
+                Err(error) => {
+                    warn!(%error, "nobody hears that this worker lives");
+                    self.servers.pause().await;
+                }
+            }
+        }
+    }
+
+    fn stop(&self, tokens: &[String]) {
+        let running = self.running.lock();
+        tokens.iter().filter_map(|token| running.get(token)).for_each(CancellationToken::cancel);
+    }
+
+    async fn poll(&self, max: u32) -> Result<wire::Polled> {
+        let sign = self.sign(max);
+        let id = self.id.simple().to_string();
+        let wait = format!("{}s", POLL_WAIT.as_secs());
+        self.servers
+            .ask(|client| {
+                let (id, sign, wait) = (id.clone(), sign.clone(), wait.clone());
+                async move {
+                    let ask = Ask::post(&["workers", &id, "poll"]).query("wait", Some(wait));
+                    Ok(client.ask(ask.json(&sign)?.within(POLL_PATIENCE)).await?.body)
+                }
+            })
+            .await
+    }
+
+    fn sign(&self, max: u32) -> wire::Poll {
+        let handlers = self.options.handlers.keys();
+        let (running, tasks) = (self.room_taken(), self.in_hand());
+        wire::Poll {
+            name: Short(self.options.name.clone()),
+            handlers: handlers.map(|handler| Short(handler.to_string())).collect(),
+            capacity: Count(self.options.capacity),
+            running: Count::nearest(running),
+            max: Count::nearest(usize::try_from(max).unwrap_or(usize::MAX)),
+            tasks,
+        }
+    }
+
+    /// What it has: a task is there before anything is said of it, and until its report was answered.
+    /// A list that is not whole would lose what it leaves out; then nothing is said.
+    fn in_hand(&self) -> Option<Vec<TaskToken>> {
+        let running = self.running.lock();
+        let tokens: Option<Vec<_>> = running.keys().map(|token| TaskToken::parse(token)).collect();
+        tokens.filter(|tokens| u32::try_from(tokens.len()).is_ok_and(|count| count <= TASKS_MAX))
+    }
+
+    fn begin(self: &Arc<Self>, task: wire::Task) {
+        let cancel = CancellationToken::new();
+        self.running.lock().insert(task.token.clone(), cancel.clone());
+        let worker = Arc::clone(self);
+        self.tracker.spawn(async move {
+            let token = task.token.clone();
+            Delivery { worker: &worker, task, cancel }.make().await;
+            worker.running.lock().remove(&token);
+            worker.room.notify_one();
+        });
+    }
+
+    /// Waits until everything that runs has ended and was reported; after the grace time, has it
+    /// stopped first. Then leaves. Until then it gives signs of life: what it holds would be given to
+    /// others, and done twice.
+    pub(crate) async fn drain(&self, grace: Duration) {
+        self.tracker.close();
+        tokio::select! { // a poll that is dropped loses nothing: it takes nothing
+            () = self.end_all(grace) => {}
+            () = self.listen() => {}
+        }
+        let id = self.id.simple().to_string();
+        let sign = self.sign(0);
+        let left = self.servers.ask(|client| {
+            let (id, sign) = (id.clone(), sign.clone());
+            async move { client.tell(Ask::post(&["workers", &id, "leave"]).json(&sign)?).await }
+        });
+        if let Err(error) = left.await {
+            warn!(%error, "nobody was told that this worker leaves");
+        }
+    }
+
+    async fn end_all(&self, grace: Duration) {
+        // Elapsed: what still runs is told to stop, and reported as cancelled.
+        if tokio::time::timeout(grace, self.tracker.wait()).await.is_err() {
+            info!(tasks = self.running.lock().len(), "stopping what still runs");
+            self.running.lock().values().for_each(CancellationToken::cancel);
+            drop(tokio::time::timeout(grace, self.tracker.wait()).await);
+        }
+    }
+}

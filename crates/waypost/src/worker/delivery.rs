@@ -1,0 +1,179 @@
+//! One task: its start, its handler, its report.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+use waypost_core::failure::{Failure, kind};
+use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::time::Millis;
+use waypost_engine::attempt_outcome;
+use waypost_ports::handler::Task;
+use waypost_server::wire;
+use waypost_server::wire::payload::{Count, Payload, Short, WorkerKey};
+use waypost_server::wire::worker::TaskStatus;
+
+use super::Worker;
+use super::finished::Attempt;
+use super::servers::{is_unfit, may_pass};
+use crate::client::Ask;
+
+pub(super) use waypost_core::command::Outcome;
+
+/// How long one server may take to answer before the next is asked. What was said twice counts once.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Delivery<'a> {
+    pub(super) worker: &'a Worker,
+    pub(super) task: wire::Task,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Delivery<'_> {
+    /// Makes the attempt, unless it was made before, and reports until somebody has heard of it.
+    pub(super) async fn make(&self) {
+        let attempt = Attempt {
+            execution: self.task.execution.clone(),
+            node: self.task.node.clone(),
+            attempt: self.task.attempt,
+        };
+        let known = self.worker.finished.lock().outcome(&attempt);
+        let outcome = match known {
+            Some(outcome) => outcome,
+            None if !self.began().await => return,
+            None => {
+                let outcome = self.run().await;
+                self.worker.finished.lock().remember(attempt, outcome.clone(), Instant::now());
+                outcome
+            }
+        };
+        self.report(&outcome).await;
+    }
+
+    /// Says that the attempt begins, until somebody has heard of it: from then on it is ours, and a
+    /// task that was begun in the log and dropped here would be missed by nobody. Where it must not
+    /// be made twice, it is in the log before the handler runs.
+    async fn began(&self) -> bool {
+        let start = wire::TaskStart {
+            worker: WorkerKey(self.worker.id),
+            execution: Short(self.task.execution.clone()),
+            node: Short(self.task.node.clone()),
+            attempt: Count(self.task.attempt),
+        };
+        loop {
+            match self.tell("start", &start).await {
+                Ok(reported) if reported.committed || !self.task.at_most_once => return true,
+                Ok(_) => self.worker.servers.pause().await,
+                Err(error) if may_pass(&error) => self.worker.servers.pause().await,
+                Err(error) => {
+                    debug!(%error, node = self.task.node, "the task is somebody else's");
+                    return false;
+                }
+            }
+        }
+    }
+
+    async fn run(&self) -> Outcome {
+        let options = &self.worker.options;
+        let handler = options.handlers.get(self.task.handler.as_str()).cloned();
+        let token = u128::from_str_radix(&self.task.token, 16).unwrap_or_default();
+        let task = Task {
+            execution: ExecutionKey(self.task.execution.as_str().into()),
+            workflow: self.task.workflow.as_str().into(),
+            path: self.task.node.as_str().into(),
+            attempt: self.task.attempt,
+            handler: self.task.handler.as_str().into(),
+            config: self.task.input.0.clone(),
+            checkpoint: self.task.checkpoint.clone().map(|mark| mark.0),
+            placeholders: Vec::new(),
+            secrets: Vec::new(),
+            timeout: self.task.timeout_ms.map(Millis),
+            idempotency_key: self.task.idempotency_key.clone(),
+            token: Token(token),
+        };
+        attempt_outcome(handler, Arc::clone(&options.secrets), task, self.cancel.clone()).await
+    }
+
+    /// Keeps the report until it is answered. One that is refused for what it says is told as a
+    /// failure instead: the attempt is ours until it ends.
+    async fn report(&self, outcome: &Outcome) {
+        let Some(mut report) = self.wire(outcome) else { return };
+        loop {
+            match self.tell("report", &report).await {
+                Ok(_) => return,
+                Err(error) if is_unfit(&error) && report.status != TaskStatus::Failed => {
+                    let message = format!("the server refuses the outcome: {error:#}");
+                    let failure = Failure::permanent(kind::TOO_LARGE, message);
+                    let Some(failed) = self.wire(&Outcome::Failed(failure)) else { return };
+                    report = failed;
+                }
+                Err(error) if may_pass(&error) => {
+                    warn!(%error, node = self.task.node, "a report is not answered; kept");
+                    self.worker.servers.pause().await;
+                }
+                Err(error) => {
+                    debug!(%error, node = self.task.node, "the report was refused");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn wire(&self, outcome: &Outcome) -> Option<wire::TaskReport> {
+        let (status, output, failure) = match outcome {
+            Outcome::Completed(output) => (TaskStatus::Completed, output.clone(), None),
+            Outcome::Failed(failure) | Outcome::Lost(failure) => {
+                let retry_after_ms = failure
+                    .retry_after
+                    .map(|span| Count(u32::try_from(span.0).unwrap_or(u32::MAX)));
+                let failure = wire::TaskFailure {
+                    kind: Short(failure.kind.to_string()),
+                    message: Short(shortened(&failure.message)),
+                    retryable: failure.retryable,
+                    retry_after_ms,
+                    details: failure.details.clone().map(Payload),
+                };
+                (TaskStatus::Failed, waypost_core::json::Json::null(), Some(failure))
+            }
+            Outcome::Cancelled => (TaskStatus::Cancelled, waypost_core::json::Json::null(), None),
+            Outcome::Started | Outcome::Checkpoint(_) => return None,
+        };
+        Some(wire::TaskReport {
+            worker: WorkerKey(self.worker.id),
+            execution: Short(self.task.execution.clone()),
+            node: Short(self.task.node.clone()),
+            attempt: Count(self.task.attempt),
+            status,
+            output: Payload(output),
+            failure,
+        })
+    }
+
+    async fn tell(
+        &self,
+        what: &'static str,
+        body: &impl serde::Serialize,
+    ) -> Result<wire::Reported> {
+        let token = self.task.token.clone();
+        let body = serde_json::to_value(body)?;
+        self.worker
+            .servers
+            .ask(|client| {
+                let (token, body) = (token.clone(), body.clone());
+                async move {
+                    let ask = Ask::post(&["tasks", &token, what]).json(&body)?.within(PATIENCE);
+                    Ok(client.ask(ask).await?.body)
+                }
+            })
+            .await
+    }
+}
+
+/// A message as the protocol takes it: not empty, not long, without control characters.
+fn shortened(message: &str) -> String {
+    let clean = message.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let text: String = clean.take(4_000).collect();
+    if text.is_empty() { "no message".to_owned() } else { text }
+}

@@ -1,0 +1,38 @@
+//! The cluster: real `waypost` processes on a real PostgreSQL, with and without a real Redis, and what
+//! may happen to all of them.
+//!
+//! | file | shows |
+//! | --- | --- |
+//! | `rig` | the processes, and how to talk to them |
+//! | `flows` | the workflows of these tests |
+//! | `resuming` | what is paused on one instance goes on on another |
+//! | `killing` | instances killed under load, and take-overs |
+//! | `freezing` | an instance that stands still beyond its lease |
+//! | `redis` | everything that may happen to Redis |
+//! | `relay` | reports that go straight to their owners, and get lost |
+//! | `database` | everything that may happen to PostgreSQL, and to the way there |
+//! | `signals` | no wake-up is lost |
+//! | `stopping` | waits that came due during a full stop |
+//! | `limits` | concurrency keys |
+//! | `workers` | tasks through workers elsewhere |
+//! | `forgetting` | workers elsewhere that forget what they began |
+//! | `counting` | what is written, counted on the database |
+//!
+//! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.
+
+mod absent;
+mod counting;
+mod database;
+mod flows;
+mod forgetting;
+mod freezing;
+mod killing;
+mod limits;
+mod load;
+mod redis;
+mod relay;
+mod resuming;
+mod rig;
+mod signals;
+mod stopping;
+mod workers;

@@ -1,0 +1,145 @@
+//! What is written, counted on the database itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::flows::{CHAIN, GATE};
+use super::rig::{Cluster, LONG, With};
+use super::workers::{self, FOREIGN};
+use crate::reference::METRICS;
+use crate::tidy::root;
+
+#[test]
+fn every_status_change_is_one_append_and_none_changes_nothing() {
+    for with in With::BOTH {
+        let cluster = Cluster::start(3, with);
+        cluster.deploy(CHAIN);
+        cluster.deploy(GATE);
+        cluster.deploy(FOREIGN);
+        let _worker = workers::worker(&cluster, "plain");
+        let api = cluster.api.clone();
+        let (chain, gate, foreign) = cluster.block_on(async {
+            let chain = api.start(0, "chain", &json!(null), "c").await;
+            api.ended(&chain, LONG).await;
+            let gate = api.start(0, "gate", &json!({ "text": "x" }), "g").await;
+            api.until(&gate, LONG, |body| body["status"] == "PAUSED").await;
+            let body = json!({ "name": "go", "body": { "by": 1 } });
+            api.post(0, &format!("/v1/executions/{gate}/signals"), &body).await;
+            api.ended(&gate, LONG).await;
+            let foreign = api.start(0, "foreign", &json!({ "n": 1 }), "f").await;
+            api.ended(&foreign, LONG).await;
+            (chain, gate, foreign)
+        });
+        let frames = |id: &str| {
+            let sql = "SELECT count(*) FROM frames AS f JOIN submissions AS s USING (execution)";
+            cluster.sql(&format!("{sql} WHERE s.key = '{id}'")).parse::<u64>().unwrap()
+        };
+        // Started with the first node; then one commit a node, the last of which is the end.
+        assert_eq!(frames(&chain), 11);
+        assert!(frames(&gate) <= 6, "{} frames", frames(&gate));
+        // Offered, begun, done, and the node after it. A start may reach its owner with the end.
+        assert!((3..=4).contains(&frames(&foreign)), "{} frames", frames(&foreign));
+        for id in [&chain, &gate, &foreign] {
+            let events = cluster.block_on(api.all_events(1, id));
+            no_status_changes_to_itself(&events);
+            let told = cluster.block_on(api.stream(2, "type=RunCompleted"));
+            let told = told.matches(&format!("\"{id}\"")).count();
+            assert_eq!(told, 1, "one notice of the end of {id}");
+        }
+        cluster.check();
+    }
+}
+
+/// What operators are told about is there, and everything that is there they are told about.
+#[test]
+fn every_metric_is_there_and_documented() {
+    let cluster = Cluster::start(1, With::Redis);
+    let metrics = cluster.block_on(cluster.api.metrics(0));
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let there: BTreeSet<&str> = types.collect();
+    let page = std::fs::read_to_string(root().join(METRICS)).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: BTreeSet<&str> = rows.filter(|name| name.starts_with("waypost_")).collect();
+    let silent: Vec<_> = there.difference(&documented).collect();
+    assert!(silent.is_empty(), "not in {METRICS}: {silent:?}");
+    let missing: Vec<_> = documented.difference(&there).collect();
+    assert!(missing.is_empty(), "in {METRICS}, and nowhere else: {missing:?}");
+}
+
+/// Every event that moves a node moves it somewhere else.
+fn no_status_changes_to_itself(events: &[Value]) {
+    let mut nodes: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut changes = 0;
+    for event in events {
+        let to = match event["type"].as_str().unwrap() {
+            "NodeScheduled" => "QUEUED",
+            "NodeStarted" | "NodeResumed" => "RUNNING",
+            "NodeWaiting" => "WAITING",
+            "NodeCompleted" => "COMPLETED",
+            "NodeFailed" => "FAILED",
+            _ => continue,
+        };
+        let node = event["node"].as_str().unwrap_or_else(|| panic!("{event}"));
+        let from = nodes.insert(node, to);
+        assert_ne!(from, Some(to), "{event}");
+        changes += 1;
+    }
+    assert!(changes > 0, "{events:?}");
+}
+
+#[test]
+fn workers_write_nothing_and_do_not_even_know_the_store() {
+    let cluster = Cluster::start(2, With::Redis);
+    cluster.deploy(FOREIGN);
+    let mut worker = workers::worker_at(&cluster, "plain", &[0, 1]);
+    let api = cluster.api.clone();
+    let id = cluster.block_on(api.start(0, "foreign", &json!({ "n": 1, "ms": 600_000 }), "w"));
+    worker.wait_for_line("ran", LONG);
+    // Both kinds of workers, one in the middle of a task, talk to instances and to nobody else; ours
+    // does not even where somebody has told it where the database is.
+    let own = workers::own_worker(&cluster, &[0, 1]);
+    let instances: Vec<u16> = cluster.instances.iter().map(|instance| instance.port).collect();
+    for pid in [worker.id(), own.id()] {
+        let mut ports = Vec::new();
+        waypost_testbed::wait_until("it talks to an instance", LONG, || {
+            ports = waypost_testbed::peers(pid);
+            !ports.is_empty()
+        });
+        assert!(ports.iter().all(|port| instances.contains(port)), "{ports:?}");
+    }
+    let foreign = "SELECT count(*) FROM frames WHERE instance NOT IN (SELECT id FROM instances)";
+    assert_eq!(cluster.sql(foreign), "0");
+    let cancel = format!("/v1/executions/{id}/cancel");
+    assert!(cluster.block_on(api.post(1, &cancel, &json!({}))).is_ok());
+    cluster.block_on(api.ended(&id, LONG));
+    cluster.check();
+}
+
+#[test]
+fn a_quiet_instance_hardly_asks() {
+    check_quiet(With::Postgres);
+}
+
+#[test]
+fn a_quiet_instance_with_redis_hardly_asks() {
+    check_quiet(With::Redis);
+}
+
+/// A quiet instance asks its database less than five times a second.
+fn check_quiet(with: With) {
+    let cluster = Cluster::start(1, with);
+    let count = || -> u64 {
+        let sql = "SELECT xact_commit + xact_rollback FROM pg_stat_database \
+                   WHERE datname = current_database()";
+        cluster.sql(sql).parse().unwrap()
+    };
+    // What it asks when it starts is another matter, and a connection that has become idle tells the
+    // server's statistics of it up to ten seconds late.
+    waypost_testbed::pause(Duration::from_secs(12));
+    let before = count();
+    waypost_testbed::pause(Duration::from_secs(10));
+    let asked = count() - before;
+    assert!(asked < 50 + 5, "{asked} statements in ten seconds");
+}

@@ -1,0 +1,95 @@
+//! What may happen to PostgreSQL, and to the way there.
+
+use std::time::Duration;
+
+use serde_json::json;
+use waypost_testbed::postgres::{Durability, Postgres};
+use waypost_testbed::{Direction, Mode, Proxy, Redis};
+
+use super::flows::CHAIN;
+use super::load::Load;
+use super::rig::{Api, Cluster, With, percent};
+
+/// A cluster that reaches its database through a proxy.
+fn behind_a_proxy(with: With) -> (Cluster, Proxy) {
+    let postgres = Postgres::start(Durability::Full);
+    let redis = (with == With::Redis).then(Redis::start);
+    let proxy = Proxy::start(postgres.port());
+    let ports = (proxy.port(), redis.as_ref().map(Redis::port));
+    let cluster = Cluster::over(postgres, redis, ports, 3, &[]);
+    cluster.deploy(CHAIN);
+    (cluster, proxy)
+}
+
+async fn one(api: Api, n: usize) -> String {
+    api.start(n, "chain", &json!(null), &format!("d{n}")).await
+}
+
+/// Everything has ended, and no connection was left in a transaction.
+fn end(load: Load, cluster: &Cluster) {
+    load.end(cluster);
+    let idle = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
+    assert_eq!(cluster.sql(idle), "0");
+}
+
+#[test]
+fn stopped_four_times_without_warning_on_postgres() {
+    stopped_four_times(With::Postgres);
+}
+
+#[test]
+fn stopped_four_times_without_warning_with_redis() {
+    stopped_four_times(With::Redis);
+}
+
+fn stopped_four_times(with: With) {
+    let (mut cluster, _proxy) = behind_a_proxy(with);
+    let load = Load::begin(&cluster, one);
+    for _ in 0..4 {
+        load.more(20);
+        cluster.postgres.stop_immediately();
+        let away = Duration::from_secs(20) * u32::try_from(percent()).unwrap() / 100;
+        waypost_testbed::pause(away.max(Duration::from_secs(2)));
+        cluster.postgres.start_again();
+    }
+    load.more(20);
+    end(load, &cluster);
+}
+
+#[test]
+fn replies_to_commits_are_swallowed() {
+    for with in With::BOTH {
+        let (cluster, proxy) = behind_a_proxy(with);
+        let load = Load::begin(&cluster, one);
+        for _ in 0..10 {
+            load.more(5);
+            proxy.set(Direction::ToClient, Mode::Swallow);
+            waypost_testbed::pause(Duration::from_millis(300));
+            proxy.cut();
+            proxy.set(Direction::ToClient, Mode::Pass);
+        }
+        load.more(20);
+        end(load, &cluster);
+    }
+}
+
+#[test]
+fn connections_are_cut_and_stall() {
+    for with in With::BOTH {
+        let (cluster, proxy) = behind_a_proxy(with);
+        let load = Load::begin(&cluster, one);
+        for round in 0..10 {
+            load.more(10);
+            match round % 2 {
+                0 => proxy.cut(),
+                _ => {
+                    proxy.set_both(&Mode::Stall);
+                    waypost_testbed::pause(Duration::from_secs(1));
+                    proxy.set_both(&Mode::Pass);
+                }
+            }
+        }
+        load.more(20);
+        end(load, &cluster);
+    }
+}

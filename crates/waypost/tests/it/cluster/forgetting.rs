@@ -1,0 +1,54 @@
+//! A worker elsewhere that lives, polls, and has forgotten a task that it began.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::rig::{Cluster, LONG, With};
+use super::workers::{FOREIGN, worker};
+
+/// When a task that was forgotten is given to others, at the latest: for a lease its worker says that it
+/// has not got it, in looks that are 5 s apart, and so are its polls, of which the store hears.
+const GIVEN_AFTER: Duration = Duration::from_secs(15 + 3 * 5 + 5);
+
+#[test]
+fn what_a_living_worker_forgot_is_done_by_another_on_postgres() {
+    what_a_living_worker_forgot_is_done_by_another(With::Postgres);
+}
+
+#[test]
+fn what_a_living_worker_forgot_is_done_by_another_with_redis() {
+    what_a_living_worker_forgot_is_done_by_another(With::Redis);
+}
+
+fn what_a_living_worker_forgot_is_done_by_another(with: With) {
+    let cluster = Cluster::start(3, with);
+    cluster.deploy(FOREIGN);
+    let api = cluster.api.clone();
+    let mut forgetful = worker(&cluster, "forgets");
+    let forgotten = cluster.block_on(api.start(0, "foreign", &json!({ "n": 1 }), "forgotten"));
+    forgetful.wait_for_line(&format!("forgot {forgotten}"), LONG);
+    let since = Instant::now();
+    // It has this one all along, for longer than a lease, and keeps it.
+    let kept = json!({ "n": 2, "ms": 45_000 });
+    let kept = cluster.block_on(api.start(1, "foreign", &kept, "kept"));
+    forgetful.wait_for_line(&format!("ran {kept}"), LONG);
+    let mut plain = worker(&cluster, "plain");
+    plain.wait_for_line(&format!("ran {forgotten}"), LONG);
+    let given = since.elapsed();
+    assert!(given < GIVEN_AFTER, "it was given to others after {given:?} ({with:?})");
+    cluster.block_on(async {
+        for (id, attempts, n) in [(&forgotten, 2, 1), (&kept, 1, 2)] {
+            let ended = api.ended(id, LONG).await;
+            assert_eq!((&ended["status"], &ended["output"]), (&json!("COMPLETED"), &json!(n)));
+            let mut started = api.events(0, id, "NodeStarted").await;
+            started.retain(|event| event["node"] == "work");
+            assert_eq!(started.len(), attempts, "{started:?}");
+        }
+        let failed = api.events(0, &forgotten, "NodeFailed").await;
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert!(failed[0].to_string().contains("has not got it"), "{failed:?}");
+    });
+    plain.terminate();
+    cluster.check();
+}

@@ -1,0 +1,169 @@
+//! Instances that are killed at random under mixed load, and come back under the same name and port.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::json;
+use waypost_testbed::Sink;
+
+use super::flows::{CHAIN, GATE, calls};
+use super::rig::{Api, Cluster, LONG, With, percent};
+
+/// How long instances are killed, in the full length.
+const FULL: Duration = Duration::from_secs(120);
+/// Clients that start executions at once.
+const CLIENTS: usize = 8;
+
+#[test]
+fn whatever_was_acknowledged_ends_as_it_should_on_postgres() {
+    check(With::Postgres, 4711);
+}
+
+#[test]
+fn whatever_was_acknowledged_ends_as_it_should_with_redis() {
+    check(With::Redis, 815);
+}
+
+/// An execution that was acknowledged, and how it must end.
+struct Acknowledged {
+    id: String,
+    n: usize,
+    kind: usize,
+}
+
+fn check(with: With, seed: u64) {
+    let mut cluster = Cluster::start(3, with);
+    let sink = Sink::start();
+    cluster.deploy(&calls(&sink.url("/call")));
+    cluster.deploy(GATE);
+    cluster.deploy(CHAIN);
+    let acknowledged = Arc::new(Mutex::new(Vec::new()));
+    let (stop, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (api, acknowledged) = (cluster.api.clone(), Arc::clone(&acknowledged));
+            let (stop, next) = (Arc::clone(&stop), Arc::clone(&next));
+            cluster.runtime.spawn(client(api, acknowledged, stop, next))
+        })
+        .collect();
+    let length = FULL * u32::try_from(percent()).unwrap() / 100;
+    let mut random = Random(seed);
+    let began = Instant::now();
+    let mut kills = 0;
+    while began.elapsed() < length.max(Duration::from_secs(12)) {
+        let at = usize::try_from(random.below(3)).unwrap();
+        waypost_testbed::pause(Duration::from_millis(1_000 + random.below(2_000)));
+        cluster.kill(at);
+        cluster.start_again(at);
+        kills += 1;
+    }
+    (0..3).for_each(|at| cluster.ready(at));
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        cluster.block_on(client).unwrap();
+    }
+    let acknowledged = std::mem::take(&mut *acknowledged.lock());
+    assert!(acknowledged.len() > 20, "only {} were started", acknowledged.len());
+    cluster.block_on(async {
+        for done in &acknowledged {
+            let ended = cluster.api.ended(&done.id, LONG).await;
+            assert_eq!(ended["status"], "COMPLETED", "after {kills} kills: {ended}");
+            match done.kind {
+                0 => assert_eq!(ended["output"], done.n),
+                1 => assert_eq!(ended["output"]["by"], done.n),
+                _ => {}
+            }
+        }
+    });
+    cluster.check();
+    // Every call under its own key: as many keys as there are calls to be made.
+    let calls = acknowledged.iter().filter(|done| done.kind == 0).count() * 2;
+    assert_eq!(sink.counts().len(), calls, "each call has one key, whatever the attempt");
+}
+
+async fn client(
+    api: Api,
+    acknowledged: Arc<Mutex<Vec<Acknowledged>>>,
+    stop: Arc<AtomicBool>,
+    next: Arc<AtomicUsize>,
+) {
+    while !stop.load(Ordering::Relaxed) {
+        let n = next.fetch_add(1, Ordering::Relaxed);
+        let kind = n % 3;
+        let (workflow, input) = match kind {
+            0 => ("calls", json!({ "n": n, "ms": 100 + n % 3_000 })),
+            1 => ("gate", json!({ "text": n.to_string() })),
+            _ => ("chain", json!(null)),
+        };
+        let id = api.start(n, workflow, &input, &format!("key-{n}")).await;
+        acknowledged.lock().push(Acknowledged { id: id.clone(), n, kind });
+        if kind == 1 {
+            signal(&api, n, &id).await;
+        }
+        if acknowledged.lock().len() > 3_000 {
+            waypost_testbed::moment().await;
+        }
+    }
+}
+
+/// Sends until somebody takes it: under one id it counts once.
+async fn signal(api: &Api, n: usize, id: &str) {
+    let body = json!({ "name": "go", "body": { "by": n }, "messageId": format!("m-{n}") });
+    let path = format!("/v1/executions/{id}/signals");
+    for turn in n.. {
+        let sent = api.ask(turn, reqwest::Method::POST, &path, Some(&body)).await;
+        // 409: it was taken before, and the execution has ended since.
+        if sent.is_ok_and(|answer| answer.is_ok() || answer.status == 409) {
+            return;
+        }
+        waypost_testbed::moment().await;
+    }
+}
+
+/// A small generator, for when to kill whom: a seed repeats it.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// What a dead instance owned is owned again within its lease and two seconds.
+#[test]
+fn a_take_over_comes_within_the_lease_and_two_seconds() {
+    for with in With::BOTH {
+        let mut cluster = Cluster::start(3, with);
+        let sink = Sink::start();
+        sink.hold();
+        cluster.deploy(&calls(&sink.url("/held")));
+        let api = cluster.api.clone();
+        let ids = cluster.block_on(async {
+            let mut ids = Vec::new();
+            for n in 0..50 {
+                ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("t{n}")).await);
+            }
+            ids
+        });
+        sink.wait_for(50, LONG);
+        cluster.kill(0);
+        let killed = Instant::now();
+        let owned = "SELECT count(*) FROM control AS c JOIN instances AS i ON i.id = c.owner \
+                     WHERE i.alive_until > waypost_now()";
+        waypost_testbed::wait_until("all are owned again", LONG, || cluster.sql(owned) == "50");
+        let took = killed.elapsed();
+        assert!(took < Duration::from_secs(17), "it took {took:?}");
+        sink.release();
+        cluster.block_on(async {
+            for id in &ids {
+                assert_eq!(api.ended(id, LONG).await["status"], "COMPLETED");
+            }
+        });
+        assert_eq!(sink.counts().len(), 100, "attempts of one node share its key");
+        cluster.check();
+    }
+}
