@@ -124,6 +124,11 @@ impl Config {
         }
     }
 
+    /// What is wrong with the address, before anybody connects.
+    pub fn check(&self) -> Result<(), BadConfig> {
+        self.servers().map(drop)
+    }
+
     /// Checks the prefix: it must not change how a cluster reads the braces of a key, nor match more
     /// than itself where an operator lists keys or limits a user to them.
     pub(crate) fn check_prefix(&self) -> Result<(), BadConfig> {

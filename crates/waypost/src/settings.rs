@@ -44,6 +44,9 @@ pub struct Flags {
     /// What all keys in Redis begin with
     #[arg(long, global = true, value_name = "TEXT", hide = true)]
     pub redis_prefix: Option<String>,
+    /// Certificate of the authority that signed that of Redis, PEM
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
+    pub redis_authority: Option<PathBuf>,
     /// The server to talk to, for example http://127.0.0.1:7070; found by the data folder where
     /// none is named. Its key is taken from WAYPOST_KEY
     #[arg(long, global = true, value_name = "URL")]

@@ -9,6 +9,7 @@
 //!             PostgresStore◀     LISTEN/NOTIFY ◀                  the inbox    ◀
 //! ```
 
+use std::fs;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -67,8 +68,13 @@ impl Surroundings {
         let Some(settings) = &settings.cluster.redis else { return Ok(within) };
         let place = without_password(&settings.url);
         let key = within.tasks.cluster_key()?;
+        let authority = settings.authority.as_ref().map(|path| {
+            fs::read(path)
+                .with_context(|| format!("redis_authority {} cannot be read", path.display()))
+        });
         let config = waypost_redis::Config {
             prefix: settings.prefix.clone(),
+            authority: authority.transpose()?,
             ..waypost_redis::Config::new(settings.url.clone())
         };
         let redis = Redis::connect(&config, &key)

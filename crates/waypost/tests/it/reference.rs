@@ -144,6 +144,7 @@ const HIDDEN: &[&str] = &[
     "--database-schema",
     "--database-connections",
     "--redis-prefix",
+    "--redis-authority",
 ];
 
 /// What the program prints where nobody has set anything.
