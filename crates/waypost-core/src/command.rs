@@ -162,7 +162,25 @@ pub enum Outcome {
     /// It was lost: the handler panicked or its worker went away.
     Lost(Failure),
     /// It goes on, and left a mark.
-    Checkpoint(Json),
+    Checkpoint(Mark),
+}
+
+/// A mark of an attempt, from which a later one may go on.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Mark {
+    /// What the worker wants to know again.
+    pub data: Json,
+    /// Which mark of its attempt it is, from 1: one that comes late, by another way than those after
+    /// it, does not replace them. 0 where the worker does not count.
+    #[serde(default, skip_serializing_if = "crate::json::is_zero")]
+    pub number: u32,
+}
+
+impl From<Json> for Mark {
+    /// A mark that nobody counted.
+    fn from(data: Json) -> Self {
+        Self { data, number: 0 }
+    }
 }
 
 /// What a decision may know of the world.

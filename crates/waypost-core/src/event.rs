@@ -172,6 +172,9 @@ pub enum Event {
         attempt: u32,
         /// The mark.
         data: Json,
+        /// Which mark of its attempt, from 1; 0 where nobody counted.
+        #[serde(default, skip_serializing_if = "crate::json::is_zero")]
+        number: u32,
     },
     /// The node is done.
     NodeCompleted {

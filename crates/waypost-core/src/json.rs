@@ -82,6 +82,11 @@ pub fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Json
     Json::deserialize(field).map(Some)
 }
 
+/// For `#[serde(skip_serializing_if)]`.
+pub(crate) fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 fn check_depth(text: &str) -> Result<(), BadJson> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for byte in text.bytes() {

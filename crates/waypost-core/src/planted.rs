@@ -80,6 +80,7 @@ bugs! {
     PauseIgnored = "pause-ignored", "nodes start while a user holds the execution";
     RemoteLostAtTakeOver = "remote-lost-at-take-over", "a take-over closes attempts that run elsewhere";
     RepeatRefused = "repeat-refused", "a worker that reports an end again is refused";
+    LateMark = "late-mark", "a mark of an attempt that comes late replaces those after it";
     ForeignToken = "foreign-token", "a report counts whoever sends it";
     // The projector.
     ProjectionMissesLast = "projection-misses-last", "the projector leaves out the last frame of a batch";

@@ -47,7 +47,10 @@ impl State {
                 }
                 let known = match &report.outcome {
                     Outcome::Started => true,
-                    Outcome::Checkpoint(mark) => node.checkpoint.as_ref() == Some(mark),
+                    Outcome::Checkpoint(mark) if mark.number > 0 => {
+                        mark.number <= node.marks && !is_planted(Bug::LateMark)
+                    }
+                    Outcome::Checkpoint(mark) => node.checkpoint.as_ref() == Some(&mark.data),
                     _ => false,
                 };
                 Ok(if known { Heard::Known } else { Heard::News })

@@ -138,6 +138,10 @@ pub struct NodeState {
         deserialize_with = "crate::json::present"
     )]
     pub checkpoint: Option<Json>,
+    /// The number of the last mark of the attempt under way; 0 where there is none, or none that was
+    /// counted.
+    #[serde(default, skip_serializing_if = "crate::json::is_zero")]
+    pub marks: u32,
     /// When its first attempt was scheduled, and the variables of that moment: what its config is
     /// rendered from, in every attempt.
     pub scheduled: Option<Scheduled>,
@@ -238,6 +242,7 @@ impl NodeState {
             branch: None,
             failure: None,
             checkpoint: None,
+            marks: 0,
             scheduled: None,
             started_at: None,
             started_epoch: 0,

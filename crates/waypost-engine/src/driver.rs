@@ -140,7 +140,8 @@ impl Driver {
     pub fn next_wake(&self) -> Timestamp {
         let never = Timestamp(i64::MAX);
         let ask = match self.draining {
-            true => never,
+            true if self.live.is_empty() => never,
+            true => self.claims.next_look_at(),
             false => self.claims.next_at().min(self.remote_wake()),
         };
         ask.min(self.wheel.next_due().unwrap_or(never))
@@ -197,11 +198,14 @@ impl Driver {
             }
             Input::Request { request, ticket } => self.request(request, ticket, outputs),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
-            Input::Claimed { loaded, more, next_due, answered } => {
+            Input::Claimed { loaded, copied, more, next_due, answered } => {
                 self.claims.answered(now, loaded.len(), more, next_due, &self.config);
-                if !answered && !is_planted(Bug::ClaimForgotten) {
+                if answered {
+                    self.claims.is_answered();
+                } else if !is_planted(Bug::ClaimForgotten) {
                     self.claims.unanswered();
                 }
+                self.measures.copied += copied;
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
                 loaded.into_iter().for_each(|loaded| self.claimed(loaded, outputs));
             }
@@ -627,6 +631,8 @@ impl Driver {
         if self.slots.wants_renewal(now) {
             outputs.push(Output::Renew);
         }
+        // What is in memory is driven to the last: somebody may want to cancel what still runs.
+        self.claims.ask_for_mail(now, !self.live.is_empty(), &self.config, outputs);
         if self.draining {
             return;
         }

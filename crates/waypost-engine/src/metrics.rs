@@ -48,6 +48,8 @@ pub struct EngineMetrics {
     pub executions_quarantined: Counter,
     pub commits_fenced: Counter,
     pub claims: Counter,
+    /// Those of them whose logs were not read, since a copy was at hand.
+    pub contexts_used: Counter,
     pub ownership_lost: Counter,
     pub executions_scheduled_too_long: Gauge,
     pub attempts_elsewhere: Gauge,
@@ -79,6 +81,7 @@ impl EngineMetrics {
             executions_quarantined: Counter::default(),
             commits_fenced: Counter::default(),
             claims: Counter::default(),
+            contexts_used: Counter::default(),
             ownership_lost: Counter::default(),
             executions_scheduled_too_long: Gauge::default(),
             attempts_elsewhere: Gauge::default(),
@@ -156,7 +159,7 @@ impl EngineMetrics {
     }
 
     /// The part of the page about who owns what.
-    fn ownership(&self) -> [(&str, &str, &dyn Metric); 5] {
+    fn ownership(&self) -> [(&str, &str, &dyn Metric); 6] {
         [
             (
                 "waypost_executions_quarantined_total",
@@ -169,6 +172,11 @@ impl EngineMetrics {
                 &self.commits_fenced,
             ),
             ("waypost_claims_total", "Executions that this instance has claimed.", &self.claims),
+            (
+                "waypost_contexts_used_total",
+                "Claimed executions whose logs were not read, since a copy was at hand.",
+                &self.contexts_used,
+            ),
             (
                 "waypost_ownership_lost_total",
                 "Executions that were dropped because somebody else owns them.",
@@ -238,6 +246,7 @@ impl EngineMetrics {
         self.executions_quarantined.add(measures.quarantined);
         self.commits_fenced.add(measures.fenced);
         self.claims.add(measures.claimed);
+        self.contexts_used.add(measures.copied);
         self.ownership_lost.add(measures.lost);
         self.offers_repeated.add(measures.offers_repeated);
         self.reports_refused.add(measures.reports_refused);

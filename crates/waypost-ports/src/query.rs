@@ -9,9 +9,9 @@ use std::sync::Arc;
 use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 
-use crate::store::{About, StoreError, StoredFrame};
+use crate::store::{About, History, StoreError, StoredFrame};
 
 pub use filter::{Budget, Filter, Looked};
 
@@ -22,6 +22,13 @@ pub trait Query: Send + Sync {
 
     /// What was submitted under an idempotency key.
     fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError>;
+
+    /// What [`Store::load`](crate::store::Store::load) gives, in the line of those who read: however
+    /// many look, they hold up nobody who drives.
+    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+
+    /// Has it not ended? The control row goes with the last frame.
+    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError>;
 
     /// A page of executions, newest first, from the projections.
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError>;
@@ -206,8 +213,8 @@ pub struct InstanceRow {
     pub owned: u64,
     /// What it tells of itself.
     pub about: About,
-    /// When its lease was last renewed, by the store's time.
-    pub renewed_at: Option<Timestamp>,
+    /// How long ago its last sign of life was, by the store's time.
+    pub silent: Option<Millis>,
 }
 
 /// How far the projections are behind.

@@ -261,6 +261,8 @@ pub struct ClaimRequest {
 pub struct Claims {
     /// The executions, each with its history, control row already naming the new owner.
     pub claimed: Vec<History>,
+    /// How many of them come from a copy, so that their logs were not read.
+    pub copied: u64,
     /// Could more have been claimed?
     pub more: bool,
     /// The earliest due time among those that could be claimed later.

@@ -1,7 +1,8 @@
 -- instances: those that are alive or own something, with how much. Scans instances and the index
 -- control_by_owner.
 SELECT coalesce(i.id, o.owner), i.alive_until, coalesce(i.alive_until > clock.now, false), i.fold,
-       coalesce(o.executions, 0), i.version, i.address, i.running, i.renewed_at
+       coalesce(o.executions, 0), i.version, i.address, i.running,
+       clock.now - i.renewed_at
 FROM (SELECT waypost_now() AS now) AS clock
 CROSS JOIN (
     instances AS i

@@ -94,9 +94,11 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
         Some(mirror) => find_copies(mirror.as_ref(), &digests),
         None => Vec::new(),
     };
+    let hits = store.sweeps.copies().hits;
     claims.claimed = store.run(Role::Engine, async |connection| {
         read(connection, &executions, request.instance, copies, &store.sweeps).await
     })?;
+    claims.copied = store.sweeps.copies().hits.saturating_sub(hits);
     Ok(claims)
 }
 

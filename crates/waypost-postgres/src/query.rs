@@ -4,13 +4,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
     DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest, ExecutionPage,
     FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest, ProjectionLag, Query,
     Submitted, read_events,
 };
-use waypost_ports::store::{About, StoreError};
+use waypost_ports::store::{About, History, StoreError};
 
 use crate::connection::{Connection, Role};
 use crate::error::DbError;
@@ -49,6 +49,18 @@ impl Query for PostgresStore {
         })
     }
 
+    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            history::load(connection, execution, history::From::Snapshot).await
+        })
+    }
+
+    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError> {
+        self.run(Role::Api, async |connection| {
+            get(&connection.query_one(queries::CONTROL_EXISTS, &[&execution.0]).await?, 0)
+        })
+    }
+
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
         self.run(Role::Api, async |connection| list::page(connection, request).await)
     }
@@ -77,8 +89,10 @@ impl Query for PostgresStore {
         })
     }
 
+    /// With a connection of the engine's: whether an instance is ready must not depend on how many
+    /// people read.
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
-        self.run(Role::Api, async |connection| {
+        self.run(Role::Engine, async |connection| {
             let rows = connection.query(queries::INSTANCES_LIST, &[]).await?;
             rows.iter().map(instance).collect()
         })
@@ -170,6 +184,6 @@ fn instance(row: &Row) -> Result<InstanceRow, DbError> {
             address: text_or_none(row, 6)?,
             running: u32::try_from(running).unwrap_or_default(),
         },
-        renewed_at: get::<Option<i64>>(row, 8)?.map(Timestamp),
+        silent: get::<Option<i64>>(row, 8)?.map(|ms| Millis(u64::try_from(ms).unwrap_or(0))),
     })
 }

@@ -43,14 +43,15 @@ impl Tasks for PostgresStore {
 
     fn take(&self, handlers: &[Arc<str>], most: usize) -> Result<Vec<Offer>, StoreError> {
         let handlers: Vec<&[u8]> = handlers.iter().map(|handler| handler.as_bytes()).collect();
-        self.run(Role::Api, async |connection| {
+        self.run(Role::Engine, async |connection| {
             let rows = connection.query(queries::OFFERS_TAKE, &[&handlers, &limit(most)]).await?;
             rows.iter().map(read_offer).collect()
         })
     }
 
+    /// With a connection of the engine's: workers must not look dead because people read.
     fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        self.run(Role::Api, async |connection| hear(connection, sign).await)
+        self.run(Role::Engine, async |connection| hear(connection, sign).await)
     }
 
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {

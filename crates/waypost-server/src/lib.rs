@@ -26,6 +26,7 @@ mod actions;
 pub mod config;
 pub mod http;
 pub mod metrics;
+mod probe;
 pub mod problem;
 pub mod reader;
 mod seldom;

@@ -62,8 +62,8 @@ impl Default for HttpMetrics {
 
 /// What is known of the world around the engine when the page is asked for.
 pub struct Around {
-    /// How far behind lists are.
-    pub lag: ProjectionLag,
+    /// How far behind lists are, where that can be told.
+    pub lag: Option<ProjectionLag>,
     /// What waits for workers elsewhere.
     pub depths: Vec<Depth>,
     /// This instance's lease, and what is left of it.
@@ -99,8 +99,7 @@ impl HttpMetrics {
 
     /// Writes the page, with what others measure.
     pub fn render(&self, around: &Around, trail_dropped: u64, out: &mut String) {
-        let (lag_frames, dropped) = (Gauge::default(), Counter::default());
-        lag_frames.set(around.lag.frames);
+        let dropped = Counter::default();
         let by_handler = |value: fn(&Depth) -> Decimal| {
             let of = |depth: &Depth| (Arc::clone(&depth.handler), value(depth));
             ByHandler(around.depths.iter().map(of).collect())
@@ -112,7 +111,7 @@ impl HttpMetrics {
         let (lease, left) = (SecondsGauge::default(), SecondsGauge::default());
         lease.set(around.lease.0.to_std());
         left.set(around.lease.1.to_std());
-        let page: [(&str, &str, &dyn Metric); 12] = [
+        let page: [(&str, &str, &dyn Metric); 11] = [
             (
                 "waypost_lease_seconds",
                 "How long this instance's lease lasts from one renewal on.",
@@ -141,7 +140,6 @@ impl HttpMetrics {
                 "Streams whose reader did not read.",
                 &self.streams_dropped,
             ),
-            ("waypost_projection_lag_frames", "Commits that lists do not show yet.", &lag_frames),
             ("waypost_stream_depth", "Tasks that wait for workers elsewhere, by handler.", &depth),
             (
                 "waypost_stream_oldest_age_seconds",
@@ -157,10 +155,18 @@ impl HttpMetrics {
         for (name, help, metric) in page {
             write_metric(name, help, metric, out);
         }
-        if let Some(up) = around.redis_up {
+        for (name, help, known) in [
+            (
+                "waypost_projection_lag_frames",
+                "Commits that lists do not show yet.",
+                around.lag.map(|lag| lag.frames),
+            ),
+            ("waypost_redis_up", "Does Redis answer? 1 or 0.", around.redis_up.map(u64::from)),
+        ] {
+            let Some(known) = known else { continue };
             let gauge = Gauge::default();
-            gauge.set(u64::from(up));
-            write_metric("waypost_redis_up", "Does Redis answer? 1 or 0.", &gauge, out);
+            gauge.set(known);
+            write_metric(name, help, &gauge, out);
         }
     }
 }

@@ -13,7 +13,6 @@ use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
-use waypost_core::time::Timestamp;
 use waypost_engine::{Damage, Plans, fold};
 use waypost_ports::access::TrailRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest};
@@ -115,7 +114,7 @@ impl Reader {
     /// Reads an execution back from its log.
     pub fn load(&self, execution: ExecutionId) -> Result<Found, Problem> {
         let unknown = || Problem::new(Code::UnknownExecution, "there is no such execution");
-        let history = self.home.load(execution)?.ok_or_else(unknown)?;
+        let history = self.home.look(execution)?.ok_or_else(unknown)?;
         let control = history.control.clone();
         match fold(history, &self.plans, &*self.home) {
             Ok(loaded) => Ok(Found { plan: loaded.plan, state: loaded.state, control }),
@@ -270,13 +269,11 @@ impl Reader {
     /// Instances; `me` is the one that answers.
     pub fn instances(&self, me: Option<InstanceId>) -> Result<wire::InstanceList, Problem> {
         let rows = self.home.instances()?;
-        let now = rows.iter().filter_map(|row| row.renewed_at).max();
-        let lag = |at: Timestamp| now.map(|now| now.since(at).0);
         let instances = rows.into_iter().map(|row| wire::Instance {
             running: row.about.running,
             version: Some(row.about.version.to_string()).filter(|version| !version.is_empty()),
             address: row.about.address.map(|address| address.to_string()),
-            lag_ms: row.renewed_at.and_then(lag),
+            lag_ms: row.silent.map(|silent| silent.0),
             id: row.instance.to_string(),
             alive: row.alive,
             alive_until: row.alive_until.map(wire::payload::Time),

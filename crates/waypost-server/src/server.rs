@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::http::guard::Guard;
 use crate::http::openapi;
 use crate::metrics::HttpMetrics;
+use crate::probe::Probe;
 use crate::problem::{Code, Problem};
 use crate::reader::Reader;
 use crate::watchers::Watchers;
@@ -94,6 +95,7 @@ pub struct Server {
     pub(crate) description: Bytes,
     /// Reads that may be under way: they block a thread each.
     reads: Arc<Semaphore>,
+    pub(crate) probe: Probe,
     draining: AtomicBool,
 }
 
@@ -122,6 +124,7 @@ impl Server {
             description: description.to_string().into(),
             limits,
             reads: Arc::new(Semaphore::new(config.reads_max)),
+            probe: Probe::default(),
             draining: AtomicBool::new(false),
             config,
         })

@@ -114,7 +114,7 @@ async fn read_one(
             }
             // The control row goes with the last frame: where it is gone and nothing has come
             // since, nothing will.
-            let ended = home.load(execution)?.is_none_or(|history| history.control.is_none());
+            let ended = !home.is_unfinished(execution)?;
             let events = if ended { home.events(&request)? } else { events };
             Ok(Page { ended: ended && events.is_empty(), events })
         })

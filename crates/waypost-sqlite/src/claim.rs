@@ -98,7 +98,7 @@ pub(crate) fn read(
         }
         Ok(claimed)
     })?;
-    Ok(Claims { claimed, more: taken.more, next_due: taken.next_due })
+    Ok(Claims { claimed, copied: 0, more: taken.more, next_due: taken.next_due })
 }
 
 /// Sets an execution of this owner aside.

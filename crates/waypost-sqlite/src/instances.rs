@@ -70,7 +70,7 @@ pub(crate) fn list(connection: &Connection, now: Timestamp) -> rusqlite::Result<
             fold: row.get(2)?,
             owned: from_stored(row.get(3)?),
             about: from_json(row.get_ref(4)?.as_str_or_null()?),
-            renewed_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+            silent: row.get::<_, Option<i64>>(5)?.map(|at| now.since(Timestamp(at))),
         })
     })?;
     rows.collect()

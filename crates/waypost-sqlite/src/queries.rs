@@ -19,6 +19,7 @@ queries! {
     CONTROL_ADMIT = "control_admit";
     CONTROL_ENDED = "control_ended";
     CONTROL_HOLD = "control_hold";
+    CONTROL_EXISTS = "control_exists";
     CONTROL_LOAD = "control_load";
     CONTROL_OWNED = "control_owned";
     CONTROL_PARKED = "control_parked";

@@ -7,7 +7,7 @@ use waypost_ports::query::{
     FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest, ProjectionLag, Query,
     Submitted, read_events,
 };
-use waypost_ports::store::StoreError;
+use waypost_ports::store::{History, Store, StoreError};
 
 use crate::connection::to_stored;
 use crate::store::SqliteStore;
@@ -37,6 +37,17 @@ impl Query for SqliteStore {
                 Ok(Submitted { execution: ExecutionId(row.get(0)?), digest: row.get(1)? })
             };
             find.query_row([idempotency], read).optional()
+        })
+    }
+
+    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.load(execution)
+    }
+
+    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError> {
+        self.readers.read(|connection| {
+            let mut exists = connection.prepare_cached(queries::CONTROL_EXISTS)?;
+            exists.query_row([execution.0], |row| row.get(0))
         })
     }
 

@@ -44,10 +44,12 @@ pub(super) fn apply(
             }
             started(plan, state, at, (*token, *remote), now);
         }
-        Event::NodeCheckpointed { attempt, data, .. } => {
+        Event::NodeCheckpointed { attempt, data, number, .. } => {
             from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
-            state.node_mut(at).checkpoint = Some(data.clone());
+            let node = state.node_mut(at);
+            node.checkpoint = Some(data.clone());
+            node.marks = node.marks.max(*number);
         }
         Event::NodeCompleted { attempt, output, branch, variables, .. } => {
             from(state, &[Running])?;
@@ -153,6 +155,7 @@ fn scheduled(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Time
     });
     let node = state.node_mut(at);
     node.attempt = attempt;
+    node.marks = 0;
     if let Some(scheduled) = scheduled {
         node.scheduled = Some(scheduled);
         if let Some(span) = plan.node(at).deadline {

@@ -17,6 +17,8 @@ pub(super) struct Seen {
     pub(super) attempt: u32,
     pub(super) tries: u32,
     pub(super) abandoned: u32,
+    /// The number of its attempt's last mark.
+    pub(super) marks: u32,
     /// When all its attempts must have ended.
     pub(super) deadline: Option<Timestamp>,
     /// Its join cannot be met: it was scheduled only to fail.
@@ -57,9 +59,14 @@ impl Seen {
         let next = match event {
             Event::NodeScheduled { attempt, .. } => {
                 self.attempt = *attempt;
+                self.marks = 0;
                 Phase::Queued
             }
-            Event::NodeStarted { .. } | Event::NodeCheckpointed { .. } => Phase::Running,
+            Event::NodeStarted { .. } => Phase::Running,
+            Event::NodeCheckpointed { number, .. } => {
+                self.marks = self.marks.max(*number);
+                Phase::Running
+            }
             // Somebody has it tried now.
             Event::NodeResumed { .. } if self.waits_for_retry() => {
                 waiting(Wait::Retry { due: place.decided_at })
@@ -118,6 +125,16 @@ impl Seen {
                 broken(Invariant::AttemptsOnce, "an attempt starts once, when it was scheduled")
             }
         }
+    }
+
+    /// A mark that was counted comes after those before it.
+    pub(super) fn may_be_marked(&self, attempt: u32, number: u32) -> Verdict {
+        self.is_running(attempt)?;
+        if number > 0 && number <= self.marks {
+            let what = format!("mark {number} comes after mark {}", self.marks);
+            return broken(Invariant::AttemptsInOrder, what);
+        }
+        Ok(())
     }
 
     pub(super) fn is_running(&self, attempt: u32) -> Verdict {

@@ -91,7 +91,9 @@ impl Nodes {
                 seen.may_start(*attempt)?;
                 self.is_made_by_one(at, event)
             }
-            Event::NodeCheckpointed { attempt, .. } => seen.is_running(*attempt),
+            Event::NodeCheckpointed { attempt, number, .. } => {
+                seen.may_be_marked(*attempt, *number)
+            }
             Event::NodeCompleted { attempt, output, .. } => {
                 seen.is_running(*attempt)?;
                 match output {

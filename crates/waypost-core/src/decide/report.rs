@@ -1,7 +1,7 @@
 //! What workers say of the attempts they hold.
 
 use super::Decider;
-use crate::command::{Outcome, Refusal, Report};
+use crate::command::{Mark, Outcome, Refusal, Report};
 use crate::event::{CancelReason, Event, FailureEnd, PauseReason};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
@@ -62,8 +62,8 @@ impl Decider<'_> {
             Outcome::Cancelled => {
                 self.attempt_lost(at, stopped_by_worker());
             }
-            Outcome::Checkpoint(data) => {
-                self.emit(Event::NodeCheckpointed { node: self.path(at), attempt, data });
+            Outcome::Checkpoint(Mark { data, number }) => {
+                self.emit(Event::NodeCheckpointed { node: self.path(at), attempt, data, number });
             }
         }
         Ok(())

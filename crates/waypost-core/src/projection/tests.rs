@@ -124,7 +124,8 @@ fn status_of_a_node_follows_its_events() {
         message: None,
         origin: Origin::default(),
     };
-    let checkpointed = Event::NodeCheckpointed { node: "a".into(), attempt: 1, data: Json::null() };
+    let checkpointed =
+        Event::NodeCheckpointed { node: "a".into(), attempt: 1, data: Json::null(), number: 0 };
     let table = [
         (scheduled("a", 1), NodeStatus::Queued),
         (started("a", 1), NodeStatus::Running),

@@ -218,7 +218,7 @@ fn node_events(attempt: u32) -> Vec<Event> {
     vec![
         Event::NodeScheduled { node: node(), attempt: attempt + 1, cause: vec![] },
         Event::NodeStarted { node: node(), attempt, worker: None, remote: None, token: None },
-        Event::NodeCheckpointed { node: node(), attempt, data: Json::null() },
+        Event::NodeCheckpointed { node: node(), attempt, data: Json::null(), number: 0 },
         Event::NodeCompleted {
             node: node(),
             attempt,

@@ -21,6 +21,17 @@ pub(crate) const CASES: &[Case] = &[
         far 1 mark a 5     -> nothing
         far 1 complete a 7 -> a COMPLETED, a gives 7, runs b
     "),
+    case("marks that were counted stay in order", "a = worker", "
+        start
+        far 1 mark a 5 1  -> logs NodeStarted NodeCheckpointed, a marked 5
+        far 1 mark a 6 2  -> a marked 6
+        far 1 mark a 5 1  -> nothing
+        far 1 mark a 7 2  -> nothing
+        far 1 mark a 5 3  -> logs NodeCheckpointed, a marked 5
+        far 1 lose a      -> a WAITING
+        wait 0s           -> a attempt 2, offers a
+        far 2 mark a 8 1  -> logs NodeStarted NodeCheckpointed, a marked 8
+    "),
     case("an end before any start is both", "a = worker retry 2; b = worker; c = worker; d = worker; e", "
         start
         far 1 complete b 3   -> logs NodeStarted NodeCompleted, b gives 3

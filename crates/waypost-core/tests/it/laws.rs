@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use uuid::Uuid;
-use waypost_core::command::{Command, Outcome, Report};
+use waypost_core::command::{Command, Mark, Outcome, Report};
 use waypost_core::event::{Origin, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::id::{NodeIx, Token, WorkerId};
@@ -182,8 +182,8 @@ impl What {
             Self::Lost => {
                 Outcome::Lost(Failure::transient("panic", "it panicked").with_details(Json::null()))
             }
-            Self::Mark => Outcome::Checkpoint(json("[1]")),
-            Self::NoMark => Outcome::Checkpoint(Json::null()),
+            Self::Mark => Outcome::Checkpoint(json("[1]").into()),
+            Self::NoMark => Outcome::Checkpoint(Mark { data: Json::null(), number: 1 }),
         }
     }
 }

@@ -19,7 +19,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use waypost_core::command::{Command, Effect, Outcome, Refusal, Report};
+use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report};
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::id::{NodeIx, Token, WorkerId};
@@ -311,7 +311,10 @@ fn outcome(verb: &str, rest: &[&str]) -> Outcome {
     match verb {
         "start" => Outcome::Started,
         "complete" => Outcome::Completed(json()),
-        "mark" => Outcome::Checkpoint(json()),
+        "mark" => {
+            let number = rest.get(1).map_or(0, |number| number.parse().expect("a number"));
+            Outcome::Checkpoint(Mark { data: json(), number })
+        }
         "fail" => Outcome::Failed(failure(rest)),
         "lose" => Outcome::Lost(Failure::transient("panic", "it panicked")),
         "stopped" => Outcome::Cancelled,

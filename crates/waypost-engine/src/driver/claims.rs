@@ -33,6 +33,8 @@ pub(super) struct Claims {
     /// Everything that lay in the inbox at this time was taken in.
     read_until: Option<Timestamp>,
     reserving: bool,
+    /// How often in a row claims were left without an answer.
+    unanswered: u32,
 }
 
 impl Claims {
@@ -40,8 +42,12 @@ impl Claims {
         let never = Timestamp(i64::MAX);
         let waits = self.claiming.is_some() || self.crowded_out;
         let claim = if waits { never } else { self.claim_at };
-        let collect = if self.collecting.is_some() { never } else { self.collect_at };
-        claim.min(collect)
+        claim.min(self.next_look_at())
+    }
+
+    /// When to look for mail next.
+    pub(super) fn next_look_at(&self) -> Timestamp {
+        if self.collecting.is_some() { Timestamp(i64::MAX) } else { self.collect_at }
     }
 
     /// Places in memory that are kept for what is being claimed.
@@ -101,9 +107,15 @@ impl Claims {
         self.read_until.is_some_and(|read| read >= until)
     }
 
+    /// A claim was answered by the store.
+    pub(super) fn is_answered(&mut self) {
+        self.unanswered = 0;
+    }
+
     /// A claim was left without an answer: what it took, if anything, must be found.
     pub(super) fn unanswered(&mut self) {
         self.roll_call_at = Timestamp(i64::MIN);
+        self.unanswered = self.unanswered.saturating_add(1);
     }
 
     pub(super) fn wants_numbers(&mut self) -> bool {
@@ -125,7 +137,7 @@ impl Claims {
     ) {
         // Never further away than a poll, unless the clock was set back.
         let poll = now.plus(config.poll_every);
-        (self.claim_at, self.collect_at) = (self.claim_at.min(poll), self.collect_at.min(poll));
+        self.claim_at = self.claim_at.min(poll);
         self.roll_call_at = self.roll_call_at.min(now.plus(config.roll_call_every));
         let nothing_to_claim = only.as_ref().is_some_and(Vec::is_empty);
         if self.claiming.is_none() && now >= self.claim_at {
@@ -134,7 +146,8 @@ impl Claims {
                 self.claim_at = poll;
             }
             if room > 0 && !nothing_to_claim {
-                let limit = room.min(config.claim_batch);
+                // What was too much to be read in one go is asked for in smaller pieces.
+                let limit = room.min((config.claim_batch >> self.unanswered.min(63)).max(1));
                 self.claiming = Some(limit);
                 self.claimed_at = now;
                 let never = is_planted(Bug::ClaimForgotten) || is_planted(Bug::LostReplyIsFailure);
@@ -148,9 +161,21 @@ impl Claims {
                 outputs.push(Output::Claim { limit, only, held });
             }
         }
+    }
+
+    /// Looks into the inbox, where anything is in memory that mail could be for.
+    pub(super) fn ask_for_mail(
+        &mut self,
+        now: Timestamp,
+        for_anybody: bool,
+        config: &Config,
+        outputs: &mut Vec<Output>,
+    ) {
+        let poll = now.plus(config.poll_every);
+        self.collect_at = self.collect_at.min(poll);
         if self.collecting.is_none() && now >= self.collect_at {
             self.collect_at = poll;
-            if !live.is_empty() {
+            if for_anybody {
                 self.collecting = Some(now);
                 outputs.push(Output::Collect);
             }

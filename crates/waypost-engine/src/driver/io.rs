@@ -72,6 +72,8 @@ pub enum Input {
     Claimed {
         /// The executions, folded.
         loaded: Vec<Loaded>,
+        /// How many of them come from a copy.
+        copied: u64,
         /// Could more be claimed at once?
         more: bool,
         /// When the next can.

@@ -25,6 +25,8 @@ pub struct Measures {
     pub fenced: u64,
     /// Executions that were claimed.
     pub claimed: u64,
+    /// Those of them of which a copy was at hand, so that their logs were not read.
+    pub copied: u64,
     /// Executions that turned out to be somebody else's.
     pub lost: u64,
     /// Offers to workers elsewhere that were made again.
@@ -110,8 +112,8 @@ impl Measures {
     /// Forgets the last step; keeps the room that it took.
     pub(super) fn clear(&mut self) {
         let Self { started, takeovers, quarantined, fenced, ended, attempts, .. } = self;
-        let Self { offers_repeated, reports_refused, claimed, lost, .. } = self;
-        let engine = [started, takeovers, quarantined, fenced, claimed, lost];
+        let Self { offers_repeated, reports_refused, claimed, copied, lost, .. } = self;
+        let engine = [started, takeovers, quarantined, fenced, claimed, copied, lost];
         for count in engine.into_iter().chain([offers_repeated, reports_refused]) {
             *count = 0;
         }

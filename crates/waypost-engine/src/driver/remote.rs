@@ -41,6 +41,9 @@ pub(super) struct Remote {
     /// When to offer what, next.
     due: BTreeSet<(Timestamp, ExecutionId, NodeIx)>,
     held: BTreeMap<ExecutionId, Vec<Held>>,
+    /// Attempts that were queued when their execution came into memory: whoever had it before may have
+    /// offered them.
+    inherited: BTreeMap<ExecutionId, Vec<(NodeIx, u32)>>,
     /// Workers that were missed, and how often in a row.
     missed: BTreeMap<WorkerId, u32>,
     /// When to look at the workers next.
@@ -123,6 +126,7 @@ impl Remote {
             self.close(place);
         }
         self.held.remove(&execution);
+        self.inherited.remove(&execution);
     }
 
     /// Executions that wait for workers elsewhere, to begin something or to end it. Whoever does both
@@ -216,11 +220,19 @@ impl Driver {
         }
     }
 
-    /// An execution came into memory: who holds its attempts?
+    /// An execution came into memory: who holds its attempts, and which may be on offer?
     pub(super) fn find_held(&mut self, execution: ExecutionId) {
         let Some(live) = self.live.get(&execution) else { return };
         let held: Vec<Held> =
             live.plan.positions().filter_map(|node| Held::of(live, node, self.now)).collect();
+        let queued = live.plan.positions().filter_map(|node| {
+            let attempt = live.state.nodes.get(node.at())?.attempt;
+            live.is_queued(node, attempt).then_some((node, attempt))
+        });
+        let queued: Vec<(NodeIx, u32)> = queued.collect();
+        if !queued.is_empty() {
+            self.remote.inherited.insert(execution, queued);
+        }
         if !held.is_empty() {
             self.watch(execution, held);
         }
@@ -241,6 +253,7 @@ impl Driver {
         started: &[NodeIx],
         outputs: &mut Vec<Output>,
     ) {
+        self.withdraw_inherited(execution, outputs);
         let Some(live) = self.live.get(&execution) else { return };
         if let Some(held) = self.remote.held.get_mut(&execution) {
             held.retain(|held| live.state.node(held.node).token == Some(held.token));
@@ -270,6 +283,17 @@ impl Driver {
         }
         if !held.is_empty() {
             self.watch(execution, held);
+        }
+    }
+
+    /// With the first frame of this owner: what it settled at once, nobody should begin any more,
+    /// though this owner never offered it.
+    fn withdraw_inherited(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
+        for (node, attempt) in self.remote.inherited.remove(&execution).unwrap_or_default() {
+            let live = self.live.get(&execution);
+            if live.is_some_and(|live| !(live.is_queued(node, attempt) && live.state.acts())) {
+                self.withdraw((execution, node), attempt, outputs);
+            }
         }
     }
 

@@ -37,7 +37,11 @@ impl Driver {
         if let MailBody::Report(report) = &mail.body {
             message = Some(Arc::clone(&mail.message));
             let live = self.live.get(&mail.execution);
-            let refusal = live.and_then(|live| live.starts_elsewhere(report, &self.config));
+            // Asked once more: whoever put it into the inbox may not have been able to tell.
+            let refusal = live.and_then(|live| {
+                let refused = self.mint.admit(&live.plan, &live.state, report).err();
+                refused.or_else(|| live.starts_elsewhere(report, &self.config))
+            });
             if let Some(refusal) = refusal {
                 let (message, reason) = (mail.message, refusal.to_string());
                 let command = Command::Ignore { message: Arc::clone(&message), reason };

@@ -123,7 +123,7 @@ fn limited(outcome: Outcome) -> Result<Outcome, EngineError> {
             );
             return Ok(Outcome::Failed(Failure::permanent(kind::TOO_LARGE, message)));
         }
-        Outcome::Checkpoint(mark) => fits(mark.bytes())?,
+        Outcome::Checkpoint(mark) => fits(mark.data.bytes())?,
         Outcome::Failed(failure) | Outcome::Lost(failure) => {
             let details = failure.details.as_ref().map_or(0, |details| details.bytes());
             fits(details.saturating_add(failure.message.len()).saturating_add(failure.kind.len()))?;

@@ -57,5 +57,5 @@ fn the_page_names_explains_and_shows_every_metric() {
     }
     assert!(page.ends_with('\n'));
     let kinds = page.lines().filter(|line| line.starts_with("# TYPE ")).count();
-    assert_eq!(kinds, 25);
+    assert_eq!(kinds, 26);
 }

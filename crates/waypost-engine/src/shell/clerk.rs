@@ -204,8 +204,9 @@ impl Clerk {
                 }
             }
         }
-        let (more, next_due) = (claims.more, claims.next_due);
-        Performed { inputs: vec![Input::Claimed { loaded, more, next_due, answered }], again }
+        let Claims { copied, more, next_due, .. } = claims;
+        let claimed = Input::Claimed { loaded, copied, more, next_due, answered };
+        Performed { inputs: vec![claimed], again }
     }
 
     fn collect(&self) -> Performed {

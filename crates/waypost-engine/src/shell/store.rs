@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use tracing::{error, info, warn};
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::{Mirror, Presence};
+use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
 use super::{Clerk, Inbox, Lease, StoreTime, Work};
@@ -47,6 +48,13 @@ const IDLE_MAX: Duration = Duration::from_secs(3_600);
 /// Threads that put requests into inboxes, where there are several lanes: one asks what is known of the
 /// next ones while one delivers.
 const MAIL_LANES: usize = 2;
+
+/// How long an instance that leaves waits for its last nudge to go out.
+const PARTING: Duration = Duration::from_millis(100);
+
+/// First frames that stand in line for a slot, in one call. Each key lets one in at a time, and the first
+/// of many would wait for the last.
+const LINED_AT_ONCE: usize = 32;
 
 /// Requests that go into inboxes in one call. Each is looked up before, so that the first of many would
 /// wait for the last.
@@ -157,8 +165,13 @@ impl StoreThread {
             self.renew_until_stopped();
         });
         // Only now: an instance that has left owns nothing that could still be appended.
-        if let Err(error) = self.heartbeat(true) {
-            warn!(%error, "the others were not told that this instance leaves");
+        match self.heartbeat(true) {
+            Ok(()) => {
+                self.clerk.nudges.send(Nudge::Claimable);
+                // Nudges are gathered before they go out, and this process is about to be gone.
+                std::thread::park_timeout(PARTING);
+            }
+            Err(error) => warn!(%error, "the others were not told that this instance leaves"),
         }
     }
 
@@ -179,7 +192,14 @@ impl StoreThread {
                     Order::Stop => stop = true,
                 }
             }
+            // Those that stand in line for a slot take a turn of their key each: nobody waits for them
+            // who does not.
+            let lined = |append: &Append| append.side.slot.is_some();
+            let (lined, appends): (Vec<_>, Vec<_>) = appends.into_iter().partition(lined);
             for batch in appends.chunks(self.clerk.config.batch_frames_max) {
+                self.append(batch);
+            }
+            for batch in lined.chunks(LINED_AT_ONCE) {
                 self.append(batch);
             }
             self.deliver(mail);

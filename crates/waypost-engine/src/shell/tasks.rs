@@ -147,11 +147,12 @@ impl TasksThread {
                 warn!(what, %error, "tasks for workers elsewhere cannot be kept");
             }
         };
-        if !batch.offers.is_empty() {
-            warned("offer", self.desk.offer(std::mem::take(&mut batch.offers)));
-        }
+        // Offers that are left were made after the withdrawal of the same attempt.
         if !batch.withdrawn.is_empty() {
             warned("withdraw", self.desk.withdraw(&batch.withdrawn));
+        }
+        if !batch.offers.is_empty() {
+            warned("offer", self.desk.offer(std::mem::take(&mut batch.offers)));
         }
         if !batch.cancels.is_empty() {
             warned("cancel", self.desk.cancel(&batch.cancels));

@@ -7,6 +7,7 @@ mod drain;
 mod elsewhere;
 mod forgetting;
 mod found;
+mod inherited;
 mod measures;
 mod mirror;
 mod parking;

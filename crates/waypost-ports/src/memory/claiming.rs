@@ -34,7 +34,7 @@ impl Tables {
     pub fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claims {
         self.sweep();
         let Claimable { executions, more, next_due } = self.list_claimable(request, now);
-        Claims { claimed: self.take(&executions, request, now), more, next_due }
+        Claims { claimed: self.take(&executions, request, now), copied: 0, more, next_due }
     }
 
     /// Looks for mail that nobody was woken for, because somebody died between putting it there

@@ -17,7 +17,7 @@ use crate::query::{
     ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest, Filter,
     InstanceRow, ListRequest, Looked, ProjectionLag, Query, Submitted, read_events,
 };
-use crate::store::{StoreError, StoredFrame};
+use crate::store::{History, Store, StoreError, StoredFrame};
 
 impl Query for MemoryStore {
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
@@ -34,6 +34,14 @@ impl Query for MemoryStore {
             let known = data.idempotency.get(idempotency).copied();
             Ok(known.map(|(execution, digest)| Submitted { execution, digest }))
         })
+    }
+
+    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.load(execution)
+    }
+
+    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError> {
+        self.with(|data, _| Ok(data.control.contains_key(&execution)))
     }
 
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError> {
@@ -180,7 +188,7 @@ impl Tables {
                 fold: lease.fold,
                 owned: owned.get(&instance).copied().unwrap_or(0),
                 about: lease.about.clone(),
-                renewed_at: lease.renewed_at,
+                silent: lease.renewed_at.map(|at| now.since(at)),
             }
         });
         rows.filter(|row| row.alive || row.owned > 0).collect()

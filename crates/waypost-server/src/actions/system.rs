@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 
@@ -9,9 +10,12 @@ use waypost_ports::mirror::Health;
 
 use crate::http::call::{Call, Reply};
 use crate::metrics::Around;
-use crate::problem::{self, Code, Problem};
+use crate::problem::{self, Problem};
 use crate::server::Server;
 use crate::wire;
+
+/// How long a page of metrics waits for what only the store can tell.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn livez(_: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", "alive\n"))
@@ -23,12 +27,7 @@ pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Proble
     if server.is_draining() {
         return Err(problem::draining());
     }
-    let me = server.engine.instance();
-    let instances = server.blocking_first(|server| Ok(server.reader.home().instances()?)).await?;
-    if !instances.iter().any(|row| row.instance == me && row.alive) {
-        let detail = "the store does not take this instance's signs of life";
-        return Err(Problem::new(Code::StoreUnavailable, detail).retry_after(5));
-    }
+    server.probe.look(&server).await?;
     let text = match server.engine.mirror_health() {
         Health::Absent | Health::Up => "ready\n".to_owned(),
         // It takes work all the same: a balancer that took it out would make things worse.
@@ -40,14 +39,16 @@ pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Proble
 }
 
 pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
-    let lag = server.blocking(|server| Ok(server.reader.home().lag()?)).await?;
     let mut text = String::new();
     server.engine.metrics().render(&mut text);
-    // What cannot be asked for now is left out: the rest of the page matters as much.
-    let depths = server.in_time(server.engine.depths()).await;
+    // What cannot be asked for now is left out: the rest of the page matters most just then.
+    let lag = server.blocking(|server| Ok(server.reader.home().lag()?));
+    let depths = server.engine.depths();
+    let (lag, depths) =
+        tokio::join!(server.patiently(PATIENCE, lag), server.patiently(PATIENCE, depths));
     let around = Around {
-        lag,
-        depths: depths.ok().and_then(Result::ok).unwrap_or_default(),
+        lag: lag.and_then(Result::ok),
+        depths: depths.and_then(Result::ok).unwrap_or_default(),
         lease: (server.engine.lease(), server.engine.lease_remaining()),
         redis_up: match server.engine.mirror_health() {
             Health::Absent => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use uuid::Uuid;
-use waypost_core::command::Outcome;
+use waypost_core::command::{Mark, Outcome};
 use waypost_core::failure::Failure;
 use waypost_core::id::{ExecutionKey, Token, WorkerId};
 use waypost_core::time::Millis;
@@ -59,10 +59,11 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 }
 
 pub(crate) async fn checkpoint(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let wire::TaskCheckpoint { worker, execution, node, attempt, data } = call.json()?;
+    let wire::TaskCheckpoint { worker, execution, node, attempt, data, number } = call.json()?;
     refuse_large(&data)?;
     let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
-    reported(&server, &call, of, Outcome::Checkpoint(data.0)).await
+    let mark = Mark { data: data.0, number: number.map_or(0, |number| number.0) };
+    reported(&server, &call, of, Outcome::Checkpoint(mark)).await
 }
 
 pub(crate) async fn report(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -73,11 +74,13 @@ pub(crate) async fn report(server: Arc<Server>, call: Call) -> Result<Reply, Pro
         (TaskStatus::Completed, None) => Outcome::Completed(output.0),
         (TaskStatus::Failed, Some(failure)) => Outcome::Failed(failed(failure)?),
         (TaskStatus::Cancelled, None) => Outcome::Cancelled,
-        (TaskStatus::Failed, None) => {
+        (TaskStatus::Abandoned, Some(failure)) => Outcome::Lost(failed(failure)?),
+        (TaskStatus::Failed | TaskStatus::Abandoned, None) => {
             return Err(Problem::new(Code::BadBody, "`failure` says what went wrong"));
         }
         (TaskStatus::Completed | TaskStatus::Cancelled, Some(_)) => {
-            return Err(Problem::new(Code::BadBody, "`failure` goes with the status `failed`"));
+            let detail = "`failure` goes with the status `failed` or `abandoned`";
+            return Err(Problem::new(Code::BadBody, detail));
         }
     };
     let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
@@ -155,7 +158,9 @@ fn failed(failure: wire::TaskFailure) -> Result<Failure, Problem> {
         refuse_large(details)?;
     }
     Ok(Failure {
+        status: failure.http_status.and_then(|status| u16::try_from(status.0).ok()),
         retryable: failure.retryable,
+        unsent: failure.unsent,
         retry_after: failure.retry_after_ms.map(|ms| Millis(ms.0.into())),
         details: failure.details.map(|details| details.0),
         ..Failure::permanent(failure.kind.0, failure.message.0)

@@ -122,13 +122,19 @@ pub struct TaskCheckpoint {
     pub attempt: Attempt,
     /// The mark.
     pub data: Payload,
+    /// Which mark of this attempt it is, from 1. One that is not after the last that was taken is late,
+    /// and changes nothing. Without it marks are taken as they come, and one that is equal to one
+    /// before may be taken for that one.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Count<1, { u32::MAX }>")]
+    pub number: Option<Count<1, { u32::MAX }>>,
 }
 
-/// How an attempt ended: `failure` goes with the status `failed`, and with no other.
+/// How an attempt ended: `failure` goes with the status `failed` or `abandoned`, and with no other.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "TaskReport", extend("oneOf" = [
-    { "properties": { "status": { "const": "failed" } }, "required": ["failure"] },
+    { "properties": { "status": { "enum": ["failed", "abandoned"] } }, "required": ["failure"] },
     { "properties": { "status": { "enum": ["completed", "cancelled"] }, "failure": false } }
 ]))]
 pub struct TaskReport {
@@ -145,7 +151,7 @@ pub struct TaskReport {
     /// What the node gives, where it is completed.
     #[serde(default)]
     pub output: Payload,
-    /// What went wrong, where it failed.
+    /// What went wrong, where it failed or was abandoned.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "TaskFailure")]
     pub failure: Option<TaskFailure>,
@@ -161,6 +167,9 @@ pub enum TaskStatus {
     Failed,
     /// It stopped because it was told to.
     Cancelled,
+    /// It was lost through no fault of the node: the handler broke down, or its worker stops. It is
+    /// made again, and does not count as a try.
+    Abandoned,
 }
 
 /// What went wrong in a worker.
@@ -175,6 +184,13 @@ pub struct TaskFailure {
     /// Would trying again be of use?
     #[serde(default)]
     pub retryable: bool,
+    /// The HTTP status, where a server that was called answered: `retryOn` may name it, or its class.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Count<100, 999>")]
+    pub http_status: Option<Count<100, 999>>,
+    /// Is it sure that nothing was sent, so that there can have been no effect?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsent: bool,
     /// How long to wait before it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Count<0, { u32::MAX }>")]

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::command::Outcome;
+use waypost_core::command::{Mark, Outcome};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
@@ -294,8 +294,12 @@ impl Simulation {
         let (execution, key) = (task.execution.to_string(), &task.idempotency_key);
         let reply = self.sink.call(&execution, &task.node, key, script);
         if self.store.strikes(Fault::Checkpoints) {
-            let mark = serde_json::json!({ "mark": self.far.random.below(1_000) });
-            self.far_say(Said::of(id, &task, Outcome::Checkpoint(Json::from_value(&mark))));
+            // Each by a way of its own, and one may be slower than the other.
+            for number in 1..=2 {
+                let data = serde_json::json!({ "mark": self.far.random.below(1_000) });
+                let mark = Mark { data: Json::from_value(&data), number };
+                self.far_say(Said::of(id, &task, Outcome::Checkpoint(mark)));
+            }
         }
         if self.store.strikes(Fault::EffectWithoutReply) {
             return self.far_dies(id);

@@ -66,7 +66,7 @@ impl Simulation {
         let reply = self.call_sink(&order);
         if self.store.strikes(Fault::Checkpoints) {
             let mark = Json::from_value(&json!({ "mark": self.random.below(1_000) }));
-            self.report(life, &order, Outcome::Checkpoint(mark), Delivery::Extra, 1);
+            self.report(life, &order, Outcome::Checkpoint(mark.into()), Delivery::Extra, 1);
         }
         if self.store.strikes(Fault::EffectWithoutReply) {
             let later = self.random.below(5_000);

@@ -1,6 +1,7 @@
 //! `waypost instances` and `limits`: what drives executions, and how much of it there may be.
 
 use anyhow::Result;
+use waypost_core::time::Millis;
 use waypost_server::wire;
 
 use super::{Context, Exit};
@@ -15,7 +16,7 @@ pub(crate) async fn instances(context: &Context) -> Result<Exit> {
         Format::Text => {
             let rows: Vec<_> = list.instances.iter().map(columns).collect();
             let heads =
-                ["INSTANCE", "STATE", "VERSION", "ADDRESS", "LEASE", "OWNS", "RUNS", "NOTE"];
+                ["INSTANCE", "STATE", "VERSION", "ADDRESS", "LEASE", "OWNS", "RUNS", "LAG", "NOTE"];
             print_columns(&heads, &rows);
         }
     }
@@ -34,6 +35,7 @@ fn columns(instance: &wire::Instance) -> Vec<String> {
         lease,
         instance.owned.to_string(),
         instance.running.to_string(),
+        instance.lag_ms.map(|ms| Millis(ms).to_string()).unwrap_or_default(),
         note.to_owned(),
     ]
 }

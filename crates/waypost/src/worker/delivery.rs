@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::attempt_outcome;
 use waypost_ports::handler::Task;
@@ -124,20 +125,9 @@ impl Delivery<'_> {
     fn wire(&self, outcome: &Outcome) -> Option<wire::TaskReport> {
         let (status, output, failure) = match outcome {
             Outcome::Completed(output) => (TaskStatus::Completed, output.clone(), None),
-            Outcome::Failed(failure) | Outcome::Lost(failure) => {
-                let retry_after_ms = failure
-                    .retry_after
-                    .map(|span| Count(u32::try_from(span.0).unwrap_or(u32::MAX)));
-                let failure = wire::TaskFailure {
-                    kind: Short(failure.kind.to_string()),
-                    message: Short(shortened(&failure.message)),
-                    retryable: failure.retryable,
-                    retry_after_ms,
-                    details: failure.details.clone().map(Payload),
-                };
-                (TaskStatus::Failed, waypost_core::json::Json::null(), Some(failure))
-            }
-            Outcome::Cancelled => (TaskStatus::Cancelled, waypost_core::json::Json::null(), None),
+            Outcome::Failed(failure) => (TaskStatus::Failed, Json::null(), Some(failure)),
+            Outcome::Lost(failure) => (TaskStatus::Abandoned, Json::null(), Some(failure)),
+            Outcome::Cancelled => (TaskStatus::Cancelled, Json::null(), None),
             Outcome::Started | Outcome::Checkpoint(_) => return None,
         };
         Some(wire::TaskReport {
@@ -147,7 +137,7 @@ impl Delivery<'_> {
             attempt: Count(self.task.attempt),
             status,
             output: Payload(output),
-            failure,
+            failure: failure.map(told),
         })
     }
 
@@ -168,6 +158,20 @@ impl Delivery<'_> {
                 }
             })
             .await
+    }
+}
+
+/// A failure as the protocol takes it, with all that the retry policy asks for.
+fn told(failure: &Failure) -> wire::TaskFailure {
+    let ms = |span: Millis| Count(u32::try_from(span.0).unwrap_or(u32::MAX));
+    wire::TaskFailure {
+        kind: Short(failure.kind.to_string()),
+        message: Short(shortened(&failure.message)),
+        retryable: failure.retryable,
+        http_status: failure.status.map(|status| Count(status.into())),
+        unsent: failure.unsent,
+        retry_after_ms: failure.retry_after.map(ms),
+        details: failure.details.clone().map(Payload),
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use memchr::memmem::Finder;
-use waypost_core::command::Outcome;
+use waypost_core::command::{Mark, Outcome};
 use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 
@@ -47,7 +47,9 @@ impl Scrubber {
         }
         match outcome {
             Outcome::Completed(output) => Outcome::Completed(self.json(&output)),
-            Outcome::Checkpoint(mark) => Outcome::Checkpoint(self.json(&mark)),
+            Outcome::Checkpoint(mark) => {
+                Outcome::Checkpoint(Mark { data: self.json(&mark.data), ..mark })
+            }
             Outcome::Failed(failure) => Outcome::Failed(self.failure(failure)),
             Outcome::Lost(failure) => Outcome::Lost(self.failure(failure)),
             Outcome::Cancelled | Outcome::Started => outcome,

@@ -206,7 +206,7 @@ fn all_of_an_outcome_is_scrubbed() {
     };
     for outcome in [
         Outcome::Completed(json()),
-        Outcome::Checkpoint(json()),
+        Outcome::Checkpoint(json().into()),
         Outcome::Failed(failure()),
         Outcome::Lost(failure()),
     ] {

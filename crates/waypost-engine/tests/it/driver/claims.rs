@@ -206,3 +206,31 @@ fn numbers_are_reserved_before_submissions_stall() {
     ids.dedup();
     assert_eq!(ids.len(), 10);
 }
+
+/// What could not be read in one go is asked for in smaller pieces, until the store answers.
+#[test]
+fn a_claim_without_an_answer_is_followed_by_a_smaller_one() {
+    let world = World::new();
+    let mut rig = Rig::with(&world, |config| config.claim_batch = 100);
+    let limit = |rig: &mut Rig<'_>| {
+        world.pass(rig.config.poll_every.0);
+        rig.renew();
+        rig.step();
+        match take_claim(rig) {
+            Some(StoreWork::Claim { limit, .. }) => limit,
+            _ => panic!("no claim"),
+        }
+    };
+    let answer = |rig: &mut Rig<'_>, answered: bool| {
+        let (loaded, more, next_due) = (Vec::new(), false, None);
+        rig.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered });
+        rig.step();
+    };
+    for wanted in [100, 50, 25, 12, 6, 3, 1, 1, 1] {
+        assert_eq!(limit(&mut rig), wanted);
+        answer(&mut rig, false);
+    }
+    assert_eq!(limit(&mut rig), 1);
+    answer(&mut rig, true);
+    assert_eq!(limit(&mut rig), 100);
+}

@@ -1,5 +1,6 @@
 //! Stopping in good order: nothing new starts, what runs may end, the rest is handed over.
 
+use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input};
 use waypost_ports::store::MailBody;
@@ -28,6 +29,29 @@ fn a_draining_driver_finishes_what_runs_and_starts_nothing() {
     assert_eq!(world.status(execution), Status::Completed, "at once, without waiting for a lease");
     let calls = ["a", "b", "c"].map(|node| world.calls(execution, node));
     assert_eq!(calls, [1, 1, 1]);
+    world.check();
+}
+
+/// Somebody cancels at another instance what still runs at the one that stops.
+#[test]
+fn a_draining_driver_reads_its_mail() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    rig.inputs.push(Input::Drain);
+    rig.step();
+    let mut other = Rig::new(&world);
+    other.request(execution, MailBody::Cancel { reason: None });
+    other.settle_store();
+    rig.inputs.push(Input::MailWaits);
+    rig.settle_store();
+    assert_eq!(rig.cancelled.len(), 1, "the attempt is told to stop");
+    other.request(execution, MailBody::Signal { name: "s".into(), body: Json::null() });
+    other.settle_store();
+    world.pass(rig.config.poll_every.0);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Cancelled);
+    assert!(rig.driver.is_quiet());
     world.check();
 }
 

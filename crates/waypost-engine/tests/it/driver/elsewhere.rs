@@ -235,7 +235,7 @@ fn two_workers_take_one_attempt_and_one_of_them_has_it() {
     assert!(is_done(&rig, first));
     let foreign = Refusal::ForeignToken { node: "a".into(), attempt: 1 };
     assert_eq!(refused(&rig, second), foreign);
-    for outcome in [done(), Outcome::Checkpoint(Json::null()), Outcome::Cancelled] {
+    for outcome in [done(), Outcome::Checkpoint(Json::null().into()), Outcome::Cancelled] {
         let late = rig.say(1, of, outcome);
         rig.settle_store();
         assert_eq!(refused(&rig, late), foreign);
@@ -562,7 +562,7 @@ fn a_mark_and_the_next_attempt_go_together() {
     let execution = rig.start("a: worker | retry=2");
     assert_eq!(rig.offers[0].task.checkpoint, None);
     let mark = Json::parse(r#"{"page":3}"#).unwrap();
-    rig.say(1, (execution, "a", 1), Outcome::Checkpoint(mark.clone()));
+    rig.say(1, (execution, "a", 1), Outcome::Checkpoint(mark.clone().into()));
     let failed = Outcome::Failed(Failure::transient("x", "not yet"));
     rig.say(1, (execution, "a", 1), failed);
     rig.settle_store();

@@ -221,6 +221,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
     loaded.plan = world.flow("w: wait go; x: pass");
     rig.inputs.push(Input::Claimed {
         loaded: vec![loaded],
+        copied: 0,
         more: false,
         next_due: None,
         answered: true,

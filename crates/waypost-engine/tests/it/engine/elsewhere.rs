@@ -63,7 +63,7 @@ async fn a_worker_polls_starts_marks_and_completes() {
     assert_eq!(task.number, started.execution);
     assert_eq!(Some(&task.execution), started.key.as_ref());
     assert_eq!(task.input.text(), r#"{"node":"a"}"#);
-    for outcome in [Outcome::Started, Outcome::Checkpoint(Json::null()), done(), done()] {
+    for outcome in [Outcome::Started, Outcome::Checkpoint(Json::null().into()), done(), done()] {
         let reported = engine.report(report(&task, outcome)).await.unwrap();
         assert_eq!(reported, Reported::Committed);
     }
@@ -194,7 +194,7 @@ async fn what_is_too_large_is_a_failure_or_refused() {
     let started = lab.start(&engine, "a: worker").await;
     let task = one(&engine).await;
     let large = Json::parse(&format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX))).unwrap();
-    let mark = engine.report(report(&task, Outcome::Checkpoint(large.clone()))).await;
+    let mark = engine.report(report(&task, Outcome::Checkpoint(large.clone().into()))).await;
     assert!(matches!(mark, Err(EngineError::TooLarge(_))));
     for _ in 0..2 {
         let output = Outcome::Completed(large.clone());

@@ -183,7 +183,7 @@ async fn a_report_goes_straight_to_the_owner_and_leaves_no_mail() {
     let away = Fault::Fails(StoreError::Unavailable("away".to_owned()));
     pair.lab.store.break_calls(&[Call::Deliver], &away);
     let task = pair.task().await;
-    for outcome in [Outcome::Started, Outcome::Checkpoint(Json::null()), done()] {
+    for outcome in [Outcome::Started, Outcome::Checkpoint(Json::null().into()), done()] {
         assert_eq!(pair.say(&task, outcome).await, Reported::Committed);
     }
     assert_eq!(pair.relayed("committed"), 3);

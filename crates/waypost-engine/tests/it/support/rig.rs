@@ -345,7 +345,7 @@ impl<'w> Rig<'w> {
             .map(|history| fold(history, plans, store).unwrap())
             .collect();
         let (more, next_due) = (claims.more, claims.next_due);
-        self.inputs.push(Input::Claimed { loaded, more, next_due, answered: true });
+        self.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered: true });
     }
 
     fn reserve_numbers(&mut self) {
