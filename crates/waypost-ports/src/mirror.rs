@@ -64,14 +64,18 @@ pub struct Context {
     pub execution: ExecutionKey,
     /// The workflow.
     pub workflow: Arc<str>,
-    /// The node that it waits at, where there is one.
-    pub current_node: Option<Arc<str>>,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// The nodes that it waits at.
+    pub current_nodes: Vec<Arc<str>>,
+    /// The nodes that it has behind it, in order; of many, the last.
+    pub path: Vec<Arc<str>>,
     /// The last event that the state includes.
     pub seq: u64,
     /// Each node's output in bytes, for those that have one.
     pub outputs: Vec<(Arc<str>, u64)>,
-    /// The names of its variables.
-    pub variables: Vec<Arc<str>>,
+    /// Each variable in bytes.
+    pub variables: Vec<(Arc<str>, u64)>,
     /// The encoded state, of which the store has the digest.
     pub state: Vec<u8>,
 }

@@ -1,5 +1,6 @@
 //! One live execution: its state, its mailbox, and the one append that may be in flight.
 
+mod context;
 mod orders;
 
 use std::collections::VecDeque;
@@ -11,10 +12,9 @@ use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, MessageId, RunCreated};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
-use waypost_core::json::Json;
-use waypost_core::plan::{Plan, PlanNode};
+use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::state::{NodeState, State};
+use waypost_core::state::State;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Context;
@@ -450,28 +450,6 @@ impl Live {
                 || matches!(event, Event::RunResumed { origin } if origin.message.is_some())
         };
         events.iter().any(transition).then(|| self.control(ControlChange::Owned))
-    }
-
-    /// What a mirror keeps of an execution that parks.
-    fn context(&self) -> Context {
-        let (plan, state) = (&self.plan, &self.state);
-        let nodes = || plan.positions().map(|at| (plan.node(at), state.node(at)));
-        let waits = |node: &NodeState| node.status == NodeStatus::Waiting;
-        let bytes = |output: &Json| u64::try_from(output.bytes()).unwrap_or(u64::MAX);
-        let output = |(plan, node): (&PlanNode, &NodeState)| {
-            node.output.as_ref().map(|output| (Arc::clone(&plan.id), bytes(output)))
-        };
-        Context {
-            execution: state.created.key.clone(),
-            workflow: Arc::clone(&plan.workflow),
-            current_node: nodes()
-                .find(|(_, node)| waits(node))
-                .map(|(plan, _)| Arc::clone(&plan.id)),
-            seq: state.seq,
-            outputs: nodes().filter_map(output).collect(),
-            variables: state.variables.keys().cloned().collect(),
-            state: state.encode(),
-        }
     }
 
     fn control(&self, otherwise: ControlChange) -> ControlChange {

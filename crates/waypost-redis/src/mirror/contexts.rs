@@ -35,8 +35,8 @@ struct Kept<'a> {
     current_node_id: Option<&'a str>,
     seq: u64,
     node_outputs: BTreeMap<&'a str, Size>,
-    variables: &'a [Arc<str>],
-    metadata: Metadata,
+    variables: BTreeMap<&'a str, Size>,
+    metadata: Metadata<'a>,
     state: String,
 }
 
@@ -47,7 +47,10 @@ struct Size {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct Metadata<'a> {
+    started_at: String,
+    execution_path: &'a [Arc<str>],
+    current_node_ids: &'a [Arc<str>],
     kept_at: String,
     state_bytes: usize,
 }
@@ -66,17 +69,19 @@ pub(super) fn keep(wire: &Wire, context: &Context) -> Option<Ask> {
     }
     let key = wire.keys.context(&context.execution);
     let sealed = wire.sealer.seal(Purpose::Context, key.as_bytes(), &context.state);
-    let sizes = context.outputs.iter().map(|(node, bytes)| (&**node, Size { bytes: *bytes }));
     let kept = Kept {
         execution_id: context.execution.as_str(),
         workflow_id: &context.workflow,
         trigger_id: None,
         trigger_node_id: None,
-        current_node_id: context.current_node.as_deref(),
+        current_node_id: context.current_nodes.first().map(|node| &**node),
         seq: context.seq,
-        node_outputs: sizes.collect(),
-        variables: &context.variables,
+        node_outputs: sizes(&context.outputs),
+        variables: sizes(&context.variables),
         metadata: Metadata {
+            started_at: context.started_at.to_string(),
+            execution_path: &context.path,
+            current_node_ids: &context.current_nodes,
             kept_at: wire.clock.now().to_string(),
             state_bytes: context.state.len(),
         },
@@ -88,6 +93,10 @@ pub(super) fn keep(wire: &Wire, context: &Context) -> Option<Ask> {
         return None;
     }
     Some(Ask::command("SET").key(&key).arg(json).arg("PX").number(KEPT_MS))
+}
+
+fn sizes(of: &[(Arc<str>, u64)]) -> BTreeMap<&str, Size> {
+    of.iter().map(|(name, bytes)| (&**name, Size { bytes: *bytes })).collect()
 }
 
 /// The states of these executions, where they are kept and open.

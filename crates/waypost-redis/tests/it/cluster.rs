@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use waypost_core::id::{ExecutionKey, Token};
-use waypost_core::time::Millis;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::mirror::{Context, Mirror};
 use waypost_ports::nudge::{Alone, Nudge, Nudges};
 use waypost_ports::relay::{Relay, Relayed};
@@ -138,7 +138,9 @@ fn mail_nudges_and_copies_work_in_a_cluster() {
     let context = |key: &ExecutionKey| Context {
         execution: key.clone(),
         workflow: "w".into(),
-        current_node: None,
+        started_at: Timestamp(0),
+        current_nodes: Vec::new(),
+        path: Vec::new(),
         seq: 1,
         outputs: Vec::new(),
         variables: Vec::new(),

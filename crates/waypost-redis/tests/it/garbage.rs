@@ -43,10 +43,12 @@ fn context(key: &str) -> Context {
     Context {
         execution: ExecutionKey(key.into()),
         workflow: "welcome".into(),
-        current_node: Some("cool-off".into()),
+        started_at: Timestamp(0),
+        current_nodes: vec!["cool-off".into()],
+        path: vec!["profile".into()],
         seq: 7,
         outputs: vec![("profile".into(), 12)],
-        variables: vec!["x".into()],
+        variables: vec![("x".into(), 1)],
         state: format!("the state of {key}").into_bytes(),
     }
 }

@@ -17,10 +17,12 @@ fn context(name: &str, state: Vec<u8>) -> Context {
     Context {
         execution: key(name),
         workflow: "welcome".into(),
-        current_node: Some("cool-off".into()),
+        started_at: Timestamp(1_800_000_000_000),
+        current_nodes: vec!["cool-off".into(), "reply".into()],
+        path: vec!["profile".into(), "adult".into()],
         seq: 7,
         outputs: vec![("profile".into(), 12), ("adult".into(), 4)],
-        variables: vec!["total".into()],
+        variables: vec![("total".into(), 2)],
         state,
     }
 }
@@ -55,8 +57,14 @@ fn a_context_is_readable_but_for_what_it_holds() {
         "currentNodeId": "cool-off",
         "seq": 7,
         "nodeOutputs": {"profile": {"bytes": 12}, "adult": {"bytes": 4}},
-        "variables": ["total"],
-        "metadata": {"keptAt": "2027-01-15T08:00:00.000Z", "stateBytes": 14},
+        "variables": {"total": {"bytes": 2}},
+        "metadata": {
+            "startedAt": "2027-01-15T08:00:00.000Z",
+            "executionPath": ["profile", "adult"],
+            "currentNodeIds": ["cool-off", "reply"],
+            "keptAt": "2027-01-15T08:00:00.000Z",
+            "stateBytes": 14,
+        },
         "state": null,
     });
     assert_eq!(shown, expected);

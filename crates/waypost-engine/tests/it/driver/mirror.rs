@@ -32,7 +32,11 @@ fn what_is_parked_is_copied_after_its_commit_and_forgotten_after_its_end() {
     rig.step();
     let [context] = rig.kept.as_slice() else { panic!("{:?}", rig.kept) };
     assert_eq!(park.side.digest, Some(*blake3::hash(&context.state).as_bytes()));
-    assert_eq!((context.seq, context.current_node.as_deref()), (park.header.last_seq, Some("w")));
+    assert_eq!(context.seq, park.header.last_seq);
+    assert_eq!(
+        (&context.path[..], &context.current_nodes[..]),
+        (&["a".into()][..], &["w".into()][..])
+    );
     assert_eq!(context.outputs.len(), 1);
     assert!(State::definition_of(&context.state).is_some());
     let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
