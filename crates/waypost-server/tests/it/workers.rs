@@ -51,6 +51,96 @@ async fn a_worker_names_its_tasks_as_the_description_says() {
     assert!(!workers.json().to_string().contains(token), "nobody is shown a token");
 }
 
+/// Polls until there is a task, which may be due only in a moment.
+async fn task(house: &House) -> Value {
+    let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 4, "max": 1 });
+    loop {
+        let polled = house.post(&format!("{WORKER}/poll?wait=5s"), &sign).await.expect(200).json();
+        if let Some(task) = polled["tasks"].get(0) {
+            return task.clone();
+        }
+    }
+}
+
+/// Says something of a task that was taken, and gives the status of the answer.
+async fn say(house: &House, task: &Value, what: &str, more: Value) -> u16 {
+    let mut body = more;
+    body["worker"] = json!(WORKER.rsplit('/').next());
+    for field in ["execution", "node", "attempt"] {
+        body[field] = task[field].clone();
+    }
+    let token = task["token"].as_str().unwrap();
+    house.post(&format!("/v1/tasks/{token}/{what}"), &body).await.status
+}
+
+/// What the retry policy asks for comes through, and what a worker breaks is not the node's fault.
+#[tokio::test]
+async fn a_failure_is_judged_as_if_it_had_happened_in_a_slot() {
+    let house = House::open().await;
+    let retry = json!({ "maxAttempts": 2, "waitDuration": 1, "retryOn": ["5xx"] });
+    let definition = json!({ "name": "far", "nodes": [
+        { "id": "a", "type": "worker", "config": { "handler": "h" }, "retry": retry },
+    ] });
+    house.post("/v1/definitions", &definition).await.expect(201);
+    house.start("far", "one").await;
+    let failure = |status: Value| {
+        let mut failure = json!({ "kind": "http", "message": "it said no" });
+        if !status.is_null() {
+            failure["httpStatus"] = status;
+        }
+        failure
+    };
+    let lost = json!({ "status": "abandoned", "failure": failure(Value::Null) });
+    let report = |status: u16| json!({ "status": "failed", "failure": failure(json!(status)) });
+    let first = task(&house).await;
+    for wrong in [json!(99), json!(1000), json!("503")] {
+        let said = json!({ "status": "failed", "failure": failure(wrong) });
+        assert_eq!(say(&house, &first, "report", said).await, 400);
+    }
+    assert_eq!(say(&house, &first, "report", json!({ "status": "abandoned" })).await, 400);
+    assert_eq!(say(&house, &first, "report", lost).await, 200);
+    let second = task(&house).await;
+    assert_eq!(second["attempt"], 2, "a lost attempt is made again");
+    assert_eq!(say(&house, &second, "report", report(503)).await, 200);
+    let third = task(&house).await;
+    assert_eq!(third["attempt"], 3, "and was no try: 5xx is tried again");
+    assert_eq!(say(&house, &third, "report", report(503)).await, 200);
+    let ended = house.get("/v1/executions/one").await.expect(200).json();
+    assert_eq!(ended["status"], "FAILED");
+    house.start("far", "two").await;
+    let only = task(&house).await;
+    assert_eq!(say(&house, &only, "report", report(404)).await, 200);
+    let ended = house.get("/v1/executions/two").await.expect(200).json();
+    assert_eq!(ended["status"], "FAILED", "404 is not tried again");
+}
+
+/// A mark that comes late, by whichever way, does not replace those after it.
+#[tokio::test]
+async fn marks_stay_in_the_order_in_which_they_were_counted() {
+    let house = House::open().await;
+    let definition = json!({ "name": "far", "nodes": [
+        { "id": "a", "type": "worker", "config": { "handler": "h" } },
+    ] });
+    house.post("/v1/definitions", &definition).await.expect(201);
+    house.start("far", "one").await;
+    let first = task(&house).await;
+    assert_eq!(first.get("checkpoint"), None);
+    for (data, number, status) in [
+        (json!("a"), json!(1), 200),
+        (json!("b"), json!(2), 200),
+        (json!("a"), json!(1), 200),
+        (json!("c"), json!(0), 400),
+        (json!("c"), Value::Null, 400),
+    ] {
+        let mark = json!({ "data": data, "number": number });
+        assert_eq!(say(&house, &first, "checkpoint", mark.clone()).await, status, "{mark}");
+    }
+    let lost = json!({ "kind": "broken", "message": "it broke" });
+    let lost = json!({ "status": "abandoned", "failure": lost });
+    assert_eq!(say(&house, &first, "report", lost).await, 200);
+    assert_eq!(task(&house).await["checkpoint"], "b");
+}
+
 fn shown(sign: &Value) -> String {
     sign.to_string().chars().take(300).collect()
 }
