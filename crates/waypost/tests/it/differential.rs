@@ -4,6 +4,10 @@
 //! What stores may differ in is left alone. One releases what a dead instance owned at once and another
 //! when it is claimed; so nobody comes back from the dead, and who owns an execution is compared for the
 //! living only.
+//!
+//! `engines` compares what real engines make of real workflows over the stores.
+
+mod engines;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
