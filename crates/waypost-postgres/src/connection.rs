@@ -17,6 +17,7 @@ use waypost_ports::clock::Clock;
 use crate::address::Address;
 use crate::error::DbError;
 use crate::queries;
+use crate::sent::Sent;
 
 /// How long the server works on a statement.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,6 +101,7 @@ pub(crate) struct Home {
     pub(crate) clock: Option<Arc<dyn Clock>>,
     /// Of whoever renews it from here.
     pub(crate) lease: Duration,
+    pub(crate) sent: Sent,
 }
 
 /// A connection that is ready for statements.
@@ -117,19 +119,14 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects and sets the session up. Must be called on the store's runtime.
-    pub(crate) async fn open(
-        home: &Home,
-        role: Role,
-        sent: Arc<AtomicU64>,
-    ) -> Result<Self, DbError> {
-        Self::open_hearing(home, role, sent, |_| {}).await
+    pub(crate) async fn open(home: &Home, role: Role) -> Result<Self, DbError> {
+        Self::open_hearing(home, role, |_| {}).await
     }
 
     /// The same, with somebody who hears what the server says by itself.
     pub(crate) async fn open_hearing(
         home: &Home,
         role: Role,
-        sent: Arc<AtomicU64>,
         hear: impl FnMut(AsyncMessage) + Send + 'static,
     ) -> Result<Self, DbError> {
         let unreachable = |error: tokio_postgres::Error| match DbError::from(error) {
@@ -145,7 +142,7 @@ impl Connection {
             client,
             prepared: HashMap::new(),
             clock: home.clock.clone(),
-            sent,
+            sent: home.sent.by(role),
             timeout: role.statement_timeout(home.lease) + role.grace(home.lease),
             broken: false,
             in_transaction: false,

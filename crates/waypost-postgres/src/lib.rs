@@ -25,6 +25,7 @@
 //! | `nudges` | "look now", by LISTEN and NOTIFY |
 //! | `pool` | connections, lent and taken back |
 //! | `connection` | one of them: statements, time limits |
+//! | `sent` | how many statements, by what they are for |
 //! | `waiting` | waiting for the runtime, on any thread |
 //! | `error` | errors made plain |
 //! | `address` | where the database is, and how to trust it |
@@ -54,6 +55,7 @@ mod pool;
 mod projections;
 mod queries;
 mod query;
+mod sent;
 mod slots;
 mod store;
 mod tasks;
@@ -64,5 +66,5 @@ pub use claim::Copies;
 pub use migrate::{Migration, Migrations, migrate, migrations};
 pub use nudges::PostgresNudges;
 pub use options::{Families, Options};
-pub use pool::Statements;
+pub use sent::Statements;
 pub use store::PostgresStore;

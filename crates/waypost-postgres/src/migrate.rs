@@ -3,8 +3,6 @@
 //!
 //! Any number of instances may start at once: one of them applies, the others wait for it.
 
-use std::sync::Arc;
-
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Connection, Home, Role};
@@ -66,7 +64,7 @@ pub(crate) async fn apply_known(home: &Home) -> Result<Vec<Migration>, StoreErro
 }
 
 async fn connect(home: &Home) -> Result<Connection, DbError> {
-    Connection::open(home, Role::Migration, Arc::default()).await
+    Connection::open(home, Role::Migration).await
 }
 
 async fn apply(home: &Home, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {

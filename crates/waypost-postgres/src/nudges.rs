@@ -228,8 +228,7 @@ impl Carrier {
             }
         };
         let home = &self.home;
-        let mut connection =
-            Connection::open_hearing(home, Role::Listener, Arc::default(), hear).await?;
+        let mut connection = Connection::open_hearing(home, Role::Listener, hear).await?;
         let listen = queries::LISTEN.replace("{channel}", &home.schema);
         connection.run_all(&listen).await?;
         Ok(Line { connection, ended })

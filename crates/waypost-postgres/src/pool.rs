@@ -1,7 +1,6 @@
 //! Connections, lent to one caller at a time and taken back while they are as good as new.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,26 +10,6 @@ use tokio::time::timeout;
 use crate::connection::{Connection, Home, Role};
 use crate::error::DbError;
 
-/// How many statements were sent, by what they were for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Statements {
-    /// Signs of life.
-    pub renewals: u64,
-    /// Appends.
-    pub writers: u64,
-    /// What the engine needs besides.
-    pub engine: u64,
-    /// What people asked for.
-    pub api: u64,
-}
-
-impl Statements {
-    /// All of them together.
-    pub fn all(&self) -> u64 {
-        self.renewals + self.writers + self.engine + self.api
-    }
-}
-
 /// Connections of one role.
 pub(crate) struct Pool {
     home: Arc<Home>,
@@ -38,7 +17,6 @@ pub(crate) struct Pool {
     idle: Mutex<Vec<Connection>>,
     permits: Semaphore,
     wait: Duration,
-    sent: Arc<AtomicU64>,
 }
 
 impl Pool {
@@ -51,7 +29,6 @@ impl Pool {
             idle: Mutex::default(),
             permits: Semaphore::new(size.max(1)),
             wait,
-            sent: Arc::default(),
         }
     }
 
@@ -76,11 +53,6 @@ impl Pool {
         result
     }
 
-    /// How many statements were sent.
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
-    }
-
     /// Closes those that nobody has.
     pub(crate) fn close(&self) {
         self.idle.lock().clear();
@@ -94,6 +66,6 @@ impl Pool {
                 return Ok(connection);
             }
         }
-        Connection::open(&self.home, self.role, Arc::clone(&self.sent)).await
+        Connection::open(&self.home, self.role).await
     }
 }

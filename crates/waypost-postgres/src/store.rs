@@ -16,9 +16,10 @@ use crate::connection::{Connection, Home, Role};
 use crate::error::DbError;
 use crate::history::From as LoadFrom;
 use crate::options::Options;
-use crate::pool::{Pool, Statements};
+use crate::pool::Pool;
 use crate::projections::Projections;
 use crate::queries;
+use crate::sent::{Sent, Statements};
 use crate::waiting::{Threads, wait};
 use crate::{append, claim, definitions, history, instances, mail, migrate};
 
@@ -75,14 +76,9 @@ impl PostgresStore {
         self.mirror.get()
     }
 
-    /// How many statements were sent since it was opened.
+    /// How many statements were sent for it: by every connection, from the one that opened it on.
     pub fn statements(&self) -> Statements {
-        Statements {
-            renewals: self.renewals.sent(),
-            writers: self.writers.sent(),
-            engine: self.engine.sent(),
-            api: self.api.sent(),
-        }
+        self.home.sent.statements()
     }
 
     /// What everything in it takes on disk.
@@ -218,6 +214,7 @@ pub(crate) fn prepare(url: &str, options: &Options) -> Result<(Threads, Home), S
         schema: options.checked_schema()?.to_owned(),
         clock: options.clock.clone(),
         lease: options.lease,
+        sent: Sent::default(),
     };
     Ok((Threads::start()?, home))
 }

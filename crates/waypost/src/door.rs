@@ -4,6 +4,7 @@
 //!   --server, WAYPOST_SERVER ─▶ Remote ─▶ HTTP ─▶ a server
 //!   --data ─▶ its lock names a server ─▶ Remote
 //!          └▶ nobody serves it ───────▶ Folder ─▶ the store, and an engine where one is needed
+//!   --database-url ─────────────────────▶ Folder
 //! ```
 //!
 //! Both give the same types of the wire, so that a command prints the same whoever answers.
@@ -35,7 +36,7 @@ use waypost_server::wire::payload::Short;
 use crate::cli::Usage;
 use crate::client::{Address, Client, Refused};
 use crate::home;
-use crate::settings::{Remote, Settings};
+use crate::settings::{Remote, Settings, Source};
 use crate::wiring;
 
 pub(crate) use folder::Folder;
@@ -119,12 +120,26 @@ pub(crate) async fn limits(settings: &Settings) -> Result<wire::Limits> {
     Ok(wire::Limits { limits: all.map(|(name, value)| (name.to_owned(), value)).collect() })
 }
 
-/// Refuses what only a folder can do, where a server was named.
-pub(crate) fn folder_only(command: &str, settings: &Settings) -> Result<()> {
+/// Refuses what is done to a folder or a database itself, where a server was named. Whoever names a
+/// database as plainly means it: the server is for the other commands.
+pub(crate) fn home_only(command: &str, settings: &Settings) -> Result<()> {
+    let by_flag = |name: &str| settings.source(name) == Some(&Source::Flag);
+    let by_variable = settings.source("database_url") == Some(&Source::Environment);
+    let plainly = by_flag("database_url") || by_variable && !by_flag("server");
+    if plainly && settings.cluster.database.is_some() {
+        return Ok(());
+    }
     let Some(address) = Address::named(settings)? else { return Ok(()) };
+    let instead = match settings.cluster.database {
+        Some(_) => "name the database with --database-url, or leave the server out",
+        None => {
+            "leave the server out where the folder is, or name the database of a cluster with \
+             --database-url"
+        }
+    };
     let message = format!(
-        "`waypost {command}` works on a folder, not through a server ({address} is {}): \
-         run it with --data where the folder is, beside the server",
+        "`waypost {command}` works on a folder or a database, not through a server ({address} is \
+         {}): {instead}",
         address.origin()
     );
     Err(Usage(message).into())

@@ -323,8 +323,7 @@ impl Projector {
         // The first connection of a process cannot have lost anything.
         (self.compared, self.mark) = (!self.connected_before, None);
         self.bases.clear();
-        let sent = Arc::new(AtomicU64::new(0));
-        let mut connection = Connection::open(&self.home, Role::Projections, sent).await?;
+        let mut connection = Connection::open(&self.home, Role::Projections).await?;
         connection.query(queries::RELAX, &[]).await?;
         connection.tell_time().await?;
         (self.connection, self.connected_before) = (Some(connection), true);

@@ -1,12 +1,15 @@
 //! Connections: bounded, replaced when they break, and never used again after that.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use waypost_ports::access::Access;
+use waypost_ports::nudge::Nudges as _;
 use waypost_ports::store::{Store, StoreError};
-use waypost_postgres::{Options, PostgresStore};
+use waypost_postgres::{Options, PostgresStore, Statements};
 use waypost_testbed::postgres::Postgres;
+use waypost_testbed::wait_until;
 
 use crate::support::{Database, instance, start};
 
@@ -57,10 +60,10 @@ fn waiting_for_a_connection_is_bounded() {
 #[test]
 fn it_works_on_threads_that_may_block() {
     let database = Database::new();
-    let store = std::sync::Arc::new(database.open());
+    let store = Arc::new(database.open());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let blocking = std::sync::Arc::clone(&store);
+        let blocking = Arc::clone(&store);
         let keys = tokio::task::spawn_blocking(move || blocking.keys()).await.unwrap();
         assert_eq!(keys.unwrap(), []);
         drop(store);
@@ -84,4 +87,30 @@ fn tls_is_refused_where_there_is_none() {
     assert!(PostgresStore::open(&url, Options::default()).is_err());
     let url = url.replace("require", "prefer");
     assert!(PostgresStore::open(&url, Options::default()).is_ok());
+}
+
+/// Whatever a connection is for, what it sends is counted.
+#[test]
+fn statements_of_every_role_are_counted() {
+    let database = Database::new();
+    let store = database.open();
+    let opened = store.statements();
+    assert!(opened.migration > 0, "{opened:?}");
+    let one = instance(&store, 1);
+    let hand = start(&store, one, 1).remove(0);
+    store.load(hand.execution).unwrap();
+    store.keys().unwrap();
+    store.nudges().listen(one, Arc::new(|_| {}));
+    store.wait_projected().unwrap();
+    let sent = store.statements();
+    let Statements { renewals, writers, engine, api, projections, listener, migration } = sent;
+    let each = [renewals, writers, engine, api, projections, listener, migration];
+    assert!(each.iter().all(|count| *count > 0), "{sent:?}");
+    assert_eq!(sent.all(), each.iter().sum::<u64>());
+    // The thread that shows what was committed, not only those who wait for it.
+    start(&store, one, 1);
+    let before = store.statements().projections;
+    wait_until("it is shown by itself", Duration::from_secs(60), || {
+        store.statements().projections > before
+    });
 }

@@ -31,12 +31,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
-    door::folder_only("check", &context.settings)?;
+    door::home_only("check", &context.settings)?;
     let store = home::open(&context.settings)?;
     if args.repair
         && let Some(process) = store.engine()
     {
-        bail!("--repair needs the folder to itself, and its engine is {process}: stop it first");
+        bail!(
+            "--repair needs the {} to itself, and it is driven by {process}: stop what drives it first",
+            home::name(&context.settings)
+        );
     }
     let options = options(args, &*store)?;
     let plans = wiring::plans();

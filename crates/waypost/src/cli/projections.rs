@@ -16,7 +16,7 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: &Action, context: &Context) -> Result<Exit> {
     let Action::Rebuild = action;
-    door::folder_only("projections rebuild", &context.settings)?;
+    door::home_only("projections rebuild", &context.settings)?;
     let store = home::open_engine(&context.settings)?;
     let frames = store.rebuild(&mut |done, all| {
         progress_line(&format!("rebuilding: {done} of {all} commits"));

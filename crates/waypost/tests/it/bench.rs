@@ -1,5 +1,9 @@
-//! The benchmark over HTTP as a test: how fast it is does not matter here, that nothing goes wrong
-//! does.
+//! The benchmark as a test, over HTTP and on the servers of a cluster: how fast it is does not matter here,
+//! that nothing goes wrong does.
+
+use serde_json::Value;
+use waypost_testbed::Redis;
+use waypost_testbed::postgres::Postgres;
 
 use crate::program::Program;
 
@@ -38,4 +42,44 @@ fn a_server_that_nobody_named_on_the_command_line_is_not_loaded() {
     let ran = program.run(&[args.as_slice(), &["--server", nobody]].concat());
     assert_eq!(ran.code, 1, "{}", ran.out);
     assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
+}
+
+/// What goes to the servers of a cluster for each node is told, and does not grow with the load.
+#[test]
+fn a_cluster_is_measured_with_what_goes_over_the_wire() {
+    let (program, redis) = (Program::new(), Redis::start());
+    let folder = program.path().to_str().unwrap().to_owned();
+    let url = Postgres::shared().database();
+    let chain = |executions: &str| -> Value {
+        let servers = ["--database-url", &url, "--redis-url", &redis.url()];
+        let mut args = vec!["bench", "chain", "--executions", executions, "--folder", &folder];
+        args.extend(servers.iter().chain(&["-o", "json"]));
+        let ran = program.run(&args);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    // What is no number is null in JSON.
+    let positive = |report: &Value, name: &str| -> f64 {
+        let value = report[name].as_f64().filter(|value| value.is_finite() && *value > 0.0);
+        value.unwrap_or_else(|| panic!("{name} in {report}"))
+    };
+    let reports = ["100", "400"].map(chain);
+    let [small, large] = reports.each_ref().map(|report| {
+        for name in ["nodes_per_second", "nodes_per_second_projected", "bytes_on_disk_per_node"] {
+            positive(report, name);
+        }
+        positive(report, "redis_round_trips_per_node");
+        positive(report, "sql_statements_per_node")
+    });
+    assert_eq!((&reports[0]["nodes"], &reports[1]["nodes"]), (&1_000.into(), &4_000.into()));
+    // More executions at once fill statements better, and what an instance sends to begin with and each
+    // second is spread over more nodes: there should be fewer for each node, and there are more where a
+    // node costs the more the more there are. How many frames meet in a statement is a matter of luck,
+    // for which half as many again and a statement in twenty nodes leave room.
+    assert!(large <= small * 1.5 + 0.05, "{small} statements a node, and {large} under more load");
+    // A statement carries many frames: there are far fewer of them than nodes.
+    assert!(large < 0.5, "{large} statements a node");
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'waypost%'";
+    let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    assert_eq!(Postgres::shared().sql(database, schemas), "0", "nothing is left");
 }

@@ -4,6 +4,10 @@
 //! What stores may differ in is left alone. One releases what a dead instance owned at once and another
 //! when it is claimed; so nobody comes back from the dead, and who owns an execution is compared for the
 //! living only.
+//!
+//! `engines` compares what real engines make of real workflows over the stores.
+
+mod engines;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,7 +27,7 @@ use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Delivery, Heartbeat, History,
-    Idempotency, LEASE, Mail, MailBody, NewDefinition, Submission,
+    Idempotency, LEASE, Mail, MailBody, NewDefinition, SlotPolicy, SlotRequest, Submission,
 };
 use waypost_postgres::PostgresStore;
 use waypost_sim::random::Random;
@@ -167,8 +171,12 @@ impl World {
         for number in numbers {
             let mut hand = Hand::new(number, instance);
             let run = self.run();
-            // Now and then under names that are taken.
-            let idempotency = self.random.percent(30).then(|| Idempotency {
+            // Now and then under names that are taken. One that is refused for its key leaves its other
+            // name to those after it in the batch, and whether it is told of them is a store's own
+            // matter: it has one name then.
+            let fresh = run.key.as_str() == format!("key-{}", self.executions);
+            let both = count == 1 || fresh;
+            let idempotency = (self.random.percent(30) && both).then(|| Idempotency {
                 key: format!("once-{}", self.random.below(20)).into(),
                 digest: [u8::from(self.random.percent(80)); 32],
             });
@@ -291,13 +299,26 @@ impl World {
             draft = draft.consuming(&[&message]);
         }
         let next_due = self.random.percent(60).then(|| self.clock_plus(20_000));
-        let change = match self.random.below(10) {
+        let change = match self.random.below(12) {
             0 | 1 => ControlChange::Parked { next_due },
             2 => ControlChange::Held { reason: "paused".to_owned(), next_due },
             3 => ControlChange::Ended,
+            4 | 5 => {
+                // It stands in line for a slot, or goes back to its place there.
+                draft = draft.slot(self.slot());
+                ControlChange::Held { reason: "waits for a slot".to_owned(), next_due: None }
+            }
             _ => return (draft, false),
         };
         (draft.control(change), true)
+    }
+
+    /// A place in one of a few lines, where limits differ from one execution to the next.
+    fn slot(&mut self) -> SlotRequest {
+        let key = format!("line {}", self.random.below(3));
+        let limit = u32::try_from(self.random.between(1, 3)).unwrap();
+        let policy = *self.random.pick(&[SlotPolicy::Queue, SlotPolicy::CancelOldest]);
+        SlotRequest { key: key.into(), limit, policy }
     }
 
     fn append_as_zombie(&mut self) {
@@ -512,10 +533,11 @@ fn whole_feed(store: &dyn Audit) -> Vec<String> {
     frames
 }
 
-/// Log, snapshot and mail.
+/// Log, snapshot, mail, and the place in line.
 fn whole(history: &History) -> String {
-    let History { execution, snapshot, frames, mail, .. } = history;
-    format!("{execution} {snapshot:?} {frames:#?} {mail:#?}")
+    let History { execution, control, snapshot, frames, mail } = history;
+    let slot = control.as_ref().and_then(|control| control.slot.as_ref());
+    format!("{execution} {slot:?} {snapshot:?} {frames:#?} {mail:#?}")
 }
 
 fn of_the_living(delivery: Delivery, living: &[InstanceId]) -> Delivery {

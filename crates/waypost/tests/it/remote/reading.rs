@@ -1,5 +1,7 @@
 //! The same answers, whoever gives them.
 
+use waypost_testbed::postgres::Postgres;
+
 use super::server::Server;
 use super::{ASK, HELLO, file};
 use crate::program::{Program, Ran};
@@ -108,11 +110,35 @@ fn some_things_are_done_to_a_folder_only() {
     for command in [&["check"][..], &["projections", "rebuild"]] {
         let ran = program.run(&[&["--server", &server.url], command].concat());
         assert_eq!(ran.code, 2, "{command:?}: {}", ran.out);
-        assert!(ran.err.contains("works on a folder"), "{}", ran.err);
+        assert!(ran.err.contains("works on a folder or a database"), "{}", ran.err);
+        assert!(ran.err.contains("named by --server"), "{}", ran.err);
     }
     for command in [&["start", "hello"][..], &["resume-wait", "b-2~3"]] {
         let ran = Program::new().run(command);
         assert_eq!(ran.code, 1);
         assert!(ran.err.contains("waypost serve"), "{}", ran.err);
+    }
+}
+
+/// A server and a database are both in the environment of many an operator: what is done to the
+/// database itself is done there, unless a server is named more plainly.
+#[test]
+fn what_is_done_to_a_database_is_done_beside_a_named_server() {
+    let (program, url) = (Program::new(), Postgres::shared().database());
+    let nobody = "http://127.0.0.1:1,http://127.0.0.1:2";
+    let run = |args: &[&str], database: &str| {
+        let mut command = program.command(args);
+        command.env("WAYPOST_SERVER", nobody).env("WAYPOST_DATABASE_URL", database);
+        Ran::from(command.output().unwrap())
+    };
+    for command in [&["check"][..], &["projections", "rebuild"]] {
+        let by_variable = run(command, &url);
+        assert_eq!(by_variable.code, 0, "{command:?}: {}{}", by_variable.out, by_variable.err);
+        let flags = ["--server", "127.0.0.1:1", "--database-url", &url];
+        let by_flag = run(&[&flags, command].concat(), "");
+        assert_eq!(by_flag.code, 0, "{command:?}: {}{}", by_flag.out, by_flag.err);
+        let refused = run(&[&["--server", "127.0.0.1:1"], command].concat(), &url);
+        assert_eq!(refused.code, 2, "{command:?}: {}{}", refused.out, refused.err);
+        assert!(refused.err.contains("name the database with --database-url"), "{}", refused.err);
     }
 }

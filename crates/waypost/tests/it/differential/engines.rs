@@ -1,0 +1,346 @@
+//! The same workflows, driven by the engine itself over each home there is: a folder, a database, a
+//! database with Redis. What stands in the logs in the end is the same.
+//!
+//! What waits for signals leaves memory at once, and comes back through the store. What waits for a time
+//! stays: whether it would leave for such a moment depends on how busy the machine is.
+
+mod flows;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use waypost::home::{self, Home};
+use waypost::settings::{Flags, ServerFlags, Settings};
+use waypost::surroundings::Surroundings;
+use waypost::wiring;
+use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::json::Json;
+use waypost_core::time::Millis;
+use waypost_engine::config::Config;
+use waypost_engine::{Engine, Observer, Request, Requested, StartRequest, Started};
+use waypost_ports::query::{EventRow, EventsRequest};
+use waypost_ports::secret::NoSecrets;
+use waypost_ports::store::{MailBody, Store};
+use waypost_testbed::Redis;
+use waypost_testbed::postgres::Postgres;
+
+use super::difference;
+use flows::{CASES, Case, Order, Step};
+
+/// How long anything may take. Reaching it is a failure.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Longer than anything waits here for a time.
+const PARK_AFTER: Millis = Millis::from_secs(24 * 3600);
+
+#[test]
+fn engines_write_the_same_logs_over_every_store() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (folder, redis) = (tempfile::tempdir().unwrap(), Redis::start());
+    let database = || Some(Postgres::shared().database());
+    let homes = [
+        ("sqlite", None, None),
+        ("postgres", database(), None),
+        ("postgres with redis", database(), Some(redis.url())),
+    ];
+    let mut told: Option<Told> = None;
+    for (name, database_url, redis_url) in homes {
+        let flags = Flags { database_url, redis_url, ..flags(&folder.path().join(name)) };
+        let tells = runtime.block_on(async { Side::open(name, &flags).await.run().await });
+        match &told {
+            None => told = Some(tells),
+            Some(expected) => compare(name, &tells, expected),
+        }
+    }
+}
+
+/// By case: what each step was answered, and the log of each execution.
+type Told = BTreeMap<&'static str, Vec<String>>;
+
+fn compare(name: &str, tells: &Told, expected: &Told) {
+    let mut wrong = Vec::new();
+    for (case, expected) in expected {
+        let (seen, expected) = (tells[case].join("\n"), expected.join("\n"));
+        if seen != expected {
+            wrong.push(format!("{case}:\n{}", difference(&seen, &expected)));
+        }
+    }
+    assert!(wrong.is_empty(), "{name} is not like sqlite:\n{}", wrong.join("\n\n"));
+}
+
+/// Nothing but what is said here counts.
+fn flags(folder: &Path) -> Flags {
+    std::fs::create_dir_all(folder).unwrap();
+    let config = folder.join("settings.toml");
+    std::fs::write(&config, "").unwrap();
+    Flags { data: Some(folder.join("data")), config: Some(config), ..Flags::default() }
+}
+
+/// An engine over one of the homes.
+struct Side {
+    name: &'static str,
+    home: Arc<dyn Home>,
+    engine: Engine,
+    seen: Arc<Seen>,
+}
+
+impl Side {
+    async fn open(name: &'static str, flags: &Flags) -> Arc<Self> {
+        let settings = Settings::load(flags, &ServerFlags::default()).unwrap();
+        let open = move || {
+            let home = home::open_engine(&settings).unwrap();
+            let around = Surroundings::of(&home, &settings).unwrap();
+            (home, around, settings)
+        };
+        let (home, around, settings) = tokio::task::spawn_blocking(open).await.unwrap();
+        let seen = Arc::new(Seen::default());
+        let config = Config { park_after: PARK_AFTER, ..Config::default() };
+        let store = Arc::clone(&home) as Arc<dyn Store>;
+        let (secrets, observer) = (Arc::new(NoSecrets), Some(seen.observer()));
+        let nodes = &settings.nodes;
+        let engine = wiring::open_engine_in(&around, store, nodes, secrets, config, observer);
+        Arc::new(Self { name, home, engine: engine.unwrap(), seen })
+    }
+}
+
+/// What was committed, by execution: each event's type and node.
+#[derive(Default)]
+struct Seen {
+    events: Mutex<HashMap<ExecutionId, Vec<(&'static str, String)>>>,
+    changes: watch::Sender<()>,
+}
+
+impl Seen {
+    fn observer(self: &Arc<Self>) -> Observer {
+        let seen = Arc::clone(self);
+        Arc::new(move |committed| {
+            let events = committed.events.iter().map(|event| {
+                (event.name(), event.node().map(ToString::to_string).unwrap_or_default())
+            });
+            seen.events.lock().entry(committed.execution).or_default().extend(events);
+            seen.changes.send_replace(());
+        })
+    }
+
+    /// Waits for an event after the first so many; gives how many there are up to it.
+    async fn until(
+        &self,
+        case: &str,
+        execution: ExecutionId,
+        after: usize,
+        wanted: (&str, &str),
+    ) -> usize {
+        let mut changes = self.changes.subscribe();
+        loop {
+            if let Some(events) = self.events.lock().get(&execution)
+                && let Some(at) = events
+                    .iter()
+                    .skip(after)
+                    .position(|(name, node)| (*name, node.as_str()) == wanted)
+            {
+                return after + at + 1;
+            }
+            if timeout(LONG, changes.changed()).await.is_err() {
+                let events = self.events.lock().get(&execution).cloned();
+                panic!("{case}: no {wanted:?} after {after} events of {events:?}");
+            }
+        }
+    }
+}
+
+impl Side {
+    /// Everything that is told of all cases.
+    async fn run(self: Arc<Self>) -> Told {
+        let mut running = JoinSet::new();
+        for case in CASES {
+            let side = Arc::clone(&self);
+            running.spawn(async move { (case.name, side.drive(case).await) });
+        }
+        let mut told = Told::new();
+        while let Some(done) = running.join_next().await {
+            told.extend([done.unwrap()]);
+        }
+        self.engine.stop(Duration::from_secs(5)).await;
+        told
+    }
+
+    async fn drive(&self, case: &'static Case) -> Vec<String> {
+        let mut driving = Driving { side: self, case, executions: Vec::new(), answers: Vec::new() };
+        for step in case.steps {
+            driving.step(*step).await;
+        }
+        driving.end().await
+    }
+
+    /// The log of an execution as lines.
+    async fn log(&self, execution: ExecutionId, order: Order) -> Vec<String> {
+        let home = Arc::clone(&self.home);
+        let request =
+            EventsRequest { execution, node: None, kind: None, after: 0, limit: usize::MAX };
+        let events = tokio::task::spawn_blocking(move || home.events(&request).unwrap());
+        let mut lines: Vec<_> =
+            events.await.unwrap().iter().map(|event| line(event, order)).collect();
+        if order == Order::Any {
+            lines.sort();
+        }
+        lines
+    }
+}
+
+/// One case on one side, under way.
+struct Driving<'a> {
+    side: &'a Side,
+    case: &'static Case,
+    /// Each with how many of its events were waited for.
+    executions: Vec<(Started, usize)>,
+    answers: Vec<String>,
+}
+
+impl Driving<'_> {
+    async fn step(&mut self, step: Step) {
+        let signal = |name: &str, body: &str| MailBody::Signal {
+            name: name.into(),
+            body: Json::parse(body).unwrap(),
+        };
+        match step {
+            Step::Start => self.start().await,
+            Step::Until(of, event, node) => self.until(of, event, node).await,
+            Step::Signal(of, name, body) => self.ask(of, signal(name, body)).await,
+            Step::Pause(of, now) => self.ask(of, MailBody::Pause { now }).await,
+            Step::Resume(of) => self.ask(of, MailBody::Resume).await,
+            Step::Cancel(of) => {
+                self.ask(of, MailBody::Cancel { reason: Some("enough".to_owned()) }).await;
+            }
+            Step::SignalTwice(of, name, body) => {
+                let message = Some(format!("{}-twice", self.case.name).into());
+                let request = Request { message, ..self.request(of, signal(name, body)) };
+                self.send(request.clone()).await;
+                self.until(of, "SignalReceived", "").await;
+                self.send(request).await;
+            }
+        }
+    }
+
+    async fn start(&mut self) {
+        let source = format!("name: {}\n{}", self.case.name, self.case.source);
+        let compiled = wiring::compile(source.as_bytes())
+            .unwrap_or_else(|faults| panic!("{}: {faults:?}", self.case.name));
+        let home = Arc::clone(&self.side.home);
+        let define = move || (wiring::define(&*home, &compiled).unwrap().version, compiled.plan);
+        let (version, plan) = tokio::task::spawn_blocking(define).await.unwrap();
+        let key = format!("{}-{}", self.case.name, self.executions.len());
+        let input = Json::parse(self.case.input).unwrap();
+        let request = StartRequest {
+            key: Some(ExecutionKey(key.into())),
+            actor: Some("somebody".into()),
+            ..StartRequest::new(Arc::new(plan), version, input)
+        };
+        match self.side.engine.start(request).await {
+            Ok(started) => self.executions.push((started, 0)),
+            Err(error) => self.answers.push(error.to_string()),
+        }
+    }
+
+    async fn until(&mut self, of: usize, event: &'static str, node: &'static str) {
+        let (started, seen) = &mut self.executions[of];
+        let (case, execution, all) = (self.case.name, started.execution, &self.side.seen);
+        *seen = all.until(case, execution, *seen, (event, node)).await;
+        // After these it waits for signals and nothing else. Until it has left memory for that, what is
+        // asked of it goes another way.
+        if matches!(event, "NodeWaiting" | "SignalReceived" | "RunResumed") {
+            *seen = all.until(case, execution, *seen, ("RunPaused", "")).await;
+        }
+    }
+
+    async fn ask(&mut self, of: usize, body: MailBody) {
+        let request = self.request(of, body);
+        self.send(request).await;
+    }
+
+    /// Under an id that is made for it. Whoever chooses one is told of the end, and not that the request
+    /// was accepted, where the request itself has ended the execution by then.
+    fn request(&self, of: usize, body: MailBody) -> Request {
+        let execution = self.executions[of].0.execution;
+        Request { actor: Some("somebody".into()), ..Request::new(execution, body) }
+    }
+
+    async fn send(&mut self, request: Request) {
+        let answer = match self.side.engine.request(request).await {
+            Ok(Requested::Done(status)) => format!("done: {status}"),
+            Ok(Requested::Accepted { .. }) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.answers.push(answer);
+    }
+
+    /// Waits for all ends; gives the answers and the logs.
+    async fn end(mut self) -> Vec<String> {
+        let name = self.case.name;
+        let executions: Vec<_> =
+            self.executions.iter().map(|(started, _)| started.execution).collect();
+        let mut ends = Vec::new();
+        for (started, _) in std::mem::take(&mut self.executions) {
+            let ended = timeout(LONG, started.ended()).await;
+            let ended =
+                ended.unwrap_or_else(|_| panic!("{name} does not end on {}", self.side.name));
+            ends.push(ended.unwrap().status.to_string());
+        }
+        assert_eq!(ends, self.case.ends, "{name} on {}", self.side.name);
+        let mut told = self.answers;
+        for execution in executions {
+            told.extend(self.side.log(execution, self.case.order).await);
+        }
+        told
+    }
+}
+
+/// An event, without what is new with every execution. Where several nodes are under way at once, it is
+/// left open when it happened.
+fn line(event: &EventRow, order: Order) -> String {
+    let EventRow { seq, epoch, kind, node, attempt, fields, .. } = event;
+    let mut fields = fields.to_value().unwrap();
+    normalize(&mut fields);
+    if order == Order::Any
+        && let Some(fields) = fields.as_object_mut()
+    {
+        fields.remove("cause");
+    }
+    let place = match order {
+        Order::Fixed => format!("{seq}"),
+        Order::Any => "at any time".to_owned(),
+    };
+    let node = node.as_deref().unwrap_or_default();
+    format!("{place} owner {epoch}: {kind} {node} {attempt:?} {fields}")
+}
+
+/// Fields whose values are new with every execution: who, under which right, when.
+const NEW: &[&str] = &["instance", "worker", "token", "due", "deadline", "retry_at", "abandoned"];
+
+fn normalize(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            // Of a handler that does not end in time, the engine may hear a little more or nothing.
+            if fields.get("kind").is_some_and(|kind| kind == "timeout") {
+                fields.remove("details");
+            }
+            for (name, value) in fields {
+                match NEW.contains(&name.as_str()) {
+                    true => *value = "*".into(),
+                    false => normalize(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalize),
+        // Ids that are made for messages, and one that names the execution which took somebody's place.
+        Value::String(text) if text.starts_with("msg_") => *text = "msg_*".to_owned(),
+        Value::String(text) if text.starts_with("slot-") => *text = "slot-*".to_owned(),
+        _ => {}
+    }
+}
