@@ -9,6 +9,7 @@ mod feed;
 mod fence;
 mod lives;
 mod open;
+mod plans;
 mod projections;
 mod slots;
 mod support;
