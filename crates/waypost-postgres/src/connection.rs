@@ -14,7 +14,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 use waypost_ports::clock::Clock;
 
-use crate::address::Address;
+use crate::address::{Address, CONNECT_TIMEOUT};
 use crate::error::DbError;
 use crate::queries;
 
@@ -63,6 +63,15 @@ impl Role {
             Self::Projections => "waypost/projections",
             Self::Migration => "waypost/migration",
             Self::Listener => "waypost/listener",
+        }
+    }
+
+    /// How long opening a connection may take. Whoever waits for it holds a place in a pool, and one who
+    /// renews has to try again within the lease.
+    fn connect_timeout(self, lease: Duration) -> Duration {
+        match self {
+            Self::Renewals => CONNECT_TIMEOUT.min(lease / 5),
+            _ => CONNECT_TIMEOUT,
         }
     }
 
@@ -132,13 +141,31 @@ impl Connection {
         sent: Arc<AtomicU64>,
         hear: impl FnMut(AsyncMessage) + Send + 'static,
     ) -> Result<Self, DbError> {
+        // The driver's own limit is about TCP alone: a server that accepts and says nothing would be
+        // waited for without an end.
+        let patience = role.connect_timeout(home.lease);
+        let opened = timeout(patience, Self::open_at_last(home, role, sent, hear)).await;
+        opened.unwrap_or_else(|_| {
+            let (address, wait) = (home.address.describe(), patience.as_millis());
+            Err(DbError::Unavailable(format!("{address}: no connection was made within {wait} ms")))
+        })
+    }
+
+    async fn open_at_last(
+        home: &Home,
+        role: Role,
+        sent: Arc<AtomicU64>,
+        hear: impl FnMut(AsyncMessage) + Send + 'static,
+    ) -> Result<Self, DbError> {
+        let patience = role.connect_timeout(home.lease);
         let unreachable = |error: tokio_postgres::Error| match DbError::from(error) {
             DbError::Unavailable(why) => {
                 DbError::Unavailable(format!("{}: {why}", home.address.describe()))
             }
             other => other,
         };
-        let (client, driver) = home.address.connect(role.name()).await.map_err(unreachable)?;
+        let (client, driver) =
+            home.address.connect(role.name(), patience).await.map_err(unreachable)?;
         // Ends with the connection, which ends with its client.
         drop(tokio::spawn(driver.run(hear)));
         let mut connection = Self {

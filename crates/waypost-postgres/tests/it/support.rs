@@ -13,6 +13,7 @@ use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Mail, MailBody, Store,
 };
 use waypost_postgres::{Options, PostgresStore};
+use waypost_testbed::Proxy;
 use waypost_testbed::postgres::Postgres;
 
 /// A database of its own.
@@ -173,6 +174,15 @@ pub(crate) fn check_chain(store: &PostgresStore, execution: ExecutionId) {
         next = frame.header.last_seq + 1;
     }
     assert!(frames.windows(2).all(|pair| pair[0].at <= pair[1].at), "time went back");
+}
+
+/// A way to a database that can be broken, and its URL.
+pub(crate) fn proxied(database: &Database) -> (Proxy, String) {
+    let server = Postgres::shared().port();
+    let proxy = Proxy::start(server);
+    let port = |port: u16| format!("127.0.0.1:{port}/");
+    let url = database.url.replace(&port(server), &port(proxy.port()));
+    (proxy, url)
 }
 
 /// Two stores of one database, as two instances have them.
