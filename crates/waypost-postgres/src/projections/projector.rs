@@ -13,7 +13,8 @@
 //!   before the rows. A connection that was lost may mean just that, and everything since the mark in the
 //!   database is compared with the log again.
 //! * When the process dies, its row stays, and its lease ends. Whoever sees that compares all frames from
-//!   `done` to the end of the log with the rows of their executions, and only then removes the row.
+//!   `done` to the end of the log with the rows of their executions, and only then removes the row. That is
+//!   the last frame that can be seen: one that comes to light later, before it, is not of the dead.
 //!
 //! A process that stood still for longer than its lease, appended after its row was removed, and died
 //! before its next round, leaves an execution behind that only `waypost check` finds.

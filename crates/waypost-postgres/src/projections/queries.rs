@@ -25,6 +25,7 @@ queries! {
     LIST_BY_WORKFLOW_STATUS = "list_by_workflow_status";
     LISTED_LOOK = "listed_look";
     LISTED_ROWS = "listed_rows";
+    LOG_END = "log_end";
     NODES_FORGET = "nodes_forget";
     NODES_UPSERT = "nodes_upsert";
     OWED = "owed";

@@ -23,8 +23,10 @@ impl Projector {
         let Some(connection) = &mut self.connection else { return Ok(false) };
         let taken = connection.query_opt(queries::PROJECTOR_TAKE, &[&self.id, &LEASE_MS]).await?;
         let Some(taken) = taken else { return Ok(false) };
-        let (id, mut place, end): (Uuid, i64, i64) =
-            (get(&taken, 0)?, get(&taken, 1)?, get(&taken, 2)?);
+        let (id, mut place): (Uuid, i64) = (get(&taken, 0)?, get(&taken, 1)?);
+        // A lease lasts longer than a statement may: all that it ever committed can be seen by now, and
+        // lies before this, however old a transaction of somebody else is still under way.
+        let end = self.log_end().await?;
         tracing::info!(process = %id, "showing what a process left behind");
         loop {
             let reached = self.compare(place, end).await?;
@@ -57,7 +59,7 @@ impl Projector {
         let known = self.lease.lock().done;
         let older = known.into_iter().chain(stored).min();
         if let Some(mut place) = older {
-            let end = self.place_end(place).await?.0;
+            let end = self.log_end().await?;
             while let Some(reached) = self.compare(place, end).await? {
                 place = reached;
             }
@@ -115,6 +117,12 @@ impl Projector {
     /// where there is always one under way.
     fn mark_is_spent(&self, heard_before: u64) -> bool {
         self.mark.is_none_or(|mark| mark.appends_before <= heard_before)
+    }
+
+    /// The place before which stands everything that is committed.
+    async fn log_end(&mut self) -> Result<i64, DbError> {
+        let Some(connection) = &mut self.connection else { return Ok(0) };
+        get(&connection.query_one(queries::LOG_END, &[]).await?, 0)
     }
 
     /// The place before which nothing new can appear, and whether there are frames from `place` on.
