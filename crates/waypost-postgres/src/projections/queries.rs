@@ -19,6 +19,7 @@ queries! {
     EXECUTIONS_NEXT = "executions_next";
     FRAMES_AFTER = "frames_after";
     FRAMES_COUNT = "frames_count";
+    FRAMES_PORTION = "frames_portion";
     FRAMES_SINCE = "frames_since";
     LIST = "list";
     LIST_BY_STATUS = "list_by_status";

@@ -10,6 +10,7 @@ mod fence;
 mod lives;
 mod open;
 mod plans;
+mod portions;
 mod projections;
 mod slots;
 mod support;

@@ -10,8 +10,7 @@ use super::{LEASE_MS, Lease, Mark, Projector};
 use crate::error::DbError;
 use crate::projections::queries;
 use crate::projections::queue::Queue;
-use crate::projections::rows::FRAMES_AT_ONCE;
-use crate::text::get;
+use crate::text::{get, limit};
 
 /// How often a process says that it is alive.
 const RENEW: Duration = Duration::from_secs(5);
@@ -20,6 +19,16 @@ impl Projector {
     /// Takes on what a process owed whose lease has ended, if there is one. Says whether there was.
     pub(in crate::projections) async fn take_over(&mut self) -> Result<bool, DbError> {
         self.connect().await?;
+        self.rows.portion = self.pace_of_debts.portion();
+        let result = self.show_debts().await;
+        // Having found nothing to do says nothing about how much can be done.
+        if !matches!(result, Ok(false)) {
+            self.pace_of_debts.judge(&result);
+        }
+        result
+    }
+
+    async fn show_debts(&mut self) -> Result<bool, DbError> {
         let Some(connection) = &mut self.connection else { return Ok(false) };
         let taken = connection.query_opt(queries::PROJECTOR_TAKE, &[&self.id, &LEASE_MS]).await?;
         let Some(taken) = taken else { return Ok(false) };
@@ -72,14 +81,15 @@ impl Projector {
     /// the place to go on from; nothing when that was all before `end`.
     async fn compare(&mut self, place: i64, end: i64) -> Result<Option<i64>, DbError> {
         let Some(connection) = &mut self.connection else { return Ok(None) };
-        let row = connection.query_one(queries::OWED, &[&place, &end, &FRAMES_AT_ONCE]).await?;
+        let frames_max = limit(self.rows.portion.frames);
+        let row = connection.query_one(queries::OWED, &[&place, &end, &frames_max]).await?;
         let (last, count): (Option<i64>, i64) = (get(&row, 0)?, get(&row, 1)?);
         let mut behind: BTreeSet<i64> = get::<Vec<i64>>(&row, 2)?.into_iter().collect();
         // Whoever is faster has shown it; one more look tells.
         while !behind.is_empty() {
             behind = self.catch_up(behind).await?;
         }
-        Ok(last.filter(|_| count == FRAMES_AT_ONCE).map(|last| last + 1))
+        Ok(last.filter(|_| count == frames_max).map(|last| last + 1))
     }
 
     /// Moves the mark of this process on, where that is called for.
