@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use waypost_core::event::Event;
+use waypost_core::frame::FrameHeader;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
+use waypost_core::time::Timestamp;
+use waypost_ports::audit::Audit;
 use waypost_ports::conformance::rig::Hand;
 use waypost_ports::query::{ListRequest, Query};
-use waypost_ports::store::{Append, Store};
+use waypost_ports::store::{Append, ControlChange, History, Store};
 use waypost_postgres::PostgresStore;
 use waypost_testbed::wait_until;
 
 use crate::lives::{completed, created, started};
-use crate::support::{Database, Intruder, instance, is_committed, numbers};
+use crate::support::{Database, Intruder, everything, instance, is_committed, numbers};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -124,6 +128,71 @@ fn a_large_execution_is_shown_in_pieces() {
     assert!(most < PORTION + FRAME, "{most} bytes at once");
     assert_eq!(intruder.number("SELECT sum(rows)::int8 FROM written"), 12);
     assert_eq!(intruder.text(rows), before);
+}
+
+/// As many are read at once as come in the time of a statement.
+#[test]
+fn claims_read_in_portions_of_bytes() {
+    let database = Database::new();
+    let store = database.open();
+    let me = instance(&store, 1);
+    let mut statements = Vec::new();
+    for bytes in [10, FRAME - 2_000] {
+        let parked = ControlChange::Parked { next_due: Some(Timestamp(0)) };
+        let mut hands: Vec<Hand> =
+            numbers(&store, me, 12).into_iter().map(|e| Hand::new(e, me)).collect();
+        let mut first = |hand: &mut Hand| -> Append {
+            let created = created(&format!("key-{}", hand.execution.0), text(bytes).text());
+            hand.write(&[created]).control(parked.clone()).into()
+        };
+        let batch: Vec<Append> = hands.iter_mut().map(&mut first).collect();
+        assert!(store.append(&batch).unwrap().iter().all(is_committed));
+        let before = store.statements().engine;
+        let claimed = store.claim(&everything(me)).unwrap().claimed;
+        statements.push(store.statements().engine - before);
+        let all: Vec<_> = claimed.iter().map(|history| history.execution).collect();
+        assert_eq!(all, hands.iter().map(|hand| hand.execution).collect::<Vec<_>>());
+        let bodies = claimed.iter().map(|history| history.frames[0].body.as_ref().unwrap().len());
+        assert!(bodies.min() > usize::try_from(bytes).ok());
+    }
+    // Two more times the question how many, and six statements to read them.
+    assert!(statements[1] >= statements[0] + 12, "{statements:?}");
+}
+
+/// A log that is larger than what is read at once comes whole.
+#[test]
+fn a_large_log_is_read_in_pages() {
+    let database = Database::new();
+    let store = database.open();
+    let me = instance(&store, 1);
+    let mut hands: Vec<Hand> =
+        numbers(&store, me, 3).into_iter().map(|e| Hand::new(e, me)).collect();
+    let mut appended = Vec::new();
+    for number in 0..14 {
+        for hand in hands.iter_mut().take(if number < 2 { 3 } else { 1 }) {
+            // One of them is larger than a page.
+            let bytes = if number == 8 { PORTION + 1 } else { FRAME };
+            let event =
+                Event::RunQuarantined { reason: "x".repeat(usize::try_from(bytes).unwrap()) };
+            let frame: Append = hand.write(&[event]).into();
+            appended.push(frame.header);
+            assert!(is_committed(&store.append(&[frame]).unwrap()[0]));
+        }
+    }
+    let whole = |execution: ExecutionId| -> Vec<FrameHeader> {
+        appended.iter().filter(|header| header.execution == execution).copied().collect()
+    };
+    let check = |history: &History| {
+        let headers: Vec<_> = history.frames.iter().map(|frame| frame.header).collect();
+        assert!(history.frames.iter().all(|frame| frame.body.is_ok()));
+        assert_eq!(headers, whole(history.execution));
+    };
+    check(&store.load_all(hands[0].execution).unwrap().unwrap());
+    check(&store.load(hands[0].execution).unwrap().unwrap());
+    let all = [hands[1].execution, hands[0].execution, hands[2].execution];
+    let examined = store.examine(&all).unwrap();
+    assert_eq!(examined.len(), 2, "no more after so many bytes");
+    examined.iter().for_each(|examined| check(&examined.history));
 }
 
 /// Whatever the reason, what fails as a whole is tried in parts.
