@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
@@ -114,6 +115,8 @@ pub(crate) struct Home {
 /// A connection that is ready for statements.
 pub(crate) struct Connection {
     client: Client,
+    /// What carries its statements.
+    driver: AbortHandle,
     /// By the address of the SQL, which is shorter than the SQL. Texts that the compiler has stored
     /// twice are prepared twice, at worst.
     prepared: HashMap<usize, Statement>,
@@ -166,18 +169,21 @@ impl Connection {
         };
         let (client, driver) =
             home.address.connect(role.name(), patience).await.map_err(unreachable)?;
-        // Ends with the connection, which ends with its client.
-        drop(tokio::spawn(driver.run(hear)));
+        // Ends with the connection, which ends with its client once that has all its answers.
+        let driver = tokio::spawn(driver.run(hear)).abort_handle();
         let mut connection = Self {
             client,
+            driver,
             prepared: HashMap::new(),
             clock: home.clock.clone(),
             sent,
             timeout: role.statement_timeout(home.lease) + role.grace(home.lease),
-            broken: false,
+            // Until it has begun.
+            broken: true,
             in_transaction: false,
         };
         connection.begin_session(home, role).await?;
+        connection.broken = false;
         Ok(connection)
     }
 
@@ -347,5 +353,15 @@ impl Connection {
         };
         self.broken |= self.in_transaction || !error.is_clean();
         Err(error)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Left to itself it would stay for as long as the server owes an answer: for ever, where that is
+        // what broke it.
+        if self.broken {
+            self.driver.abort();
+        }
     }
 }

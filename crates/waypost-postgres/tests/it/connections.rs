@@ -86,6 +86,21 @@ fn a_server_that_says_nothing_is_given_up() {
     store.heartbeat(&sign_of_life()).unwrap();
 }
 
+/// Whoever is not answered in time closes the connection: the server may owe the answer for ever.
+#[test]
+fn a_connection_that_does_not_answer_is_closed() {
+    let database = Database::new();
+    let (proxy, url) = proxied(&database);
+    let options = Options { lease: Duration::from_secs(5), ..Options::default() };
+    let store = PostgresStore::open(&url, options).unwrap();
+    store.heartbeat(&sign_of_life()).unwrap();
+    let open = proxy.open();
+    proxy.set_both(&Mode::Swallow);
+    let error = store.heartbeat(&sign_of_life()).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    wait_until("it is closed", PATIENCE, || proxy.open() < open);
+}
+
 fn sign_of_life() -> Heartbeat {
     let (instance, about) = (InstanceId(Uuid::from_u128(1)), About::default());
     Heartbeat { instance, numbers: 0, fold: 1, lease: Some(LEASE), about }
