@@ -3,4 +3,4 @@
 UPDATE projectors SET alive_until = waypost_now() + $2
 WHERE id = (SELECT id FROM projectors WHERE alive_until < waypost_now() AND id <> $1
             ORDER BY alive_until LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING id, done, waypost_place_end()
+RETURNING id, done

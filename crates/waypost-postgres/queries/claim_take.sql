@@ -31,7 +31,8 @@ WITH RECURSIVE owners (id) AS (
     SELECT c.execution FROM control AS c
     WHERE $5::int8[] IS NOT NULL AND c.owner = $1 AND c.requires <= $2
       AND ($4 IS NULL OR c.execution = ANY ($4))
-      AND NOT EXISTS (SELECT 1 FROM unnest($5) AS h (execution) WHERE h.execution = c.execution)
+      -- Written so that it becomes a hash table: a join would compare each row with each.
+      AND (c.execution IN (SELECT h.execution FROM unnest($5) AS h (execution))) IS NOT TRUE
     ORDER BY c.execution LIMIT $3::int8 + 1
     FOR UPDATE OF c SKIP LOCKED
 ), due AS MATERIALIZED (

@@ -1,6 +1,6 @@
 -- load, claim: frames of executions, each from where $2 says: 0 all, 1 from its snapshot on, 2 the last
--- one. The frame before the first that is wanted comes too, as its parent, without its body. Served by
--- the keys of frames and snapshots.
+-- one. The frame before the first that is wanted comes too, as its parent, without its body. Of each at most
+-- $4, and no more once their bodies have $3 bytes. Served by the keys of frames and snapshots.
 SELECT f.execution, f.first_seq, f.last_seq, f.append_id, f.instance, f.epoch, f.decided_at, f.at,
        f.requires, f.checksum, CASE WHEN f.first_seq >= w.wanted THEN f.body END
 FROM (
@@ -23,6 +23,12 @@ FROM (
     ) AS b
     OFFSET 0
 ) AS w
-CROSS JOIN LATERAL (SELECT o.* FROM frames AS o
-                    WHERE o.execution = w.execution AND o.first_seq >= w.from_seq OFFSET 0) AS f
+CROSS JOIN LATERAL (
+    SELECT n.*, sum(octet_length(n.body)) FILTER (WHERE n.first_seq >= w.wanted)
+                    OVER (ORDER BY n.first_seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM (SELECT o.* FROM frames AS o
+          WHERE o.execution = w.execution AND o.first_seq >= w.from_seq
+          ORDER BY o.first_seq LIMIT $4) AS n
+) AS f
+WHERE coalesce(f.before, 0) < $3
 ORDER BY f.execution, f.first_seq

@@ -21,8 +21,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Url;
 use waypost_ports::store::StoreError;
 
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may take to be made, with everything that belongs to it: names, TLS, passwords,
+/// the session's first statement.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After this time without an acknowledgement a connection counts as lost. Shorter than a lease: an
 /// instance must hear in time that it cannot renew its own.
@@ -57,7 +58,7 @@ impl Address {
         }
         let mut config: tokio_postgres::Config =
             url.as_str().parse().map_err(|_| bad("has parameters that cannot be read"))?;
-        config.ssl_mode(mode).connect_timeout(CONNECT_TIMEOUT);
+        config.ssl_mode(mode);
         config.tcp_user_timeout(TCP_TIMEOUT).keepalives(true);
         config.keepalives_idle(TCP_TIMEOUT / 2).keepalives_interval(TCP_TIMEOUT / 5);
         config.keepalives_retries(3);
@@ -70,13 +71,16 @@ impl Address {
     }
 
     /// Connects under a name by which people can tell connections apart. The connection works as long
-    /// as the future in the second place is polled.
+    /// as the future in the second place is polled. The caller gives it up after `patience`, within which
+    /// each of several hosts gets its turn.
     pub(crate) async fn connect(
         &self,
         name: &str,
+        patience: Duration,
     ) -> Result<(tokio_postgres::Client, Driver), tokio_postgres::Error> {
         let mut config = self.config.clone();
-        config.application_name(name);
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+        config.application_name(name).connect_timeout(patience / hosts);
         Ok(match &self.tls {
             Some(tls) => {
                 let (client, connection) = config.connect(tls.clone()).await?;

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 use waypost_ports::clock::Clock;
 
-use crate::address::Address;
+use crate::address::{Address, CONNECT_TIMEOUT};
 use crate::error::DbError;
 use crate::queries;
 use crate::sent::Sent;
@@ -67,6 +68,15 @@ impl Role {
         }
     }
 
+    /// How long opening a connection may take. Whoever waits for it holds a place in a pool, and one who
+    /// renews has to try again within the lease.
+    fn connect_timeout(self, lease: Duration) -> Duration {
+        match self {
+            Self::Renewals => CONNECT_TIMEOUT.min(lease / 5),
+            _ => CONNECT_TIMEOUT,
+        }
+    }
+
     /// How long the server works on a statement. A renewal is given up early enough to be sent again
     /// within the lease.
     fn statement_timeout(self, lease: Duration) -> Duration {
@@ -107,6 +117,8 @@ pub(crate) struct Home {
 /// A connection that is ready for statements.
 pub(crate) struct Connection {
     client: Client,
+    /// What carries its statements.
+    driver: AbortHandle,
     /// By the address of the SQL, which is shorter than the SQL. Texts that the compiler has stored
     /// twice are prepared twice, at worst.
     prepared: HashMap<usize, Statement>,
@@ -129,25 +141,45 @@ impl Connection {
         role: Role,
         hear: impl FnMut(AsyncMessage) + Send + 'static,
     ) -> Result<Self, DbError> {
+        // The driver's own limit is about TCP alone: a server that accepts and says nothing would be
+        // waited for without an end.
+        let patience = role.connect_timeout(home.lease);
+        let opened = timeout(patience, Self::open_at_last(home, role, hear)).await;
+        opened.unwrap_or_else(|_| {
+            let (address, wait) = (home.address.describe(), patience.as_millis());
+            Err(DbError::Unavailable(format!("{address}: no connection was made within {wait} ms")))
+        })
+    }
+
+    async fn open_at_last(
+        home: &Home,
+        role: Role,
+        hear: impl FnMut(AsyncMessage) + Send + 'static,
+    ) -> Result<Self, DbError> {
+        let patience = role.connect_timeout(home.lease);
         let unreachable = |error: tokio_postgres::Error| match DbError::from(error) {
             DbError::Unavailable(why) => {
                 DbError::Unavailable(format!("{}: {why}", home.address.describe()))
             }
             other => other,
         };
-        let (client, driver) = home.address.connect(role.name()).await.map_err(unreachable)?;
-        // Ends with the connection, which ends with its client.
-        drop(tokio::spawn(driver.run(hear)));
+        let (client, driver) =
+            home.address.connect(role.name(), patience).await.map_err(unreachable)?;
+        // Ends with the connection, which ends with its client once that has all its answers.
+        let driver = tokio::spawn(driver.run(hear)).abort_handle();
         let mut connection = Self {
             client,
+            driver,
             prepared: HashMap::new(),
             clock: home.clock.clone(),
             sent: home.sent.by(role),
             timeout: role.statement_timeout(home.lease) + role.grace(home.lease),
-            broken: false,
+            // Until it has begun.
+            broken: true,
             in_transaction: false,
         };
         connection.begin_session(home, role).await?;
+        connection.broken = false;
         Ok(connection)
     }
 
@@ -317,5 +349,15 @@ impl Connection {
         };
         self.broken |= self.in_transaction || !error.is_clean();
         Err(error)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Left to itself it would stay for as long as the server owes an answer: for ever, where that is
+        // what broke it.
+        if self.broken {
+            self.driver.abort();
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! Reading executions back: control rows, snapshots, frames and mail, all from one state of the database,
-//! for any number of executions at once.
+//! Reading executions back: control rows, snapshots, frames and mail, all of one execution from one state of
+//! the database, for any number of executions. As many are read at once as surely come in the time of a
+//! statement.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,14 @@ use waypost_ports::store::{Control, History, Slot, Snapshot, StoredFrame};
 
 use crate::connection::Connection;
 use crate::error::DbError;
-use crate::text::{count, get, is_intact, narrow, text_or_none};
+use crate::text::{count, get, is_intact, limit, narrow, text_or_none};
 use crate::{mail, queries};
+
+/// Bytes that are read at once; more where they are of one execution and its snapshot or mail is large.
+const BYTES_AT_ONCE: i64 = 4 << 20;
+
+/// Frames of one execution that are read at once.
+const FRAMES_AT_ONCE: i64 = 5_000;
 
 /// From where the frames of an execution are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,24 +75,54 @@ async fn read_many(
     connection: &mut Connection,
     wanted: &[(ExecutionId, From)],
 ) -> Result<HashMap<ExecutionId, Loaded>, DbError> {
-    let executions: Vec<i64> = wanted.iter().map(|(execution, _)| execution.0).collect();
-    let modes: Vec<i16> = wanted.iter().map(|(_, from)| *from as i16).collect();
+    let mut all = HashMap::with_capacity(wanted.len());
+    let mut rest = wanted;
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(first_of(connection, rest).await?);
+        all.extend(read_some(connection, now).await?);
+        rest = later;
+    }
+    Ok(all)
+}
+
+/// How many can be read at once, from the first on; at least one, however large.
+async fn first_of(
+    connection: &mut Connection,
+    wanted: &[(ExecutionId, From)],
+) -> Result<usize, DbError> {
+    if wanted.len() <= 1 {
+        return Ok(wanted.len());
+    }
+    let (executions, modes) = columns(wanted);
+    let params: [&(dyn ToSql + Sync); 4] = [&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let row = connection.query_one(queries::HISTORIES_PORTION, &params).await?;
+    Ok(narrow::<usize>(&row, 0)?.clamp(1, wanted.len()))
+}
+
+fn columns(wanted: &[(ExecutionId, From)]) -> (Vec<i64>, Vec<i16>) {
+    wanted.iter().map(|(execution, from)| (execution.0, *from as i16)).unzip()
+}
+
+async fn read_some(
+    connection: &mut Connection,
+    wanted: &[(ExecutionId, From)],
+) -> Result<HashMap<ExecutionId, Loaded>, DbError> {
+    let (executions, modes) = columns(wanted);
     let with_snapshot: Vec<i64> = wanted
         .iter()
         .filter(|(_, from)| *from == From::Snapshot)
         .map(|(execution, _)| execution.0)
         .collect();
     let one: [&(dyn ToSql + Sync); 1] = [&executions];
-    let two: [&(dyn ToSql + Sync); 2] = [&executions, &modes];
+    let logs: [&(dyn ToSql + Sync); 4] = [&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let kept: [&(dyn ToSql + Sync); 1] = [&with_snapshot];
-    let [controls, snapshots, frames, mails] = connection
-        .read([
-            (queries::CONTROL_LOAD, &one),
-            (queries::SNAPSHOTS_LOAD, &kept),
-            (queries::FRAMES_LOAD, &two),
-            (queries::MAIL_LOAD, &one),
-        ])
-        .await?;
+    let all: [Question<'_>; 4] = [
+        (queries::FRAMES_LOAD, &logs),
+        (queries::CONTROL_LOAD, &one),
+        (queries::SNAPSHOTS_LOAD, &kept),
+        (queries::MAIL_LOAD, &one),
+    ];
+    let [frames, controls, snapshots, mails] = read_whole(connection, all).await?;
     assemble(wanted, &controls, &snapshots, &frames, &mails)
 }
 
@@ -99,22 +136,84 @@ pub(crate) async fn load_with(
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let modes = vec![From::Beginning as i16; numbers.len()];
     let one: [&(dyn ToSql + Sync); 1] = [&numbers];
-    let two: [&(dyn ToSql + Sync); 2] = [&numbers, &modes];
-    let [controls, frames, mails, first, second, third] = connection
-        .read([
-            (queries::CONTROL_LOAD, &one),
-            (queries::FRAMES_LOAD, &two),
-            (queries::MAIL_EXAMINE, &one),
-            (more[0], &one),
-            (more[1], &one),
-            (more[2], &one),
-        ])
-        .await?;
+    let logs: [&(dyn ToSql + Sync); 4] = [&numbers, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
+    let all: [Question<'_>; 6] = [
+        (queries::FRAMES_LOAD, &logs),
+        (queries::CONTROL_LOAD, &one),
+        (queries::MAIL_EXAMINE, &one),
+        (more[0], &one),
+        (more[1], &one),
+        (more[2], &one),
+    ];
+    let [frames, controls, mails, first, second, third] = read_whole(connection, all).await?;
     let wanted: Vec<_> = executions.iter().map(|id| (*id, From::Beginning)).collect();
     let mut all = assemble(&wanted, &controls, &[], &frames, &mails)?;
     let taken = executions.iter().filter_map(|execution| all.remove(execution));
     let histories = taken.map(|loaded| loaded.history).filter(|known| !known.frames.is_empty());
     Ok((histories.collect(), [first, second, third]))
+}
+
+/// A statement and what it asks about.
+type Question<'a> = (&'static str, &'a [&'a (dyn ToSql + Sync)]);
+
+/// Asks questions, the first of which is `frames_load`, of one state of the database, and reads on where a
+/// log was too long for one answer.
+async fn read_whole<const N: usize>(
+    connection: &mut Connection,
+    all: [Question<'_>; N],
+) -> Result<[Vec<Row>; N], DbError> {
+    let mut answers = connection.read(all).await?;
+    if answers.first().map_or(Ok(true), |frames| cut(frames).map(|cut| cut.is_empty()))? {
+        return Ok(answers);
+    }
+    // Once more, with as many pages as it takes, each in a time of its own.
+    connection.begin_snapshot().await?;
+    for ((sql, params), rows) in all.iter().zip(&mut answers) {
+        *rows = connection.query(sql, params).await?;
+    }
+    if let Some(frames) = answers.first_mut() {
+        for (execution, next) in cut(frames)? {
+            read_on(connection, execution, next, frames).await?;
+        }
+        let place = |row: &Row| (row.get::<_, i64>(0), row.get::<_, i64>(1));
+        frames.sort_by_key(place);
+    }
+    connection.commit().await?;
+    Ok(answers)
+}
+
+/// Adds the frames of an execution from a seq on.
+async fn read_on(
+    connection: &mut Connection,
+    execution: i64,
+    mut next: i64,
+    frames: &mut Vec<Row>,
+) -> Result<(), DbError> {
+    loop {
+        let params: [&(dyn ToSql + Sync); 4] = [&execution, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
+        let mut page = connection.query(queries::FRAMES_PAGE, &params).await?;
+        // Where nothing comes after it, the last one is given again.
+        page.retain(|row| row.get::<_, i64>(1) >= next);
+        let Some(last) = page.last() else { return Ok(()) };
+        next = get::<i64>(last, 2)?.saturating_add(1);
+        frames.append(&mut page);
+    }
+}
+
+/// The executions whose logs may go on after what was answered, and where.
+fn cut(frames: &[Row]) -> Result<Vec<(i64, i64)>, DbError> {
+    let mut cut = Vec::new();
+    for log in frames.chunk_by(|one, next| one.get::<_, i64>(0) == next.get::<_, i64>(0)) {
+        let mut bytes = 0;
+        for row in log {
+            bytes += get::<Option<&[u8]>>(row, 10)?.map_or(0, <[u8]>::len);
+        }
+        let is_long = limit(log.len()) >= FRAMES_AT_ONCE || limit(bytes) >= BYTES_AT_ONCE;
+        if let Some(last) = log.last().filter(|_| is_long) {
+            cut.push((get(last, 0)?, get::<i64>(last, 2)?.saturating_add(1)));
+        }
+    }
+    Ok(cut)
 }
 
 fn assemble(

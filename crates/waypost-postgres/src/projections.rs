@@ -16,6 +16,7 @@
 //! | `fold` | from frames to changes |
 //! | `write`, `document` | from changes to columns |
 //! | `rows` | reading logs and rows, writing batches |
+//! | `portion` | how much of that at once |
 //! | `projector` | what to write next; why nothing is lost |
 //! | `thread` | when to do it |
 //! | `list`, `shown` | reading rows: pages of them, all of one execution |
@@ -23,6 +24,7 @@
 mod document;
 mod fold;
 pub(crate) mod list;
+mod portion;
 mod projector;
 mod queries;
 mod queue;
@@ -66,7 +68,7 @@ const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 /// How long [`Projections::wait`] waits for transactions of others that keep a mark back.
 const MARK_WAIT: Duration = Duration::from_secs(2);
 
-/// Executions that are derived again in one transaction.
+/// Executions that are derived again with one connection, in portions.
 const DERIVED_AT_ONCE: usize = 200;
 
 /// Frames that are counted one by one; more are simply many.

@@ -37,6 +37,7 @@ queries! {
     FRAMES_LOAD = "frames_load";
     FRAMES_PAGE = "frames_page";
     FRAMES_SIZES = "frames_sizes";
+    HISTORIES_PORTION = "histories_portion";
     INSTANCE_RENEW = "instance_renew";
     INSTANCES_LIST = "instances_list";
     KEY_INSERT = "key_insert";

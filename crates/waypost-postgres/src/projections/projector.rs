@@ -13,7 +13,8 @@
 //!   before the rows. A connection that was lost may mean just that, and everything since the mark in the
 //!   database is compared with the log again.
 //! * When the process dies, its row stays, and its lease ends. Whoever sees that compares all frames from
-//!   `done` to the end of the log with the rows of their executions, and only then removes the row.
+//!   `done` to the end of the log with the rows of their executions, and only then removes the row. That is
+//!   the last frame that can be seen: one that comes to light later, before it, is not of the dead.
 //!
 //! A process that stood still for longer than its lease, appended after its row was removed, and died
 //! before its next round, leaves an execution behind that only `waypost check` finds.
@@ -30,16 +31,14 @@ use uuid::Uuid;
 use waypost_ports::store::LEASE;
 
 use super::fold::{Base, Folded, Touched};
+use super::portion::Pace;
 use super::queries;
 use super::queue::{Frame, Queue, Work};
-use super::rows::{FRAMES_AT_ONCE, Rows, load_bases, read_log};
+use super::rows::{Rows, first_of, load_bases, read_log};
 use super::write::Documents;
 use crate::connection::{Connection, Home, Role};
 use crate::error::DbError;
 use crate::options::Families;
-
-/// Executions in one transaction.
-const EXECUTIONS_MAX: usize = 2_000;
 
 /// Executions whose rows are remembered in order to go on from them.
 const BASES_MAX: usize = 200_000;
@@ -71,6 +70,9 @@ pub(super) struct Projector {
     /// Is there nothing that an earlier connection may have lost?
     compared: bool,
     caution: Caution,
+    pace: Pace,
+    /// The same for what others owed.
+    pace_of_debts: Pace,
     /// Executions whose rows the database refuses.
     refused: BTreeSet<i64>,
 }
@@ -112,6 +114,8 @@ impl Projector {
             connected_before: false,
             compared: false,
             caution: Caution::None,
+            pace: Pace::default(),
+            pace_of_debts: Pace::default(),
             refused: BTreeSet::new(),
         }
     }
@@ -125,7 +129,11 @@ impl Projector {
     pub(super) async fn round(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
         let mut all = work.behind.clone();
         all.extend(work.frames.iter().map(|frame| frame.execution));
-        let result = self.show(queue, work).await;
+        let result = match self.connect().await {
+            Ok(()) => self.show(queue, work).await,
+            // A server that is away says nothing about how much it can take.
+            Err(error) => Err(error),
+        };
         if let Err(error) = &result {
             queue.owe(all);
             self.connection = None;
@@ -142,11 +150,17 @@ impl Projector {
     }
 
     async fn show(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
+        self.rows.portion = self.pace.portion();
+        let result = self.show_work(queue, work).await;
+        self.pace.judge(&result);
+        result
+    }
+
+    async fn show_work(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
         self.rows.documents = match self.caution {
             Caution::None => Documents::Written,
             Caution::WithoutDocuments | Caution::OneByOne => Documents::LeftOut,
         };
-        self.connect().await?;
         let Work { frames, mut behind, heard_before } = work;
         let any = !frames.is_empty() || !behind.is_empty();
         if !self.compared {
@@ -172,19 +186,26 @@ impl Projector {
     /// those that are behind.
     async fn show_frames(
         &mut self,
-        frames: Vec<Frame>,
+        mut frames: Vec<Frame>,
         behind: &mut BTreeSet<i64>,
     ) -> Result<(), DbError> {
-        let mut by_execution: BTreeMap<i64, Vec<Frame>> = BTreeMap::new();
-        for frame in frames {
-            if !self.refused.contains(&frame.execution) {
-                by_execution.entry(frame.execution).or_default().push(frame);
+        let portion = self.rows.portion;
+        frames.retain(|frame| !self.refused.contains(&frame.execution));
+        frames.sort_by_key(|frame| (frame.execution, frame.first_seq));
+        let mut frames = frames.into_iter().peekable();
+        while frames.peek().is_some() {
+            let mut some: BTreeMap<i64, Vec<Frame>> = BTreeMap::new();
+            let mut bytes = 0;
+            // Frames of one execution may come apart: the second part goes on where the first ends.
+            while let Some(frame) = frames.next_if(|next| {
+                let has_room =
+                    some.len() < portion.executions || some.contains_key(&next.execution);
+                has_room && bytes < portion.bytes
+            }) {
+                bytes += frame.body.as_ref().map_or(0, Vec::len);
+                some.entry(frame.execution).or_default().push(frame);
             }
-        }
-        while !by_execution.is_empty() {
-            let rest = by_execution.keys().nth(EXECUTIONS_MAX).copied();
-            let rest = rest.map_or_else(BTreeMap::new, |first| by_execution.split_off(&first));
-            self.show_some(std::mem::replace(&mut by_execution, rest), behind).await?;
+            self.show_some(some, behind).await?;
         }
         Ok(())
     }
@@ -195,17 +216,16 @@ impl Projector {
         behind: &mut BTreeSet<i64>,
     ) -> Result<(), DbError> {
         let is_missing = |(execution, frames): &(&i64, &Vec<Frame>)| {
-            let first = frames.iter().map(|frame| frame.first_seq).min();
+            let first = frames.first().map(|frame| frame.first_seq);
             !self.bases.contains_key(*execution) && first != Some(1)
         };
         let missing: Vec<i64> =
             by_execution.iter().filter(is_missing).map(|(execution, _)| *execution).collect();
         self.load(&missing).await?;
         let mut batch = BTreeMap::new();
-        for (execution, mut frames) in by_execution {
+        for (execution, frames) in by_execution {
             let base = self.bases.remove(&execution).unwrap_or_default();
             let mut touched = Touched::on(base);
-            frames.sort_by_key(|frame| frame.first_seq);
             let gap = frames.iter().any(|frame| self.rows.fold(&mut touched, frame) == Folded::Gap);
             match gap {
                 true => drop(behind.insert(execution)),
@@ -221,7 +241,7 @@ impl Projector {
         behind.retain(|execution| !self.refused.contains(execution));
         let at_once = match self.caution {
             Caution::OneByOne => 1,
-            _ => EXECUTIONS_MAX,
+            _ => self.rows.portion.executions,
         };
         while !behind.is_empty() {
             let rest = behind.iter().nth(at_once).copied();
@@ -252,28 +272,48 @@ impl Projector {
     ) -> Result<(), DbError> {
         // What is remembered may be just what turned out to be wrong.
         chunk.iter().for_each(|execution| drop(self.bases.remove(execution)));
+        let Some(connection) = &mut self.connection else { return Ok(()) };
         let mut rest: Vec<i64> = chunk.iter().copied().collect();
+        let mut bases = load_bases(connection, &rest).await?;
         while !rest.is_empty() {
-            self.load(&rest).await?;
-            let bases = rest.iter().map(|e| (*e, self.bases.remove(e).unwrap_or_default()));
-            let mut batch: BTreeMap<i64, Touched> =
-                bases.map(|(execution, base)| (execution, Touched::on(base))).collect();
             let Some(connection) = &mut self.connection else { return Ok(()) };
-            let frames = read_log(connection, batch.iter().map(|(e, t)| (*e, t.projected))).await?;
-            for frame in &frames {
+            let portion = self.rows.portion;
+            let shown = |execution: &i64| bases.get(execution).map_or(0, |base| base.projected);
+            let behind = rest.iter().map(|execution| (*execution, shown(execution)));
+            let some = first_of(connection, behind, portion).await?;
+            let now = rest.iter().take(some);
+            let now =
+                now.map(|execution| (*execution, bases.remove(execution).unwrap_or_default()));
+            let mut batch: BTreeMap<i64, Touched> =
+                now.map(|(execution, base)| (execution, Touched::on(base))).collect();
+            let behind = batch.iter().map(|(e, touched)| (*e, touched.projected));
+            let page = read_log(connection, behind, portion).await?;
+            for frame in &page.frames {
                 if let Some(touched) = batch.get_mut(&frame.execution) {
                     self.rows.fold(touched, frame);
                 }
             }
-            let full = frames.len() as u64 == FRAMES_AT_ONCE.unsigned_abs();
-            let last = frames.last().map(|frame| frame.execution);
+            let next = page.next(&batch);
             self.write(batch, again).await?;
-            match last {
-                Some(last) if full => rest.retain(|execution| *execution >= last),
-                _ => rest.clear(),
-            }
+            // Those that were cut go on where they are now.
+            let mut cut = rest.iter().take(some).copied().collect::<BTreeSet<_>>();
+            cut.retain(|execution| next.is_some_and(|first| *execution >= first));
+            rest.drain(..some - cut.len());
+            bases.extend(self.take_bases(&cut).await?);
         }
         Ok(())
+    }
+
+    /// Where the rows of some executions stand, from memory or from the database.
+    async fn take_bases(
+        &mut self,
+        executions: &BTreeSet<i64>,
+    ) -> Result<Vec<(i64, Base)>, DbError> {
+        let missing = executions.iter().filter(|execution| !self.bases.contains_key(*execution));
+        let missing: Vec<i64> = missing.copied().collect();
+        self.load(&missing).await?;
+        let known = executions.iter().filter_map(|e| Some((*e, self.bases.remove(e)?)));
+        Ok(known.collect())
     }
 
     /// Writes changes. Those of executions whose rows somebody else has written are not, and are added

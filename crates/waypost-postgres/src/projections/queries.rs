@@ -19,12 +19,14 @@ queries! {
     EXECUTIONS_NEXT = "executions_next";
     FRAMES_AFTER = "frames_after";
     FRAMES_COUNT = "frames_count";
+    FRAMES_PORTION = "frames_portion";
     FRAMES_SINCE = "frames_since";
     LIST = "list";
     LIST_BY_STATUS = "list_by_status";
     LIST_BY_WORKFLOW_STATUS = "list_by_workflow_status";
     LISTED_LOOK = "listed_look";
     LISTED_ROWS = "listed_rows";
+    LOG_END = "log_end";
     NODES_FORGET = "nodes_forget";
     NODES_UPSERT = "nodes_upsert";
     OWED = "owed";

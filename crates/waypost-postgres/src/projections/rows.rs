@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
 use waypost_core::projection::ExecutionView;
@@ -13,22 +14,21 @@ use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
 use super::fold::{Base, Folded, Touched};
+use super::portion::Portion;
 use super::queue::Frame;
 use super::write::{Documents, write};
 use super::{name_hash, queries};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::options::Families;
-use crate::text::{count, get, is_intact, narrow, text_or_none, to_stored};
-
-/// Frames that are read at a time.
-pub(super) const FRAMES_AT_ONCE: i64 = 5_000;
+use crate::text::{count, get, is_intact, limit, narrow, text_or_none, to_stored};
 
 /// Makes rows. Remembers which definitions it has seen.
 pub(super) struct Rows {
     families: Families,
     definitions: HashSet<DefinitionHash>,
     pub(super) documents: Documents,
+    pub(super) portion: Portion,
     /// Frames that could not be read.
     skipped: Arc<AtomicU64>,
 }
@@ -53,8 +53,8 @@ struct Canonical {
 
 impl Rows {
     pub(super) fn new(families: Families, skipped: Arc<AtomicU64>) -> Self {
-        let definitions = HashSet::new();
-        Self { families, definitions, documents: Documents::Written, skipped }
+        let (definitions, portion) = (HashSet::new(), Portion::FULL);
+        Self { families, definitions, documents: Documents::Written, portion, skipped }
     }
 
     /// Takes a frame into what a round touches.
@@ -76,14 +76,32 @@ impl Rows {
     ) -> Result<BTreeSet<i64>, DbError> {
         self.add_definitions(connection, batch).await?;
         connection.begin().await?;
-        let written = write(connection, batch, self.documents).await?;
+        let written = write(connection, batch, self.documents, self.portion.bytes).await?;
         connection.commit().await?;
         Ok(written)
     }
 
-    /// Forgets the rows of executions and derives them again from their whole logs, in one transaction.
-    /// Whoever goes on from the old rows is refused. Gives the number of frames.
+    /// Forgets the rows of executions and derives them again from their whole logs, each in one transaction,
+    /// with others where they are small. Whoever goes on from the old rows is refused. Gives the number of
+    /// frames.
     pub(super) async fn derive_again(
+        &mut self,
+        connection: &mut Connection,
+        executions: &[i64],
+    ) -> Result<u64, DbError> {
+        let mut frames = 0;
+        let mut rest = executions;
+        while !rest.is_empty() {
+            let portion = self.portion;
+            let some = first_of(connection, rest.iter().map(|e| (*e, 0)), portion).await?;
+            let (now, later) = rest.split_at(some);
+            frames += self.derive_some(connection, now).await?;
+            rest = later;
+        }
+        Ok(frames)
+    }
+
+    async fn derive_some(
         &mut self,
         connection: &mut Connection,
         executions: &[i64],
@@ -102,7 +120,7 @@ impl Rows {
             executions.iter().map(|e| (*e, Touched::on(Base::default()))).collect();
         let frames = self.fold_log(connection, &mut batch).await?;
         self.add_definitions(connection, &batch).await?;
-        write(connection, &batch, self.documents).await?;
+        write(connection, &batch, self.documents, self.portion.bytes).await?;
         connection.commit().await?;
         Ok(frames)
     }
@@ -117,18 +135,16 @@ impl Rows {
         let mut from = i64::MIN;
         loop {
             let behind = batch.range(from..).map(|(e, touched)| (*e, touched.projected));
-            let frames = read_log(connection, behind).await?;
-            for frame in &frames {
+            let page = read_log(connection, behind, self.portion).await?;
+            for frame in &page.frames {
                 if let Some(touched) = batch.get_mut(&frame.execution) {
                     self.fold(touched, frame);
                 }
             }
-            total += frames.len() as u64;
-            match frames.last() {
-                Some(last) if frames.len() as u64 == FRAMES_AT_ONCE.unsigned_abs() => {
-                    from = last.execution;
-                }
-                _ => return Ok(total),
+            total += page.frames.len() as u64;
+            match page.next(batch) {
+                Some(execution) => from = execution,
+                None => return Ok(total),
             }
         }
     }
@@ -179,21 +195,67 @@ impl Rows {
     }
 }
 
-/// The frames of executions after what their rows show, by execution and seq; not all where there are
-/// many.
+/// Frames by execution and seq.
+pub(super) struct Page {
+    pub(super) frames: Vec<Frame>,
+    /// There may be more of this execution, and of those after it.
+    cut_in: Option<i64>,
+}
+
+impl Page {
+    /// The execution to go on from, after these frames were taken in. One of which none could be, because
+    /// others before them are missing, is done with.
+    pub(super) fn next(&self, batch: &BTreeMap<i64, Touched>) -> Option<i64> {
+        let cut = self.cut_in?;
+        let last = self.frames.last().map(|frame| frame.last_seq);
+        let is_taken = batch.get(&cut).is_some_and(|touched| Some(touched.projected) == last);
+        Some(if is_taken { cut } else { cut + 1 })
+    }
+}
+
+/// The frames of executions after what their rows show; a portion of them.
 pub(super) async fn read_log(
     connection: &mut Connection,
     behind: impl Iterator<Item = (i64, u64)>,
-) -> Result<Vec<Frame>, DbError> {
+    portion: Portion,
+) -> Result<Page, DbError> {
+    let (executions, projected) = columns(behind)?;
+    let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
+    let params: [&(dyn ToSql + Sync); 4] = [&executions, &projected, &frames_max, &bytes_max];
+    let rows = connection.query(queries::FRAMES_AFTER, &params).await?;
+    let mut bytes = 0;
+    for row in &rows {
+        bytes += get::<&[u8]>(row, 5)?.len();
+    }
+    let frames = rows.iter().map(read_frame).collect::<Result<Vec<_>, _>>()?;
+    let is_cut = frames.len() >= portion.frames || bytes >= portion.bytes;
+    let cut_in = frames.last().filter(|_| is_cut).map(|frame| frame.execution);
+    Ok(Page { frames, cut_in })
+}
+
+/// How many executions, from the first on, make a portion; at least one, which may be more than that.
+pub(super) async fn first_of(
+    connection: &mut Connection,
+    behind: impl Iterator<Item = (i64, u64)>,
+    portion: Portion,
+) -> Result<usize, DbError> {
+    let (executions, projected) = columns(behind.take(portion.executions))?;
+    if executions.len() <= 1 {
+        return Ok(executions.len());
+    }
+    let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
+    let params: [&(dyn ToSql + Sync); 4] = [&executions, &projected, &frames_max, &bytes_max];
+    let row = connection.query_one(queries::FRAMES_PORTION, &params).await?;
+    Ok(narrow::<usize>(&row, 0)?.clamp(1, executions.len()))
+}
+
+fn columns(behind: impl Iterator<Item = (i64, u64)>) -> Result<(Vec<i64>, Vec<i64>), DbError> {
     let (mut executions, mut projected) = (Vec::new(), Vec::new());
     for (execution, shown) in behind {
         executions.push(execution);
         projected.push(to_stored(shown)?);
     }
-    let rows = connection
-        .query(queries::FRAMES_AFTER, &[&executions, &projected, &FRAMES_AT_ONCE])
-        .await?;
-    rows.iter().map(read_frame).collect()
+    Ok((executions, projected))
 }
 
 fn read_frame(row: &Row) -> Result<Frame, DbError> {
@@ -212,7 +274,7 @@ pub(super) async fn load_bases(
     connection: &mut Connection,
     executions: &[i64],
 ) -> Result<HashMap<i64, Base>, DbError> {
-    let rows = connection.query(queries::EXECUTION_VIEWS, &[&executions]).await?;
+    let rows = connection.query(queries::EXECUTION_VIEWS, &[&executions, &false]).await?;
     let base = |row: &Row| {
         let base = Base { projected: count(row, 1)?, view: read_view(row)?, known: true };
         Ok((get(row, 0)?, base))
@@ -249,4 +311,23 @@ pub(super) fn status(row: &Row, column: usize) -> Result<Status, DbError> {
     let code: i16 = get(row, column)?;
     let status = usize::try_from(code).ok().and_then(|code| Status::ALL.get(code));
     status.copied().ok_or_else(|| DbError::Corrupt(format!("{code} is no status")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asked for again, it would be read for ever.
+    #[test]
+    fn a_log_without_its_beginning_is_not_asked_for_again() {
+        for (first_seq, next) in [(1, 7), (4, 8)] {
+            let at = Timestamp(0);
+            let frame = Frame { execution: 7, first_seq, last_seq: first_seq, at, body: None };
+            let mut touched = Touched::on(Base::default());
+            touched.fold(&frame);
+            let batch = BTreeMap::from([(7, touched)]);
+            let page = Page { frames: vec![frame], cut_in: Some(7) };
+            assert_eq!(page.next(&batch), Some(next), "{first_seq}");
+        }
+    }
 }

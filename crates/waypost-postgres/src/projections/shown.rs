@@ -22,9 +22,10 @@ pub(crate) async fn rows(
 ) -> Result<Vec<Shown>, DbError> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let of_them: [&(dyn ToSql + Sync); 1] = [&numbers];
+    let with_output: [&(dyn ToSql + Sync); 2] = [&numbers, &true];
     let [views, nodes, waits, due] = connection
         .read([
-            (queries::EXECUTION_VIEWS, &of_them),
+            (queries::EXECUTION_VIEWS, &with_output),
             (queries::SHOWN_NODES, &of_them),
             (queries::SHOWN_WAITS, &of_them),
             (queries::SHOWN_DUE, &of_them),

@@ -23,17 +23,19 @@ pub(super) enum Documents {
 }
 
 /// Writes changes inside of a transaction, and gives the executions whose rows were written. Where
-/// somebody else was faster nothing is.
+/// somebody else was faster nothing is. Nodes, of which one execution can have more than a statement can
+/// carry, go in pieces of about `bytes`.
 pub(super) async fn write(
     connection: &mut Connection,
     batch: &BTreeMap<i64, Touched>,
     documents: Documents,
+    bytes: usize,
 ) -> Result<BTreeSet<i64>, DbError> {
     let mut written = insert(connection, batch).await?;
     written.append(&mut update(connection, batch).await?);
     let rows =
         || batch.iter().filter(|(execution, _)| written.contains(*execution)).map(|(e, t)| (*e, t));
-    write_nodes(connection, rows()).await?;
+    write_nodes(connection, rows(), bytes).await?;
     write_waits(connection, rows()).await?;
     if documents == Documents::Written {
         write_documents(connection, rows()).await?;
@@ -152,38 +154,79 @@ async fn update(
     Ok(locked)
 }
 
+/// What changed in the row of a node.
+struct NodeRow<'a> {
+    execution: i64,
+    path: &'a str,
+    change: &'a NodeChange,
+    failure: Option<Vec<u8>>,
+    retries: Option<Vec<u8>>,
+}
+
+impl<'a> NodeRow<'a> {
+    fn of(execution: i64, path: &'a str, change: &'a NodeChange) -> Self {
+        let retries = change.retries.iter().map(json::<Retry>).collect::<Vec<_>>();
+        Self {
+            execution,
+            path,
+            change,
+            failure: change.failure.as_ref().map(json::<Failure>),
+            retries: (!retries.is_empty()).then(|| retries.join(&b',')),
+        }
+    }
+
+    fn output(&self) -> Bytes<'_> {
+        self.change.output.as_ref().map(json_bytes)
+    }
+
+    fn bytes(&self) -> usize {
+        let parts = [self.output(), self.failure.as_deref(), self.retries.as_deref()];
+        parts.iter().flatten().map(|part| part.len()).sum::<usize>() + self.path.len()
+    }
+}
+
 async fn write_nodes<'a>(
     connection: &mut Connection,
     rows: impl Iterator<Item = (i64, &'a Touched)>,
+    bytes_max: usize,
 ) -> Result<(), DbError> {
     let nodes = rows.flat_map(|(execution, touched)| {
-        touched.changes.nodes.iter().map(move |(path, change)| (execution, &**path, change))
+        let changes = touched.changes.nodes.iter();
+        changes.map(move |(path, change)| NodeRow::of(execution, path, change))
     });
-    let nodes: Vec<(i64, &str, &NodeChange)> = nodes.collect();
+    let (mut piece, mut bytes) = (Vec::new(), 0);
+    for node in nodes {
+        bytes += node.bytes();
+        piece.push(node);
+        if bytes >= bytes_max {
+            write_piece(connection, &piece).await?;
+            (piece, bytes) = (Vec::new(), 0);
+        }
+    }
+    write_piece(connection, &piece).await
+}
+
+async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Result<(), DbError> {
     if nodes.is_empty() {
         return Ok(());
     }
-    let changes = || nodes.iter().map(|(_, _, change)| *change);
+    let changes = || nodes.iter().map(|node| node.change);
     let status = |change: &NodeChange| change.status.unwrap_or(NodeStatus::Pending) as i16;
-    let retries = |change: &NodeChange| {
-        let all = change.retries.iter().map(json::<Retry>).collect::<Vec<_>>();
-        (!all.is_empty()).then(|| all.join(&b','))
-    };
     connection
         .execute(
             queries::NODES_UPSERT,
             &[
-                &nodes.iter().map(|node| node.0).collect::<Vec<_>>(),
-                &nodes.iter().map(|node| name_hash(node.1.as_bytes())).collect::<Vec<_>>(),
+                &nodes.iter().map(|node| node.execution).collect::<Vec<_>>(),
+                &nodes.iter().map(|node| name_hash(node.path.as_bytes())).collect::<Vec<_>>(),
                 &changes().map(|change| change.attempt.map(i64::from)).collect::<Vec<_>>(),
                 &changes().map(|change| millis(change.started_at)).collect::<Vec<_>>(),
                 &changes().map(|change| millis(change.completed_at)).collect::<Vec<_>>(),
                 &changes().map(status).collect::<Vec<_>>(),
-                &nodes.iter().map(|node| node.1.as_bytes()).collect::<Vec<_>>(),
+                &nodes.iter().map(|node| node.path.as_bytes()).collect::<Vec<_>>(),
                 &changes().map(|c| c.branch.as_deref().map(str::as_bytes)).collect::<Vec<_>>(),
-                &changes().map(|c| c.output.as_ref().map(json_bytes)).collect::<Vec<_>>(),
-                &changes().map(|c| c.failure.as_ref().map(json::<Failure>)).collect::<Vec<_>>(),
-                &changes().map(retries).collect::<Vec<_>>(),
+                &nodes.iter().map(NodeRow::output).collect::<Vec<_>>(),
+                &nodes.iter().map(|node| node.failure.as_deref()).collect::<Vec<_>>(),
+                &nodes.iter().map(|node| node.retries.as_deref()).collect::<Vec<_>>(),
             ],
         )
         .await?;

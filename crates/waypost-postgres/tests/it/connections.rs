@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+use waypost_core::id::InstanceId;
 use waypost_ports::access::Access;
 use waypost_ports::nudge::Nudges as _;
-use waypost_ports::store::{Store, StoreError};
+use waypost_ports::store::{About, Heartbeat, LEASE, Store, StoreError};
 use waypost_postgres::{Options, PostgresStore, Statements};
 use waypost_testbed::postgres::Postgres;
-use waypost_testbed::wait_until;
+use waypost_testbed::{Mode, wait_until};
 
-use crate::support::{Database, instance, start};
+use crate::support::{Database, instance, proxied, start};
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// All connections are cut, again and again. Each cut costs at most the calls that were under way.
 #[test]
@@ -54,6 +58,53 @@ fn waiting_for_a_connection_is_bounded() {
         assert_eq!(first.join().unwrap().unwrap(), []);
     });
     assert_eq!(store.keys().unwrap(), []);
+}
+
+type Call = fn(&PostgresStore) -> Result<(), StoreError>;
+
+/// The server, or what stands in front of it, accepts connections and says nothing. The one that waits for
+/// it must not keep its place in the pool for ever.
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let database = Database::new();
+    let (proxy, url) = proxied(&database);
+    let lease = Duration::from_secs(5);
+    let options = Options { api_connections: 1, lease, ..Options::default() };
+    let store = Arc::new(PostgresStore::open(&url, options).unwrap());
+    proxy.set_both(&Mode::Stall);
+    let calls: [Call; 2] =
+        [|store| store.keys().map(drop), |store| store.heartbeat(&sign_of_life()).map(drop)];
+    for call in calls {
+        let asked = Arc::clone(&store);
+        let silent = thread::spawn(move || call(&asked));
+        wait_until("it is given up", PATIENCE, || silent.is_finished());
+        let error = silent.join().unwrap().unwrap_err();
+        let StoreError::Unavailable(why) = &error else { panic!("{error:?}") };
+        assert!(why.contains("no connection was made"), "{why}");
+    }
+    proxy.set_both(&Mode::Pass);
+    assert_eq!(store.keys().unwrap(), []);
+    store.heartbeat(&sign_of_life()).unwrap();
+}
+
+/// Whoever is not answered in time closes the connection: the server may owe the answer for ever.
+#[test]
+fn a_connection_that_does_not_answer_is_closed() {
+    let database = Database::new();
+    let (proxy, url) = proxied(&database);
+    let options = Options { lease: Duration::from_secs(5), ..Options::default() };
+    let store = PostgresStore::open(&url, options).unwrap();
+    store.heartbeat(&sign_of_life()).unwrap();
+    let open = proxy.open();
+    proxy.set_both(&Mode::Swallow);
+    let error = store.heartbeat(&sign_of_life()).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    wait_until("it is closed", PATIENCE, || proxy.open() < open);
+}
+
+fn sign_of_life() -> Heartbeat {
+    let (instance, about) = (InstanceId(Uuid::from_u128(1)), About::default());
+    Heartbeat { instance, numbers: 0, fold: 1, lease: Some(LEASE), about }
 }
 
 /// Callers come from threads of other runtimes, too, and a store may be dropped on one.

@@ -9,6 +9,8 @@ mod feed;
 mod fence;
 mod lives;
 mod open;
+mod plans;
+mod portions;
 mod projections;
 mod slots;
 mod support;

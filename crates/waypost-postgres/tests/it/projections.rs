@@ -16,11 +16,10 @@ use waypost_ports::conformance::rig::Hand;
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{LEASE, Store};
 use waypost_postgres::{Options, PostgresStore};
-use waypost_testbed::postgres::Postgres;
-use waypost_testbed::{Proxy, wait_until};
+use waypost_testbed::wait_until;
 
 use crate::lives::{completed, created, definition, live, started};
-use crate::support::{Database, Intruder, instance, is_committed, numbers};
+use crate::support::{Database, Intruder, instance, is_committed, numbers, proxied};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -166,16 +165,28 @@ fn rows_are_a_fold_of_the_log_however_it_is_cut() {
 
 #[test]
 fn what_a_process_owed_when_it_died_is_shown_by_another() {
+    check_debts("SELECT 1");
+}
+
+/// Everything that comes after the oldest transaction counts as what may still change, for as long as it
+/// is under way.
+#[test]
+fn what_a_process_owed_is_shown_while_an_older_transaction_is_under_way() {
+    check_debts("BEGIN; SELECT pg_current_xact_id()");
+}
+
+/// A process dies with rows to show, after somebody else has begun something.
+fn check_debts(begun: &str) {
     let database = Database::new();
     let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
     let options = || Options { clock: Some(clock.clone()), ..options() };
     let survivor = database.open_with(options());
-    let proxy = Proxy::start(Postgres::shared().port());
-    let port = |port: u16| format!("127.0.0.1:{port}/");
-    let url = database.url.replace(&port(Postgres::shared().port()), &port(proxy.port()));
+    let (proxy, url) = proxied(&database);
     let dying = PostgresStore::open(&url, options()).unwrap();
     let shown = begin(&dying, "shown", "1");
     dying.wait_projected().unwrap();
+    let bystander = database.intruder();
+    bystander.run(begun);
     // Who waits is told once in a transaction, so that another one has to look.
     let (intruder, observer) = (database.intruder(), database.intruder());
     intruder.run("BEGIN; LOCK TABLE execution_rows IN EXCLUSIVE MODE");
@@ -197,6 +208,7 @@ fn what_a_process_owed_when_it_died_is_shown_by_another() {
     let rows = survivor.shown(&[ended.execution, shown.execution]).unwrap();
     assert_eq!(rows[0].rows.as_ref().map(|rows| rows.view.status), Some(Status::Completed));
     assert_eq!(intruder.number("SELECT count(*) FROM projectors"), 0);
+    bystander.run("ROLLBACK");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use uuid::Uuid;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::conformance::rig::{Draft, Hand};
@@ -13,6 +13,7 @@ use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Mail, MailBody, Store,
 };
 use waypost_postgres::{Options, PostgresStore};
+use waypost_testbed::Proxy;
 use waypost_testbed::postgres::Postgres;
 
 /// A database of its own.
@@ -72,6 +73,22 @@ impl Intruder<'_> {
     /// A text that a query gives.
     pub(crate) fn text(&self, sql: &str) -> String {
         self.runtime.block_on(self.client.query_one(sql, &[])).unwrap().get(0)
+    }
+
+    /// How the server would go about a statement that is prepared once and for all, as a connection of the
+    /// engine does; or how it did, where the options say ANALYZE.
+    pub(crate) fn plan(&self, types: &str, sql: &str, options: &str, values: &str) -> String {
+        self.run(&format!(
+            "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off;
+             DEALLOCATE ALL; PREPARE asked {types} AS {sql}"
+        ));
+        let explain = format!("EXPLAIN ({options}) EXECUTE asked {values}");
+        let steps = self.runtime.block_on(self.client.simple_query(&explain)).unwrap();
+        let step = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        steps.iter().filter_map(step).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns when a query gives true.
@@ -157,6 +174,15 @@ pub(crate) fn check_chain(store: &PostgresStore, execution: ExecutionId) {
         next = frame.header.last_seq + 1;
     }
     assert!(frames.windows(2).all(|pair| pair[0].at <= pair[1].at), "time went back");
+}
+
+/// A way to a database that can be broken, and its URL.
+pub(crate) fn proxied(database: &Database) -> (Proxy, String) {
+    let server = Postgres::shared().port();
+    let proxy = Proxy::start(server);
+    let port = |port: u16| format!("127.0.0.1:{port}/");
+    let url = database.url.replace(&port(server), &port(proxy.port()));
+    (proxy, url)
 }
 
 /// Two stores of one database, as two instances have them.

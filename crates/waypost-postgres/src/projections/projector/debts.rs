@@ -10,8 +10,7 @@ use super::{LEASE_MS, Lease, Mark, Projector};
 use crate::error::DbError;
 use crate::projections::queries;
 use crate::projections::queue::Queue;
-use crate::projections::rows::FRAMES_AT_ONCE;
-use crate::text::get;
+use crate::text::{get, limit};
 
 /// How often a process says that it is alive.
 const RENEW: Duration = Duration::from_secs(5);
@@ -20,11 +19,23 @@ impl Projector {
     /// Takes on what a process owed whose lease has ended, if there is one. Says whether there was.
     pub(in crate::projections) async fn take_over(&mut self) -> Result<bool, DbError> {
         self.connect().await?;
+        self.rows.portion = self.pace_of_debts.portion();
+        let result = self.show_debts().await;
+        // Having found nothing to do says nothing about how much can be done.
+        if !matches!(result, Ok(false)) {
+            self.pace_of_debts.judge(&result);
+        }
+        result
+    }
+
+    async fn show_debts(&mut self) -> Result<bool, DbError> {
         let Some(connection) = &mut self.connection else { return Ok(false) };
         let taken = connection.query_opt(queries::PROJECTOR_TAKE, &[&self.id, &LEASE_MS]).await?;
         let Some(taken) = taken else { return Ok(false) };
-        let (id, mut place, end): (Uuid, i64, i64) =
-            (get(&taken, 0)?, get(&taken, 1)?, get(&taken, 2)?);
+        let (id, mut place): (Uuid, i64) = (get(&taken, 0)?, get(&taken, 1)?);
+        // A lease lasts longer than a statement may: all that it ever committed can be seen by now, and
+        // lies before this, however old a transaction of somebody else is still under way.
+        let end = self.log_end().await?;
         tracing::info!(process = %id, "showing what a process left behind");
         loop {
             let reached = self.compare(place, end).await?;
@@ -57,7 +68,7 @@ impl Projector {
         let known = self.lease.lock().done;
         let older = known.into_iter().chain(stored).min();
         if let Some(mut place) = older {
-            let end = self.place_end(place).await?.0;
+            let end = self.log_end().await?;
             while let Some(reached) = self.compare(place, end).await? {
                 place = reached;
             }
@@ -70,14 +81,15 @@ impl Projector {
     /// the place to go on from; nothing when that was all before `end`.
     async fn compare(&mut self, place: i64, end: i64) -> Result<Option<i64>, DbError> {
         let Some(connection) = &mut self.connection else { return Ok(None) };
-        let row = connection.query_one(queries::OWED, &[&place, &end, &FRAMES_AT_ONCE]).await?;
+        let frames_max = limit(self.rows.portion.frames);
+        let row = connection.query_one(queries::OWED, &[&place, &end, &frames_max]).await?;
         let (last, count): (Option<i64>, i64) = (get(&row, 0)?, get(&row, 1)?);
         let mut behind: BTreeSet<i64> = get::<Vec<i64>>(&row, 2)?.into_iter().collect();
         // Whoever is faster has shown it; one more look tells.
         while !behind.is_empty() {
             behind = self.catch_up(behind).await?;
         }
-        Ok(last.filter(|_| count == FRAMES_AT_ONCE).map(|last| last + 1))
+        Ok(last.filter(|_| count == frames_max).map(|last| last + 1))
     }
 
     /// Moves the mark of this process on, where that is called for.
@@ -115,6 +127,12 @@ impl Projector {
     /// where there is always one under way.
     fn mark_is_spent(&self, heard_before: u64) -> bool {
         self.mark.is_none_or(|mark| mark.appends_before <= heard_before)
+    }
+
+    /// The place before which stands everything that is committed.
+    async fn log_end(&mut self) -> Result<i64, DbError> {
+        let Some(connection) = &mut self.connection else { return Ok(0) };
+        get(&connection.query_one(queries::LOG_END, &[]).await?, 0)
     }
 
     /// The place before which nothing new can appear, and whether there are frames from `place` on.

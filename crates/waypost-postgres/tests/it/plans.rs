@@ -1,0 +1,66 @@
+//! How the server goes about statements whose cost must not grow with what is stored.
+
+use std::time::Duration;
+
+use crate::support::Database;
+
+const ME: &str = "00000000-0000-0000-0000-000000000001";
+
+/// The largest number of rows that a step gave at once.
+fn most_rows(plan: &str) -> u64 {
+    let steps = plan.lines().filter_map(|line| line.split_once("actual rows="));
+    let rows = steps.map(|(_, rest)| rest.split(' ').next().unwrap().parse().unwrap());
+    rows.max().unwrap()
+}
+
+/// A roll call looks each execution that it owns up in what the claimer has in memory. To compare each
+/// with each takes minutes for 50,000 of them.
+#[test]
+fn a_roll_call_of_many_is_not_quadratic() {
+    const OWNED: u32 = 50_000;
+    let database = Database::new();
+    drop(database.open());
+    let intruder = database.intruder();
+    let sql = include_str!("../../queries/claim_take.sql");
+    let types = "(uuid, int4, int8, int8[], int8[])";
+    let held: Vec<String> = (1..=OWNED).map(|number| number.to_string()).collect();
+    let values = format!("('{ME}', 1, 500, NULL, '{{{}}}')", held.join(","));
+    // As it is planned while the tables are empty.
+    let plan = intruder.plan(types, sql, "COSTS OFF", &values);
+    assert!(plan.contains("hashed SubPlan"), "{plan}");
+    intruder.run(&format!(
+        "INSERT INTO control (execution, owner, epoch, requires, wakes_from, ready)
+         SELECT n, '{ME}', 1, 1, 0, false FROM generate_series(1, {OWNED}) AS n"
+    ));
+    intruder.run(&format!("SET statement_timeout = {}", Duration::from_secs(30).as_millis()));
+    let plan = intruder.plan(types, sql, "ANALYZE, COSTS OFF, TIMING OFF", &values);
+    assert!(plan.contains("hashed SubPlan") && !plan.contains("Join Filter"), "{plan}");
+}
+
+/// Every instance asks this every second.
+#[test]
+fn a_sweep_does_not_read_the_lines() {
+    let database = Database::new();
+    drop(database.open());
+    let intruder = database.intruder();
+    let sql = include_str!("../../queries/slot_sweep.sql");
+    let line = |key: u32, first: u32, holding: u32, waiting: u32| {
+        let last = first + holding + waiting;
+        intruder.run(&format!(
+            "INSERT INTO slots (execution, key, ticket, most, holding, superseded)
+             SELECT n, {key}, n, 2, n < {first} + {holding}, false
+             FROM generate_series({first}, {last} - 1) AS n"
+        ));
+    };
+    for (key, holding, waiting) in [(1, 2, 10_000), (2, 1, 0), (3, 1, 5_000), (4, 2, 1), (5, 0, 1)]
+    {
+        line(key, key * 100_000, holding, waiting);
+    }
+    let found = intruder.text(&format!("SELECT string_agg(k.key::text, ' ') FROM ({sql}) AS k"));
+    assert_eq!(found, "3 5", "those of which somebody could come to hold a slot");
+    for analyze in ["", "ANALYZE slots"] {
+        intruder.run(analyze);
+        let plan = intruder.plan("", sql, "ANALYZE, COSTS OFF, TIMING OFF", "");
+        assert!(most_rows(&plan) <= 10, "{plan}");
+    }
+}
