@@ -28,7 +28,7 @@ pub mod http;
 pub mod metrics;
 pub mod problem;
 pub mod reader;
-mod seldom;
+pub mod seldom;
 pub mod server;
 mod stream;
 pub mod table;

@@ -5,25 +5,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{info, warn};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionKey, Token};
 use waypost_core::time::Millis;
 use waypost_engine::attempt_outcome;
 use waypost_ports::handler::Task;
+use waypost_server::seldom::Seldom;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Payload, Short, WorkerKey};
 use waypost_server::wire::worker::TaskStatus;
 
 use super::Worker;
 use super::finished::Attempt;
-use super::servers::{is_unfit, may_pass};
+use super::servers::{is_over, is_unfit};
 use crate::client::Ask;
 
 pub(super) use waypost_core::command::Outcome;
 
 /// How long one server may take to answer before the next is asked. What was said twice counts once.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// While a server is away, or a key is not taken, all deliveries have the same to say, again and again.
+static KEPT: Seldom = Seldom::every(10);
 
 pub(super) struct Delivery<'a> {
     pub(super) worker: &'a Worker,
@@ -66,11 +70,11 @@ impl Delivery<'_> {
             match self.tell("start", &start).await {
                 Ok(reported) if reported.committed || !self.task.at_most_once => return true,
                 Ok(_) => self.worker.servers.pause().await,
-                Err(error) if may_pass(&error) => self.worker.servers.pause().await,
-                Err(error) => {
-                    debug!(%error, node = self.task.node, "the task is somebody else's");
+                Err(error) if is_over(&error) || is_unfit(&error) => {
+                    info!(%error, node = self.task.node, "the task is somebody else's");
                     return false;
                 }
+                Err(error) => self.keep(&error, "a start is not answered; kept").await,
             }
         }
     }
@@ -100,25 +104,31 @@ impl Delivery<'_> {
     /// failure instead: the attempt is ours until it ends.
     async fn report(&self, outcome: &Outcome) {
         let Some(mut report) = self.wire(outcome) else { return };
+        let mut is_plain = false;
         loop {
             match self.tell("report", &report).await {
                 Ok(_) => return,
-                Err(error) if is_unfit(&error) && report.status != TaskStatus::Failed => {
+                Err(error) if is_over(&error) => {
+                    info!(%error, node = self.task.node, "the report was refused");
+                    return;
+                }
+                Err(error) if is_unfit(&error) && !is_plain => {
                     let message = format!("the server refuses the outcome: {error:#}");
                     let failure = Failure::permanent(kind::TOO_LARGE, message);
                     let Some(failed) = self.wire(&Outcome::Failed(failure)) else { return };
-                    report = failed;
+                    (report, is_plain) = (failed, true);
                 }
-                Err(error) if may_pass(&error) => {
-                    warn!(%error, node = self.task.node, "a report is not answered; kept");
-                    self.worker.servers.pause().await;
-                }
-                Err(error) => {
-                    debug!(%error, node = self.task.node, "the report was refused");
-                    return;
-                }
+                Err(error) => self.keep(&error, "a report is not answered; kept").await,
             }
         }
+    }
+
+    /// Waits before the same is said again, and tells people now and then that it must be.
+    async fn keep(&self, error: &anyhow::Error, what: &str) {
+        if let Some(others) = KEPT.may_say() {
+            warn!(%error, node = self.task.node, others, "{what}");
+        }
+        self.worker.servers.pause().await;
     }
 
     fn wire(&self, outcome: &Outcome) -> Option<wire::TaskReport> {

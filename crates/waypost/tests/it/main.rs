@@ -20,3 +20,4 @@ mod secrets;
 mod snippets;
 mod streams;
 mod tidy;
+mod worker;
