@@ -17,7 +17,7 @@ use waypost_server::wire::payload::{Count, Payload, Short, WorkerKey};
 use waypost_server::wire::worker::TaskStatus;
 
 use super::Worker;
-use super::finished::Attempt;
+use super::finished::{Attempt, Known};
 use super::servers::{is_over, is_unfit};
 use crate::client::Ask;
 
@@ -43,23 +43,29 @@ impl Delivery<'_> {
             node: self.task.node.clone(),
             attempt: self.task.attempt,
         };
-        let known = self.worker.finished.lock().outcome(&attempt);
+        let known = self.worker.finished.lock().known(&attempt);
         let outcome = match known {
-            Some(outcome) => outcome,
-            None if !self.began().await => return,
-            None => {
+            Some(Known::Outcome(outcome)) => outcome,
+            known => {
+                if !self.began(known.is_some()).await {
+                    return;
+                }
                 let outcome = self.run().await;
-                self.worker.finished.lock().remember(attempt, outcome.clone(), Instant::now());
+                let mut finished = self.worker.finished.lock();
+                finished.remember(attempt.clone(), outcome.clone(), Instant::now());
                 outcome
             }
         };
-        self.report(&outcome).await;
+        if self.report(&outcome).await {
+            self.worker.finished.lock().settle(&attempt);
+        }
     }
 
     /// Says that the attempt begins, until somebody has heard of it: from then on it is ours, and a
     /// task that was begun in the log and dropped here would be missed by nobody. Where it must not
-    /// be made twice, it is in the log before the handler runs.
-    async fn began(&self) -> bool {
+    /// be made twice, it is in the log before the handler runs; so it is where this very attempt
+    /// was `settled` here before.
+    async fn began(&self, settled: bool) -> bool {
         let start = wire::TaskStart {
             worker: WorkerKey(self.worker.id),
             execution: Short(self.task.execution.clone()),
@@ -68,7 +74,9 @@ impl Delivery<'_> {
         };
         loop {
             match self.tell("start", &start).await {
-                Ok(reported) if reported.committed || !self.task.at_most_once => return true,
+                Ok(reported) if reported.committed || !(self.task.at_most_once || settled) => {
+                    return true;
+                }
                 Ok(_) => self.worker.servers.pause().await,
                 Err(error) if is_over(&error) || is_unfit(&error) => {
                     info!(%error, node = self.task.node, "the task is somebody else's");
@@ -100,22 +108,23 @@ impl Delivery<'_> {
         attempt_outcome(handler, Arc::clone(&options.secrets), task, self.cancel.clone()).await
     }
 
-    /// Keeps the report until it is answered. One that is refused for what it says is told as a
-    /// failure instead: the attempt is ours until it ends.
-    async fn report(&self, outcome: &Outcome) {
-        let Some(mut report) = self.wire(outcome) else { return };
+    /// Keeps the report until it is answered; says whether that is for good, and not only until the
+    /// execution's owner hears of it. One that is refused for what it says is told as a failure
+    /// instead: the attempt is ours until it ends.
+    async fn report(&self, outcome: &Outcome) -> bool {
+        let Some(mut report) = self.wire(outcome) else { return true };
         let mut is_plain = false;
         loop {
             match self.tell("report", &report).await {
-                Ok(_) => return,
+                Ok(reported) => return reported.committed,
                 Err(error) if is_over(&error) => {
                     info!(%error, node = self.task.node, "the report was refused");
-                    return;
+                    return true;
                 }
                 Err(error) if is_unfit(&error) && !is_plain => {
                     let message = format!("the server refuses the outcome: {error:#}");
                     let failure = Failure::permanent(kind::TOO_LARGE, message);
-                    let Some(failed) = self.wire(&Outcome::Failed(failure)) else { return };
+                    let Some(failed) = self.wire(&Outcome::Failed(failure)) else { return true };
                     (report, is_plain) = (failed, true);
                 }
                 Err(error) => self.keep(&error, "a report is not answered; kept").await,

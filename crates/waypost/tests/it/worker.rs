@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `rig` | the worker, and the servers that it talks to |
 //! | `reporting` | which reports are kept, and which are given up |
+//! | `again` | attempts that come once more |
 
+mod again;
 mod reporting;
 mod rig;
