@@ -3,9 +3,11 @@
 //! | file | shows |
 //! | --- | --- |
 //! | `rig` | the worker, and the servers that it talks to |
+//! | `cancelling` | what is to be stopped is heard, whatever else happens |
 //! | `reporting` | which reports are kept, and which are given up |
 //! | `again` | attempts that come once more |
 
 mod again;
+mod cancelling;
 mod reporting;
 mod rig;
