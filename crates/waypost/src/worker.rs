@@ -26,6 +26,7 @@ mod servers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -55,6 +56,10 @@ const POLL_WAIT: Duration = Duration::from_secs(5);
 const POLL_PATIENCE: Duration = Duration::from_secs(8);
 /// Tasks that one poll takes.
 const POLL_MAX: u32 = 64;
+/// How long reports that nobody has answered are repeated by a worker that is to stop, after the grace
+/// time of what ran. Long enough for a store that is restored or a server that is replaced: what is
+/// given up here was done, and is done again.
+const REPORTS_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a worker is told.
 pub(crate) struct Options {
@@ -74,6 +79,8 @@ pub(crate) struct Worker {
     /// A task has ended, and there is room for another.
     room: Notify,
     finished: Mutex<Finished>,
+    /// Attempts that are made, and whose reports nobody has answered.
+    unanswered: AtomicUsize,
     tracker: TaskTracker,
 }
 
@@ -90,6 +97,7 @@ impl Worker {
             running: Mutex::default(),
             room: Notify::new(),
             finished: Mutex::default(),
+            unanswered: AtomicUsize::new(0),
             tracker: TaskTracker::new(),
         })
     }
@@ -241,12 +249,24 @@ impl Worker {
         }
     }
 
+    /// The grace time is for handlers: what is told to stop ends soon, whether it heeds that or not.
+    /// Reports have a patience of their own.
     async fn end_all(&self, grace: Duration) {
-        // Elapsed: what still runs is told to stop, and reported as cancelled.
-        if tokio::time::timeout(grace, self.tracker.wait()).await.is_err() {
-            info!(tasks = self.running.lock().len(), "stopping what still runs");
-            self.running.lock().values().for_each(CancellationToken::cancel);
-            drop(tokio::time::timeout(grace, self.tracker.wait()).await);
+        if tokio::time::timeout(grace, self.tracker.wait()).await.is_ok() {
+            return;
+        }
+        let reports = self.unanswered.load(Ordering::Relaxed);
+        info!(tasks = self.room_taken(), reports, "stopping what still runs");
+        self.running.lock().values().for_each(CancellationToken::cancel);
+        drop(tokio::time::timeout(REPORTS_PATIENCE, self.tracker.wait()).await);
+    }
+
+    /// Says what is lost when this process ends now, where anything is.
+    pub(crate) fn warn_of_losses(&self) {
+        let (held, reports) = (self.room_taken(), self.unanswered.load(Ordering::Relaxed));
+        if held > 0 {
+            let tasks = held.saturating_sub(reports);
+            warn!(reports, tasks, "given up: reports that nobody answered, tasks that still ran");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One task: its start, its handler, its report.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -56,9 +57,11 @@ impl Delivery<'_> {
                 outcome
             }
         };
+        self.worker.unanswered.fetch_add(1, Ordering::Relaxed);
         if self.report(&outcome).await {
             self.worker.finished.lock().settle(&attempt);
         }
+        self.worker.unanswered.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Says that the attempt begins, until somebody has heard of it: from then on it is ours, and a

@@ -6,8 +6,10 @@
 //! | `cancelling` | what is to be stopped is heard, whatever else happens |
 //! | `reporting` | which reports are kept, and which are given up |
 //! | `again` | attempts that come once more |
+//! | `leaving` | what becomes of reports when the worker is to stop |
 
 mod again;
 mod cancelling;
+mod leaving;
 mod reporting;
 mod rig;
