@@ -29,7 +29,7 @@ pub mod metrics;
 mod probe;
 pub mod problem;
 pub mod reader;
-mod seldom;
+pub mod seldom;
 pub mod server;
 mod stream;
 pub mod table;

@@ -1,4 +1,4 @@
-//! Says at most once a second what would otherwise be said with every request: while a store is away,
+//! Says at most now and then what would otherwise be said with every request: while a store is away,
 //! thousands of requests fail for one reason.
 
 use std::sync::LazyLock;
@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// See the module.
-pub(crate) struct Seldom {
+#[derive(Debug)]
+pub struct Seldom {
+    /// Seconds from one time to the next.
+    every: u64,
     /// The second in which something was said last, counted from 1.
     said: AtomicU64,
     kept_back: AtomicU64,
@@ -15,18 +18,25 @@ pub(crate) struct Seldom {
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Seldom {
-    /// One that has said nothing yet.
+    /// Once a second; has said nothing yet.
     pub(crate) const fn new() -> Self {
-        Self { said: AtomicU64::new(0), kept_back: AtomicU64::new(0) }
+        Self::every(1)
+    }
+
+    /// Once in so many seconds.
+    pub const fn every(seconds: u64) -> Self {
+        Self { every: seconds, said: AtomicU64::new(0), kept_back: AtomicU64::new(0) }
     }
 
     /// May it be said now? Then with how many that were kept back before.
-    pub(crate) fn may_say(&self) -> Option<u64> {
+    pub fn may_say(&self) -> Option<u64> {
         self.may_say_at(BEGAN.elapsed().as_secs() + 1)
     }
 
     fn may_say_at(&self, second: u64) -> Option<u64> {
-        if self.said.fetch_max(second, Ordering::Relaxed) < second {
+        let is_due =
+            |said: u64| (said == 0 || second >= said.saturating_add(self.every)).then_some(second);
+        if self.said.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok() {
             return Some(self.kept_back.swap(0, Ordering::Relaxed));
         }
         self.kept_back.fetch_add(1, Ordering::Relaxed);
@@ -46,5 +56,12 @@ mod tests {
         assert_eq!(seldom.may_say_at(2), Some(2));
         assert_eq!(seldom.may_say_at(1), None, "late");
         assert_eq!(seldom.may_say_at(9), Some(1));
+    }
+
+    #[test]
+    fn once_in_so_many_seconds() {
+        let seldom = Seldom::every(10);
+        assert_eq!((seldom.may_say_at(3), seldom.may_say_at(12)), (Some(0), None));
+        assert_eq!((seldom.may_say_at(13), seldom.may_say_at(22)), (Some(1), None));
     }
 }

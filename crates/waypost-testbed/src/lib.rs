@@ -1,4 +1,5 @@
-//! For tests only: real servers on free ports, a proxy that breaks connections, a sink that counts.
+//! For tests only: real servers on free ports, a proxy that breaks connections, a sink that counts, a
+//! stub that says what it is told.
 //!
 //! ```text
 //!   test ──▶ Proxy ──▶ Postgres, Redis        private servers in folders of their own
@@ -20,6 +21,7 @@ mod process;
 mod proxy;
 mod redis;
 mod sink;
+mod stub;
 
 pub use certificate::make_certificate;
 pub use peers::peers;
@@ -28,3 +30,4 @@ pub use process::{Process, moment, pause, wait_until};
 pub use proxy::{Direction, Mode, Proxy};
 pub use redis::{Redis, RedisReply};
 pub use sink::{Received, Sink};
+pub use stub::{Asked, Stub};

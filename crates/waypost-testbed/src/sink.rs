@@ -207,7 +207,7 @@ fn converse(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
 }
 
 /// The next request, or nothing where the connection ends instead.
-fn read_request(reader: &mut impl BufRead) -> std::io::Result<Option<Received>> {
+pub(crate) fn read_request(reader: &mut impl BufRead) -> std::io::Result<Option<Received>> {
     let first = read_line(reader)?;
     let mut words = first.split(' ').map(str::to_owned);
     let (Some(method), Some(path), Some(_)) = (words.next(), words.next(), words.next()) else {

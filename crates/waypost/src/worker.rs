@@ -7,6 +7,13 @@
 //!     └───────────────── kept and repeated, to any server, until answered ◀────────┘
 //! ```
 //!
+//! What is to be stopped comes with the answer to a poll, and as a rule once: the server has forgotten
+//! it by the time that it answers. So a poll is heard to its end. Where there is no room for more, one
+//! that only listens is out, in a task of its own: when there is room again, it stays out, and another
+//! one asks for tasks beside it. Each names what was in hand when it was sent; the server knows how long
+//! ago that was, and acts on no list that is older than what it is about. So what is sent to the next
+//! server, after one that did not answer, is made anew.
+//!
 //! | file | owns |
 //! | --- | --- |
 //! | `worker/servers` | which server to ask, and the next one where it does not answer |
@@ -19,11 +26,13 @@ mod servers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -47,6 +56,10 @@ const POLL_WAIT: Duration = Duration::from_secs(5);
 const POLL_PATIENCE: Duration = Duration::from_secs(8);
 /// Tasks that one poll takes.
 const POLL_MAX: u32 = 64;
+/// How long reports that nobody has answered are repeated by a worker that is to stop, after the grace
+/// time of what ran. Long enough for a store that is restored or a server that is replaced: what is
+/// given up here was done, and is done again.
+const REPORTS_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a worker is told.
 pub(crate) struct Options {
@@ -66,8 +79,13 @@ pub(crate) struct Worker {
     /// A task has ended, and there is room for another.
     room: Notify,
     finished: Mutex<Finished>,
+    /// Attempts that are made, and whose reports nobody has answered.
+    unanswered: AtomicUsize,
     tracker: TaskTracker,
 }
+
+/// A poll that only listens, and is out.
+type Listening = JoinHandle<Result<()>>;
 
 impl Worker {
     pub(crate) fn new(mut options: Options) -> Arc<Self> {
@@ -79,6 +97,7 @@ impl Worker {
             running: Mutex::default(),
             room: Notify::new(),
             finished: Mutex::default(),
+            unanswered: AtomicUsize::new(0),
             tracker: TaskTracker::new(),
         })
     }
@@ -90,34 +109,48 @@ impl Worker {
     /// Takes tasks until it is told to stop. Where there is no room for more, it only listens for
     /// what to stop: that is a sign of life as well.
     pub(crate) async fn take(self: &Arc<Self>, stop: CancellationToken) {
+        let mut listening = None;
         loop {
-            let polled = tokio::select! { // a poll that is dropped loses nothing: what it took is offered again
-                () = stop.cancelled() => return,
-                () = self.room_again() => continue,
-                polled = self.poll(self.room().min(POLL_MAX)) => polled,
+            let polled = match self.room().min(POLL_MAX) {
+                0 => tokio::select! { // a poll that listens is in a task of its own, and goes on
+                    () = stop.cancelled() => return,
+                    () = self.room.notified() => continue,
+                    heard = self.hear(&mut listening) => heard,
+                },
+                // Dropped when it is to stop, and only then: tasks in the answer would be offered
+                // again late, while one that nobody awaits is noticed. What else may be in it is
+                // about attempts that are stopped after the grace time in any case.
+                room => tokio::select! {
+                    () = stop.cancelled() => return,
+                    polled = self.poll(room) => polled.map(|polled| self.heed(polled)),
+                },
             };
-            match polled {
-                Ok(polled) => {
-                    self.stop(&polled.cancel);
-                    polled.tasks.into_iter().for_each(|task| self.begin(task));
-                }
-                Err(error) => {
-                    warn!(%error, "tasks cannot be taken");
-                    tokio::select! { // both are cancel-safe
-                        () = stop.cancelled() => return,
-                        () = self.servers.pause() => {}
-                    }
+            if let Err(error) = polled {
+                warn!(%error, "tasks cannot be taken");
+                tokio::select! { // both are cancel-safe
+                    () = stop.cancelled() => return,
+                    () = self.servers.pause() => {}
                 }
             }
         }
     }
 
-    /// Waits for a task to end where there is no room; for ever where there is.
-    async fn room_again(&self) {
-        match self.room() {
-            0 => self.room.notified().await,
-            _ => std::future::pending().await,
-        }
+    /// Waits for the poll that listens and is out, or for a new one. Where this is dropped, the poll
+    /// goes on, and what it hears is heeded: there is never more than one.
+    async fn hear(self: &Arc<Self>, listening: &mut Option<Listening>) -> Result<()> {
+        let out = listening.get_or_insert_with(|| {
+            let worker = Arc::clone(self);
+            tokio::spawn(async move { worker.poll(0).await.map(|polled| worker.heed(polled)) })
+        });
+        let heard = out.await;
+        *listening = None;
+        heard?
+    }
+
+    /// Does as it is told.
+    fn heed(self: &Arc<Self>, polled: wire::Polled) {
+        self.stop(&polled.cancel);
+        polled.tasks.into_iter().for_each(|task| self.begin(task));
     }
 
     fn room(&self) -> u32 {
@@ -149,12 +182,12 @@ impl Worker {
     }
 
     async fn poll(&self, max: u32) -> Result<wire::Polled> {
-        let sign = self.sign(max);
         let id = self.id.simple().to_string();
         let wait = format!("{}s", POLL_WAIT.as_secs());
         self.servers
             .ask(|client| {
-                let (id, sign, wait) = (id.clone(), sign.clone(), wait.clone());
+                // Made anew for each server: what came through another poll meanwhile must be in it.
+                let (id, sign, wait) = (id.clone(), self.sign(max), wait.clone());
                 async move {
                     let ask = Ask::post(&["workers", &id, "poll"]).query("wait", Some(wait));
                     Ok(client.ask(ask.json(&sign)?.within(POLL_PATIENCE)).await?.body)
@@ -201,7 +234,7 @@ impl Worker {
     /// others, and done twice.
     pub(crate) async fn drain(&self, grace: Duration) {
         self.tracker.close();
-        tokio::select! { // a poll that is dropped loses nothing: it takes nothing
+        tokio::select! { // a poll that is dropped loses nothing: there is nothing left to stop
             () = self.end_all(grace) => {}
             () = self.listen() => {}
         }
@@ -216,12 +249,24 @@ impl Worker {
         }
     }
 
+    /// The grace time is for handlers: what is told to stop ends soon, whether it heeds that or not.
+    /// Reports have a patience of their own.
     async fn end_all(&self, grace: Duration) {
-        // Elapsed: what still runs is told to stop, and reported as cancelled.
-        if tokio::time::timeout(grace, self.tracker.wait()).await.is_err() {
-            info!(tasks = self.running.lock().len(), "stopping what still runs");
-            self.running.lock().values().for_each(CancellationToken::cancel);
-            drop(tokio::time::timeout(grace, self.tracker.wait()).await);
+        if tokio::time::timeout(grace, self.tracker.wait()).await.is_ok() {
+            return;
+        }
+        let reports = self.unanswered.load(Ordering::Relaxed);
+        info!(tasks = self.room_taken(), reports, "stopping what still runs");
+        self.running.lock().values().for_each(CancellationToken::cancel);
+        drop(tokio::time::timeout(REPORTS_PATIENCE, self.tracker.wait()).await);
+    }
+
+    /// Says what is lost when this process ends now, where anything is.
+    pub(crate) fn warn_of_losses(&self) {
+        let (held, reports) = (self.room_taken(), self.unanswered.load(Ordering::Relaxed));
+        if held > 0 {
+            let tasks = held.saturating_sub(reports);
+            warn!(reports, tasks, "given up: reports that nobody answered, tasks that still ran");
         }
     }
 }

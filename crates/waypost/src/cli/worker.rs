@@ -83,6 +83,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         () = worker.drain(settings.server.drain_timeout) => {}
         () = interrupts.next() => {}
     }
+    worker.warn_of_losses();
     Ok(Exit::Done)
 }
 

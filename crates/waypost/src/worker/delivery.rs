@@ -1,30 +1,35 @@
 //! One task: its start, its handler, its report.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{info, warn};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionKey, Token};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::attempt_outcome;
 use waypost_ports::handler::Task;
+use waypost_server::seldom::Seldom;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Payload, Short, WorkerKey};
 use waypost_server::wire::worker::TaskStatus;
 
 use super::Worker;
-use super::finished::Attempt;
-use super::servers::{is_unfit, may_pass};
+use super::finished::{Attempt, Known};
+use super::servers::{is_over, is_unfit};
 use crate::client::Ask;
 
 pub(super) use waypost_core::command::Outcome;
 
 /// How long one server may take to answer before the next is asked. What was said twice counts once.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// While a server is away, or a key is not taken, all deliveries have the same to say, again and again.
+static KEPT: Seldom = Seldom::every(10);
 
 pub(super) struct Delivery<'a> {
     pub(super) worker: &'a Worker,
@@ -40,23 +45,31 @@ impl Delivery<'_> {
             node: self.task.node.clone(),
             attempt: self.task.attempt,
         };
-        let known = self.worker.finished.lock().outcome(&attempt);
+        let known = self.worker.finished.lock().known(&attempt);
         let outcome = match known {
-            Some(outcome) => outcome,
-            None if !self.began().await => return,
-            None => {
+            Some(Known::Outcome(outcome)) => outcome,
+            known => {
+                if !self.began(known.is_some()).await {
+                    return;
+                }
                 let outcome = self.run().await;
-                self.worker.finished.lock().remember(attempt, outcome.clone(), Instant::now());
+                let mut finished = self.worker.finished.lock();
+                finished.remember(attempt.clone(), outcome.clone(), Instant::now());
                 outcome
             }
         };
-        self.report(&outcome).await;
+        self.worker.unanswered.fetch_add(1, Ordering::Relaxed);
+        if self.report(&outcome).await {
+            self.worker.finished.lock().settle(&attempt);
+        }
+        self.worker.unanswered.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Says that the attempt begins, until somebody has heard of it: from then on it is ours, and a
     /// task that was begun in the log and dropped here would be missed by nobody. Where it must not
-    /// be made twice, it is in the log before the handler runs.
-    async fn began(&self) -> bool {
+    /// be made twice, it is in the log before the handler runs; so it is where this very attempt
+    /// was `settled` here before.
+    async fn began(&self, settled: bool) -> bool {
         let start = wire::TaskStart {
             worker: WorkerKey(self.worker.id),
             execution: Short(self.task.execution.clone()),
@@ -65,13 +78,15 @@ impl Delivery<'_> {
         };
         loop {
             match self.tell("start", &start).await {
-                Ok(reported) if reported.committed || !self.task.at_most_once => return true,
+                Ok(reported) if reported.committed || !(self.task.at_most_once || settled) => {
+                    return true;
+                }
                 Ok(_) => self.worker.servers.pause().await,
-                Err(error) if may_pass(&error) => self.worker.servers.pause().await,
-                Err(error) => {
-                    debug!(%error, node = self.task.node, "the task is somebody else's");
+                Err(error) if is_over(&error) || is_unfit(&error) => {
+                    info!(%error, node = self.task.node, "the task is somebody else's");
                     return false;
                 }
+                Err(error) => self.keep(&error, "a start is not answered; kept").await,
             }
         }
     }
@@ -97,29 +112,36 @@ impl Delivery<'_> {
         attempt_outcome(handler, Arc::clone(&options.secrets), task, self.cancel.clone()).await
     }
 
-    /// Keeps the report until it is answered. One that is refused for what it says is told as a
-    /// failure instead: the attempt is ours until it ends.
-    async fn report(&self, outcome: &Outcome) {
-        let Some(mut report) = self.wire(outcome) else { return };
+    /// Keeps the report until it is answered; says whether that is for good, and not only until the
+    /// execution's owner hears of it. One that is refused for what it says is told as a failure
+    /// instead: the attempt is ours until it ends.
+    async fn report(&self, outcome: &Outcome) -> bool {
+        let Some(mut report) = self.wire(outcome) else { return true };
+        let mut is_plain = false;
         loop {
             match self.tell("report", &report).await {
-                Ok(_) => return,
-                Err(error) if is_unfit(&error) && report.status != TaskStatus::Failed => {
+                Ok(reported) => return reported.committed,
+                Err(error) if is_over(&error) => {
+                    info!(%error, node = self.task.node, "the report was refused");
+                    return true;
+                }
+                Err(error) if is_unfit(&error) && !is_plain => {
                     let message = format!("the server refuses the outcome: {error:#}");
                     let failure = Failure::permanent(kind::TOO_LARGE, message);
-                    let Some(failed) = self.wire(&Outcome::Failed(failure)) else { return };
-                    report = failed;
+                    let Some(failed) = self.wire(&Outcome::Failed(failure)) else { return true };
+                    (report, is_plain) = (failed, true);
                 }
-                Err(error) if may_pass(&error) => {
-                    warn!(%error, node = self.task.node, "a report is not answered; kept");
-                    self.worker.servers.pause().await;
-                }
-                Err(error) => {
-                    debug!(%error, node = self.task.node, "the report was refused");
-                    return;
-                }
+                Err(error) => self.keep(&error, "a report is not answered; kept").await,
             }
         }
+    }
+
+    /// Waits before the same is said again, and tells people now and then that it must be.
+    async fn keep(&self, error: &anyhow::Error, what: &str) {
+        if let Some(others) = KEPT.may_say() {
+            warn!(%error, node = self.task.node, others, "{what}");
+        }
+        self.worker.servers.pause().await;
     }
 
     fn wire(&self, outcome: &Outcome) -> Option<wire::TaskReport> {

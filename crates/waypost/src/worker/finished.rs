@@ -1,16 +1,28 @@
 //! What was done lately. Where the answer to a report was lost, and with it the instance that knew
-//! of the start, the same attempt may be delivered once more: then its outcome is told again, and
-//! nothing is done twice. No more than that: a worker that is gone has forgotten.
+//! of the start, the same attempt may be delivered once more, under another token. The rule:
+//!
+//! | the report | is kept as | the same attempt once more |
+//! | --- | --- | --- |
+//! | is not answered, or with 202 | the outcome | is reported again, and nothing is done twice |
+//! | is committed, or refused for good | a mark | begins only when its start is committed |
+//!
+//! What is committed is in the log, and the engine refuses a start of what has ended: the mark only sees
+//! to it that nothing is done on a start that was merely accepted. Should the log have lost the end (a
+//! store that was restored to an earlier time), that start is committed, and the attempt is made again.
+//! An outcome that finds no room any more is a mark as well: then the attempt may be made twice, as any
+//! may be. No more than that: a worker that is gone has forgotten.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::delivery::Outcome;
 
-/// For how long an outcome is remembered.
+/// For how long an attempt is remembered.
 const AGE_MAX: Duration = Duration::from_secs(600);
 /// How many are.
 const COUNT_MAX: usize = 10_000;
+/// Bytes of all outcomes that are kept.
+const BYTES_MAX: usize = 64 << 20;
 
 /// Which attempt.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -20,50 +32,155 @@ pub(super) struct Attempt {
     pub(super) attempt: u32,
 }
 
+/// What is known of an attempt that was made here.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Known {
+    /// What came of it.
+    Outcome(Outcome),
+    /// That it was.
+    Settled,
+}
+
+/// See the module.
 #[derive(Default)]
 pub(super) struct Finished {
-    outcomes: HashMap<Attempt, Outcome>,
-    order: VecDeque<(Instant, Attempt)>,
+    places: HashMap<Attempt, u64>,
+    /// By place, the oldest first.
+    entries: BTreeMap<u64, Entry>,
+    /// Places of those with an outcome.
+    whole: BTreeSet<u64>,
+    /// Bytes of all outcomes.
+    bytes: usize,
+    next: u64,
+}
+
+struct Entry {
+    at: Instant,
+    attempt: Attempt,
+    known: Known,
 }
 
 impl Finished {
     pub(super) fn remember(&mut self, attempt: Attempt, outcome: Outcome, now: Instant) {
-        let expired = |at: &Instant| now.duration_since(*at) > AGE_MAX;
-        while self.order.front().is_some_and(|(at, _)| expired(at)) || self.order.len() >= COUNT_MAX
-        {
-            if let Some((_, oldest)) = self.order.pop_front() {
-                self.outcomes.remove(&oldest);
-            }
+        self.make_room(now);
+        if let Some(place) = self.places.get(&attempt) {
+            self.forget(*place);
         }
-        if self.outcomes.insert(attempt.clone(), outcome).is_none() {
-            self.order.push_back((now, attempt));
+        let place = self.next;
+        self.next += 1;
+        self.bytes += bytes(&outcome);
+        self.whole.insert(place);
+        self.places.insert(attempt.clone(), place);
+        self.entries.insert(place, Entry { at: now, attempt, known: Known::Outcome(outcome) });
+        while self.bytes > BYTES_MAX
+            && let Some(oldest) = self.whole.first().copied()
+        {
+            self.shrink(oldest);
         }
     }
 
-    pub(super) fn outcome(&self, attempt: &Attempt) -> Option<Outcome> {
-        self.outcomes.get(attempt).cloned()
+    /// Its report is answered for good.
+    pub(super) fn settle(&mut self, attempt: &Attempt) {
+        if let Some(place) = self.places.get(attempt) {
+            self.shrink(*place);
+        }
+    }
+
+    pub(super) fn known(&self, attempt: &Attempt) -> Option<Known> {
+        let entry = self.entries.get(self.places.get(attempt)?)?;
+        Some(entry.known.clone())
+    }
+
+    fn make_room(&mut self, now: Instant) {
+        let expired = |entry: &Entry| now.duration_since(entry.at) > AGE_MAX;
+        while let Some((place, entry)) = self.entries.first_key_value()
+            && (expired(entry) || self.entries.len() >= COUNT_MAX)
+        {
+            self.forget(*place);
+        }
+    }
+
+    fn forget(&mut self, place: u64) {
+        self.shrink(place);
+        if let Some(entry) = self.entries.remove(&place) {
+            self.places.remove(&entry.attempt);
+        }
+    }
+
+    /// Keeps the mark alone.
+    fn shrink(&mut self, place: u64) {
+        self.whole.remove(&place);
+        let Some(entry) = self.entries.get_mut(&place) else { return };
+        if let Known::Outcome(outcome) = std::mem::replace(&mut entry.known, Known::Settled) {
+            self.bytes -= bytes(&outcome);
+        }
+    }
+}
+
+fn bytes(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Completed(output) => output.bytes(),
+        Outcome::Failed(failure) | Outcome::Lost(failure) => {
+            let details = failure.details.as_ref().map_or(0, |details| details.bytes());
+            details + failure.message.len() + failure.kind.len()
+        }
+        _ => 0,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use waypost_core::json::Json;
 
     fn attempt(n: usize) -> Attempt {
         Attempt { execution: format!("e{n}"), node: "n".to_owned(), attempt: 1 }
     }
 
+    /// One that is answered with so many bytes.
+    fn large(bytes: usize) -> Outcome {
+        Outcome::Completed(Json::parse(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap())
+    }
+
     #[test]
-    fn outcomes_are_remembered_for_a_while_and_not_without_end() {
+    fn attempts_are_remembered_for_a_while_and_not_without_end() {
         let (mut finished, start) = (Finished::default(), Instant::now());
         finished.remember(attempt(0), Outcome::Cancelled, start);
-        assert!(finished.outcome(&attempt(0)).is_some());
-        assert!(finished.outcome(&Attempt { attempt: 2, ..attempt(0) }).is_none());
+        assert_eq!(finished.known(&attempt(0)), Some(Known::Outcome(Outcome::Cancelled)));
+        assert_eq!(finished.known(&Attempt { attempt: 2, ..attempt(0) }), None);
         finished.remember(attempt(1), Outcome::Cancelled, start + AGE_MAX * 2);
-        assert!(finished.outcome(&attempt(0)).is_none());
+        assert_eq!(finished.known(&attempt(0)), None);
         for n in 2..COUNT_MAX + 10 {
             finished.remember(attempt(n), Outcome::Cancelled, start + AGE_MAX * 2);
         }
-        assert_eq!((finished.outcomes.len(), finished.order.len()), (COUNT_MAX, COUNT_MAX));
+        let counts = (finished.entries.len(), finished.places.len(), finished.whole.len());
+        assert_eq!(counts, (COUNT_MAX, COUNT_MAX, COUNT_MAX));
+    }
+
+    #[test]
+    fn what_is_settled_is_a_mark() {
+        let (mut finished, now) = (Finished::default(), Instant::now());
+        finished.remember(attempt(0), large(1_000), now);
+        finished.remember(attempt(1), large(10), now);
+        assert_eq!(finished.bytes, 1_010);
+        finished.settle(&attempt(0));
+        finished.settle(&attempt(0));
+        assert_eq!(finished.known(&attempt(0)), Some(Known::Settled));
+        assert_eq!((finished.bytes, finished.whole.len()), (10, 1));
+        finished.remember(attempt(0), large(20), now);
+        assert_eq!(finished.known(&attempt(0)), Some(Known::Outcome(large(20))));
+        assert_eq!((finished.bytes, finished.entries.len()), (30, 2), "made once more");
+    }
+
+    #[test]
+    fn outcomes_have_so_many_bytes_and_the_oldest_become_marks() {
+        let (mut finished, now) = (Finished::default(), Instant::now());
+        let mebibyte = large(1 << 20);
+        for n in 0..(BYTES_MAX >> 20) + 1 {
+            finished.remember(attempt(n), mebibyte.clone(), now);
+        }
+        assert_eq!(finished.bytes, BYTES_MAX);
+        assert_eq!(finished.known(&attempt(0)), Some(Known::Settled));
+        assert_eq!(finished.known(&attempt(1)), Some(Known::Outcome(mebibyte)));
     }
 }

@@ -21,7 +21,8 @@ impl Servers {
         Self { clients, current: AtomicUsize::new(0) }
     }
 
-    /// Asks the server that answered last, then each of the others, once.
+    /// Asks the server that answered last, then each of the others, once: until one says what any
+    /// other would say as well. Where none does, gives what tells most.
     pub(crate) async fn ask<T, F: Future<Output = Result<T>>>(
         &self,
         asked: impl Fn(Client) -> F,
@@ -36,8 +37,10 @@ impl Servers {
                     self.current.store(at, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Err(error) if !may_pass(&error) => return Err(error),
-                Err(error) => last = error,
+                Err(error) if is_over(&error) || is_unfit(&error) => return Err(error),
+                // That one refuses a key tells more than that another is away.
+                Err(error) if !last.is::<Refused>() || error.is::<Refused>() => last = error,
+                Err(_) => {}
             }
         }
         self.current.store(first + 1, Ordering::Relaxed);
@@ -49,22 +52,29 @@ impl Servers {
     }
 }
 
-/// Is it what was said that is refused, not whether it may be said?
-pub(super) fn is_unfit(error: &anyhow::Error) -> bool {
-    let codes = [Code::BadBody, Code::BodyTooLarge, Code::Unstorable].map(Code::name);
-    error.downcast_ref::<Refused>().is_some_and(|refused| codes.contains(&refused.code()))
+/// Is the attempt over for whoever asks? It has ended, is somebody else's, or is nobody's: then it
+/// has not begun, and is offered again where there is still something to do. Nothing else is a reason
+/// to give up what was done: a key may be mended, and a server that is another one be replaced.
+pub(super) fn is_over(error: &anyhow::Error) -> bool {
+    is_one_of(
+        error,
+        &[
+            Code::StaleAttempt,
+            Code::ForeignToken,
+            Code::ExecutionEnded,
+            // Its execution is held, and the attempt had not begun.
+            Code::IllegalTransition,
+            Code::UnknownExecution,
+        ],
+    )
 }
 
-/// Could another server, or the same one later, answer otherwise?
-pub(crate) fn may_pass(error: &anyhow::Error) -> bool {
-    let passing = [
-        Code::Draining,
-        Code::StoreUnavailable,
-        Code::Overloaded,
-        Code::RateLimited,
-        Code::BodyTimeout,
-        Code::Internal,
-    ];
-    let passing = passing.map(Code::name);
-    error.downcast_ref::<Refused>().is_none_or(|refused| passing.contains(&refused.code()))
+/// Is it what was said that is refused, not whether it may be said?
+pub(super) fn is_unfit(error: &anyhow::Error) -> bool {
+    is_one_of(error, &[Code::BadBody, Code::BodyTooLarge, Code::Unstorable])
+}
+
+fn is_one_of(error: &anyhow::Error, codes: &[Code]) -> bool {
+    let refused = error.downcast_ref::<Refused>();
+    refused.is_some_and(|refused| codes.iter().any(|code| code.name() == refused.code()))
 }

@@ -1,0 +1,39 @@
+//! The same attempt once more, under another token.
+
+use waypost_server::problem::Code;
+use waypost_testbed::{Sink, Stub};
+
+use super::rig::{A, B, LONG, Server as _, accepted, body, committed, refuse, task_of, worker};
+use crate::program::Program;
+
+#[test]
+fn what_may_not_be_in_the_log_is_reported_again_and_not_done_again() {
+    let program = Program::new();
+    let (mut server, sink) = (Stub::start(), Sink::start());
+    let _worker = worker(&program, &[&server.url()]);
+    server.give(&[task_of("e", A, &sink)]);
+    accepted(server.told("report", A));
+    server.hand(&[task_of("e", B, &sink)]);
+    let report = server.told("report", B);
+    assert_eq!(body(&report.request)["status"], "completed");
+    committed(report);
+    assert_eq!(sink.received().len(), 1);
+}
+
+#[test]
+fn what_is_in_the_log_begins_again_only_where_the_log_says_so() {
+    let program = Program::new();
+    let (mut server, sink) = (Stub::start(), Sink::start());
+    let _worker = worker(&program, &[&server.url()]);
+    server.give(&[task_of("e", A, &sink)]);
+    committed(server.told("report", A));
+    server.hand(&[task_of("e", B, &sink)]);
+    accepted(server.told("start", B));
+    refuse(server.told("start", B), Code::StaleAttempt);
+    // A log that knows nothing of it, as after a restore, has it made once more.
+    server.hand(&[task_of("e", A, &sink)]);
+    assert_eq!(sink.received().len(), 1);
+    committed(server.told("start", A));
+    committed(server.told("report", A));
+    sink.wait_for(2, LONG);
+}

@@ -1,0 +1,70 @@
+//! A worker that is to stop has done things that nobody has heard of.
+
+use serde_json::json;
+use waypost_server::problem::Code;
+use waypost_testbed::{Asked, Process, Sink, Stub, wait_until};
+
+use super::rig::{A, LONG, Server as _, body, committed, is_told, refuse, task, worker};
+use crate::program::Program;
+
+/// One that was told to stop with a grace time of a moment, and whose report was refused long after.
+fn stopped_with_a_report(program: &Program, server: &mut Stub) -> (Process, Asked) {
+    let sink = Sink::start();
+    let mut process = worker(program, &[&server.url()]);
+    server.give(&[task(A, &sink)]);
+    refuse(server.told("report", A), Code::Unauthenticated);
+    process.terminate();
+    process.wait_for_line("stopping what still runs", LONG);
+    // The pause between two tries alone is many times as long as the grace time.
+    for _ in 0..3 {
+        refuse(server.told("report", A), Code::Unauthenticated);
+    }
+    let report = server.told("report", A);
+    (process, report)
+}
+
+#[test]
+fn reports_are_told_until_they_are_answered_whatever_the_grace_time() {
+    let (program, mut server) = (Program::new(), Stub::start());
+    let (mut process, report) = stopped_with_a_report(&program, &mut server);
+    assert_eq!(body(&report.request)["status"], "completed");
+    committed(report);
+    let leave = server.next("the farewell", LONG, |request| request.path.ends_with("/leave"));
+    assert_eq!(body(&leave.request)["tasks"], json!([]));
+    leave.answer(204, "");
+    assert!(process.wait(LONG).success(), "{}", process.output());
+    assert!(!process.output().contains("given up"), "{}", process.output());
+}
+
+#[test]
+fn a_second_signal_gives_reports_up_and_says_how_many() {
+    let (program, mut server) = (Program::new(), Stub::start());
+    let (mut process, _report) = stopped_with_a_report(&program, &mut server);
+    process.terminate();
+    assert!(process.wait(LONG).success(), "{}", process.output());
+    let line = process.wait_for_line("given up", LONG);
+    assert!(line.contains("reports=1") && line.contains("tasks=0"), "{line}");
+}
+
+#[test]
+fn a_handler_that_runs_is_stopped_after_the_grace_time() {
+    let (program, mut server, sink) = (Program::new(), Stub::start(), Sink::start());
+    sink.hold();
+    let mut process = worker(&program, &[&server.url()]);
+    server.give(&[task(A, &sink)]);
+    sink.wait_for(1, LONG);
+    process.terminate();
+    let report = server.told("report", A);
+    assert_eq!(body(&report.request)["status"], "cancelled");
+    committed(report);
+    // What listened meanwhile is not awaited.
+    wait_until("it has left", LONG, || {
+        match server.look(|request| request.path.ends_with("/leave")) {
+            Some(leave) => leave.answer(204, ""),
+            None => return false,
+        }
+        true
+    });
+    assert!(process.wait(LONG).success(), "{}", process.output());
+    assert!(server.look(|request| is_told(request, "report", A)).is_none());
+}

@@ -1,0 +1,107 @@
+//! A report is kept until it is answered, and given up only where the attempt is not the worker's any
+//! more.
+
+use waypost_server::problem::Code;
+use waypost_testbed::{Asked, Sink, Stub};
+
+use super::rig::{
+    A, C, LONG, Server as _, answer, body, committed, idle, is_told, next_at, refuse, task, worker,
+};
+use crate::program::Program;
+
+fn report(servers: &mut [Stub]) -> (usize, Asked) {
+    next_at(servers, "a report", |request| is_told(request, "report", A))
+}
+
+#[test]
+fn what_no_server_takes_is_kept_and_said_to_all() {
+    let program = Program::new();
+    let (mut servers, sink) = ([Stub::start(), Stub::start()], Sink::start());
+    let mut process = worker(&program, &[&servers[0].url(), &servers[1].url()]);
+    servers[0].give(&[task(A, &sink)]);
+    let refusals = [
+        Code::Unauthenticated,
+        Code::Forbidden,
+        Code::NotFound,
+        Code::ForeignOrigin,
+        Code::BadRequest,
+        Code::RateLimited,
+        Code::Internal,
+        Code::StoreUnavailable,
+    ];
+    let mut asked = Vec::new();
+    for code in refusals {
+        let (at, refused) = report(&mut servers);
+        assert_eq!(body(&refused.request)["status"], "completed", "before {code:?}");
+        refuse(refused, code);
+        asked.push(at);
+    }
+    for at in [0, 1] {
+        assert!(asked.contains(&at), "{asked:?}: all servers are asked");
+    }
+    // Neither is this an answer of ours.
+    report(&mut servers).1.answer(404, "<html>no such page</html>");
+    committed(report(&mut servers).1);
+    process.wait_for_line("a report is not answered; kept", LONG);
+    idle(&mut servers);
+    assert_eq!(sink.received().len(), 1);
+}
+
+#[test]
+fn what_is_no_longer_its_own_is_given_up() {
+    let program = Program::new();
+    let (mut server, sink) = (Stub::start(), Sink::start());
+    let _worker = worker(&program, &[&server.url()]);
+    let over = [
+        Code::StaleAttempt,
+        Code::ForeignToken,
+        Code::ExecutionEnded,
+        Code::IllegalTransition,
+        Code::UnknownExecution,
+    ];
+    for (n, code) in over.into_iter().enumerate() {
+        let token = format!("{n:032x}");
+        let other = format!("{:032x}", n + 100);
+        // One is refused when it begins, the other when it is done.
+        let poll = idle(std::slice::from_mut(&mut server));
+        answer(poll, &[task(&token, &sink), task(&other, &sink)]);
+        refuse(server.told("start", &other), code);
+        committed(server.told("start", &token));
+        refuse(server.told("report", &token), code);
+    }
+    idle(std::slice::from_mut(&mut server));
+    assert_eq!(sink.received().len(), over.len(), "what was refused was not begun");
+}
+
+#[test]
+fn a_report_that_cannot_be_taken_is_told_as_a_failure_and_kept() {
+    let program = Program::new();
+    let (mut server, sink) = (Stub::start(), Sink::start());
+    let _worker = worker(&program, &[&server.url()]);
+    server.give(&[task(C, &sink)]);
+    refuse(server.told("report", C), Code::BodyTooLarge);
+    for _ in 0..2 {
+        let failed = server.told("report", C);
+        assert_eq!(body(&failed.request)["failure"]["kind"], "too_large");
+        refuse(failed, Code::BodyTooLarge);
+    }
+    committed(server.told("report", C));
+}
+
+#[test]
+fn whoever_starts_a_worker_with_a_wrong_key_is_told() {
+    let program = Program::new();
+    let (mut server, away) = (Stub::start(), Stub::start());
+    let url = away.url();
+    drop(away);
+    // Whichever is asked last: that one is away tells less than that the other refuses the key.
+    for servers in [[server.url(), url.clone()], [url, server.url()]] {
+        let mut process = worker(&program, &[&servers[0], &servers[1]]);
+        refuse(server.poll(2), Code::Unauthenticated);
+        let line = process.wait_for_line("tasks cannot be taken", LONG);
+        assert!(line.contains("because the test says so"), "{line}");
+        process.wait_for_line("set WAYPOST_KEY to a key", LONG);
+        process.kill();
+        std::fs::remove_file(program.path().join("worker.log")).unwrap();
+    }
+}
