@@ -4,6 +4,7 @@
 //! | file | shows |
 //! | --- | --- |
 //! | `rig` | the processes, and how to talk to them |
+//! | `numbers` | what instances count, how long these tests are, and chance |
 //! | `flows` | the workflows of these tests |
 //! | `resuming` | what is paused on one instance goes on on another |
 //! | `killing` | instances killed under load, and take-overs |
@@ -29,6 +30,7 @@ mod freezing;
 mod killing;
 mod limits;
 mod load;
+mod numbers;
 mod redis;
 mod relay;
 mod resuming;

@@ -8,7 +8,8 @@ use waypost_testbed::{Direction, Mode, Proxy, Redis};
 
 use super::flows::CHAIN;
 use super::load::Load;
-use super::rig::{Api, Cluster, With, percent};
+use super::numbers::percent;
+use super::rig::{Api, Cluster, With};
 
 /// A cluster that reaches its database through a proxy.
 fn behind_a_proxy(with: With) -> (Cluster, Proxy) {

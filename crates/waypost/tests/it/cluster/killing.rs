@@ -9,7 +9,8 @@ use serde_json::json;
 use waypost_testbed::Sink;
 
 use super::flows::{CHAIN, GATE, calls};
-use super::rig::{Api, Cluster, LONG, With, percent};
+use super::numbers::{Random, percent};
+use super::rig::{Api, Cluster, LONG, With};
 
 /// How long instances are killed, in the full length.
 const FULL: Duration = Duration::from_secs(120);
@@ -119,17 +120,6 @@ async fn signal(api: &Api, n: usize, id: &str) {
             return;
         }
         waypost_testbed::moment().await;
-    }
-}
-
-/// A small generator, for when to kill whom: a seed repeats it.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
     }
 }
 

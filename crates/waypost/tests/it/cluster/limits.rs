@@ -6,7 +6,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::iter;
 use serde_json::{Value, json};
 
-use super::rig::{Cluster, LONG, With, percent, scaled};
+use super::numbers::{percent, scaled};
+use super::rig::{Cluster, LONG, With};
 
 const LIMITED: &str = r#"
 name: limited

@@ -8,7 +8,8 @@ use waypost_testbed::{Process, Redis};
 
 use super::flows::{CHAIN, GATE};
 use super::load::Load;
-use super::rig::{Api, Cluster, LONG, With, percent};
+use super::numbers::percent;
+use super::rig::{Api, Cluster, LONG, With};
 use super::workers::{self, FOREIGN};
 
 /// Executions of three kinds: those that wait get their signal, and those with a task elsewhere have a

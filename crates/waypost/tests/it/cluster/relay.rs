@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use waypost_testbed::{RedisReply, wait_until};
 
-use super::rig::{Api, Cluster, LONG, With, scaled};
+use super::numbers::scaled;
+use super::rig::{Api, Cluster, LONG, With};
 use super::workers::{self, FOREIGN};
 
 /// Executions under way at once.

@@ -378,26 +378,3 @@ impl Api {
         answer.body["events"].as_array().unwrap_or_else(|| panic!("{answer:?}")).clone()
     }
 }
-
-/// One of the numbers that an instance tells, summed up over its labels.
-pub(super) fn metric(metrics: &str, name: &str) -> u64 {
-    let of = |line: &&str| line.starts_with(name) && !line[name.len()..].starts_with('_');
-    let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
-    let sum: f64 = metrics.lines().filter(of).filter_map(value).sum();
-    assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it counts")]
-    let count = sum as u64;
-    count
-}
-
-/// How many of something, by `CLUSTER_PERCENT` of the full count: a part of it in the ordinary tests,
-/// all of it in `make cluster`.
-pub(super) fn scaled(full: usize) -> usize {
-    (full * percent() / 100).max(1)
-}
-
-/// The part of its full length that a test has; see [`scaled`].
-pub(super) fn percent() -> usize {
-    let percent = std::env::var("CLUSTER_PERCENT").ok().and_then(|text| text.parse().ok());
-    percent.unwrap_or(5)
-}

@@ -7,7 +7,8 @@ use futures_util::stream::iter;
 use serde_json::json;
 
 use super::flows::{CHAIN, SLEEPER};
-use super::rig::{Cluster, LONG, With, scaled};
+use super::numbers::scaled;
+use super::rig::{Cluster, LONG, With};
 
 fn millis(time: SystemTime) -> u64 {
     u64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()).unwrap()

@@ -8,7 +8,8 @@ use futures_util::stream::iter;
 use serde_json::json;
 use waypost_testbed::{Process, Sink};
 
-use super::rig::{Cluster, LONG, With, scaled};
+use super::numbers::scaled;
+use super::rig::{Cluster, LONG, With};
 
 /// When a worker that gives no sign of life has lost what it held, at the latest: its lease, and two
 /// looks at it.
