@@ -163,6 +163,16 @@ impl Cluster {
         self.instances[at].process.as_mut().unwrap()
     }
 
+    /// Whoever was started is still there, as the same process under the same id.
+    pub(super) fn all_have_lived(&mut self) {
+        for at in 0..self.instances.len() {
+            assert!(self.process(at).try_wait().is_none(), "instance {at} exited");
+        }
+        // Whoever starts announces itself under an id of its own, which stays here.
+        let announced = self.sql("SELECT count(*) FROM instances");
+        assert_eq!(announced, self.instances.len().to_string(), "nobody came back as another");
+    }
+
     /// A file in the folder of the cluster.
     pub(super) fn file(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
