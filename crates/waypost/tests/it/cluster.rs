@@ -8,6 +8,7 @@
 //! | `flows` | the workflows of these tests |
 //! | `resuming` | what is paused on one instance goes on on another |
 //! | `killing` | instances killed under load, and take-overs |
+//! | `leaving` | an instance that is told to go |
 //! | `freezing` | an instance that stands still beyond its lease |
 //! | `redis` | everything that may happen to Redis |
 //! | `relay` | reports that go straight to their owners, and get lost |
@@ -28,6 +29,7 @@ mod flows;
 mod forgetting;
 mod freezing;
 mod killing;
+mod leaving;
 mod limits;
 mod load;
 mod numbers;
