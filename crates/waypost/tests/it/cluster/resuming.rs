@@ -82,17 +82,101 @@ fn check(with: With, cache: Cache) {
     cluster.check();
 }
 
+/// The key of an execution's context.
+fn key(id: &str) -> String {
+    format!("waypost:execution:context:{{{id}}}")
+}
+
 /// Gives each context to another execution, under its name.
 fn swap_contexts(cluster: &Cluster, ids: &[String]) {
-    let redis = cluster.redis.as_ref().unwrap();
-    let key = |id: &String| format!("waypost:execution:context:{{{id}}}");
     for pair in ids.chunks(2) {
         let (a, b) = (key(&pair[0]), key(&pair[1]));
         for (from, to) in [(&*a, "waypost:swap"), (&*b, &*a), ("waypost:swap", &*b)] {
-            let renamed = redis.command(&["RENAME", from, to]);
-            assert!(!matches!(renamed, RedisReply::Error(_)), "there is a context: {renamed:?}");
+            rename(cluster, from, to);
         }
     }
+}
+
+fn rename(cluster: &Cluster, from: &str, to: &str) {
+    let renamed = cluster.redis.as_ref().unwrap().command(&["RENAME", from, to]);
+    assert!(!matches!(renamed, RedisReply::Error(_)), "there is a context: {renamed:?}");
+}
+
+/// Waits twice, and gives what it remembers of everything before.
+const TWO_GATES: &str = r#"
+name: two-gates
+nodes:
+  - id: first
+    type: transform
+    config: { value: { remembered: "${{ input.text }}" } }
+  - { id: one, type: wait-for-events, needs: [first], config: { name: one } }
+  - id: between
+    type: transform
+    needs: [one]
+    config: { value: "${{ nodes.first.output.remembered }} ${{ nodes.one.output.by }}" }
+  - { id: two, type: wait-for-events, needs: [between], config: { name: two } }
+  - id: last
+    type: output
+    needs: [two]
+    config: { value: "${{ nodes.between.output }} ${{ nodes.two.output.by }}" }
+"#;
+
+/// A copy of its own past is sealed for the very key that it lies under: nothing but the digest in the
+/// store tells that it is not what the execution was parked with.
+#[test]
+fn it_does_so_with_a_cache_of_its_own_past() {
+    let mut cluster = Cluster::start(3, With::Redis);
+    cluster.deploy(TWO_GATES);
+    let api = cluster.api.clone();
+    let ids = cluster.block_on(async {
+        let start = |n: usize| {
+            let api = api.clone();
+            let input = json!({ "text": format!("t{n}") });
+            async move { api.start(0, "two-gates", &input, &format!("p{n}")).await }
+        };
+        join_all((0..10).map(start)).await
+    });
+    for id in &ids {
+        parked_with(&cluster, id, "one");
+        let old = format!("old:{}", key(id));
+        let copied = cluster.redis.as_ref().unwrap().command(&["COPY", &key(id), &old]);
+        assert_eq!(copied, RedisReply::Number(1));
+        send(&cluster, 0, id, "one", "A");
+    }
+    for id in &ids {
+        parked_with(&cluster, id, "two");
+        rename(&cluster, &format!("old:{}", key(id)), &key(id));
+    }
+    cluster.kill(0);
+    for (n, id) in ids.iter().enumerate() {
+        parked_with(&cluster, id, "one");
+        send(&cluster, 1 + n % 2, id, "two", "B");
+    }
+    cluster.block_on(async {
+        for (n, id) in ids.iter().enumerate() {
+            let ended = api.ended(id, LONG).await;
+            assert_eq!(ended["status"], "COMPLETED", "{ended}");
+            assert_eq!(ended["output"], format!("t{n} A B"));
+        }
+    });
+    cluster.check();
+}
+
+/// Waits until the context that is kept of an execution is the one it has at this node.
+fn parked_with(cluster: &Cluster, id: &str, node: &str) {
+    let redis = cluster.redis.as_ref().unwrap();
+    waypost_testbed::wait_until("its context is kept", LONG, || {
+        let RedisReply::Bytes(Some(kept)) = redis.command(&["GET", &key(id)]) else { return false };
+        let kept: Value = serde_json::from_slice(&kept).unwrap();
+        kept["currentNodeId"] == node
+    });
+}
+
+fn send(cluster: &Cluster, at: usize, id: &str, name: &str, by: &str) {
+    let signal = json!({ "name": name, "body": { "by": by } });
+    let path = format!("/v1/executions/{id}/signals");
+    let sent = cluster.block_on(cluster.api.post(at, &path, &signal));
+    assert!(sent.is_ok(), "{sent:?}");
 }
 
 #[test]
