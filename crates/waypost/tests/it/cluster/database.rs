@@ -14,7 +14,8 @@ use super::numbers::percent;
 use super::rig::{Api, Cluster, With};
 
 /// Connections that somebody left in a transaction.
-const IDLE: &str = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
+pub(super) const IDLE: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
 
 /// A cluster that reaches its database through a proxy.
 fn behind_a_proxy(with: With) -> (Cluster, Proxy) {
