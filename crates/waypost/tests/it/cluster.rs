@@ -4,13 +4,16 @@
 //! | file | shows |
 //! | --- | --- |
 //! | `rig` | the processes, and how to talk to them |
+//! | `numbers` | what instances count, how long these tests are, and chance |
 //! | `flows` | the workflows of these tests |
 //! | `resuming` | what is paused on one instance goes on on another |
 //! | `killing` | instances killed under load, and take-overs |
+//! | `leaving` | an instance that is told to go |
 //! | `freezing` | an instance that stands still beyond its lease |
 //! | `redis` | everything that may happen to Redis |
 //! | `relay` | reports that go straight to their owners, and get lost |
 //! | `database` | everything that may happen to PostgreSQL, and to the way there |
+//! | `hanging_up` | clients that go away |
 //! | `signals` | no wake-up is lost |
 //! | `stopping` | waits that came due during a full stop |
 //! | `limits` | concurrency keys |
@@ -26,9 +29,12 @@ mod database;
 mod flows;
 mod forgetting;
 mod freezing;
+mod hanging_up;
 mod killing;
+mod leaving;
 mod limits;
 mod load;
+mod numbers;
 mod redis;
 mod relay;
 mod resuming;

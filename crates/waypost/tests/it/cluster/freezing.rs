@@ -8,7 +8,8 @@ use waypost_ports::store::LEASE;
 use waypost_testbed::Sink;
 
 use super::flows::{CHAIN, calls};
-use super::rig::{Cluster, LONG, With, metric};
+use super::numbers::metric;
+use super::rig::{Cluster, LONG, With};
 
 #[test]
 fn an_instance_that_was_frozen_changes_nothing_any_more_and_serves_on() {

@@ -8,7 +8,8 @@ use waypost_testbed::{Process, Redis};
 
 use super::flows::{CHAIN, GATE};
 use super::load::Load;
-use super::rig::{Api, Cluster, LONG, With, percent};
+use super::numbers::{metric, percent};
+use super::rig::{Api, Cluster, LONG, With};
 use super::workers::{self, FOREIGN};
 
 /// Executions of three kinds: those that wait get their signal, and those with a task elsewhere have a
@@ -59,14 +60,14 @@ impl Busy {
             assert!(ran.insert(execution), "done twice: {line}");
         }
         assert!(!ran.is_empty(), "the worker has done something");
-        for at in 0..3 {
-            assert!(self.cluster.process(at).try_wait().is_none(), "an instance exited");
-        }
+        self.cluster.all_have_lived();
         assert_eq!(self.cluster.sql("SELECT count(DISTINCT instance) FROM frames"), "3");
-        let takeovers = "SELECT count(*) FROM frames AS f WHERE EXISTS (SELECT 1 FROM frames AS g \
-                         WHERE g.execution = f.execution AND g.epoch > f.epoch) \
-                         AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.id = f.instance)";
-        assert_eq!(self.cluster.sql(takeovers), "0", "nobody's executions were taken over");
+        for at in 0..3 {
+            let metrics = self.cluster.block_on(self.cluster.api.metrics(at));
+            for name in ["waypost_takeovers_total", "waypost_ownership_lost_total"] {
+                assert_eq!(metric(&metrics, name), 0, "{name} of instance {at}");
+            }
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use waypost_testbed::{RedisReply, wait_until};
 
-use super::rig::{Api, Cluster, LONG, With, scaled};
+use super::numbers::scaled;
+use super::rig::{Api, Cluster, LONG, With};
 use super::workers::{self, FOREIGN};
 
 /// Executions under way at once.
@@ -89,8 +90,6 @@ fn streams_of_results_are_deleted_again_and_again() {
         assert!(ran.insert(execution), "done twice: {line}");
     }
     assert!(ran.len() >= next.load(Ordering::Relaxed), "all was done by it");
-    for at in 0..3 {
-        assert!(cluster.process(at).try_wait().is_none(), "an instance exited");
-    }
+    cluster.all_have_lived();
     cluster.check();
 }

@@ -82,17 +82,144 @@ fn check(with: With, cache: Cache) {
     cluster.check();
 }
 
+/// The key of an execution's context.
+fn key(id: &str) -> String {
+    format!("waypost:execution:context:{{{id}}}")
+}
+
 /// Gives each context to another execution, under its name.
 fn swap_contexts(cluster: &Cluster, ids: &[String]) {
-    let redis = cluster.redis.as_ref().unwrap();
-    let key = |id: &String| format!("waypost:execution:context:{{{id}}}");
     for pair in ids.chunks(2) {
         let (a, b) = (key(&pair[0]), key(&pair[1]));
         for (from, to) in [(&*a, "waypost:swap"), (&*b, &*a), ("waypost:swap", &*b)] {
-            let renamed = redis.command(&["RENAME", from, to]);
-            assert!(!matches!(renamed, RedisReply::Error(_)), "there is a context: {renamed:?}");
+            rename(cluster, from, to);
         }
     }
+}
+
+fn rename(cluster: &Cluster, from: &str, to: &str) {
+    let renamed = cluster.redis.as_ref().unwrap().command(&["RENAME", from, to]);
+    assert!(!matches!(renamed, RedisReply::Error(_)), "there is a context: {renamed:?}");
+}
+
+/// Waits twice, and gives what it remembers of everything before.
+const TWO_GATES: &str = r#"
+name: two-gates
+nodes:
+  - id: first
+    type: transform
+    config: { value: { remembered: "${{ input.text }}" } }
+  - { id: one, type: wait-for-events, needs: [first], config: { name: one } }
+  - id: between
+    type: transform
+    needs: [one]
+    config: { value: "${{ nodes.first.output.remembered }} ${{ nodes.one.output.by }}" }
+  - { id: two, type: wait-for-events, needs: [between], config: { name: two } }
+  - id: last
+    type: output
+    needs: [two]
+    config: { value: "${{ nodes.between.output }} ${{ nodes.two.output.by }}" }
+"#;
+
+/// A copy of its own past is sealed for the very key that it lies under, and opens; but it is not what the
+/// execution was parked with.
+#[test]
+fn it_does_so_with_a_cache_of_its_own_past() {
+    let mut cluster = Cluster::start(3, With::Redis);
+    let ids = parked_at_one(&cluster);
+    for id in &ids {
+        set_aside(&cluster, id);
+        send(&cluster, 0, id, "one", "A");
+    }
+    for id in &ids {
+        parked_with(&cluster, id, "two");
+        put_back(&cluster, id);
+        parked_with(&cluster, id, "one");
+    }
+    goes_on_elsewhere(&mut cluster, &ids, "A B");
+}
+
+/// Nor is a copy of what would have been its future, had the database not been put back to an earlier
+/// state: that one is even as long as what came instead. Nothing but the digest in the store tells.
+#[test]
+fn it_does_so_with_a_cache_of_a_future_that_was_undone() {
+    let mut cluster = Cluster::start(3, With::Redis);
+    let ids = parked_at_one(&cluster);
+    (0..3).for_each(|at| cluster.kill(at));
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                  AND pid <> pg_backend_pid()";
+    waypost_testbed::wait_until("nobody is connected", LONG, || cluster.sql(others) == "0");
+    let copy = format!("CREATE DATABASE earlier TEMPLATE {}", cluster.database);
+    cluster.postgres.sql("postgres", &copy);
+    for (database, by) in [(cluster.database.clone(), "X"), ("earlier".to_owned(), "A")] {
+        cluster.database = database;
+        (0..3).for_each(|at| cluster.start_again(at));
+        (0..3).for_each(|at| cluster.ready(at));
+        ids.iter().for_each(|id| send(&cluster, 0, id, "one", by));
+        ids.iter().for_each(|id| parked_with(&cluster, id, "two"));
+        if by == "X" {
+            ids.iter().for_each(|id| set_aside(&cluster, id));
+            (0..3).for_each(|at| cluster.kill(at));
+        }
+    }
+    ids.iter().for_each(|id| put_back(&cluster, id));
+    goes_on_elsewhere(&mut cluster, &ids, "A B");
+}
+
+/// Executions that wait for `one`, with their contexts in Redis.
+fn parked_at_one(cluster: &Cluster) -> Vec<String> {
+    cluster.deploy(TWO_GATES);
+    let start = |n: usize| {
+        let api = cluster.api.clone();
+        let input = json!({ "text": format!("t{n}") });
+        async move { api.start(0, "two-gates", &input, &format!("p{n}")).await }
+    };
+    let ids = cluster.block_on(async { join_all((0..10).map(start)).await });
+    ids.iter().for_each(|id| parked_with(cluster, id, "one"));
+    ids
+}
+
+/// Takes away what is kept of an execution.
+fn set_aside(cluster: &Cluster, id: &str) {
+    rename(cluster, &key(id), &format!("aside:{id}"));
+}
+
+/// Puts it in the place of what is kept by now.
+fn put_back(cluster: &Cluster, id: &str) {
+    rename(cluster, &format!("aside:{id}"), &key(id));
+}
+
+/// An instance is killed, and the others have the whole context.
+fn goes_on_elsewhere(cluster: &mut Cluster, ids: &[String], expected: &str) {
+    cluster.kill(0);
+    for (n, id) in ids.iter().enumerate() {
+        send(cluster, 1 + n % 2, id, "two", "B");
+    }
+    cluster.block_on(async {
+        for (n, id) in ids.iter().enumerate() {
+            let ended = cluster.api.ended(id, LONG).await;
+            assert_eq!(ended["status"], "COMPLETED", "{ended}");
+            assert_eq!(ended["output"], format!("t{n} {expected}"));
+        }
+    });
+    cluster.check();
+}
+
+/// Waits until the context that is kept of an execution is the one it has at this node.
+fn parked_with(cluster: &Cluster, id: &str, node: &str) {
+    let redis = cluster.redis.as_ref().unwrap();
+    waypost_testbed::wait_until("its context is kept", LONG, || {
+        let RedisReply::Bytes(Some(kept)) = redis.command(&["GET", &key(id)]) else { return false };
+        let kept: Value = serde_json::from_slice(&kept).unwrap();
+        kept["currentNodeId"] == node
+    });
+}
+
+fn send(cluster: &Cluster, at: usize, id: &str, name: &str, by: &str) {
+    let signal = json!({ "name": name, "body": { "by": by } });
+    let path = format!("/v1/executions/{id}/signals");
+    let sent = cluster.block_on(cluster.api.post(at, &path, &signal));
+    assert!(sent.is_ok(), "{sent:?}");
 }
 
 #[test]

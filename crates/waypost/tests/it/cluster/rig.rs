@@ -163,6 +163,16 @@ impl Cluster {
         self.instances[at].process.as_mut().unwrap()
     }
 
+    /// Whoever was started is still there, as the same process under the same id.
+    pub(super) fn all_have_lived(&mut self) {
+        for at in 0..self.instances.len() {
+            assert!(self.process(at).try_wait().is_none(), "instance {at} exited");
+        }
+        // Whoever starts announces itself under an id of its own, which stays here.
+        let announced = self.sql("SELECT count(*) FROM instances");
+        assert_eq!(announced, self.instances.len().to_string(), "nobody came back as another");
+    }
+
     /// A file in the folder of the cluster.
     pub(super) fn file(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
@@ -377,27 +387,4 @@ impl Api {
         let answer = self.get(at, path).await;
         answer.body["events"].as_array().unwrap_or_else(|| panic!("{answer:?}")).clone()
     }
-}
-
-/// One of the numbers that an instance tells, summed up over its labels.
-pub(super) fn metric(metrics: &str, name: &str) -> u64 {
-    let of = |line: &&str| line.starts_with(name) && !line[name.len()..].starts_with('_');
-    let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
-    let sum: f64 = metrics.lines().filter(of).filter_map(value).sum();
-    assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it counts")]
-    let count = sum as u64;
-    count
-}
-
-/// How many of something, by `CLUSTER_PERCENT` of the full count: a part of it in the ordinary tests,
-/// all of it in `make cluster`.
-pub(super) fn scaled(full: usize) -> usize {
-    (full * percent() / 100).max(1)
-}
-
-/// The part of its full length that a test has; see [`scaled`].
-pub(super) fn percent() -> usize {
-    let percent = std::env::var("CLUSTER_PERCENT").ok().and_then(|text| text.parse().ok());
-    percent.unwrap_or(5)
 }

@@ -7,7 +7,8 @@ use futures_util::stream::iter;
 use serde_json::json;
 
 use super::flows::GATE;
-use super::rig::{Cluster, LONG, With, scaled};
+use super::numbers::scaled;
+use super::rig::{Cluster, LONG, With};
 
 /// Requests under way at once.
 const AT_ONCE: usize = 64;

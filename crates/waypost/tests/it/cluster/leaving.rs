@@ -1,0 +1,72 @@
+//! An instance that is told to go, with calls in flight: the others go on with them at once, not after a
+//! lease.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use waypost_testbed::Sink;
+
+use super::flows::calls;
+use super::rig::{Cluster, LONG, With};
+
+/// Calls in flight.
+const COUNT: usize = 50;
+
+/// How long the others may take after it is gone. A second is what is promised, and this is a machine with
+/// other things to do; a lease is 15 s.
+const WITHIN: Duration = Duration::from_secs(3);
+
+#[test]
+fn others_go_on_at_once_when_one_is_told_to_go_on_postgres() {
+    check(With::Postgres);
+}
+
+#[test]
+fn others_go_on_at_once_when_one_is_told_to_go_with_redis() {
+    check(With::Redis);
+}
+
+fn check(with: With) {
+    // Less than the calls take, so that none of them ends here.
+    let mut cluster = Cluster::start_with(3, with, &["--drain-timeout", "1s"]);
+    let sink = Sink::start();
+    sink.hold();
+    cluster.deploy(&calls(&sink.url("/held")));
+    let api = cluster.api.clone();
+    let ids = cluster.block_on(async {
+        let mut ids = Vec::new();
+        for n in 0..COUNT {
+            ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("t{n}")).await);
+        }
+        ids
+    });
+    sink.wait_for(COUNT, LONG);
+    let gone = cluster.block_on(api.instance(0));
+    let driven = |cluster: &Cluster, by: &str| {
+        let sql = "SELECT count(*) FROM control AS c JOIN instances AS i ON i.id = c.owner \
+                   WHERE i.alive_until > waypost_now() AND i.id";
+        cluster.sql(&format!("{sql} {by} '{gone}'")).parse::<usize>().unwrap()
+    };
+    assert_eq!(driven(&cluster, "="), COUNT, "all are driven by the one that goes");
+    let mut leaving = cluster.instances[0].process.take().unwrap();
+    leaving.terminate();
+    let status = leaving.wait(LONG);
+    let left = Instant::now();
+    assert!(status.success(), "{status}: {}", leaving.output());
+    let elsewhere = || driven(&cluster, "<>") == COUNT;
+    waypost_testbed::wait_until("all are driven by others", LONG, elsewhere);
+    let took = left.elapsed();
+    assert!(took < WITHIN, "the others took {took:?} ({with:?})");
+    // They do not only own them: all calls are made again.
+    sink.wait_for(2 * COUNT, LONG);
+    sink.release();
+    let others = api.without(0);
+    cluster.block_on(async {
+        for (n, id) in ids.iter().enumerate() {
+            let ended = others.ended(id, LONG).await;
+            assert_eq!((&ended["status"], &ended["output"]), (&json!("COMPLETED"), &json!(n)));
+        }
+    });
+    assert_eq!(sink.counts().len(), 2 * COUNT, "attempts of one node share its key");
+    cluster.check();
+}
