@@ -26,6 +26,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How often they look at all mail, however old.
 const SWEEP_ALL_EVERY: Duration = Duration::from_secs(60);
 
+/// After how long nobody remembers an instance that is gone: each start of a process leaves a row.
+const GONE_FOR_MS: i64 = 24 * 3_600_000;
+
 /// How often copies of parked executions spared a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copies {
@@ -78,6 +81,9 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
             let row = connection.query_one(queries::MAIL_SWEEP, &[&from]).await?;
             store.sweeps.seen.store(get(&row, 0)?, Ordering::Relaxed);
             slots::sweep(connection).await?;
+            if from == 0 {
+                connection.execute(queries::INSTANCES_FORGET, &[&GONE_FOR_MS]).await?;
+            }
         }
         let (executions, claims) = take(connection, request).await?;
         let digests = match store.mirror().is_some() && !executions.is_empty() {

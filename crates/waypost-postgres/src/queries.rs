@@ -39,6 +39,7 @@ queries! {
     FRAMES_SIZES = "frames_sizes";
     HISTORIES_PORTION = "histories_portion";
     INSTANCE_RENEW = "instance_renew";
+    INSTANCES_FORGET = "instances_forget";
     INSTANCES_LIST = "instances_list";
     KEY_INSERT = "key_insert";
     KEY_REVOKE = "key_revoke";

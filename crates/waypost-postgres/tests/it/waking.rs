@@ -4,11 +4,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::audit::Audit;
 use waypost_ports::conformance::rig::{Hand, signal};
-use waypost_ports::store::{Append, ControlChange, Delivery, MailBody, Store};
+use waypost_ports::store::{Append, ClaimRequest, ControlChange, Delivery, MailBody, Store};
 
 use crate::support::{
     Database, append, claimed, everything, instance, is_committed, mail, start, two,
@@ -277,4 +277,27 @@ fn plans_made_for_an_empty_inbox_still_hold() {
                 WHERE i.relname = 'inbox'))::int8 FROM pg_stat_user_tables AS t WHERE t.relname = 'inbox'";
     let read = intruder.number(read);
     assert!((1..1_000).contains(&read), "{read} rows were read");
+}
+
+/// Each start of a process leaves a row, which goes when nobody can want it any more.
+#[test]
+fn instances_that_are_long_gone_are_forgotten() {
+    let database = Database::new();
+    let store = database.open();
+    let [gone, owner, fresh] = [1, 2, 3].map(|number| instance(&store, number));
+    start(&store, owner, 1);
+    let intruder = database.intruder();
+    let shift = |days: u32| {
+        intruder.run(&format!(
+            "UPDATE instances SET alive_until = alive_until - {days} * 86400000, \
+             renewed_at = renewed_at - {days} * 86400000 WHERE id <> '{fresh}'"
+        ));
+    };
+    let known = |instance: InstanceId| {
+        intruder.number(&format!("SELECT count(*) FROM instances WHERE id = '{instance}'")) == 1
+    };
+    shift(2);
+    // One that can claim nothing: what the second owns stays where it is.
+    store.claim(&ClaimRequest { only: Some(Vec::new()), ..everything(fresh) }).unwrap();
+    assert_eq!([known(gone), known(owner), known(fresh)], [false, true, true]);
 }

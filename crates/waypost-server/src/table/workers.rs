@@ -98,7 +98,7 @@ pub(super) static ROUTES: &[Route] = &[
         access: WORK,
         tag: "workers",
         summary: "Say that a worker stops",
-        notes: "What it has begun and not reported on is given to others at once.",
+        notes: "What it has begun and not reported on is given to others within 10 seconds.",
         parameters: &[WORKER],
         body: Body::Json { schema: of::<wire::Poll>, optional: false },
         replies: &[Documented { status: 204, when: "It is known.", content: Content::None }],

@@ -175,7 +175,7 @@ mod tests {
         for url in ["", "redis://h", "rediss://u:p@h:1/2", "redis+cluster://a:6379,b:6379"] {
             check_redis(url).unwrap();
         }
-        for url in ["h:6379", "http://u:canary@h", "redis://a:1,u:canary@b:2", "redis://"] {
+        for url in ["h:6379", "http://u:canary@h", "redis://u:canary@a:1,b:2", "redis://"] {
             let error = format!("{:#}", check_redis(url).unwrap_err());
             assert!(
                 error.starts_with("setting redis_url: ") && !error.contains("canary"),

@@ -3,7 +3,9 @@
 use waypost_server::problem::Code;
 use waypost_testbed::{Sink, Stub};
 
-use super::rig::{A, B, LONG, Server as _, accepted, body, committed, refuse, task_of, worker};
+use super::rig::{
+    A, B, LONG, Server as _, accepted, answer, body, committed, idle, refuse, task_of, worker,
+};
 use crate::program::Program;
 
 #[test]
@@ -27,7 +29,8 @@ fn what_is_in_the_log_begins_again_only_where_the_log_says_so() {
     let _worker = worker(&program, &[&server.url()]);
     server.give(&[task_of("e", A, &sink)]);
     committed(server.told("report", A));
-    server.hand(&[task_of("e", B, &sink)]);
+    // Only when the worker has read that answer does it know.
+    answer(idle(std::slice::from_mut(&mut server)), &[task_of("e", B, &sink)]);
     accepted(server.told("start", B));
     refuse(server.told("start", B), Code::StaleAttempt);
     // A log that knows nothing of it, as after a restore, has it made once more.
