@@ -293,6 +293,8 @@ impl From<EngineError> for Problem {
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),
             EngineError::Store(error) => error.into(),
+            EngineError::TooLarge(_) => Self::new(Code::BodyTooLarge, error.to_string())
+                .hint("keep large data elsewhere and pass a reference to it"),
             EngineError::Poisoned(reason) => {
                 tracing::warn!(%reason, "the store refuses a submission");
                 Self::new(Code::Unstorable, "the store refuses what was submitted")

@@ -8,7 +8,7 @@
 //!
 //! Polls that serve the same handlers share one look, a second after the last one or at once when
 //! something was offered; each worker is heard every five seconds while it waits. What was taken for
-//! a poll whose caller has gone away is put back.
+//! a poll whose caller has gone away is put back, and so is what its worker was to stop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,9 +177,24 @@ impl TasksThread {
             let said_ago = Millis(u64::try_from(said_ago).unwrap_or(u64::MAX));
             match self.desk.hear(&one.poll, said_ago) {
                 Ok(cancel) if cancel.is_empty() && !one.poll.leaving => waiting.push(one),
-                Ok(cancel) => answer(one, Ok(Polled { tasks: Vec::new(), cancel })),
+                Ok(cancel) => self.tell_to_stop(one, cancel),
                 Err(error) => answer(one, Err(error)),
             }
+        }
+    }
+
+    /// Answers a poll with what to stop. Where its caller has gone away, that is kept for the
+    /// worker's next sign of life: most of it is said by its owner once.
+    fn tell_to_stop(&self, one: Waiting, cancel: Vec<Token>) {
+        let Waiting { poll, reply, .. } = one;
+        let unheard = reply.send(Ok(Polled { tasks: Vec::new(), cancel }));
+        let Err(Ok(Polled { cancel, .. })) = unheard else { return };
+        let cancels: Vec<_> = cancel.into_iter().map(|token| (poll.worker, token)).collect();
+        if !poll.leaving
+            && !cancels.is_empty()
+            && let Err(error) = self.desk.cancel(&cancels)
+        {
+            warn!(%error, "what a worker was to stop, and did not hear of, cannot be kept");
         }
     }
 
@@ -282,7 +297,7 @@ fn wake_at(waiting: &[Waiting], look_at: Instant) -> Instant {
 }
 
 fn answer(one: Waiting, polled: Result<Polled, StoreError>) {
-    // Nobody may be listening any more; a cancellation that is lost so is said again.
+    // Nobody may be listening any more.
     drop(one.reply.send(polled));
 }
 
@@ -305,3 +320,6 @@ fn random() -> u64 {
     hasher.finalize_xof().fill(&mut bits);
     u64::from_le_bytes(bits)
 }
+
+#[cfg(test)]
+mod tests;

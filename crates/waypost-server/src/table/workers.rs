@@ -32,6 +32,7 @@ const REFUSED: &[Code] = &[
     Code::ExecutionEnded,
     Code::StaleAttempt,
     Code::ForeignToken,
+    Code::IllegalTransition,
     Code::Draining,
     Code::StoreUnavailable,
 ];

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::House;
+use crate::support::{Ask, House};
 
 const WORKER: &str = "/v1/workers/0d9c7a5e-0000-4000-8000-000000000001";
 
@@ -143,4 +143,42 @@ async fn marks_stay_in_the_order_in_which_they_were_counted() {
 
 fn shown(sign: &Value) -> String {
     sign.to_string().chars().take(300).collect()
+}
+
+/// A task in the hands of a worker that has not begun it; of the execution `e`.
+async fn task(house: &House) -> Value {
+    let far = "name: far\nnodes:\n  - { id: n, type: worker, config: { handler: h, input: 1 } }\n";
+    let deploy = Ask::new("POST", "/v1/definitions").header("Content-Type", "application/yaml");
+    house.ask(&deploy.body(far)).await.expect(201);
+    house.start("far", "e").await;
+    let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 1, "max": 1 });
+    let polled = house.post(&format!("{WORKER}/poll?wait=60s"), &sign).await.expect(200).json();
+    polled["tasks"][0].clone()
+}
+
+fn told(task: &Value, what: &str) -> (String, Value) {
+    let worker = WORKER.rsplit('/').next();
+    let body = json!({ "worker": worker, "execution": "e", "node": "n", "attempt": 1 });
+    (format!("/v1/tasks/{}/{what}", task["token"].as_str().unwrap()), body)
+}
+
+#[tokio::test]
+async fn a_failure_that_the_log_would_not_hold_is_refused_as_too_large() {
+    let house = House::open().await;
+    let (target, mut report) = told(&task(&house).await, "report");
+    // Either would be held; both together would not.
+    let (message, details) = ("m".repeat(4_000), "d".repeat(1024 * 1024 - 2_000));
+    report["status"] = json!("failed");
+    report["failure"] = json!({ "kind": "k", "message": message, "details": details });
+    house.post(&target, &report).await.refused(413, "body_too_large");
+    report["failure"]["details"] = Value::Null;
+    house.post(&target, &report).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_is_held_is_not_begun() {
+    let house = House::open().await;
+    let (target, start) = told(&task(&house).await, "start");
+    house.post("/v1/executions/e/pause", &json!({})).await.expect(200);
+    house.post(&target, &start).await.refused(409, "illegal_transition");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use waypost_server::problem::Code;
-use waypost_testbed::{Asked, Process, Sink, Stub, wait_until};
+use waypost_testbed::{Asked, Process, Proxy, Sink, Stub, free_port, wait_until};
 
 use super::rig::{A, LONG, Server as _, body, committed, is_told, refuse, task, worker};
 use crate::program::Program;
@@ -67,4 +67,33 @@ fn a_handler_that_runs_is_stopped_after_the_grace_time() {
     });
     assert!(process.wait(LONG).success(), "{}", process.output());
     assert!(server.look(|request| is_told(request, "report", A)).is_none());
+}
+
+#[test]
+fn a_real_server_that_is_away_meanwhile_hears_of_what_was_done() {
+    let (program, sink, port) = (Program::new(), Sink::start(), free_port());
+    sink.hold();
+    let serve = program.command(&["serve", "--listen", &format!("127.0.0.1:{port}")]);
+    let mut server = Process::start(&serve, &program.path().join("server.log"));
+    server.wait_ready(port, LONG);
+    let input = json!({ "method": "POST", "url": sink.url("/") });
+    let node =
+        json!({ "id": "n", "type": "worker", "config": { "handler": "api-call", "input": input } });
+    let definition =
+        program.file("far.yaml", json!({ "name": "far", "nodes": [node] }).to_string());
+    assert_eq!(program.run(&["deploy", &definition.display().to_string()]).code, 0);
+    let proxy = Proxy::start(port);
+    let mut process = worker(&program, &[&format!("http://127.0.0.1:{}", proxy.port())]);
+    assert_eq!(program.run(&["start", "far", "--id", "e"]).code, 0);
+    sink.wait_for(1, LONG);
+    proxy.refuse();
+    sink.release();
+    process.wait_for_line("a report is not answered; kept", LONG);
+    process.terminate();
+    process.wait_for_line("stopping what still runs", LONG);
+    proxy.accept();
+    assert!(process.wait(LONG).success(), "{}", process.output());
+    let shown = program.json(&["show", "e"]);
+    assert_eq!(shown["nodes"][0]["status"], "COMPLETED", "{shown}");
+    assert_eq!(sink.received().len(), 1);
 }
