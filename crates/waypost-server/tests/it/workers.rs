@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Ask, House};
+use crate::support::{Answer, House};
 
 const WORKER: &str = "/v1/workers/0d9c7a5e-0000-4000-8000-000000000001";
 
@@ -51,8 +51,19 @@ async fn a_worker_names_its_tasks_as_the_description_says() {
     assert!(!workers.json().to_string().contains(token), "nobody is shown a token");
 }
 
+/// Deploys a workflow of one node that is made elsewhere, with a retry policy, and starts this execution.
+async fn start(house: &House, retry: Option<Value>, id: &str) {
+    let mut node = json!({ "id": "a", "type": "worker", "config": { "handler": "h" } });
+    if let Some(retry) = retry {
+        node["retry"] = retry;
+    }
+    let definition = json!({ "name": "far", "nodes": [node] });
+    house.post("/v1/definitions", &definition).await.expect(201);
+    house.start("far", id).await;
+}
+
 /// Polls until there is a task, which may be due only in a moment.
-async fn task(house: &House) -> Value {
+async fn take(house: &House) -> Value {
     let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 4, "max": 1 });
     loop {
         let polled = house.post(&format!("{WORKER}/poll?wait=5s"), &sign).await.expect(200).json();
@@ -62,15 +73,15 @@ async fn task(house: &House) -> Value {
     }
 }
 
-/// Says something of a task that was taken, and gives the status of the answer.
-async fn say(house: &House, task: &Value, what: &str, more: Value) -> u16 {
+/// Says something of a task that was taken.
+async fn say(house: &House, task: &Value, what: &str, more: Value) -> Answer {
     let mut body = more;
     body["worker"] = json!(WORKER.rsplit('/').next());
     for field in ["execution", "node", "attempt"] {
         body[field] = task[field].clone();
     }
     let token = task["token"].as_str().unwrap();
-    house.post(&format!("/v1/tasks/{token}/{what}"), &body).await.status
+    house.post(&format!("/v1/tasks/{token}/{what}"), &body).await
 }
 
 /// What the retry policy asks for comes through, and what a worker breaks is not the node's fault.
@@ -78,11 +89,7 @@ async fn say(house: &House, task: &Value, what: &str, more: Value) -> u16 {
 async fn a_failure_is_judged_as_if_it_had_happened_in_a_slot() {
     let house = House::open().await;
     let retry = json!({ "maxAttempts": 2, "waitDuration": 1, "retryOn": ["5xx"] });
-    let definition = json!({ "name": "far", "nodes": [
-        { "id": "a", "type": "worker", "config": { "handler": "h" }, "retry": retry },
-    ] });
-    house.post("/v1/definitions", &definition).await.expect(201);
-    house.start("far", "one").await;
+    start(&house, Some(retry), "one").await;
     let failure = |status: Value| {
         let mut failure = json!({ "kind": "http", "message": "it said no" });
         if !status.is_null() {
@@ -92,24 +99,24 @@ async fn a_failure_is_judged_as_if_it_had_happened_in_a_slot() {
     };
     let lost = json!({ "status": "abandoned", "failure": failure(Value::Null) });
     let report = |status: u16| json!({ "status": "failed", "failure": failure(json!(status)) });
-    let first = task(&house).await;
+    let first = take(&house).await;
     for wrong in [json!(99), json!(1000), json!("503")] {
         let said = json!({ "status": "failed", "failure": failure(wrong) });
-        assert_eq!(say(&house, &first, "report", said).await, 400);
+        say(&house, &first, "report", said).await.expect(400);
     }
-    assert_eq!(say(&house, &first, "report", json!({ "status": "abandoned" })).await, 400);
-    assert_eq!(say(&house, &first, "report", lost).await, 200);
-    let second = task(&house).await;
+    say(&house, &first, "report", json!({ "status": "abandoned" })).await.expect(400);
+    say(&house, &first, "report", lost).await.expect(200);
+    let second = take(&house).await;
     assert_eq!(second["attempt"], 2, "a lost attempt is made again");
-    assert_eq!(say(&house, &second, "report", report(503)).await, 200);
-    let third = task(&house).await;
+    say(&house, &second, "report", report(503)).await.expect(200);
+    let third = take(&house).await;
     assert_eq!(third["attempt"], 3, "and was no try: 5xx is tried again");
-    assert_eq!(say(&house, &third, "report", report(503)).await, 200);
+    say(&house, &third, "report", report(503)).await.expect(200);
     let ended = house.get("/v1/executions/one").await.expect(200).json();
     assert_eq!(ended["status"], "FAILED");
     house.start("far", "two").await;
-    let only = task(&house).await;
-    assert_eq!(say(&house, &only, "report", report(404)).await, 200);
+    let only = take(&house).await;
+    say(&house, &only, "report", report(404)).await.expect(200);
     let ended = house.get("/v1/executions/two").await.expect(200).json();
     assert_eq!(ended["status"], "FAILED", "404 is not tried again");
 }
@@ -118,12 +125,8 @@ async fn a_failure_is_judged_as_if_it_had_happened_in_a_slot() {
 #[tokio::test]
 async fn marks_stay_in_the_order_in_which_they_were_counted() {
     let house = House::open().await;
-    let definition = json!({ "name": "far", "nodes": [
-        { "id": "a", "type": "worker", "config": { "handler": "h" } },
-    ] });
-    house.post("/v1/definitions", &definition).await.expect(201);
-    house.start("far", "one").await;
-    let first = task(&house).await;
+    start(&house, None, "one").await;
+    let first = take(&house).await;
     assert_eq!(first.get("checkpoint"), None);
     for (data, number, status) in [
         (json!("a"), json!(1), 200),
@@ -133,52 +136,37 @@ async fn marks_stay_in_the_order_in_which_they_were_counted() {
         (json!("c"), Value::Null, 400),
     ] {
         let mark = json!({ "data": data, "number": number });
-        assert_eq!(say(&house, &first, "checkpoint", mark.clone()).await, status, "{mark}");
+        say(&house, &first, "checkpoint", mark.clone()).await.expect(status);
     }
     let lost = json!({ "kind": "broken", "message": "it broke" });
     let lost = json!({ "status": "abandoned", "failure": lost });
-    assert_eq!(say(&house, &first, "report", lost).await, 200);
-    assert_eq!(task(&house).await["checkpoint"], "b");
+    say(&house, &first, "report", lost).await.expect(200);
+    assert_eq!(take(&house).await["checkpoint"], "b");
 }
 
 fn shown(sign: &Value) -> String {
     sign.to_string().chars().take(300).collect()
 }
 
-/// A task in the hands of a worker that has not begun it; of the execution `e`.
-async fn task(house: &House) -> Value {
-    let far = "name: far\nnodes:\n  - { id: n, type: worker, config: { handler: h, input: 1 } }\n";
-    let deploy = Ask::new("POST", "/v1/definitions").header("Content-Type", "application/yaml");
-    house.ask(&deploy.body(far)).await.expect(201);
-    house.start("far", "e").await;
-    let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 1, "max": 1 });
-    let polled = house.post(&format!("{WORKER}/poll?wait=60s"), &sign).await.expect(200).json();
-    polled["tasks"][0].clone()
-}
-
-fn told(task: &Value, what: &str) -> (String, Value) {
-    let worker = WORKER.rsplit('/').next();
-    let body = json!({ "worker": worker, "execution": "e", "node": "n", "attempt": 1 });
-    (format!("/v1/tasks/{}/{what}", task["token"].as_str().unwrap()), body)
-}
-
 #[tokio::test]
 async fn a_failure_that_the_log_would_not_hold_is_refused_as_too_large() {
     let house = House::open().await;
-    let (target, mut report) = told(&task(&house).await, "report");
+    start(&house, None, "one").await;
+    let task = take(&house).await;
     // Either would be held; both together would not.
     let (message, details) = ("m".repeat(4_000), "d".repeat(1024 * 1024 - 2_000));
-    report["status"] = json!("failed");
-    report["failure"] = json!({ "kind": "k", "message": message, "details": details });
-    house.post(&target, &report).await.refused(413, "body_too_large");
-    report["failure"]["details"] = Value::Null;
-    house.post(&target, &report).await.expect(200);
+    let mut failure = json!({ "kind": "k", "message": message, "details": details });
+    let report = |failure: &Value| json!({ "status": "failed", "failure": failure });
+    say(&house, &task, "report", report(&failure)).await.refused(413, "body_too_large");
+    failure["details"] = Value::Null;
+    say(&house, &task, "report", report(&failure)).await.expect(200);
 }
 
 #[tokio::test]
 async fn what_is_held_is_not_begun() {
     let house = House::open().await;
-    let (target, start) = told(&task(&house).await, "start");
-    house.post("/v1/executions/e/pause", &json!({})).await.expect(200);
-    house.post(&target, &start).await.refused(409, "illegal_transition");
+    start(&house, None, "one").await;
+    let task = take(&house).await;
+    house.post("/v1/executions/one/pause", &json!({})).await.expect(200);
+    say(&house, &task, "start", json!({})).await.refused(409, "illegal_transition");
 }
