@@ -1,14 +1,20 @@
 //! Concurrency keys: never more than the limit, in order, all of them, whatever is killed.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::iter;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::numbers::{percent, scaled};
-use super::rig::{Cluster, LONG, With};
+use super::numbers::{Random, percent, scaled};
+use super::rig::{Api, Cluster, LONG, With};
 
+/// See [`LIMITED`].
+const LIMIT: usize = 5;
+
+/// At most five of a key at once, each for so long.
 const LIMITED: &str = r#"
 name: limited
 concurrency: { key: "${{ input.key }}", limit: 5 }
@@ -30,30 +36,19 @@ fn at_most_five_of_a_key_run_in_order_and_all_finish_with_redis() {
 fn at_most_five_of_a_key(with: With) {
     let mut cluster = Cluster::start(3, with);
     cluster.deploy(LIMITED);
-    let api = cluster.api.clone();
-    let count = scaled(500).max(60);
-    let ids: Vec<String> = cluster.block_on(async {
-        let mut ids = Vec::new();
-        for n in 0..count {
-            // Long enough that they come faster than they go, and stand in line when one is killed.
-            let input = json!({ "key": "k", "n": n, "ms": 200 });
-            ids.push(api.start(n, "limited", &input, &format!("l{n}")).await);
-        }
-        ids
-    });
+    cluster.sql(WATCH);
+    let mut random = Random::new();
+    let ids = submit(&mut cluster, &mut random);
     // One is cancelled while it stands in line: no worker ever hears of it.
     let cancelled = ids.last().unwrap().clone();
-    cluster.block_on(async {
-        let path = format!("/v1/executions/{cancelled}/cancel");
-        let answer = api.post(1, &path, &Value::Null).await;
-        assert!(answer.is_ok(), "{answer:?}");
-    });
+    let api = cluster.api.clone();
+    cluster.block_on(cancel(&api, &cancelled));
     let began = Instant::now();
-    for round in 0..percent().div_ceil(25) {
-        waypost_testbed::pause(Duration::from_secs(1));
-        cluster.kill(round % 3);
-        cluster.start_again(round % 3);
+    for _ in 0..percent().div_ceil(25) {
+        waypost_testbed::pause(Duration::from_millis(500 + random.below(1_000)));
+        kill(&mut cluster, &mut random);
     }
+    (0..3).for_each(|at| cluster.ready(at));
     let ended: Vec<Value> = cluster.block_on(async {
         iter(&ids)
             .map(|id| {
@@ -65,48 +60,118 @@ fn at_most_five_of_a_key(with: With) {
             .await
     });
     for (n, ended) in ended.iter().enumerate() {
-        let expected = if n + 1 == count { "CANCELLED" } else { "COMPLETED" };
+        let expected = if n + 1 == ids.len() { "CANCELLED" } else { "COMPLETED" };
         assert_eq!(ended["status"], expected, "after {:?}: {ended}", began.elapsed());
     }
-    in_order_and_within_the_limit(&cluster, &ids);
+    slots_are_given_in_order(&cluster, &ids);
+    run_within_the_limit(&cluster, &ids);
     assert_eq!(cluster.sql("SELECT count(*) FROM slots"), "0", "every slot was released");
     cluster.check();
 }
 
-/// From the logs: when each was let in, and when it ended.
-fn in_order_and_within_the_limit(cluster: &Cluster, ids: &[String]) {
+/// Asks until somebody does: whoever was killed last may not be back.
+async fn cancel(api: &Api, id: &str) {
+    let path = format!("/v1/executions/{id}/cancel");
+    for turn in 0.. {
+        let answer = api.ask(turn, Method::POST, &path, None).await;
+        if answer.is_ok_and(|answer| answer.is_ok()) {
+            return;
+        }
+        waypost_testbed::moment().await;
+    }
+}
+
+fn kill(cluster: &mut Cluster, random: &mut Random) {
+    let at = usize::try_from(random.below(3)).unwrap();
+    cluster.kill(at);
+    cluster.start_again(at);
+}
+
+/// Starts them one after the other, so that it is known in which order they stand in line; while some of
+/// them are being started, an instance is killed.
+fn submit(cluster: &mut Cluster, random: &mut Random) -> Vec<String> {
+    let count = scaled(500).max(60);
+    let kills: Vec<_> = (0..percent().div_ceil(25))
+        .map(|_| usize::try_from(random.below(count as u64)).unwrap())
+        .collect();
+    let mut ids = Vec::new();
+    for n in 0..count {
+        let api = cluster.api.clone();
+        // Long enough that they come faster than they go, and stand in line when one is killed.
+        let input = json!({ "key": "k", "n": n, "ms": 300 });
+        let start = async move { api.start(n, "limited", &input, &format!("l{n}")).await };
+        let start = cluster.runtime.spawn(start);
+        for _ in kills.iter().filter(|at| **at == n) {
+            kill(cluster, random);
+        }
+        ids.push(cluster.block_on(start).unwrap());
+    }
+    ids
+}
+
+/// Writes down who comes to hold a slot, in which order, and how many hold one then. The log knows only
+/// who began: where an instance dies that was about to begin one, that one begins a lease later, and all
+/// others in the meantime.
+const WATCH: &str = "
+    CREATE TABLE public.given (n bigserial PRIMARY KEY, execution bigint, holding bigint);
+    CREATE FUNCTION public.write_down() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO public.given (execution, holding)
+        SELECT NEW.execution, count(*) FROM waypost.slots WHERE key = NEW.key AND holding;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER given AFTER UPDATE ON slots FOR EACH ROW
+    WHEN (NEW.holding AND NOT OLD.holding) EXECUTE FUNCTION public.write_down()";
+
+/// Nobody overtakes: all who stand before one have a slot by then, but for those who come to hold one with
+/// it.
+fn slots_are_given_in_order(cluster: &Cluster, ids: &[String]) {
+    let given = cluster.sql(
+        "SELECT convert_from(s.key, 'UTF8'), g.holding FROM public.given AS g \
+         JOIN submissions AS s USING (execution) ORDER BY g.n",
+    );
+    let mut waiting: BTreeSet<usize> = (0..ids.len()).collect();
+    for line in given.lines() {
+        let (id, holding) = line.split_once('|').unwrap();
+        let holding: usize = holding.parse().unwrap();
+        assert!(holding <= LIMIT, "{holding} hold a slot at once");
+        let n = ids.iter().position(|known| known == id).unwrap();
+        let before = waiting.range(..n).count();
+        assert!(before < LIMIT, "{n} was given a slot before {waiting:?}");
+        assert!(waiting.remove(&n), "{n} was given two slots");
+    }
+    assert_eq!(waiting, BTreeSet::from([ids.len() - 1]), "all but the one that was cancelled");
+}
+
+/// From the logs: when each was let in, which it is once, and when it ended.
+fn run_within_the_limit(cluster: &Cluster, ids: &[String]) {
     let api = cluster.api.clone();
-    let mut moments: Vec<(u64, i32, usize)> = Vec::new();
-    let mut admitted = Vec::new();
+    let mut moments: Vec<(u64, bool, usize)> = Vec::new();
     cluster.block_on(async {
         for (n, id) in ids.iter().enumerate() {
-            let at = |events: Vec<Value>| {
-                events.first().map(|event| event["at"].as_str().unwrap().to_owned())
-            };
-            let Some(let_in) = at(api.events(0, id, "RunAdmitted").await) else { continue };
-            let end = at(api.events(0, id, "RunCompleted").await).unwrap();
-            admitted.push((let_in.clone(), n));
-            moments.push((time(&let_in), 1, n));
-            moments.push((time(&end), -1, n));
+            let let_in = api.events(0, id, "RunAdmitted").await;
+            let ends = api.events(0, id, "RunCompleted").await;
+            let times = usize::from(n + 1 < ids.len());
+            assert_eq!((let_in.len(), ends.len()), (times, times), "{n}: {let_in:?} {ends:?}");
+            moments.extend(let_in.iter().map(|event| (time(event), true, n)));
+            moments.extend(ends.iter().map(|event| (time(event), false, n)));
         }
     });
     // At one millisecond, an end makes room before somebody is let in.
     moments.sort_unstable();
-    let mut running = 0;
-    for (_, change, n) in moments {
-        running += change;
-        assert!(running <= 5, "{running} run at once when {n} is let in");
-    }
-    admitted.sort();
-    let order: Vec<_> = admitted.iter().map(|(at, n)| (at.clone(), *n)).collect();
-    for pair in order.windows(2) {
-        let ((earlier, a), (later, b)) = (&pair[0], &pair[1]);
-        // Those that are let in together stand side by side.
-        assert!(a < b || earlier == later || a - b < 5, "{a} was let in before {b}");
+    let mut running = BTreeSet::new();
+    for (_, begins, n) in moments {
+        if begins {
+            running.insert(n)
+        } else {
+            running.remove(&n)
+        };
+        assert!(running.len() <= LIMIT, "these run at once: {running:?}");
     }
 }
 
-fn time(text: &str) -> u64 {
+fn time(event: &Value) -> u64 {
+    let text = event["at"].as_str().unwrap();
     let parsed = waypost_core::time::Timestamp::parse(text).unwrap();
     u64::try_from(parsed.0).unwrap()
 }

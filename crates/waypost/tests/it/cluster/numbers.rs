@@ -1,5 +1,10 @@
 //! Numbers: what instances count, how long these tests are, and chance.
 
+use std::time::SystemTime;
+
+/// Where a test draws lots, the seed to do it from.
+const SEED: &str = "CLUSTER_SEED";
+
 /// One of the numbers that an instance tells, summed up over its labels.
 pub(super) fn metric(metrics: &str, name: &str) -> u64 {
     let of = |line: &&str| line.starts_with(name) && !line[name.len()..].starts_with('_');
@@ -27,6 +32,18 @@ pub(super) fn percent() -> usize {
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
+    /// Another one each time, or the one of `CLUSTER_SEED`. It is shown with a test that fails.
+    #[expect(clippy::print_stderr, reason = "it is shown with a test that fails")]
+    pub(super) fn new() -> Self {
+        let given = std::env::var(SEED).ok().and_then(|text| text.parse().ok());
+        let seed = given.unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            u64::from(since.subsec_nanos())
+        });
+        eprintln!("{SEED}={seed}");
+        Self(seed)
+    }
+
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
