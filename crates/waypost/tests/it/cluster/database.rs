@@ -6,10 +6,17 @@ use serde_json::json;
 use waypost_testbed::postgres::{Durability, Postgres};
 use waypost_testbed::{Direction, Mode, Proxy, Redis};
 
-use super::flows::CHAIN;
+use super::flows::{CHAIN, GATE};
+use super::killing::signal;
+use super::limits::LIMITED;
 use super::load::Load;
 use super::numbers::percent;
 use super::rig::{Api, Cluster, With};
+
+/// Connections that somebody left in a transaction. Whoever works in one is between two statements of it
+/// for a moment.
+const IDLE: &str = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' \
+                    AND state_change < clock_timestamp() - interval '1 second'";
 
 /// A cluster that reaches its database through a proxy.
 fn behind_a_proxy(with: With) -> (Cluster, Proxy) {
@@ -18,19 +25,34 @@ fn behind_a_proxy(with: With) -> (Cluster, Proxy) {
     let proxy = Proxy::start(postgres.port());
     let ports = (proxy.port(), redis.as_ref().map(Redis::port));
     let cluster = Cluster::over(postgres, redis, ports, 3, &[]);
-    cluster.deploy(CHAIN);
+    [CHAIN, GATE, LIMITED].iter().for_each(|source| cluster.deploy(source));
     (cluster, proxy)
 }
 
+/// Executions of three kinds: some only append; some park, and get mail; and some share a key, whose
+/// lines need more than one statement.
 async fn one(api: Api, n: usize) -> String {
-    api.start(n, "chain", &json!(null), &format!("d{n}")).await
+    let key = format!("d{n}");
+    match n % 3 {
+        0 => api.start(n, "chain", &json!(null), &key).await,
+        1 => {
+            let input = json!({ "key": n % 4, "n": n, "ms": 10 });
+            api.start(n, "limited", &input, &key).await
+        }
+        _ => {
+            let id = api.start(n, "gate", &json!({ "text": "x" }), &key).await;
+            signal(&api, n, &id).await;
+            id
+        }
+    }
 }
 
-/// Everything has ended, and no connection was left in a transaction.
-fn end(load: Load, cluster: &Cluster) {
+/// Everything has ended, nobody has died of it, and no connection was left in a transaction.
+fn end(load: Load, cluster: &mut Cluster) {
     load.end(cluster);
-    let idle = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
-    assert_eq!(cluster.sql(idle), "0");
+    cluster.all_have_lived();
+    assert_eq!(cluster.sql("SELECT count(*) FROM slots"), "0", "every slot was released");
+    assert_eq!(cluster.sql(IDLE), "0");
 }
 
 #[test]
@@ -54,13 +76,13 @@ fn stopped_four_times(with: With) {
         cluster.postgres.start_again();
     }
     load.more(20);
-    end(load, &cluster);
+    end(load, &mut cluster);
 }
 
 #[test]
 fn replies_to_commits_are_swallowed() {
     for with in With::BOTH {
-        let (cluster, proxy) = behind_a_proxy(with);
+        let (mut cluster, proxy) = behind_a_proxy(with);
         let load = Load::begin(&cluster, one);
         for _ in 0..10 {
             load.more(5);
@@ -70,14 +92,14 @@ fn replies_to_commits_are_swallowed() {
             proxy.set(Direction::ToClient, Mode::Pass);
         }
         load.more(20);
-        end(load, &cluster);
+        end(load, &mut cluster);
     }
 }
 
 #[test]
 fn connections_are_cut_and_stall() {
     for with in With::BOTH {
-        let (cluster, proxy) = behind_a_proxy(with);
+        let (mut cluster, proxy) = behind_a_proxy(with);
         let load = Load::begin(&cluster, one);
         for round in 0..10 {
             load.more(10);
@@ -91,6 +113,6 @@ fn connections_are_cut_and_stall() {
             }
         }
         load.more(20);
-        end(load, &cluster);
+        end(load, &mut cluster);
     }
 }

@@ -111,7 +111,7 @@ async fn client(
 }
 
 /// Sends until somebody takes it: under one id it counts once.
-async fn signal(api: &Api, n: usize, id: &str) {
+pub(super) async fn signal(api: &Api, n: usize, id: &str) {
     let body = json!({ "name": "go", "body": { "by": n }, "messageId": format!("m-{n}") });
     let path = format!("/v1/executions/{id}/signals");
     for turn in n.. {

@@ -15,7 +15,7 @@ use super::rig::{Api, Cluster, LONG, With};
 const LIMIT: usize = 5;
 
 /// At most five of a key at once, each for so long.
-const LIMITED: &str = r#"
+pub(super) const LIMITED: &str = r#"
 name: limited
 concurrency: { key: "${{ input.key }}", limit: 5 }
 nodes:
