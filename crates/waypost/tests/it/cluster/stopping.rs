@@ -1,6 +1,6 @@
 //! A full stop over many dues, and what happens afterwards.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::iter;
@@ -8,10 +8,19 @@ use serde_json::json;
 
 use super::flows::{CHAIN, SLEEPER};
 use super::numbers::scaled;
-use super::rig::{Cluster, LONG, With};
+use super::rig::{Api, Cluster, LONG, With};
 
 fn millis(time: SystemTime) -> u64 {
     u64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+/// Starts sleepers that are due then, or within a second of it.
+async fn sleepers(api: &Api, name: &str, count: usize, due: u64) -> Vec<String> {
+    let start = |n: usize| async move {
+        let input = json!({ "until": due + u64::try_from(n % 1_000).unwrap(), "n": n });
+        api.start(n, "sleeper", &input, &format!("{name}{n}")).await
+    };
+    iter(0..count).map(start).buffered(64).collect().await
 }
 
 #[test]
@@ -22,28 +31,22 @@ fn many_waits_that_came_due_during_a_full_stop_each_fire_once() {
         cluster.deploy(CHAIN);
         let api = cluster.api.clone();
         let count = scaled(30_000);
-        // Far enough away to start them all before.
-        let due = millis(
-            SystemTime::now() + Duration::from_secs(10 + u64::try_from(count / 400).unwrap()),
-        );
-        let ids: Vec<String> = cluster.block_on(async {
-            iter(0..count)
-                .map(|n| {
-                    let api = api.clone();
-                    async move {
-                        let input =
-                            json!({ "until": due + u64::try_from(n % 1_000).unwrap(), "n": n });
-                        api.start(n, "sleeper", &input, &format!("w{n}")).await
-                    }
-                })
-                .buffered(64)
-                .collect()
-                .await
-        });
+        // How long it takes to start them is found out with some that are due at once.
+        let (some, began) = ((count / 10).max(1), Instant::now());
+        cluster.block_on(sleepers(&api, "first", some, 0));
+        let each = began.elapsed() / u32::try_from(some).unwrap();
+        let starting = each * u32::try_from(count).unwrap() * 3 / 2 + Duration::from_secs(4);
+        let ended = || cluster.sql("SELECT count(*) FROM control") == "0";
+        waypost_testbed::wait_until("the first of them have ended", LONG, ended);
+        let due = millis(SystemTime::now() + starting);
+        let ids = cluster.block_on(sleepers(&api, "then", count, due));
         for at in 0..3 {
             cluster.kill(at);
         }
-        waypost_testbed::wait_until("everything is due", LONG, || {
+        assert!(millis(SystemTime::now()) < due, "they took too long to start");
+        let waiting = cluster.sql("SELECT count(*) FROM control");
+        assert_eq!(waiting, count.to_string(), "all of them wait when everything stops");
+        waypost_testbed::wait_until("everything is due", LONG + starting, || {
             millis(SystemTime::now()) > due + 1_000
         });
         for at in 0..3 {
