@@ -9,7 +9,8 @@ Reads commands from its environment: SERVERS (comma-separated URLs), HANDLER, HA
   forgets  says that it begins its first task, and drops it; does what it should with a second one, and
            takes no more
 Prints "ran EXECUTION NODE ATTEMPT" for each task that it begins, and "stopped EXECUTION" for each that
-it was told to stop; "forgot EXECUTION" for what it drops.
+it was told to stop; "forgot EXECUTION" for what it drops. For the answer to each report it prints
+"reported EXECUTION ATTEMPT STATUS", and for the answers to both of two "twice FIRST SECOND".
 """
 
 import http.client
@@ -99,10 +100,11 @@ def work(task, cancelled):
             say("foreign", status, (answer or {}).get("code"))
         if HABIT == "late":
             time.sleep(2)
-        status, answer = until_answered(path + "/report", report)
+        status, _ = until_answered(path + "/report", report)
+        say("reported", task["execution"], task["attempt"], status)
         if HABIT == "twice":
-            again, answer = until_answered(path + "/report", report)
-            say("again", status, again)
+            again, _ = until_answered(path + "/report", report)
+            say("twice", status, again)
     finally:
         with room:
             running.pop(task["token"], None)

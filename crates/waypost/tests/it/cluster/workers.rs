@@ -78,20 +78,7 @@ fn outcomes_are_exact(with: With) {
     let cluster = Cluster::start(3, with);
     cluster.deploy(FOREIGN);
     let api = cluster.api.clone();
-    let count = scaled(1_000).max(100);
-    let ids: Vec<String> = cluster.block_on(async {
-        iter(0..count)
-            .map(|n| {
-                let api = api.clone();
-                async move {
-                    let input = json!({ "n": n, "ms": 100 + n % 100 });
-                    api.start(n, "foreign", &input, &format!("w{n}")).await
-                }
-            })
-            .buffered(32)
-            .collect()
-            .await
-    });
+    let mut ids = start_tasks(&cluster, 0, scaled(1_000).max(100));
     // One is killed with tasks in hand, and one stands still for longer than it counts as alive.
     let mut plain = worker(&cluster, "plain");
     plain.wait_for_line("ran", LONG);
@@ -99,9 +86,16 @@ fn outcomes_are_exact(with: With) {
     let mut frozen = worker(&cluster, "frozen");
     frozen.wait_for_line("ran", LONG);
     frozen.freeze();
-    let foreign = worker(&cluster, "foreign");
-    let _twice = worker(&cluster, "twice");
-    let _late = worker(&cluster, "late");
+    let [mut foreign, mut twice, mut late] =
+        ["foreign", "twice", "late"].map(|habit| worker(&cluster, habit));
+    // Whoever comes late to the others finds nothing left; there is more until each has had something.
+    waypost_testbed::wait_until("each of them has a task", LONG, || {
+        let idle = [&foreign, &twice, &late].iter().any(|worker| !worker.output().contains("ran "));
+        if idle {
+            ids.extend(start_tasks(&cluster, ids.len(), 20));
+        }
+        !idle
+    });
     waypost_testbed::pause(LOST_AFTER);
     frozen.thaw();
     cluster.block_on(async {
@@ -118,9 +112,71 @@ fn outcomes_are_exact(with: With) {
             .collect::<Vec<()>>()
             .await;
     });
-    let told = foreign.output();
-    assert!(told.contains("foreign 409") && !told.contains("foreign 200"), "{told}");
+    for worker in [&mut frozen, &mut foreign, &mut twice, &mut late] {
+        all_is_reported(worker);
+    }
+    let forged = answers(&foreign, "foreign");
+    assert!(forged.iter().all(|answer| answer.starts_with("409 ")), "{forged:?}");
+    // Accepted for an owner elsewhere, it may be committed when it is heard again.
+    let alike = ["200 200", "202 202", "202 200"];
+    let both = answers(&twice, "twice");
+    assert!(both.iter().all(|answer| alike.contains(&&**answer)), "{both:?}");
+    for worker in [&foreign, &twice, &late] {
+        let taken = reports(worker).iter().all(|(_, _, status)| matches!(status, 200 | 202));
+        assert!(taken, "{}", worker.output());
+    }
+    late_reports_are_refused(&cluster, &frozen);
     cluster.check();
+}
+
+/// Starts so many more executions with a task each.
+fn start_tasks(cluster: &Cluster, first: usize, count: usize) -> Vec<String> {
+    let start = |n: usize| {
+        let api = cluster.api.clone();
+        async move {
+            let input = json!({ "n": n, "ms": 100 + n % 100 });
+            api.start(n, "foreign", &input, &format!("w{n}")).await
+        }
+    };
+    cluster.block_on(iter(first..first + count).map(start).buffered(32).collect())
+}
+
+/// What a worker said after this word.
+fn answers(worker: &Process, word: &str) -> Vec<String> {
+    let of = |line: &str| Some(line.strip_prefix(word)?.strip_prefix(' ')?.to_owned());
+    worker.output().lines().filter_map(of).collect()
+}
+
+/// Of which execution and attempt a worker has reported, and how that was answered.
+fn reports(worker: &Process) -> Vec<(String, u64, u64)> {
+    let parse = |answer: &String| {
+        let words: Vec<&str> = answer.split(' ').collect();
+        (words[0].to_owned(), words[1].parse().unwrap(), words[2].parse().unwrap())
+    };
+    answers(worker, "reported").iter().map(parse).collect()
+}
+
+/// Waits until a worker has heard of everything that it ran.
+fn all_is_reported(worker: &mut Process) {
+    worker.wait_for("an answer to every report", LONG, |worker| {
+        let ran = answers(worker, "ran").len();
+        assert!(ran > 0, "it has had a task");
+        reports(worker).len() == ran
+    });
+}
+
+/// Whoever was thought to be dead is refused what it says of attempts that were given up for lost, and
+/// nothing else.
+fn late_reports_are_refused(cluster: &Cluster, frozen: &Process) {
+    let mut refused = 0;
+    for (id, attempt, status) in reports(frozen) {
+        let failed = cluster.block_on(cluster.api.events(0, &id, "NodeFailed"));
+        let lost = failed.iter().any(|event| event["attempt"] == attempt);
+        let expected: &[u64] = if lost { &[409] } else { &[200, 202] };
+        assert!(expected.contains(&status), "{id}, attempt {attempt}: {status}, {failed:?}");
+        refused += usize::from(lost);
+    }
+    assert!(refused > 0, "it held something when it stood still: {}", frozen.output());
 }
 
 #[test]
