@@ -13,6 +13,7 @@
 //! | `redis` | everything that may happen to Redis |
 //! | `relay` | reports that go straight to their owners, and get lost |
 //! | `database` | everything that may happen to PostgreSQL, and to the way there |
+//! | `hanging_up` | clients that go away |
 //! | `signals` | no wake-up is lost |
 //! | `stopping` | waits that came due during a full stop |
 //! | `limits` | concurrency keys |
@@ -28,6 +29,7 @@ mod database;
 mod flows;
 mod forgetting;
 mod freezing;
+mod hanging_up;
 mod killing;
 mod leaving;
 mod limits;
