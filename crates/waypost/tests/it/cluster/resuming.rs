@@ -121,42 +121,85 @@ nodes:
     config: { value: "${{ nodes.between.output }} ${{ nodes.two.output.by }}" }
 "#;
 
-/// A copy of its own past is sealed for the very key that it lies under: nothing but the digest in the
-/// store tells that it is not what the execution was parked with.
+/// A copy of its own past is sealed for the very key that it lies under, and opens; but it is not what the
+/// execution was parked with.
 #[test]
 fn it_does_so_with_a_cache_of_its_own_past() {
     let mut cluster = Cluster::start(3, With::Redis);
-    cluster.deploy(TWO_GATES);
-    let api = cluster.api.clone();
-    let ids = cluster.block_on(async {
-        let start = |n: usize| {
-            let api = api.clone();
-            let input = json!({ "text": format!("t{n}") });
-            async move { api.start(0, "two-gates", &input, &format!("p{n}")).await }
-        };
-        join_all((0..10).map(start)).await
-    });
+    let ids = parked_at_one(&cluster);
     for id in &ids {
-        parked_with(&cluster, id, "one");
-        let old = format!("old:{}", key(id));
-        let copied = cluster.redis.as_ref().unwrap().command(&["COPY", &key(id), &old]);
-        assert_eq!(copied, RedisReply::Number(1));
+        set_aside(&cluster, id);
         send(&cluster, 0, id, "one", "A");
     }
     for id in &ids {
         parked_with(&cluster, id, "two");
-        rename(&cluster, &format!("old:{}", key(id)), &key(id));
+        put_back(&cluster, id);
+        parked_with(&cluster, id, "one");
     }
+    goes_on_elsewhere(&mut cluster, &ids, "A B");
+}
+
+/// Nor is a copy of what would have been its future, had the database not been put back to an earlier
+/// state: that one is even as long as what came instead. Nothing but the digest in the store tells.
+#[test]
+fn it_does_so_with_a_cache_of_a_future_that_was_undone() {
+    let mut cluster = Cluster::start(3, With::Redis);
+    let ids = parked_at_one(&cluster);
+    (0..3).for_each(|at| cluster.kill(at));
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                  AND pid <> pg_backend_pid()";
+    waypost_testbed::wait_until("nobody is connected", LONG, || cluster.sql(others) == "0");
+    let copy = format!("CREATE DATABASE earlier TEMPLATE {}", cluster.database);
+    cluster.postgres.sql("postgres", &copy);
+    for (database, by) in [(cluster.database.clone(), "X"), ("earlier".to_owned(), "A")] {
+        cluster.database = database;
+        (0..3).for_each(|at| cluster.start_again(at));
+        (0..3).for_each(|at| cluster.ready(at));
+        ids.iter().for_each(|id| send(&cluster, 0, id, "one", by));
+        ids.iter().for_each(|id| parked_with(&cluster, id, "two"));
+        if by == "X" {
+            ids.iter().for_each(|id| set_aside(&cluster, id));
+            (0..3).for_each(|at| cluster.kill(at));
+        }
+    }
+    ids.iter().for_each(|id| put_back(&cluster, id));
+    goes_on_elsewhere(&mut cluster, &ids, "A B");
+}
+
+/// Executions that wait for `one`, with their contexts in Redis.
+fn parked_at_one(cluster: &Cluster) -> Vec<String> {
+    cluster.deploy(TWO_GATES);
+    let start = |n: usize| {
+        let api = cluster.api.clone();
+        let input = json!({ "text": format!("t{n}") });
+        async move { api.start(0, "two-gates", &input, &format!("p{n}")).await }
+    };
+    let ids = cluster.block_on(async { join_all((0..10).map(start)).await });
+    ids.iter().for_each(|id| parked_with(cluster, id, "one"));
+    ids
+}
+
+/// Takes away what is kept of an execution.
+fn set_aside(cluster: &Cluster, id: &str) {
+    rename(cluster, &key(id), &format!("aside:{id}"));
+}
+
+/// Puts it in the place of what is kept by now.
+fn put_back(cluster: &Cluster, id: &str) {
+    rename(cluster, &format!("aside:{id}"), &key(id));
+}
+
+/// An instance is killed, and the others have the whole context.
+fn goes_on_elsewhere(cluster: &mut Cluster, ids: &[String], expected: &str) {
     cluster.kill(0);
     for (n, id) in ids.iter().enumerate() {
-        parked_with(&cluster, id, "one");
-        send(&cluster, 1 + n % 2, id, "two", "B");
+        send(cluster, 1 + n % 2, id, "two", "B");
     }
     cluster.block_on(async {
         for (n, id) in ids.iter().enumerate() {
-            let ended = api.ended(id, LONG).await;
+            let ended = cluster.api.ended(id, LONG).await;
             assert_eq!(ended["status"], "COMPLETED", "{ended}");
-            assert_eq!(ended["output"], format!("t{n} A B"));
+            assert_eq!(ended["output"], format!("t{n} {expected}"));
         }
     });
     cluster.check();
