@@ -71,6 +71,10 @@ fn stopped_four_times(with: With) {
     for _ in 0..4 {
         load.more(20);
         cluster.postgres.stop_immediately();
+        for at in 0..3 {
+            let metrics = cluster.block_on(cluster.api.get(at, "/metrics"));
+            assert_eq!(metrics.status, 200, "instance {at}: {metrics:?}");
+        }
         let away = Duration::from_secs(20) * u32::try_from(percent()).unwrap() / 100;
         waypost_testbed::pause(away.max(Duration::from_secs(2)));
         cluster.postgres.start_again();
