@@ -57,8 +57,9 @@ chaos: setup ## Kill, stop and starve real processes for MINUTES=5, or play one 
 	CHAOS_MINUTES=$(or $(MINUTES),$(if $(SEED),,5)) CHAOS_SEED=$(SEED) cargo test -p waypost --test it \
 		-- --exact chaos::real_processes_keep_what_was_promised --nocapture
 
-cluster: setup ## Run the tests of clusters in their full length; PERCENT=100 of it
-	CLUSTER_PERCENT=$(or $(PERCENT),100) cargo test -p waypost --test it -- cluster:: --test-threads 1
+cluster: setup ## Run the tests of clusters in their full length; PERCENT=100 of it, SEED=n
+	CLUSTER_PERCENT=$(or $(PERCENT),100) CLUSTER_SEED=$(SEED) cargo test -p waypost --test it -- \
+		cluster:: --test-threads 1
 
 bench: build ## Measure the engine on this machine, with full durability
 	$(WAYPOST) bench chain

@@ -13,9 +13,10 @@ use super::load::Load;
 use super::numbers::percent;
 use super::rig::{Api, Cluster, With};
 
-/// Connections that somebody left in a transaction.
-pub(super) const IDLE: &str =
-    "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
+/// Connections that somebody left in a transaction. Whoever works in one is between two statements of it
+/// for a moment.
+const IDLE: &str = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' \
+                    AND state_change < clock_timestamp() - interval '1 second'";
 
 /// A cluster that reaches its database through a proxy.
 fn behind_a_proxy(with: With) -> (Cluster, Proxy) {
@@ -70,6 +71,10 @@ fn stopped_four_times(with: With) {
     for _ in 0..4 {
         load.more(20);
         cluster.postgres.stop_immediately();
+        for at in 0..3 {
+            let metrics = cluster.block_on(cluster.api.get(at, "/metrics"));
+            assert_eq!(metrics.status, 200, "instance {at}: {metrics:?}");
+        }
         let away = Duration::from_secs(20) * u32::try_from(percent()).unwrap() / 100;
         waypost_testbed::pause(away.max(Duration::from_secs(2)));
         cluster.postgres.start_again();
