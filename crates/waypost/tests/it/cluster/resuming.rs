@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use waypost_testbed::RedisReply;
 
 use super::flows::GATE;
+use super::numbers::metric;
 use super::rig::{Cluster, LONG, With};
 
 /// What lies in the cache when the other instance resumes.
@@ -79,6 +80,10 @@ fn check(with: With, cache: Cache) {
             assert_eq!(ended["output"], json!({ "text": format!("t{n}"), "by": "B" }));
         }
     });
+    let used = |at| metric(&cluster.block_on(api.metrics(at)), "waypost_contexts_used_total");
+    // The first ten park once more when they are resumed, and have a copy then, whatever there was before.
+    let used = used(1) + used(2);
+    assert!(used > 10 || cache != Cache::Warm, "copies spared {used} loads");
     cluster.check();
 }
 
