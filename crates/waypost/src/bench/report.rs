@@ -82,17 +82,24 @@ struct Wire {
     p99_ms: f64,
     commits: u64,
     nodes_per_commit: f64,
-    bytes_per_commit: usize,
+    #[serde(flatten)]
+    disk: Option<Disk>,
     bytes_on_disk_per_node: f64,
     peak_rss_bytes: Option<u64>,
-    disk_append_fdatasync_ms: f64,
-    p50_over_commits_of_disk: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     sql_statements_per_node: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     redis_round_trips_per_node: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_1000_over_first_1000: Option<f64>,
+}
+
+/// What the disk has to do with it. That of a cluster is PostgreSQL's, and cannot be asked from here.
+#[derive(Serialize)]
+struct Disk {
+    bytes_per_commit: usize,
+    disk_append_fdatasync_ms: f64,
+    p50_over_commits_of_disk: f64,
 }
 
 impl Report {
@@ -122,11 +129,13 @@ impl Report {
             p99_ms: ms(self.latency.p99),
             commits: self.counts.commits,
             nodes_per_commit: self.nodes as f64 / self.counts.commits.max(1) as f64,
-            bytes_per_commit: self.counts.bytes_per_commit(),
+            disk: self.sent.is_none().then(|| Disk {
+                bytes_per_commit: self.counts.bytes_per_commit(),
+                disk_append_fdatasync_ms: ms(self.disk),
+                p50_over_commits_of_disk: ms(self.latency.p50) / (frames_each * ms(self.disk)),
+            }),
             bytes_on_disk_per_node: self.bytes_per_node,
             peak_rss_bytes: self.peak_rss,
-            disk_append_fdatasync_ms: ms(self.disk),
-            p50_over_commits_of_disk: ms(self.latency.p50) / (frames_each * ms(self.disk)),
             sql_statements_per_node: self.sent.map(|sent| per_node(sent.statements)),
             redis_round_trips_per_node: self.sent.and_then(|sent| sent.round_trips).map(per_node),
             last_1000_over_first_1000: self.ends,
@@ -149,15 +158,19 @@ fn rows(wire: &Wire) -> Vec<(String, String)> {
         row("p99 per execution", format!("{:.3} ms", wire.p99_ms)),
         row("commits", wire.commits.to_string()),
         row("nodes per commit", format!("{:.1}", wire.nodes_per_commit)),
-        row("bytes per commit", wire.bytes_per_commit.to_string()),
         row("bytes on disk per node", format!("{:.0}", wire.bytes_on_disk_per_node)),
         row("peak RSS", wire.peak_rss_bytes.map_or("unknown".to_owned(), mebibytes)),
-        row("disk append+fdatasync", format!("{:.3} ms", wire.disk_append_fdatasync_ms)),
-        row(
-            "p50 / (commits of one execution × disk)",
-            format!("{:.2}", wire.p50_over_commits_of_disk),
-        ),
     ];
+    if let Some(disk) = &wire.disk {
+        rows.extend([
+            row("bytes per commit", disk.bytes_per_commit.to_string()),
+            row("disk append+fdatasync", format!("{:.3} ms", disk.disk_append_fdatasync_ms)),
+            row(
+                "p50 / (commits of one execution × disk)",
+                format!("{:.2}", disk.p50_over_commits_of_disk),
+            ),
+        ]);
+    }
     rows.extend(
         wire.sql_statements_per_node
             .map(|ratio| row("SQL statements per node", format!("{ratio:.4}"))),
