@@ -52,6 +52,11 @@ pub trait Query: Send + Sync {
     /// Instances that are alive, or own something still, by id.
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError>;
 
+    /// Does this instance's lease last? Answered before whoever reads.
+    fn is_alive(&self, instance: InstanceId) -> Result<bool, StoreError> {
+        Ok(self.instances()?.iter().any(|row| row.instance == instance && row.alive))
+    }
+
     /// How far the projections are behind the log.
     fn lag(&self) -> Result<ProjectionLag, StoreError>;
 

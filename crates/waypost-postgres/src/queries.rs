@@ -39,6 +39,7 @@ queries! {
     FRAMES_SIZES = "frames_sizes";
     HISTORIES_PORTION = "histories_portion";
     INSTANCE_RENEW = "instance_renew";
+    INSTANCE_ALIVE = "instance_alive";
     INSTANCES_FORGET = "instances_forget";
     INSTANCES_LIST = "instances_list";
     KEY_INSERT = "key_insert";

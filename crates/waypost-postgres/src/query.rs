@@ -91,8 +91,14 @@ impl Query for PostgresStore {
 
     /// With a connection of the engine's: whether an instance is ready must not depend on how many
     /// people read.
-    fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
+    fn is_alive(&self, instance: InstanceId) -> Result<bool, StoreError> {
         self.run(Role::Engine, async |connection| {
+            get(&connection.query_one(queries::INSTANCE_ALIVE, &[&instance.0]).await?, 0)
+        })
+    }
+
+    fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
+        self.run(Role::Api, async |connection| {
             let rows = connection.query(queries::INSTANCES_LIST, &[]).await?;
             rows.iter().map(instance).collect()
         })

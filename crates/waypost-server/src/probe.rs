@@ -31,16 +31,16 @@ impl Probe {
         {
             return said.clone();
         }
-        let asked = server.blocking_first(|server| Ok(server.reader.home().instances()?));
-        let instances = server.patiently(PATIENCE, asked).await;
         let me = server.engine.instance();
+        let asked = server.blocking_first(move |server| Ok(server.reader.home().is_alive(me)?));
+        let alive = server.patiently(PATIENCE, asked).await;
         let unavailable =
             |why: &'static str| Problem::new(Code::StoreUnavailable, why).retry_after(5);
-        let said = match instances {
+        let said = match alive {
             None => Err(unavailable("the store does not answer")),
             Some(Err(problem)) => Err(problem),
-            Some(Ok(rows)) if rows.iter().any(|row| row.instance == me && row.alive) => Ok(()),
-            Some(Ok(_)) => {
+            Some(Ok(true)) => Ok(()),
+            Some(Ok(false)) => {
                 Err(unavailable("the store does not take this instance's signs of life"))
             }
         };

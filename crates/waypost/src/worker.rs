@@ -26,7 +26,7 @@ mod servers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     /// Attempts that are made, and whose reports nobody has answered.
     unanswered: AtomicUsize,
     tracker: TaskTracker,
+    /// Nothing begins any more.
+    leaving: AtomicBool,
 }
 
 /// A poll that only listens, and is out.
@@ -99,6 +101,7 @@ impl Worker {
             finished: Mutex::default(),
             unanswered: AtomicUsize::new(0),
             tracker: TaskTracker::new(),
+            leaving: AtomicBool::new(false),
         })
     }
 
@@ -256,6 +259,7 @@ impl Worker {
             return;
         }
         let reports = self.unanswered.load(Ordering::Relaxed);
+        self.leaving.store(true, Ordering::Relaxed);
         info!(tasks = self.room_taken(), reports, "stopping what still runs");
         self.running.lock().values().for_each(CancellationToken::cancel);
         drop(tokio::time::timeout(REPORTS_PATIENCE, self.tracker.wait()).await);

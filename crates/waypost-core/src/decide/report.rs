@@ -115,7 +115,7 @@ impl Decider<'_> {
             self.emit(Event::NodeCancelled { node: self.path(at), reason });
             return;
         }
-        if self.plan_node(at).delivery == Delivery::AtMostOnce {
+        if self.plan_node(at).delivery == Delivery::AtMostOnce && !failure.unsent {
             self.fail_for_good(at, outcome_unknown(&failure.message), FailureEnd::Final);
             return;
         }

@@ -32,6 +32,13 @@ pub(crate) const CASES: &[Case] = &[
         wait 0s           -> a attempt 2, offers a
         far 2 mark a 8 1  -> logs NodeStarted NodeCheckpointed, a marked 8
     "),
+    case("an at-most-once attempt that was given up before anything was sent", "a = worker once", "
+        start
+        far 1 start a                  -> a is at 1
+        far 1 give-up a x retry unsent -> a WAITING, a lost 1
+        wait 0s                        -> a attempt 2, offers a
+        far 1 give-up a x retry        -> a FAILED, a failed outcome_unknown
+    "),
     case("an end before any start is both", "a = worker retry 2; b = worker; c = worker; d = worker; e", "
         start
         far 1 complete b 3   -> logs NodeStarted NodeCompleted, b gives 3

@@ -317,6 +317,7 @@ fn outcome(verb: &str, rest: &[&str]) -> Outcome {
         }
         "fail" => Outcome::Failed(failure(rest)),
         "lose" => Outcome::Lost(Failure::transient("panic", "it panicked")),
+        "give-up" => Outcome::Lost(failure(rest)),
         "stopped" => Outcome::Cancelled,
         other => panic!("{other:?} is not a command"),
     }

@@ -14,6 +14,9 @@ use super::io::Output;
 use super::live::Live;
 use crate::config::Config;
 
+/// How often a claim is made half as large, at most: what is left is little.
+const HALVINGS_MAX: u32 = 9;
+
 #[derive(Default)]
 pub(super) struct Claims {
     /// When to claim next: the earliest of the hints that came since the last question, and at the
@@ -21,6 +24,8 @@ pub(super) struct Claims {
     claim_at: Timestamp,
     /// The places in memory that the answer may take, while a question is out.
     claiming: Option<usize>,
+    /// Is it a roll call that is out?
+    calling: bool,
     claimed_at: Timestamp,
     /// Was a claim put off because there was no room?
     crowded_out: bool,
@@ -85,6 +90,10 @@ impl Claims {
         config: &Config,
     ) {
         self.claiming = None;
+        if self.calling && more && claimed > 0 {
+            // Nothing but a roll call finds the rest.
+            self.roll_call_at = Timestamp(i64::MIN);
+        }
         let soon = now.plus(config.claim_every_min);
         let hint = next_due.map_or(Timestamp(i64::MAX), |due| due.max(soon));
         // Hints that came while the question was out stand: they may be about something newer than
@@ -107,15 +116,15 @@ impl Claims {
         self.read_until.is_some_and(|read| read >= until)
     }
 
-    /// A claim was answered by the store.
+    /// A claim was answered by the store: the next one may be larger again.
     pub(super) fn is_answered(&mut self) {
-        self.unanswered = 0;
+        self.unanswered = self.unanswered.saturating_sub(1);
     }
 
     /// A claim was left without an answer: what it took, if anything, must be found.
     pub(super) fn unanswered(&mut self) {
         self.roll_call_at = Timestamp(i64::MIN);
-        self.unanswered = self.unanswered.saturating_add(1);
+        self.unanswered = (self.unanswered + 1).min(HALVINGS_MAX);
     }
 
     pub(super) fn wants_numbers(&mut self) -> bool {
@@ -147,11 +156,12 @@ impl Claims {
             }
             if room > 0 && !nothing_to_claim {
                 // What was too much to be read in one go is asked for in smaller pieces.
-                let limit = room.min((config.claim_batch >> self.unanswered.min(63)).max(1));
+                let limit = room.min((config.claim_batch >> self.unanswered).max(1));
                 self.claiming = Some(limit);
                 self.claimed_at = now;
                 let never = is_planted(Bug::ClaimForgotten) || is_planted(Bug::LostReplyIsFailure);
                 let roll_call = now >= self.roll_call_at && !never;
+                self.calling = roll_call;
                 let held = roll_call.then(|| {
                     self.roll_call_at = now.plus(config.roll_call_every);
                     let mut held: Vec<_> = live.keys().copied().collect();

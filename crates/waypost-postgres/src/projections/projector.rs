@@ -341,7 +341,8 @@ impl Projector {
         for (execution, touched) in batch {
             if touched.is_visible() && !written.contains(&execution) {
                 again.insert(execution);
-            } else if !touched.changes.view.status.is_end() {
+            } else if !touched.known || !touched.changes.view.status.is_end() {
+                // What has no row, since its beginning cannot be read, would be read from there again.
                 self.bases.insert(execution, touched.into_base());
             }
         }

@@ -77,7 +77,12 @@ impl Delivery<'_> {
             attempt: Count(self.task.attempt),
         };
         loop {
-            match self.tell("start", &start).await {
+            let told = self.tell("start", &start).await;
+            if self.worker.leaving.load(Ordering::Relaxed) {
+                self.give_up().await;
+                return false;
+            }
+            match told {
                 Ok(reported) if reported.committed || !(self.task.at_most_once || settled) => {
                     return true;
                 }
@@ -88,6 +93,17 @@ impl Delivery<'_> {
                 }
                 Err(error) => self.keep(&error, "a start is not answered; kept").await,
             }
+        }
+    }
+
+    /// The worker leaves before the attempt has begun, which the log may know or not. Said once: whoever
+    /// does not hear it hears that the worker has left.
+    async fn give_up(&self) {
+        let message = "the worker stopped before the attempt had begun";
+        let failure = Failure { unsent: true, ..Failure::transient(kind::ABANDONED, message) };
+        let Some(report) = self.wire(&Outcome::Lost(failure)) else { return };
+        if let Err(error) = self.tell("report", &report).await {
+            info!(%error, node = self.task.node, "a task that had not begun was given up");
         }
     }
 

@@ -230,7 +230,38 @@ fn a_claim_without_an_answer_is_followed_by_a_smaller_one() {
         assert_eq!(limit(&mut rig), wanted);
         answer(&mut rig, false);
     }
-    assert_eq!(limit(&mut rig), 1);
-    answer(&mut rig, true);
-    assert_eq!(limit(&mut rig), 100);
+    for wanted in [1, 1, 1, 1, 3, 6, 12, 25, 50, 100, 100] {
+        assert_eq!(limit(&mut rig), wanted);
+        answer(&mut rig, true);
+    }
+}
+
+/// What a claim took whose answer was lost is found whole, however little is asked for at once.
+#[test]
+fn a_roll_call_goes_on_until_everything_is_found() {
+    let world = World::new();
+    let parked = park_many(&world, 20);
+    let mut rig = Rig::with(&world, |config| config.claim_batch = 20);
+    rig.step();
+    let claim = take_claim(&mut rig).unwrap();
+    rig.perform(claim);
+    rig.inputs.clear();
+    for _ in 0..4 {
+        let (loaded, more, next_due) = (Vec::new(), false, None);
+        rig.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered: false });
+        rig.step();
+        world.pass(rig.config.poll_every.0);
+        rig.renew();
+        rig.step();
+        assert!(take_claim(&mut rig).is_some());
+    }
+    let (loaded, more, next_due) = (Vec::new(), false, None);
+    rig.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered: false });
+    rig.step();
+    world.pass(rig.config.poll_every.0);
+    rig.renew();
+    rig.settle();
+    let ended = parked.iter().filter(|id| world.status(**id) == Status::Completed).count();
+    assert_eq!(ended, parked.len(), "now, not with the next roll call but one");
+    world.check();
 }

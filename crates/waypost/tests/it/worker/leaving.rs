@@ -97,3 +97,23 @@ fn a_real_server_that_is_away_meanwhile_hears_of_what_was_done() {
     assert_eq!(shown["nodes"][0]["status"], "COMPLETED", "{shown}");
     assert_eq!(sink.received().len(), 1);
 }
+
+/// A start that is answered when the worker is already on its way out begins nothing.
+#[test]
+fn what_has_not_begun_when_it_is_to_stop_is_given_up() {
+    let (program, mut server, sink) = (Program::new(), Stub::start(), Sink::start());
+    let mut process = worker(&program, &[&server.url()]);
+    server.hand(&[task(A, &sink)]);
+    let start = server.told("start", A);
+    process.terminate();
+    process.wait_for_line("stopping what still runs", LONG);
+    committed(start);
+    let report = server.told("report", A);
+    let said = body(&report.request);
+    assert_eq!((&said["status"], &said["failure"]["unsent"]), (&json!("abandoned"), &json!(true)));
+    committed(report);
+    let leave = server.next("the farewell", LONG, |request| request.path.ends_with("/leave"));
+    leave.answer(204, "");
+    assert!(process.wait(LONG).success(), "{}", process.output());
+    assert!(sink.received().is_empty(), "the handler was never called");
+}

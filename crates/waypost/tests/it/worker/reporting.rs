@@ -91,11 +91,14 @@ fn a_report_that_cannot_be_taken_is_told_as_a_failure_and_kept() {
 #[test]
 fn whoever_starts_a_worker_with_a_wrong_key_is_told() {
     let program = Program::new();
-    let (mut server, away) = (Stub::start(), Stub::start());
+    let away = Stub::start();
     let url = away.url();
     drop(away);
     // Whichever is asked last: that one is away tells less than that the other refuses the key.
-    for servers in [[server.url(), url.clone()], [url, server.url()]] {
+    for away_first in [0, 1] {
+        let mut server = Stub::start();
+        let mut servers = [server.url(), url.clone()];
+        servers.rotate_left(away_first);
         let mut process = worker(&program, &[&servers[0], &servers[1]]);
         refuse(server.poll(2), Code::Unauthenticated);
         let line = process.wait_for_line("tasks cannot be taken", LONG);
