@@ -1,7 +1,6 @@
 //! An HTTP server that takes everything and remembers it: what the outside world saw of a test.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -39,23 +38,24 @@ impl Received {
     }
 }
 
-/// Status and body for a request.
-type Answer = Box<dyn FnMut(&Received) -> (u16, String) + Send>;
-
 /// A server on a free port of loopback. Its connections end when it is dropped.
+#[derive(Debug)]
 pub struct Sink {
     port: u16,
     shared: Arc<Shared>,
 }
 
+#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
 }
 
+#[derive(Debug)]
 struct State {
     received: Vec<Received>,
-    answer: Answer,
+    status: u16,
+    body: Vec<u8>,
     holding: bool,
     closed: bool,
     connections: Vec<TcpStream>,
@@ -73,7 +73,8 @@ impl Sink {
         let port = listener.local_addr().expect("a listener has an address").port();
         let state = State {
             received: Vec::new(),
-            answer: Box::new(|_| (200, "{}".to_owned())),
+            status: 200,
+            body: b"{}".to_vec(),
             holding: false,
             closed: false,
             connections: Vec::new(),
@@ -98,13 +99,9 @@ impl Sink {
 
     /// Answers from now on with this status and JSON body.
     pub fn answer(&self, status: u16, body: &str) {
-        let body = body.to_owned();
-        self.answer_by(move |_| (status, body.clone()));
-    }
-
-    /// Answers from now on with the status and JSON body that this gives, one request at a time.
-    pub fn answer_by(&self, answer: impl FnMut(&Received) -> (u16, String) + Send + 'static) {
-        self.shared.state.lock().answer = Box::new(answer);
+        let mut state = self.shared.state.lock();
+        state.status = status;
+        state.body = body.as_bytes().to_vec();
     }
 
     /// Takes requests from now on, but answers none before [`Sink::release`].
@@ -150,12 +147,6 @@ impl Sink {
     }
 }
 
-impl fmt::Debug for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sink").field("port", &self.port).finish_non_exhaustive()
-    }
-}
-
 impl Drop for Sink {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
@@ -190,18 +181,20 @@ fn converse(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader)? {
         let mut state = shared.state.lock();
-        state.received.push(request.clone());
+        state.received.push(request);
         shared.changed.notify_all();
         while state.holding {
             shared.changed.wait(&mut state);
         }
-        let (status, body) = (state.answer)(&request);
+        let mut answer = format!(
+            "HTTP/1.1 {} Sunk\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            state.status,
+            state.body.len()
+        )
+        .into_bytes();
+        answer.extend_from_slice(&state.body);
         drop(state);
-        let answer = format!(
-            "HTTP/1.1 {status} Sunk\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        (&*stream).write_all(answer.as_bytes())?;
+        (&*stream).write_all(&answer)?;
     }
     Ok(())
 }

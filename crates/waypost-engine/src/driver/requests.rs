@@ -38,10 +38,7 @@ impl Driver {
             message = Some(Arc::clone(&mail.message));
             let live = self.live.get(&mail.execution);
             // Asked once more: whoever put it into the inbox may not have been able to tell.
-            let refusal = live.and_then(|live| {
-                let refused = self.mint.admit(&live.plan, &live.state, report).err();
-                refused.or_else(|| live.starts_elsewhere(report, &self.config))
-            });
+            let refusal = live.and_then(|live| live.refuses(report, &self.mint, &self.config));
             if let Some(refusal) = refusal {
                 let (message, reason) = (mail.message, refusal.to_string());
                 let command = Command::Ignore { message: Arc::clone(&message), reason };

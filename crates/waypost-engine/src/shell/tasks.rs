@@ -140,7 +140,8 @@ impl TasksThread {
         }
     }
 
-    /// Does what the driver said. What fails is warned of: the driver says it again by itself.
+    /// Does what the driver said. What fails is warned of; offers the driver makes again
+    /// by itself.
     fn carry_out(&self, batch: &mut Batch) {
         let warned = |what: &'static str, done: Result<(), StoreError>| {
             if let Err(error) = done {

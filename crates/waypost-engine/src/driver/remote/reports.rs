@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::driver::Driver;
 use crate::driver::io::{Answer, Outgoing, Output, Ticket};
 use crate::driver::live::{Letter, Live};
+use crate::tokens::Mint;
 
 /// What a worker elsewhere says of an attempt.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,9 +59,7 @@ impl Driver {
             return;
         };
         let report = Report::from(said);
-        let refused = self.mint.admit(&live.plan, &live.state, &report).err();
-        let refused = refused.or_else(|| live.starts_elsewhere(&report, &self.config));
-        match refused {
+        match live.refuses(&report, &self.mint, &self.config) {
             Some(refusal) => {
                 self.measures.reports_refused += 1;
                 outputs.push(Output::Answer(ticket, Answer::Refused(refusal)));
@@ -78,12 +77,19 @@ impl Driver {
 }
 
 impl Live {
-    /// Would a report start an attempt elsewhere, where that must not be written?
-    pub(in crate::driver) fn starts_elsewhere(
+    /// Why a report from elsewhere is not even put before the execution: nobody gave its token out, or it
+    /// would start an attempt where that must not be written.
+    pub(in crate::driver) fn refuses(
         &self,
         report: &Report,
+        mint: &Mint,
         config: &Config,
     ) -> Option<Refusal> {
+        let foreign = mint.admit(&self.plan, &self.state, report).err();
+        foreign.or_else(|| self.starts_elsewhere(report, config))
+    }
+
+    fn starts_elsewhere(&self, report: &Report, config: &Config) -> Option<Refusal> {
         let at = self.plan.find(&report.node)?;
         let node = self.state.node(at);
         let starts = node.status == NodeStatus::Queued && node.attempt == report.attempt;
