@@ -1,2 +1,5 @@
--- projector: the same for documents. Served by the key of execution_documents.
-DELETE FROM execution_documents WHERE execution = ANY($1)
+-- projector: the same for documents. Those of an execution that has a row again, by somebody who was faster,
+-- stay. Served by the keys of execution_documents and execution_rows.
+DELETE FROM execution_documents WHERE execution = ANY(ARRAY(
+    SELECT forgotten FROM unnest($1::bigint[]) AS forgotten
+    WHERE NOT EXISTS (SELECT FROM execution_rows WHERE execution = forgotten)))

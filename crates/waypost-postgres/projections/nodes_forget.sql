@@ -1,2 +1,5 @@
--- projector: the same for nodes. Served by the key of node_rows.
-DELETE FROM node_rows WHERE execution = ANY($1)
+-- projector: the same for nodes. Those of an execution that has a row again, by somebody who was faster,
+-- stay. Served by the keys of node_rows and execution_rows.
+DELETE FROM node_rows WHERE execution = ANY(ARRAY(
+    SELECT forgotten FROM unnest($1::bigint[]) AS forgotten
+    WHERE NOT EXISTS (SELECT FROM execution_rows WHERE execution = forgotten)))

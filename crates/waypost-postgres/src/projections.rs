@@ -71,6 +71,9 @@ const MARK_WAIT: Duration = Duration::from_secs(2);
 /// Executions that are derived again with one connection, in portions.
 const DERIVED_AT_ONCE: usize = 200;
 
+/// How often deriving some of them again is tried in spite of others who write the same rows.
+const CONFLICTS_MAX: usize = 20;
+
 /// Frames that are counted one by one; more are simply many.
 const LAG_FRAMES_MAX: i64 = 100_000;
 
@@ -163,7 +166,7 @@ impl Projections {
         numbers.dedup();
         let mut rows = self.rows();
         for chunk in numbers.chunks(DERIVED_AT_ONCE) {
-            self.run(async |connection| rows.derive_again(connection, chunk).await)?;
+            self.derive(&mut rows, chunk)?;
         }
         Ok(())
     }
@@ -178,16 +181,12 @@ impl Projections {
         let (mut frames, mut after) = (0, i64::MIN);
         let at_once = i64::try_from(DERIVED_AT_ONCE).unwrap_or(i64::MAX);
         loop {
-            let chunk = self.run(async |connection| {
-                let next = connection.query(queries::EXECUTIONS_NEXT, &[&after, &at_once]).await?;
-                let numbers: Vec<i64> =
-                    next.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
-                if !numbers.is_empty() {
-                    frames += rows.derive_again(connection, &numbers).await?;
-                }
-                Ok(numbers)
+            let next = self.run(async |connection| {
+                connection.query(queries::EXECUTIONS_NEXT, &[&after, &at_once]).await
             })?;
+            let chunk: Vec<i64> = next.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
             let Some(last) = chunk.last() else { break };
+            frames += self.derive(&mut rows, &chunk)?;
             after = *last;
             // More may have been committed since they were counted.
             progress(frames, all.max(frames));
@@ -195,6 +194,23 @@ impl Projections {
         let strays = self.strays()?;
         self.derive_again(&strays)?;
         Ok(frames)
+    }
+
+    /// Derives some rows again. Where somebody else writes the same ones and each has come to wait for the
+    /// other, the database ends one of them, who begins anew.
+    fn derive(&self, rows: &mut Rows, executions: &[i64]) -> Result<u64, StoreError> {
+        let mut conflicts = 0;
+        loop {
+            let derive =
+                async |connection: &mut Connection| rows.derive_again(connection, executions).await;
+            match wait(&self.runtime, self.pool.with(derive)) {
+                Err(DbError::Conflict(reason)) if conflicts < CONFLICTS_MAX => {
+                    tracing::debug!(reason, "deriving rows again once more");
+                    conflicts += 1;
+                }
+                result => return Ok(result?),
+            }
+        }
     }
 
     /// Executions that have rows and no log.

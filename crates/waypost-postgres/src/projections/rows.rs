@@ -33,6 +33,14 @@ pub(super) struct Rows {
     skipped: Arc<AtomicU64>,
 }
 
+/// What became of executions whose rows were to be derived again.
+struct Derived {
+    /// Frames that were read.
+    frames: u64,
+    /// Those that had no rows at first, until somebody else was faster.
+    refused: Vec<i64>,
+}
+
 /// A node as a definition's canonical form has it.
 #[derive(Deserialize)]
 struct CanonicalNode {
@@ -95,7 +103,13 @@ impl Rows {
             let portion = self.portion;
             let some = first_of(connection, rest.iter().map(|e| (*e, 0)), portion).await?;
             let (now, later) = rest.split_at(some);
-            frames += self.derive_some(connection, now).await?;
+            let mut left = now.to_vec();
+            // Somebody else may have read less of the log than there is by now: once more, from their rows.
+            while !left.is_empty() {
+                let derived = self.derive_some(connection, &left).await?;
+                frames += derived.frames;
+                left = derived.refused;
+            }
             rest = later;
         }
         Ok(frames)
@@ -105,7 +119,7 @@ impl Rows {
         &mut self,
         connection: &mut Connection,
         executions: &[i64],
-    ) -> Result<u64, DbError> {
+    ) -> Result<Derived, DbError> {
         connection.begin().await?;
         // First these, which locks them: the log that is read after that is at least as new.
         for sql in [
@@ -120,9 +134,10 @@ impl Rows {
             executions.iter().map(|e| (*e, Touched::on(Base::default()))).collect();
         let frames = self.fold_log(connection, &mut batch).await?;
         self.add_definitions(connection, &batch).await?;
-        write(connection, &batch, self.documents, self.portion.bytes).await?;
+        let written = write(connection, &batch, self.documents, self.portion.bytes).await?;
         connection.commit().await?;
-        Ok(frames)
+        batch.retain(|execution, touched| touched.is_visible() && !written.contains(execution));
+        Ok(Derived { frames, refused: batch.into_keys().collect() })
     }
 
     /// Takes in everything that the log has beyond what rows show. Gives the number of frames.

@@ -31,8 +31,10 @@ pub(super) async fn write(
     documents: Documents,
     bytes: usize,
 ) -> Result<BTreeSet<i64>, DbError> {
-    let mut written = insert(connection, batch).await?;
-    written.append(&mut update(connection, batch).await?);
+    // First what exists, then what does not, each in the order of their keys, as whoever derives rows again
+    // does: they wait for each other, and not both at once.
+    let mut written = update(connection, batch).await?;
+    written.append(&mut insert(connection, batch).await?);
     let rows =
         || batch.iter().filter(|(execution, _)| written.contains(*execution)).map(|(e, t)| (*e, t));
     write_nodes(connection, rows(), bytes).await?;

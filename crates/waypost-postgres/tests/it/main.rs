@@ -12,6 +12,7 @@ mod open;
 mod plans;
 mod portions;
 mod projections;
+mod rebuilding;
 mod slots;
 mod support;
 mod tasks;

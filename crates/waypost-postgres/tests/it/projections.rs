@@ -45,14 +45,14 @@ const COLUMNS: [(&str, &str); 3] = [
     ),
 ];
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let families = |kind: &str| (kind == "noop").then_some(Family::Logic);
     let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
     Options { families: Arc::new(families), clock: Some(clock), ..Options::default() }
 }
 
 /// Every row of every view and of the documents, as text.
-fn dump(intruder: &Intruder<'_>) -> String {
+pub(crate) fn dump(intruder: &Intruder<'_>) -> String {
     let rows = |view: &str, id: &str| {
         intruder.text(&format!(
             "SELECT coalesce(string_agg(v::text, E'\\n' ORDER BY {id}), '') FROM {view} AS v"
@@ -68,7 +68,7 @@ fn keys(store: &PostgresStore) -> Vec<String> {
 }
 
 /// Begins an execution of this key.
-fn begin(store: &PostgresStore, key: &str, input: &str) -> Hand {
+pub(crate) fn begin(store: &PostgresStore, key: &str, input: &str) -> Hand {
     let owner = instance(store, 1);
     let mut hand = Hand::new(numbers(store, owner, 1)[0], owner);
     let outcome = store.append(&[hand.write(&[created(key, input)]).into()]).unwrap();
@@ -310,35 +310,4 @@ fn a_log_that_creates_its_execution_twice_keeps_its_first_row() {
     store.append(&[hand.write(&[created("second", "2")]).into()]).unwrap();
     store.wait_projected().unwrap();
     assert_eq!((keys(&store), store.lag().unwrap().frames), (vec!["first".to_owned()], 0));
-}
-
-#[test]
-fn rebuilding_and_appending_do_not_get_in_each_others_way() {
-    let database = Database::new();
-    let store = database.open_with(options());
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                store.rebuild(&mut |_, _| {}).unwrap();
-            }
-        });
-        for number in 0..60 {
-            let mut hand = begin(&store, &format!("key-{number}"), "1");
-            for node in ["a", "b", "c"] {
-                let frame = hand.write(&[started(node, 1), completed(node)]);
-                assert!(is_committed(&store.append(&[frame.into()]).unwrap()[0]));
-            }
-            if number % 10 == 0 {
-                store.wait_projected().unwrap();
-            }
-        }
-        store.wait_projected().unwrap();
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-    });
-    let intruder = database.intruder();
-    let rows = dump(&intruder);
-    assert_eq!(intruder.number("SELECT count(*) FROM node_rows WHERE status = 4"), 180);
-    store.rebuild(&mut |_, _| {}).unwrap();
-    assert_eq!(dump(&intruder), rows);
 }

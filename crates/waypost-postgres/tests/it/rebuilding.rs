@@ -1,0 +1,95 @@
+//! Rows that are derived again while others write them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use waypost_ports::query::Query;
+use waypost_ports::store::Store;
+
+use crate::lives::{completed, started};
+use crate::projections::{begin, dump, options};
+use crate::support::{Database, is_committed};
+
+const TABLES: [&str; 4] = ["execution_rows", "node_rows", "wait_rows", "execution_documents"];
+
+#[test]
+fn rebuilding_and_appending_do_not_get_in_each_others_way() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                store.rebuild(&mut |_, _| {}).unwrap();
+            }
+        });
+        for number in 0..60 {
+            let mut hand = begin(&store, &format!("key-{number}"), "1");
+            for node in ["a", "b", "c"] {
+                let frame = hand.write(&[started(node, 1), completed(node)]);
+                assert!(is_committed(&store.append(&[frame.into()]).unwrap()[0]));
+            }
+            if number % 10 == 0 {
+                store.wait_projected().unwrap();
+            }
+        }
+        store.wait_projected().unwrap();
+        done.store(true, Ordering::Relaxed);
+    });
+    let intruder = database.intruder();
+    let rows = dump(&intruder);
+    assert_eq!(intruder.number("SELECT count(*) FROM node_rows WHERE status = 4"), 180);
+    store.rebuild(&mut |_, _| {}).unwrap();
+    assert_eq!(dump(&intruder), rows);
+}
+
+/// Whoever derives rows again finds none, and somebody else writes the first ones before it has looked for
+/// those of nodes.
+#[test]
+fn rows_that_somebody_else_was_faster_to_write_stay() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    let mut hand = begin(&store, "contended", "1");
+    store.append(&[hand.write(&[started("a", 1), completed("a")]).into()]).unwrap();
+    store.wait_projected().unwrap();
+    let intruder = database.intruder();
+    let rows = dump(&intruder);
+    let each = |action: fn(&str) -> String| intruder.run(&TABLES.map(action).join(";"));
+    each(|table| {
+        format!("CREATE TABLE kept_{table} AS SELECT * FROM {table}; DELETE FROM {table}")
+    });
+    for first in ["node_rows", "wait_rows", "execution_documents"] {
+        intruder.run(&format!("BEGIN; LOCK TABLE {first} IN ACCESS EXCLUSIVE MODE"));
+        std::thread::scope(|scope| {
+            let rebuild = scope.spawn(|| store.rebuild(&mut |_, _| {}));
+            intruder.wait_for_waiters("projections", 1);
+            each(|table| format!("INSERT INTO {table} SELECT * FROM kept_{table}"));
+            intruder.run("COMMIT");
+            rebuild.join().unwrap().unwrap();
+        });
+        assert_eq!(dump(&intruder), rows, "{first}");
+        each(|table| format!("DELETE FROM {table}"));
+    }
+}
+
+#[test]
+fn a_deadlock_is_no_reason_to_give_up() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    begin(&store, "contended", "1");
+    store.wait_projected().unwrap();
+    let intruder = database.intruder();
+    let rows = dump(&intruder);
+    intruder.run(
+        "CREATE SEQUENCE tries;
+         CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF nextval('tries') <= 3 THEN
+                 RAISE EXCEPTION 'deadlock detected' USING ERRCODE = 'deadlock_detected';
+             END IF;
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER conflict BEFORE INSERT ON execution_rows
+             FOR EACH ROW EXECUTE FUNCTION conflict()",
+    );
+    store.rebuild(&mut |_, _| {}).unwrap();
+    assert_eq!((dump(&intruder), intruder.number("SELECT last_value FROM tries")), (rows, 4));
+}
