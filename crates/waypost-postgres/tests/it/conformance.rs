@@ -1,11 +1,14 @@
 //! The promises of every store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use waypost_ports::clock::Clock;
 use waypost_ports::conformance::Backend;
+use waypost_ports::query::Query;
 use waypost_postgres::{Options, PostgresStore};
 use waypost_testbed::postgres::Postgres;
+use waypost_testbed::wait_until;
 
 struct Database(String);
 
@@ -23,7 +26,11 @@ impl Backend for Database {
     }
 
     fn settle(&self, store: &PostgresStore) {
-        store.wait_projected().unwrap();
+        // A transaction of somebody else, such as the server's own, can hold the mark back.
+        wait_until("all is shown and marked", Duration::from_secs(60), || {
+            store.wait_projected().unwrap();
+            store.lag().unwrap().frames == 0
+        });
     }
 }
 

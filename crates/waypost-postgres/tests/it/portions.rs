@@ -15,6 +15,7 @@ use waypost_postgres::PostgresStore;
 use waypost_testbed::wait_until;
 
 use crate::lives::{completed, created, started};
+use crate::projections::lose_rows;
 use crate::support::{Database, Intruder, everything, instance, is_committed, numbers};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -86,9 +87,7 @@ fn rows_are_written_in_portions_of_bytes() {
     store.rebuild(&mut |_, _| {}).unwrap();
     check("rebuilt", 10);
     // As if the server had lost them.
-    let mark = "UPDATE projectors SET done = 0";
-    intruder.run(&format!("DELETE FROM execution_rows; {mark}"));
-    intruder.kill("projections");
+    lose_rows(&database, "DELETE FROM execution_rows", 0);
     wait_until("all are shown again", PATIENCE, || {
         give_much(&store, 1);
         shown(&store) > hands.len()

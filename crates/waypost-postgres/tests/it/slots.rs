@@ -60,6 +60,8 @@ fn the_limit_holds_between_two_instances() {
                     together.wait();
                     let mut ended = 0;
                     loop {
+                        // Renewed, however long all of this takes.
+                        assert_eq!(instance(store, number), me);
                         let claims = store.claim(&everything(me)).unwrap();
                         for history in &claims.claimed {
                             let mut hand = Hand::of(history);

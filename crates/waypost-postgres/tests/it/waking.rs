@@ -196,10 +196,11 @@ fn everything_is_claimed_by_one_alone() {
             .map(|(store, number)| {
                 let together = &together;
                 scope.spawn(move || {
-                    let me = instance(store, number);
                     together.wait();
                     let mut mine = Vec::new();
                     loop {
+                        // Renewed, however long all of this takes.
+                        let me = instance(store, number);
                         let mut request = everything(me);
                         request.limit = 7;
                         let claims = store.claim(&request).unwrap();

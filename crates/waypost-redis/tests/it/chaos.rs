@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use waypost_core::time::Millis;
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, Limits, Redis};
-use waypost_testbed::{Direction, Mode, Proxy};
+use waypost_redis::{Config, Limits};
+use waypost_testbed::{Direction, Mode, Proxy, RedisReply};
 
-use crate::support::{Instance, KEY, PATIENCE, World, alive, offer, sign, worker};
+use crate::support::{Instance, NONE, World, alive, connect, eventually, offer, sign, worker};
 
 const TASKS: u32 = 120;
+/// What one command may take.
+const RESPONSE: Duration = Duration::from_millis(250);
 
 /// What can happen between two calls; `round` chooses.
 fn harm(world: &World, proxies: &[Proxy], round: usize) {
@@ -42,15 +44,13 @@ fn heal(proxies: &[Proxy]) {
 
 fn through(world: &World, proxy: &Proxy, number: u128) -> Instance {
     let limits = Limits {
-        response: Duration::from_millis(250),
+        response: RESPONSE,
         backoff_max: Duration::from_millis(100),
         stale_after: Millis(0),
         ..world.config().limits
     };
     let url = world.server.url_through(proxy.port());
-    let redis = Redis::connect(&Config { url, limits, ..world.config() }, &KEY).unwrap();
-    assert!(redis.wait_until_up(PATIENCE));
-    world.instance_on(&redis, number)
+    world.instance_on(&connect(&Config { url, limits, ..world.config() }), number)
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn no_task_is_lost_and_nobody_is_held_up() {
         proxies.iter().zip(1..).map(|(proxy, number)| through(&world, proxy, number)).collect();
     let (owner, takers) = all.split_first().unwrap();
     let mut open: BTreeSet<u32> = (1..=TASKS).collect();
-    let mut longest = Duration::ZERO;
+    let mut slow = 0;
     let mut round = 0;
     while !open.is_empty() {
         assert!(round < 400, "{} tasks were never taken", open.len());
@@ -73,7 +73,7 @@ fn no_task_is_lost_and_nobody_is_held_up() {
         let mut timed = |call: &mut dyn FnMut()| {
             let begun = Instant::now();
             call();
-            longest = longest.max(begun.elapsed());
+            slow += u32::from(begun.elapsed() > 6 * RESPONSE);
         };
         let offers: Vec<_> = open.iter().take(30).map(|attempt| offer("h", *attempt)).collect();
         timed(&mut || owner.tasks.offer(&offers).unwrap());
@@ -96,8 +96,8 @@ fn no_task_is_lost_and_nobody_is_held_up() {
         world.clock.advance(Millis(1_000));
         round += 1;
     }
-    // Several times what one command may take, for a machine that does other things as well.
-    assert!(longest < Duration::from_millis(1_500), "a call took {longest:?}");
+    // A machine that does other things as well may hold up some. In turn, hundreds would be.
+    assert!(slow <= 10, "{slow} calls took several times what one command may take");
     let outages: u64 = all.iter().map(|one| one.redis.counters().outages.get()).sum();
     assert!(outages >= 10, "{outages}: hardly anything happened");
 }
@@ -106,12 +106,17 @@ fn no_task_is_lost_and_nobody_is_held_up() {
 fn a_take_whose_answer_was_lost_is_claimed() {
     let world = World::new();
     let proxy = Proxy::start(world.server.port());
-    let direct = Proxy::start(world.server.port());
-    let (deaf, other) = (through(&world, &proxy, 1), through(&world, &direct, 2));
+    let deaf = through(&world, &proxy, 1);
+    let limits = Limits { stale_after: Millis(0), ..world.config().limits };
+    let other = world.instance_on(&connect(&Config { limits, ..world.config() }), 2);
     other.tasks.offer(&[offer("h", 1)]).unwrap();
     proxy.set(Direction::ToClient, Mode::Swallow);
-    assert_eq!(deaf.take("h", 1), crate::support::NONE, "redis gave it, and nobody heard");
-    assert_eq!(other.take("h", 1), crate::support::NONE);
+    assert_eq!(deaf.take("h", 1), NONE, "redis gave it, and nobody heard");
+    eventually("it was given", || {
+        let pending = world.server.command(&["XPENDING", "waypost:tasks:{h}", "takers"]);
+        matches!(pending, RedisReply::Many(parts) if parts[0] == RedisReply::Number(1))
+    });
+    assert_eq!(other.take("h", 1), NONE);
     assert_eq!(other.tasks.sweep(), 1);
     assert_eq!(other.take("h", 1), [1]);
 }

@@ -17,7 +17,7 @@ use waypost_testbed::{Process, free_port};
 
 use crate::relay::mail;
 use crate::support::{
-    Beneath, KEY, NONE, PATIENCE, alive, eventually, instance, offer, offer_id, sign, worker,
+    Beneath, NONE, alive, connect, eventually, instance, offer, offer_id, patient, sign, worker,
 };
 
 /// Three servers that share the slots.
@@ -66,9 +66,7 @@ impl Cluster {
         let ports: Vec<String> =
             self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let url = format!("redis+cluster://{}", ports[..2].join(","));
-        let redis = Redis::connect(&Config::new(url), &KEY).unwrap();
-        assert!(redis.wait_until_up(PATIENCE), "{redis:?}");
-        redis
+        connect(&Config { limits: patient(), ..Config::new(url) })
     }
 }
 

@@ -10,7 +10,8 @@ use waypost_redis::{Arrivals, BadConfig, Config, Redis, RedisMirror, RedisTasks}
 use waypost_testbed::{Direction, Proxy};
 
 use crate::support::{
-    KEY, NONE, PATIENCE, World, alive, eventually, instance, offer, sign, worker,
+    KEY, NONE, PATIENCE, World, alive, connect, connect_with, eventually, instance, offer, sign,
+    worker,
 };
 
 /// Does a bit of everything, so that every key is there.
@@ -102,7 +103,7 @@ fn garbage_entries_are_removed_and_the_rest_is_taken() {
     a.tasks.offer(&[offer("h", 1), offer("g", 2)]).unwrap();
     // A task of another handler, moved here; and one of another cluster.
     world.ok(&["COPY", "waypost:tasks:{g}", "waypost:tasks:{x}"]);
-    let other = Redis::connect(&world.config(), &[1; 32]).unwrap();
+    let other = connect_with(&world.config(), &[1; 32]);
     RedisTasks::new(&other, world.store.clone(), instance(9)).offer(&[offer("h", 3)]).unwrap();
     world.ok(&["XADD", stream, "*", "i", "a", "b", &"x".repeat(3 << 20)]);
     assert_eq!(a.take("h", 10), [1]);
@@ -145,7 +146,7 @@ fn a_value_larger_than_our_memory_should_be_is_not_read() {
     let execution = ExecutionKey("a".into());
     let proxy = Proxy::start(world.server.port());
     let url = world.server.url_through(proxy.port());
-    let redis = Redis::connect(&Config { url, ..world.config() }, &KEY).unwrap();
+    let redis = connect(&Config { url, ..world.config() });
     let (keys, mirror) = (redis.keys(), RedisMirror::new(&redis));
     let (context, node) = (keys.context(&execution), keys.node(&execution, "n"));
     let all = [&context, &node, &keys.worker(worker(1)), &keys.lock(&execution)];
@@ -206,7 +207,7 @@ fn a_prefix_that_would_mislead_is_refused_before_anything_connects() {
 fn a_prefix_of_ones_own_and_hostile_names_keep_to_themselves() {
     let world = World::new();
     let config = Config { prefix: "team-a/".into(), ..world.config() };
-    let redis = Redis::connect(&config, &KEY).unwrap();
+    let redis = connect(&config);
     let tasks = RedisTasks::new(&redis, world.store.clone(), instance(1));
     let names = ["}", "{h}", "a b", "\r\nFLUSHALL\r\n", "*", ""];
     for (name, attempt) in names.iter().zip(1..) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, Redis, RedisTasks};
+use waypost_redis::{Config, RedisTasks};
 
-use crate::support::{Beneath, KEY, PATIENCE, instance, offer};
+use crate::support::{Beneath, PATIENCE, connect, instance, offer, patient};
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -37,8 +37,7 @@ fn an_outage_is_two_lines_however_long_it_is() {
     let lines = Lines::default();
     tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).init();
     let mut server = waypost_testbed::Redis::start_with_password("hunter2");
-    let redis = Redis::connect(&Config::new(server.url()), &KEY).unwrap();
-    assert!(redis.wait_until_up(PATIENCE));
+    let redis = connect(&Config { limits: patient(), ..Config::new(server.url()) });
     let tasks = RedisTasks::new(&redis, Arc::new(Beneath::default()), instance(1));
     // Other tests of this process may log, too: theirs is another port.
     let port = server.port().to_string();

@@ -12,7 +12,10 @@ use waypost_ports::tasks::Tasks;
 use waypost_redis::{Arrivals, Arrived, Limits, Redis, RedisMirror, RedisNudges, RedisRelay};
 
 use crate::relay::mail;
-use crate::support::{KEY, NONE, PATIENCE, World, alive, instance, offer, offer_id, sign, worker};
+use crate::support::{
+    KEY, NONE, PATIENCE, World, alive, connect, instance, offer, offer_id, sign, wait_for_reason,
+    worker,
+};
 
 fn is_down(redis: &Redis) -> bool {
     matches!(redis.health(), Health::Down { .. })
@@ -118,14 +121,9 @@ fn a_stalled_redis_holds_nobody_up() {
     let relay = RedisRelay::new(&redis, instance(1));
     let arrivals = Arrivals::new(&redis, Millis::from_secs(60));
     a.tasks.hear(&sign(1)).unwrap();
-    let limit = world.config().limits.response;
+    a.wait_until_up();
     world.server.process().freeze();
-
-    let begun = Instant::now();
     a.tasks.offer(&[offer("h", 1)]).unwrap();
-    let first = begun.elapsed();
-    // The limit, and what a busy machine adds to it.
-    assert!(first >= limit / 2 && first < limit + Duration::from_millis(400), "{first:?}");
     assert!(is_down(&redis));
 
     let begun = Instant::now();
@@ -144,7 +142,7 @@ fn a_stalled_redis_holds_nobody_up() {
     assert_eq!(a.tasks.take(&["h".into()], 200).unwrap().len(), 99);
     let rest = begun.elapsed();
     // In turn, these would have taken minutes.
-    assert!(rest < 10 * limit, "98 rounds without redis took {rest:?}");
+    assert!(rest < PATIENCE, "98 rounds without redis took {rest:?}");
     assert!(redis.counters().dropped.get() >= 196);
 
     world.server.process().thaw();
@@ -155,9 +153,9 @@ fn a_stalled_redis_holds_nobody_up() {
 
 #[test]
 fn many_callers_are_held_up_together_and_not_in_turn() {
-    let mut world = World::with(Limits::default());
+    let limit = Duration::from_secs(2);
+    let mut world = World::with(Limits { response: limit, ..Limits::default() });
     let a = world.instance(1);
-    let limit = world.config().limits.response;
     world.server.process().freeze();
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -196,11 +194,10 @@ fn a_wrong_password_is_said_without_saying_it() {
     let server = waypost_testbed::Redis::start_with_password("right");
     let config = waypost_redis::Config::new(server.url().replace("right", "hunter2-is-wrong"));
     let redis = Redis::connect(&config, &KEY).unwrap();
+    wait_for_reason(&redis, |reason| reason.contains("WRONGPASS") || reason.contains("assword"));
     let Health::Down { reason, .. } = redis.health() else { panic!("up") };
-    assert!(reason.contains("WRONGPASS") || reason.contains("assword"), "{reason}");
     assert!(!format!("{redis:?} {config:?} {reason}").contains("hunter2"));
-    let right = Redis::connect(&waypost_redis::Config::new(server.url()), &KEY).unwrap();
-    assert!(right.wait_until_up(PATIENCE));
+    let right = connect(&waypost_redis::Config::new(server.url()));
     assert!(!format!("{right:?}").contains(":right@"));
 }
 

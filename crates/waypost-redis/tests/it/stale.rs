@@ -2,14 +2,13 @@
 
 use waypost_core::time::Millis;
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, Limits, Redis};
+use waypost_redis::{Config, Limits};
 
-use crate::support::{Instance, KEY, NONE, World, offer};
+use crate::support::{Instance, NONE, World, connect, offer};
 
 fn impatient(world: &World, number: u128) -> Instance {
     let limits = Limits { stale_after: Millis(0), ..world.config().limits };
-    let redis = Redis::connect(&Config { limits, ..world.config() }, &KEY).unwrap();
-    world.instance_on(&redis, number)
+    world.instance_on(&connect(&Config { limits, ..world.config() }), number)
 }
 
 #[test]

@@ -11,6 +11,7 @@ use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::ManualClock;
 pub(crate) use waypost_ports::conformance::tasks::alive;
+use waypost_ports::mirror::Health;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Depth, Hand, Holds, Offer, OfferId, SignOfLife, Tasks, WorkerRow};
 use waypost_redis::{Config, Limits, Redis, RedisTasks};
@@ -33,9 +34,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With so much time for an answer that a busy machine does not look like an outage.
     pub(crate) fn new() -> Self {
-        Self::with(Limits { response: Duration::from_secs(5), ..Limits::default() })
+        Self::with(patient())
     }
 
     /// With these limits.
@@ -54,9 +54,7 @@ impl World {
 
     /// A connection of its own, as another process would have.
     pub(crate) fn connect(&self) -> Redis {
-        let redis = Redis::connect(&self.config(), &KEY).unwrap();
-        assert!(redis.wait_until_up(PATIENCE), "{redis:?}");
-        redis
+        connect(&self.config())
     }
 
     /// An instance with a connection of its own.
@@ -102,6 +100,34 @@ impl World {
             other => panic!("{words:?}: {other:?}"),
         }
     }
+}
+
+/// So much time for an answer that a busy machine does not look like an outage.
+pub(crate) fn patient() -> Limits {
+    let (response, answer) = (Duration::from_secs(5), PATIENCE);
+    Limits { response, connect: response, answer, ..Limits::default() }
+}
+
+/// A connection that is there, however long that takes.
+#[track_caller]
+pub(crate) fn connect(config: &Config) -> Redis {
+    connect_with(config, &KEY)
+}
+
+#[track_caller]
+pub(crate) fn connect_with(config: &Config, key: &[u8; 32]) -> Redis {
+    let redis = Redis::connect(config, key).unwrap();
+    assert!(redis.wait_until_up(PATIENCE), "{redis:?}");
+    redis
+}
+
+/// Waits until it is said why there is no connection.
+#[track_caller]
+pub(crate) fn wait_for_reason(redis: &Redis, means: impl Fn(&str) -> bool) {
+    eventually("the reason is said", || match redis.health() {
+        Health::Down { reason, .. } => means(&reason),
+        other => panic!("{other:?}"),
+    });
 }
 
 /// What one process has.

@@ -3,11 +3,10 @@
 use std::process::Command;
 
 use tempfile::TempDir;
-use waypost_ports::mirror::Health;
 use waypost_redis::{BadConfig, Config, Redis};
 use waypost_testbed::{Process, free_port, make_certificate};
 
-use crate::support::{KEY, PATIENCE, eventually};
+use crate::support::{KEY, PATIENCE, eventually, wait_for_reason};
 
 #[test]
 fn a_certificate_that_is_not_trusted_is_refused() {
@@ -35,8 +34,7 @@ fn a_certificate_that_is_not_trusted_is_refused() {
     assert!(trusted.wait_until_up(PATIENCE), "{trusted:?}");
 
     let careful = Redis::connect(&Config::new(&url), &KEY).unwrap();
-    let Health::Down { reason, .. } = careful.health() else { panic!("trusted a stranger") };
-    assert!(reason.to_lowercase().contains("certificate"), "{reason}");
+    wait_for_reason(&careful, |reason| reason.to_lowercase().contains("certificate"));
     assert!(!careful.wait_until_up(std::time::Duration::from_millis(500)));
 
     for url in [format!("{url}/#insecure"), format!("{url}#insecure")] {

@@ -27,6 +27,7 @@ async fn waiting_ends_with_the_execution_or_with_patience() {
     let start = json!({ "workflow": house::PATIENT, "id": "w" });
     let said = house.post("/v1/executions?wait=10ms", &start).await.expect(201).json();
     assert_eq!(said.get("output"), None);
+    house.wait_for("w", "RunPaused").await;
     let found = house.get("/v1/executions/w?wait=10ms").await.expect(200).json();
     assert_eq!(found["status"], "PAUSED");
     house.get("/v1/executions/w/output").await.refused(409, "execution_runs");

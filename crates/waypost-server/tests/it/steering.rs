@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::support::events::Events;
 use crate::support::{Ask, House, house};
 
 #[tokio::test]
@@ -58,8 +57,7 @@ async fn a_message_that_is_sent_twice_is_taken_once() {
 
 /// The id of the only open wait, once there is one.
 async fn open_wait(house: &House, id: &str) -> String {
-    let mut events = Events::follow(house, &format!("/v1/executions/{id}/stream"), None).await;
-    while events.next().await.unwrap().kind != "NodeWaiting" {}
+    house.wait_for(id, "NodeWaiting").await;
     let target = format!("/v1/executions/{id}/nodes?state=incomplete");
     let nodes = house.get(&target).await.expect(200).json();
     let wait = nodes["nodes"].as_array().unwrap().iter().find_map(|node| node.get("wait"));

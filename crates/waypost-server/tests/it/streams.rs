@@ -124,7 +124,7 @@ async fn a_place_that_the_store_does_not_have_is_refused() {
 async fn a_stream_that_is_not_to_be_followed_ends_with_what_there_is() {
     let house = House::open().await;
     house.start(house::PATIENT, "e").await;
-    house.get("/v1/executions/e?wait=1ms").await.expect(200);
+    house.wait_for("e", "RunPaused").await;
     for accept in ["*/*", "text/*", ""] {
         let ask = Ask::get("/v1/executions/e/stream?follow=false").header("Accept", accept);
         let events = Events::open(house.connect().await, &house, &ask).await.rest().await;

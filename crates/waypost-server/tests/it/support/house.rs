@@ -17,6 +17,7 @@ use waypost_server::http::listen::{Listener, serve};
 use waypost_server::server::{Parts, Server};
 use waypost_server::watchers::Watchers;
 
+use super::events::Events;
 use super::{Answer, Ask, Client};
 
 /// A workflow that ends at once.
@@ -137,6 +138,13 @@ impl House {
     pub(crate) async fn finish(&self, workflow: &str, id: &str) -> Value {
         let body = json!({ "workflow": workflow, "id": id });
         self.post("/v1/executions?wait=60s", &body).await.expect(201).json()
+    }
+
+    /// Returns when an execution has an event of this kind.
+    pub(crate) async fn wait_for(&self, id: &str, kind: &str) {
+        let target = format!("/v1/executions/{id}/stream");
+        let mut events = Events::follow(self, &target, None).await;
+        while events.next().await.expect("it ended before").kind != kind {}
     }
 
     /// A key that is worth something.

@@ -2,12 +2,16 @@
 //! that the judge can be as strict as the truth allows.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waypost_sim::model::{SentSignal, World};
 use waypost_sim::program::Signal;
 
 use super::workload::Submission;
+
+/// By then whoever was late has noticed.
+const NOTICED: Duration = Duration::from_secs(3);
 
 /// All submissions of a round, by number.
 #[derive(Default)]
@@ -24,8 +28,8 @@ pub(super) struct Entry {
     pub(super) submission: Submission,
     /// The execution's number, once it was acknowledged.
     pub(super) execution: Option<i64>,
-    /// Was it seen to end?
-    pub(super) ended: bool,
+    /// When it was seen to end.
+    pub(super) ended: Option<Instant>,
     /// What people and faults did to it.
     pub(super) world: World,
     /// Signals that were acknowledged and pass the filter of those who wait, one entry each.
@@ -34,7 +38,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn is_open(&self) -> bool {
-        !self.ended
+        self.ended.is_none()
     }
 
     /// The signals that it needs and was not yet promised.
@@ -59,7 +63,7 @@ impl Ledger {
         let entry = Entry {
             submission: Submission::new(seed, n, sink),
             execution: None,
-            ended: false,
+            ended: None,
             world: World::default(),
             acknowledged: Vec::new(),
         };
@@ -102,9 +106,14 @@ impl Ledger {
         }
     }
 
-    /// Notes that things may have been late for whatever was open.
+    /// Notes that things may have been late for whatever was open, or has just ended: that is said by
+    /// others than whoever notices that it was late.
     pub(super) fn late(&mut self) {
-        self.open_worlds().for_each(|world| world.late = true);
+        let concerned = self
+            .entries
+            .values_mut()
+            .filter(|entry| entry.ended.is_none_or(|ended| ended.elapsed() < NOTICED));
+        concerned.for_each(|entry| entry.world.late = true);
     }
 
     /// Notes that attempts may have been lost, and time with them.

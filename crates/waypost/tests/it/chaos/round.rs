@@ -248,9 +248,9 @@ impl<'a> Round<'a> {
             "wrong" => bail!("submission {first}: {second}"),
             "ended" => {
                 self.seen.ends += 1;
-                self.ledger.entry(first.parse()?).ended = true;
+                self.ledger.entry(first.parse()?).ended = Some(Instant::now());
             }
-            "over" => self.ledger.entry(first.parse()?).ended = true,
+            "over" => self.ledger.entry(first.parse()?).ended = Some(Instant::now()),
             "held" => self.seen.held.push(first.parse()?),
             "done" => self.ledger.answered(first.parse()?, true),
             "refused" => self.ledger.answered(first.parse()?, false),

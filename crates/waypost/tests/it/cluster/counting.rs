@@ -1,7 +1,7 @@
 //! What is written, counted on the database itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -65,8 +65,13 @@ fn every_status_change_is_one_append_and_none_changes_nothing() {
         for id in [&chain, &gate, &foreign] {
             let events = cluster.block_on(api.all_events(1, id));
             no_status_changes_to_itself(&events);
-            let told = cluster.block_on(api.stream(2, "type=RunCompleted"));
-            let told = told.matches(&format!("\"{id}\"")).count();
+            let mut told = 0;
+            // The stream ends before what a transaction that is under way may still come before.
+            waypost_testbed::wait_until("its end is told", LONG, || {
+                let stream = cluster.block_on(api.stream(2, "type=RunCompleted"));
+                told = stream.matches(&format!("\"{id}\"")).count();
+                told > 0
+            });
             assert_eq!(told, 1, "one notice of the end of {id}");
         }
         cluster.check();
@@ -160,8 +165,10 @@ fn check_quiet(with: With) {
     // What it asks when it starts is another matter, and a connection that has become idle tells the
     // server's statistics of it up to ten seconds late.
     waypost_testbed::pause(Duration::from_secs(12));
+    let began = Instant::now();
     let before = count();
     waypost_testbed::pause(Duration::from_secs(10));
     let asked = count() - before;
-    assert!(asked < 50, "{asked} statements in ten seconds");
+    let seconds = began.elapsed().as_secs();
+    assert!(asked < 5 * seconds, "{asked} statements in {seconds} s");
 }

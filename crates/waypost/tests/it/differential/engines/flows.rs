@@ -164,7 +164,7 @@ nodes:
     },
     Case {
         name: "execution-takes-too-long",
-        source: "timeout: 200ms
+        source: "timeout: 3s
 nodes:
   - { id: a, type: wait-for-events, config: { name: never } }",
         ends: &["TIMED_OUT"],
