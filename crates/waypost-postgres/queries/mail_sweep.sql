@@ -13,10 +13,13 @@ WITH listening AS MATERIALIZED (
     FOR UPDATE OF c SKIP LOCKED
 ), woken AS (
     UPDATE control AS c SET ready = true FROM listening WHERE c.execution = listening.execution
-), discarded AS (
+), leftover AS MATERIALIZED (
     -- It came while the last frame of its addressee was under way, which did not see it.
-    DELETE FROM inbox AS i
+    SELECT i.id FROM inbox AS i
     WHERE i.id > $1 AND (SELECT true FROM control AS c WHERE c.execution = i.execution) IS NULL
+    FOR UPDATE OF i SKIP LOCKED
+), discarded AS (
+    DELETE FROM inbox AS i USING leftover WHERE i.id = leftover.id
 )
 SELECT coalesce(max(i.id), $1) FROM inbox AS i
 WHERE i.id > $1 AND i.at < (SELECT waypost_now()) - 60000

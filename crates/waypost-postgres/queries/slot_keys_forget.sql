@@ -1,7 +1,11 @@
 -- append: keys that nobody stands in line for. One for which somebody takes a place meanwhile has
--- another last ticket by the time that its row can be deleted. Served by the key of slot_keys and
--- slots_by_key.
-DELETE FROM slot_keys AS k
-USING slot_keys AS seen
-WHERE k.id = seen.id AND k.last_ticket = seen.last_ticket AND seen.id = ANY ($1::int8[])
-  AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.key = seen.id)
+-- another last ticket by the time that its row can be locked; one that somebody has locked is left to them:
+-- they lock several in an order of their own. Served by the key of slot_keys and slots_by_key.
+WITH idle AS MATERIALIZED (
+    SELECT k.id
+    FROM slot_keys AS seen
+    JOIN slot_keys AS k ON k.id = seen.id AND k.last_ticket = seen.last_ticket
+    WHERE seen.id = ANY ($1::int8[]) AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.key = seen.id)
+    FOR UPDATE OF k SKIP LOCKED
+)
+DELETE FROM slot_keys AS k USING idle WHERE k.id = idle.id

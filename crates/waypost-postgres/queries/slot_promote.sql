@@ -2,8 +2,8 @@
 -- one comes to hold one, and is not held any more and ready, unless somebody owns it or has set it aside.
 -- Needs no lock of the key: an old snapshot shows those that are gone as if they still held, and whoever
 -- came to hold one meanwhile as one who waits in front, so that too few are let in, never too many;
--- whoever left lets in the rest. A row that somebody has locked is left to them, or to the next sweep.
--- Served by slots_holding, slots_waiting and the keys.
+-- whoever left lets in the rest. A row that somebody has locked is left to them, or to the next sweep; who
+-- owns one is asked of what was locked, since somebody may have given it up after the snapshot. Served by slots_holding, slots_waiting and the keys.
 WITH line AS MATERIALIZED (
     SELECT w.execution,
            bool_and(h.holding + w.ahead < w.most) OVER (PARTITION BY k.id ORDER BY w.ticket) AS turn
@@ -16,7 +16,7 @@ WITH line AS MATERIALIZED (
               WHERE s.key = k.id AND NOT s.holding ORDER BY s.ticket LIMIT 100) AS f
     ) AS w
 ), next AS MATERIALIZED (
-    SELECT s.execution
+    SELECT s.execution, c.owner IS NULL AND c.wakes_from < 2 AS is_admitted
     FROM line
     JOIN slots AS s ON s.execution = line.execution
     JOIN control AS c ON c.execution = s.execution
@@ -25,6 +25,6 @@ WITH line AS MATERIALIZED (
     FOR UPDATE OF s, c SKIP LOCKED
 ), admitted AS (
     UPDATE control AS c SET ready = true, held = NULL, wakes_from = 0
-    FROM next WHERE c.execution = next.execution AND c.owner IS NULL AND c.wakes_from < 2
+    FROM next WHERE c.execution = next.execution AND next.is_admitted
 )
 UPDATE slots AS s SET holding = true FROM next WHERE s.execution = next.execution

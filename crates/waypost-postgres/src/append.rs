@@ -21,7 +21,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission};
 
 use crate::connection::{Connection, Role};
-use crate::error::DbError;
+use crate::error::{DbError, in_spite_of_others};
 use crate::store::PostgresStore;
 use crate::text::get;
 use crate::{queries, slots};
@@ -31,9 +31,6 @@ const FRAMES_MAX: usize = 2_000;
 
 /// Bytes of bodies in one statement, beyond which it gets company no more.
 const BYTES_MAX: usize = 16 << 20;
-
-/// How often a statement is repeated that lost against another one's locks.
-const ATTEMPTS: u32 = 4;
 
 /// Appends a batch.
 pub(crate) fn append(store: &PostgresStore, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
@@ -121,25 +118,23 @@ fn append_part(
     part: &[usize],
     outcomes: &mut [Option<Appended>],
 ) -> Result<(), StoreError> {
-    let mut attempt = 1;
-    let error = loop {
-        let result = store.try_run(Role::Writers, async |connection| {
+    // The order of locks leaves one way into a conflict: names in two orders in two batches.
+    let result = in_spite_of_others(|| {
+        store.try_run(Role::Writers, async |connection| {
             match part.first().is_some_and(|index| batch[*index].side.slot.is_some()) {
                 true => slots::append(connection, batch, part).await,
                 false => append_plain(connection, batch, part).await,
             }
-        });
-        match result {
-            Ok(of_part) => {
-                for (index, outcome) in part.iter().zip(of_part) {
-                    outcomes[*index] = Some(outcome);
-                }
-                return Ok(());
+        })
+    });
+    let error = match result {
+        Ok(of_part) => {
+            for (index, outcome) in part.iter().zip(of_part) {
+                outcomes[*index] = Some(outcome);
             }
-            // The order of locks leaves one way into this: names in two orders in two batches.
-            Err(DbError::Conflict(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(error) => break error,
+            return Ok(());
         }
+        Err(error) => error,
     };
     let DbError::Data(reason) = error else { return Err(error.into()) };
     if let [index] = part {
@@ -167,8 +162,8 @@ async fn append_plain(
 pub(crate) struct Inserted {
     /// When each frame was committed, by execution.
     pub(crate) at: HashMap<i64, i64>,
-    /// Concurrency keys whose slots were given back.
-    released: Vec<i64>,
+    /// Concurrency keys to be looked after: slots of theirs were given back.
+    pub(crate) released: Vec<i64>,
 }
 
 /// Inserts frames of different executions with their side rows.

@@ -56,6 +56,26 @@ impl From<tokio_postgres::Error> for DbError {
     }
 }
 
+/// How often something is done again that lost against another one's locks.
+const CONFLICTS_MAX: u32 = 10;
+
+/// Does something again where it and something else have come to wait for each other, and the database has
+/// ended it: nothing of it was done.
+pub(crate) fn in_spite_of_others<T>(
+    mut action: impl FnMut() -> Result<T, DbError>,
+) -> Result<T, DbError> {
+    let mut conflicts = 0;
+    loop {
+        match action() {
+            Err(DbError::Conflict(reason)) if conflicts < CONFLICTS_MAX => {
+                tracing::debug!(reason, "once more");
+                conflicts += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
 /// The driver's errors say what went wrong only together with their causes.
 fn with_cause(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();

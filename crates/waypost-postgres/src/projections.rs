@@ -46,7 +46,7 @@ use waypost_ports::query::ProjectionLag;
 use waypost_ports::store::{Append, Appended, StoreError};
 
 use crate::connection::{Connection, Home, Role};
-use crate::error::DbError;
+use crate::error::{DbError, in_spite_of_others};
 use crate::options::Families;
 use crate::pool::Pool;
 use crate::text::{checksum, count, get};
@@ -70,9 +70,6 @@ const MARK_WAIT: Duration = Duration::from_secs(2);
 
 /// Executions that are derived again with one connection, in portions.
 const DERIVED_AT_ONCE: usize = 200;
-
-/// How often deriving some of them again is tried in spite of others who write the same rows.
-const CONFLICTS_MAX: usize = 20;
 
 /// Frames that are counted one by one; more are simply many.
 const LAG_FRAMES_MAX: i64 = 100_000;
@@ -196,21 +193,13 @@ impl Projections {
         Ok(frames)
     }
 
-    /// Derives some rows again. Where somebody else writes the same ones and each has come to wait for the
-    /// other, the database ends one of them, who begins anew.
+    /// Derives some rows again, which somebody else may be writing.
     fn derive(&self, rows: &mut Rows, executions: &[i64]) -> Result<u64, StoreError> {
-        let mut conflicts = 0;
-        loop {
+        Ok(in_spite_of_others(|| {
             let derive =
                 async |connection: &mut Connection| rows.derive_again(connection, executions).await;
-            match wait(&self.runtime, self.pool.with(derive)) {
-                Err(DbError::Conflict(reason)) if conflicts < CONFLICTS_MAX => {
-                    tracing::debug!(reason, "deriving rows again once more");
-                    conflicts += 1;
-                }
-                result => return Ok(result?),
-            }
-        }
+            wait(&self.runtime, self.pool.with(derive))
+        })?)
     }
 
     /// Executions that have rows and no log.

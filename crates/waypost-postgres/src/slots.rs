@@ -32,9 +32,13 @@ pub(crate) async fn append(
     let rejected = reject(connection, batch, &wanted, &keys).await?;
     let accepted: Vec<usize> =
         part.iter().filter(|index| !rejected.contains_key(index)).copied().collect();
-    let inserted = append::insert(connection, batch, &accepted).await?;
+    let mut inserted = append::insert(connection, batch, &accepted).await?;
     let cancels = line_up(connection, batch, &wanted, &keys, &inserted).await?;
     connection.commit().await?;
+    if !rejected.is_empty() {
+        // Whoever gave back the last slot of a key meanwhile has left the key alone, which was locked.
+        inserted.released.extend(keys.values());
+    }
     let mut outcomes = append::outcomes(connection, batch, &accepted, &inserted).await?.into_iter();
     append::look_after(connection, batch, &accepted, &inserted).await;
     if !cancels.is_empty() {

@@ -13,7 +13,7 @@ use waypost_ports::store::{
 use crate::address::Address;
 use crate::claim::{Copies, Sweeps};
 use crate::connection::{Connection, Home, Role};
-use crate::error::DbError;
+use crate::error::{DbError, in_spite_of_others};
 use crate::history::From as LoadFrom;
 use crate::options::Options;
 use crate::pool::Pool;
@@ -165,7 +165,10 @@ impl Store for PostgresStore {
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
-        self.run(Role::Engine, async |connection| mail::deliver(connection, mail).await)
+        // Somebody else may deliver the same messages in another order.
+        Ok(in_spite_of_others(|| {
+            self.try_run(Role::Engine, async |connection| mail::deliver(connection, mail).await)
+        })?)
     }
 
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {

@@ -161,3 +161,40 @@ fn keys_that_nobody_waits_for_are_forgotten() {
     assert!(store.append(&batch).unwrap().iter().all(is_committed));
     assert_eq!(intruder.number("SELECT count(*) FROM slot_keys"), 0);
 }
+
+/// Somebody gives an execution up, back into its line, after whoever lets it in has seen that it is owned,
+/// and before he has locked it: then nobody else would make it ready.
+#[test]
+fn who_was_given_up_meanwhile_is_let_in_and_made_ready() {
+    let database = Database::new();
+    let store = database.open();
+    let mut line = hands(&store, 1, 2);
+    let queue = request("k", 1, SlotPolicy::Queue);
+    let batch: Vec<Append> = line.iter_mut().map(|hand| birth(hand, &queue)).collect();
+    assert!(store.append(&batch).unwrap().iter().all(is_committed));
+    let (first, second) = (line[0].execution.0, line[1].execution.0);
+    let (intruder, promoter) = (database.intruder(), database.intruder());
+    let me = line[0].instance.0;
+    intruder.run(&format!(
+        "DELETE FROM slots WHERE execution = {first}; DELETE FROM control WHERE execution = {first};
+         UPDATE control SET owner = '{me}', ready = false WHERE execution = {second}"
+    ));
+    // The statement itself, held up once it sees what it sees.
+    let all = "unnest($1::int8[]) AS k (id)";
+    let held_up = "(SELECT id, pg_advisory_xact_lock(1) FROM slot_keys OFFSET 0) AS k (id)";
+    let promote = include_str!("../../queries/slot_promote.sql");
+    assert!(promote.contains(all));
+    intruder.run("BEGIN; SELECT pg_advisory_xact_lock(1)");
+    thread::scope(|scope| {
+        scope.spawn(|| promoter.run(&promote.replace(all, held_up)));
+        intruder.wait_until(
+            "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted",
+        );
+        intruder.run(&format!(
+            "UPDATE control SET owner = NULL, held = 'in line' WHERE execution = {second}; COMMIT"
+        ));
+    });
+    let let_in = "SELECT count(*) FROM slots JOIN control USING (execution) \
+                  WHERE holding AND ready AND held IS NULL";
+    assert_eq!(intruder.number(let_in), 1);
+}
