@@ -14,7 +14,8 @@
 //!   database is compared with the log again.
 //! * When the process dies, its row stays, and its lease ends. Whoever sees that compares all frames from
 //!   `done` to the end of the log with the rows of their executions, and only then removes the row. That is
-//!   the last frame that can be seen: one that comes to light later, before it, is not of the dead.
+//!   the last frame that can be seen: one that comes to light later, before it, is not of the dead. Where the
+//!   process was not dead but slow, and has said so meanwhile, its row has changed, and stays.
 //!
 //! A process that stood still for longer than its lease, appended after its row was removed, and died
 //! before its next round, leaves an execution behind that only `waypost check` finds.
@@ -364,6 +365,7 @@ impl Projector {
         // The first connection of a process cannot have lost anything.
         (self.compared, self.mark) = (!self.connected_before, None);
         self.bases.clear();
+        self.rows.definitions.clear();
         let mut connection = Connection::open(&self.home, Role::Projections).await?;
         connection.query(queries::RELAX, &[]).await?;
         connection.tell_time().await?;

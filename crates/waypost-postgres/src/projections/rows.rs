@@ -23,10 +23,11 @@ use crate::error::DbError;
 use crate::options::Families;
 use crate::text::{count, get, is_intact, limit, narrow, text_or_none, to_stored};
 
-/// Makes rows. Remembers which definitions it has seen.
+/// Makes rows.
 pub(super) struct Rows {
     families: Families,
-    definitions: HashSet<DefinitionHash>,
+    /// Definitions whose nodes are stored. To be forgotten where that may have been undone.
+    pub(super) definitions: HashSet<DefinitionHash>,
     pub(super) documents: Documents,
     pub(super) portion: Portion,
     /// Frames that could not be read.
@@ -106,7 +107,8 @@ impl Rows {
             let mut left = now.to_vec();
             // Somebody else may have read less of the log than there is by now: once more, from their rows.
             while !left.is_empty() {
-                let derived = self.derive_some(connection, &left).await?;
+                let derived = self.derive_some(connection, &left).await;
+                let derived = derived.inspect_err(|_| self.definitions.clear())?;
                 frames += derived.frames;
                 left = derived.refused;
             }

@@ -259,16 +259,40 @@ fn rows_that_the_server_lost_come_again() {
     let database = Database::new();
     let store = database.open_with(options());
     let intruder = database.intruder();
+    store.define(&definition()).unwrap();
     begin(&store, "first", "1");
     store.wait_projected().unwrap();
     let mark = intruder.number("SELECT done FROM projectors");
     begin(&store, "second", "1");
     store.wait_projected().unwrap();
-    lose_rows(&database, "DELETE FROM execution_rows WHERE execution = 2", mark);
+    let lost = "DELETE FROM execution_rows WHERE execution = 2; DELETE FROM definition_nodes";
+    lose_rows(&database, lost, mark);
     wait_until("it is shown again", PATIENCE, || {
         begin(&store, &uuid::Uuid::new_v4().to_string(), "1");
         keys(&store).iter().any(|key| key == "second")
     });
+    assert_eq!(intruder.number("SELECT count(*) FROM definition_nodes"), 1);
+}
+
+/// Somebody thought that it was dead, which it was not: what it commits from now on is owed by it.
+#[test]
+fn who_has_come_back_is_not_forgotten() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    begin(&store, "first", "1");
+    store.wait_projected().unwrap();
+    let (intruder, other) = (database.intruder(), database.intruder());
+    let slow = uuid::Uuid::new_v4();
+    let row = |column: &str| format!("SELECT {column} FROM projectors WHERE id = '{slow}'");
+    intruder.run("BEGIN; LOCK TABLE execution_rows IN ACCESS EXCLUSIVE MODE");
+    other.run(&format!("INSERT INTO projectors VALUES ('{slow}', 0, 0)"));
+    intruder.wait_for_waiters("projections", 1);
+    // Its debts are being compared. It says that it is alive.
+    let alive = i64::MAX / 2;
+    other.run(&format!("UPDATE projectors SET alive_until = {alive} WHERE id = '{slow}'"));
+    intruder.run("COMMIT");
+    store.wait_projected().unwrap();
+    assert_eq!((intruder.number(&row("alive_until")), intruder.number(&row("done"))), (alive, 0));
 }
 
 #[test]

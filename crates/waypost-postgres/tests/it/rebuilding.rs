@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use waypost_ports::query::Query;
 use waypost_ports::store::Store;
 
-use crate::lives::{completed, started};
+use crate::lives::{completed, definition, started};
 use crate::projections::{begin, dump, options};
 use crate::support::{Database, is_committed};
 
@@ -75,10 +75,15 @@ fn rows_that_somebody_else_was_faster_to_write_stay() {
 fn a_deadlock_is_no_reason_to_give_up() {
     let database = Database::new();
     let store = database.open_with(options());
-    begin(&store, "contended", "1");
+    store.define(&definition()).unwrap();
+    let mut hand = begin(&store, "contended", "1");
+    store.append(&[hand.write(&[started("a", 1)]).into()]).unwrap();
     store.wait_projected().unwrap();
     let intruder = database.intruder();
     let rows = dump(&intruder);
+    assert!(rows.contains("Node A"), "{rows}");
+    // What is taken from definitions is undone with the rest of it, and done with it.
+    intruder.run("DELETE FROM definition_nodes");
     intruder.run(
         "CREATE SEQUENCE tries;
          CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{LEASE_MS, Lease, Mark, Projector};
@@ -33,6 +34,7 @@ impl Projector {
         let taken = connection.query_opt(queries::PROJECTOR_TAKE, &[&self.id, &LEASE_MS]).await?;
         let Some(taken) = taken else { return Ok(false) };
         let (id, mut place): (Uuid, i64) = (get(&taken, 0)?, get(&taken, 1)?);
+        let mut version: String = get(&taken, 2)?;
         // A lease lasts longer than a statement may: all that it ever committed can be seen by now, and
         // lies before this, however old a transaction of somebody else is still under way.
         let end = self.log_end().await?;
@@ -41,9 +43,11 @@ impl Projector {
             let reached = self.compare(place, end).await?;
             place = reached.unwrap_or(end);
             let Some(connection) = &mut self.connection else { return Ok(false) };
-            connection.execute(queries::PROJECTOR_SETTLED, &[&id, &place, &end, &LEASE_MS]).await?;
-            if reached.is_none() {
-                return Ok(true);
+            let params: [&(dyn ToSql + Sync); 5] = [&id, &place, &end, &LEASE_MS, &version];
+            match connection.query_opt(queries::PROJECTOR_SETTLED, &params).await? {
+                Some(row) => version = get(&row, 0)?,
+                // That was all, or the process shows the rest itself.
+                None => return Ok(true),
             }
         }
     }
