@@ -145,7 +145,10 @@ fn start_tasks(cluster: &Cluster, first: usize, count: usize) -> Vec<String> {
 /// What a worker said after this word.
 fn answers(worker: &Process, word: &str) -> Vec<String> {
     let of = |line: &str| Some(line.strip_prefix(word)?.strip_prefix(' ')?.to_owned());
-    worker.output().lines().filter_map(of).collect()
+    let said = worker.output();
+    // The last line may not be there to its end.
+    let (whole, _) = said.rsplit_once('\n').unwrap_or_default();
+    whole.lines().filter_map(of).collect()
 }
 
 /// Of which execution and attempt a worker has reported, and how that was answered.
