@@ -2,9 +2,10 @@
 //! however many want to know: anybody may, without a key.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::problem::{Code, Problem};
 use crate::server::Server;
@@ -15,36 +16,82 @@ const FRESH: Duration = Duration::from_millis(500);
 /// How long the store may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Nothing, or why this instance is not ready.
+type Said = Result<(), Problem>;
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Probe {
     /// When the store was asked, and what came of it. Whoever comes meanwhile waits for the answer.
-    last: Mutex<Option<(Instant, Result<(), Problem>)>>,
+    last: Arc<Mutex<Option<(Instant, Said)>>>,
 }
 
 impl Probe {
-    /// Nothing, or why this instance is not ready.
-    pub(crate) async fn look(&self, server: &Arc<Server>) -> Result<(), Problem> {
-        let mut last = self.last.lock().await;
-        if let Some((at, said)) = &*last
-            && at.elapsed() < FRESH
-        {
-            return said.clone();
-        }
-        let me = server.engine.instance();
-        let asked = server.blocking_first(move |server| Ok(server.reader.home().is_alive(me)?));
-        let alive = server.patiently(PATIENCE, asked).await;
-        let unavailable =
-            |why: &'static str| Problem::new(Code::StoreUnavailable, why).retry_after(5);
-        let said = match alive {
-            None => Err(unavailable("the store does not answer")),
-            Some(Err(problem)) => Err(problem),
-            Some(Ok(true)) => Ok(()),
-            Some(Ok(false)) => {
-                Err(unavailable("the store does not take this instance's signs of life"))
+    pub(crate) async fn look(&self, server: &Arc<Server>) -> Said {
+        self.unless_fresh(ask(Arc::clone(server))).await
+    }
+
+    /// What was said last, or what is said now. In a task of its own: whoever hangs up leaves the store
+    /// asked, and the next one must not ask it again.
+    async fn unless_fresh(&self, ask: impl Future<Output = Said> + Send + 'static) -> Said {
+        let last = Arc::clone(&self.last);
+        let said = tokio::spawn(async move {
+            let mut last = last.lock().await;
+            if let Some((at, said)) = &*last
+                && at.elapsed() < FRESH
+            {
+                return said.clone();
             }
+            let said = ask.await;
+            *last = Some((Instant::now(), said.clone()));
+            said
+        });
+        said.await.map_err(|error| Problem::internal(&error))?
+    }
+}
+
+async fn ask(server: Arc<Server>) -> Said {
+    let me = server.engine.instance();
+    let asked = server.blocking_first(move |server| Ok(server.reader.home().is_alive(me)?));
+    let unavailable = |why: &'static str| Problem::new(Code::StoreUnavailable, why).retry_after(5);
+    match server.patiently(PATIENCE, asked).await {
+        None => Err(unavailable("the store does not answer")),
+        Some(Err(problem)) => Err(problem),
+        Some(Ok(true)) => Ok(()),
+        Some(Ok(false)) => {
+            Err(unavailable("the store does not take this instance's signs of life"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_hang_up_leave_one_question_behind() {
+        let (probe, asked) = (Probe::default(), Arc::new(AtomicUsize::new(0)));
+        let answered = Arc::new(Semaphore::new(0));
+        let look = || {
+            let (asked, answered) = (Arc::clone(&asked), Arc::clone(&answered));
+            probe.unless_fresh(async move {
+                asked.fetch_add(1, Ordering::Relaxed);
+                answered.acquire().await.map(drop).map_err(|error| Problem::internal(&error))
+            })
         };
-        *last = Some((Instant::now(), said.clone()));
-        said
+        for _ in 0..10 {
+            let hung_up = tokio::time::timeout(Duration::from_millis(1), look()).await;
+            assert!(hung_up.is_err());
+        }
+        answered.add_permits(1);
+        assert!(look().await.is_ok());
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        tokio::time::advance(FRESH).await;
+        assert!(look().await.is_ok());
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 }

@@ -110,9 +110,11 @@ SELECT e.key AS id,
        e.nodes_executed AS nodes_executed,
        0 AS notifications_sent,
        json_object('input', json(e.input),
-                   'nodes', json((SELECT json_group_object(p.path, json(n.output))
-                                  FROM node_rows AS n CROSS JOIN paths AS p ON p.id = n.path
-                                  WHERE n.execution = e.execution AND n.output IS NOT NULL)),
+                   'nodes', json((SELECT json_group_object(o.path, json(o.output))
+                                  FROM (SELECT p.path, n.output
+                                        FROM node_rows AS n CROSS JOIN paths AS p ON p.id = n.path
+                                        WHERE n.execution = e.execution AND n.output IS NOT NULL
+                                        ORDER BY p.path) AS o)),
                    'output', json(e.output)) AS context,
        e.input AS trigger_data,
        json_object('name', w.name, 'version', d.version,

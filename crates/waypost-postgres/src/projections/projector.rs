@@ -23,10 +23,12 @@
 mod debts;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use uuid::Uuid;
 use waypost_ports::store::LEASE;
@@ -170,7 +172,7 @@ impl Projector {
         if self.caution == Caution::OneByOne {
             behind.extend(frames.iter().map(|frame| frame.execution));
         } else {
-            self.show_frames(frames, &mut behind).await?;
+            unless_it_panics(self.show_frames(frames, &mut behind)).await?;
         }
         let mut left = self.catch_up(behind).await?;
         left.retain(|execution| !self.refused.contains(execution));
@@ -248,7 +250,7 @@ impl Projector {
             let rest = behind.iter().nth(at_once).copied();
             let rest = rest.map_or_else(BTreeSet::new, |first| behind.split_off(&first));
             let chunk = std::mem::replace(&mut behind, rest);
-            let result = self.catch_up_some(&chunk, &mut again).await;
+            let result = unless_it_panics(self.catch_up_some(&chunk, &mut again)).await;
             match (result, chunk.first()) {
                 (Err(DbError::Data(reason)), Some(execution)) if at_once == 1 => {
                     tracing::error!(
@@ -372,4 +374,12 @@ impl Projector {
         (self.connection, self.connected_before) = (Some(connection), true);
         Ok(())
     }
+}
+
+/// A panic concerns what was being shown, as data does that the database refuses.
+async fn unless_it_panics<T>(
+    showing: impl Future<Output = Result<T, DbError>>,
+) -> Result<T, DbError> {
+    let shown = AssertUnwindSafe(showing).catch_unwind().await;
+    shown.unwrap_or_else(|_| Err(DbError::Data("it panicked".to_owned())))
 }

@@ -2,6 +2,7 @@
 //! whoever dies.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use waypost_core::event::Event;
@@ -331,6 +332,22 @@ fn a_frame_that_cannot_be_read_is_left_out() {
     let rows = store.shown(&[hand.execution]).unwrap().remove(0).rows.unwrap();
     assert_eq!((rows.view.status, rows.nodes.len()), (Status::Cancelled, 0));
     assert_eq!(store.frames_skipped(), 1);
+}
+
+/// Who fails once, in whatever way, does not leave the lists standing still.
+#[test]
+fn a_panic_holds_the_rows_up_and_does_not_end_them() {
+    let database = Database::new();
+    let panicked = AtomicBool::new(false);
+    let families = move |kind: &str| {
+        assert!(panicked.swap(true, Ordering::SeqCst), "the first time");
+        (kind == "noop").then_some(Family::Logic)
+    };
+    let store = database.open_with(Options { families: Arc::new(families), ..options() });
+    store.define(&definition()).unwrap();
+    begin(&store, "first", "1");
+    store.wait_projected().unwrap();
+    assert_eq!(keys(&store), ["first"]);
 }
 
 #[test]

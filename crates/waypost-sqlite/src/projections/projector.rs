@@ -91,10 +91,14 @@ impl Projector {
         let written = self.write(batch, last);
         match written {
             Ok(()) => self.cursor = last.place,
-            // Numbers that were given in the transaction are gone with it.
-            Err(_) => self.names.forget(),
+            Err(_) => self.forget_names(),
         }
         written
+    }
+
+    /// Numbers that were given in a transaction are gone with it.
+    pub(super) fn forget_names(&mut self) {
+        self.names.forget();
     }
 
     /// Shows everything up to a frame.

@@ -1,6 +1,7 @@
 //! When to project: a thread that sleeps until something was appended, lets a little more come, and
 //! works it off. Appending costs it one short lock, and a wake-up once a batch at most.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -145,24 +146,34 @@ impl Shared {
     fn run(&self) {
         loop {
             let result = match self.await_work() {
-                Work::Project => {
-                    let mut projector = self.projector.lock();
-                    let result = projector.step();
-                    self.settle(&projector);
-                    result
-                }
-                Work::LookForMore => self.look_for_more(),
+                Work::Project => self.project(),
+                Work::LookForMore => self.look_for_more().map_err(|error| error.to_string()),
                 Work::Stop => break,
             };
             if let Err(error) = result {
                 tracing::warn!(%error, "the projections could not be written; trying again");
                 let mut progress = self.progress.lock();
-                if !progress.stop {
-                    self.wake.wait_for(&mut progress, LOOK_AGAIN);
-                }
+                // Whoever waits for rows wakes it as often as he hears that there are none.
+                self.wake.wait_while_for(&mut progress, |progress| !progress.stop, LOOK_AGAIN);
             }
         }
         self.projector.lock().close();
+    }
+
+    /// Does a step. One that panics is tried again like one that fails: lists must not stand still for as
+    /// long as the process lives.
+    fn project(&self) -> Result<(), String> {
+        let mut projector = self.projector.lock();
+        let stepped = catch_unwind(AssertUnwindSafe(|| projector.step()));
+        let result = match stepped {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => {
+                projector.forget_names();
+                Err("it panicked".to_owned())
+            }
+        };
+        self.settle(&projector);
+        result
     }
 
     /// Blocks until there is something to do.

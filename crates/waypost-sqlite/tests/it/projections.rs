@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -15,7 +16,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::conformance::rig::Hand;
 use waypost_ports::query::Query;
 use waypost_ports::store::Store;
-use waypost_sqlite::{Options, SqliteStore};
+use waypost_sqlite::{Families, Options, SqliteStore};
 
 use crate::workload;
 
@@ -173,6 +174,51 @@ fn a_rebuild_gives_the_same_rows() {
     let store = SqliteStore::open(folder.path(), options()).unwrap();
     store.wait_projected().unwrap();
     assert_eq!(dump(folder.path()), before, "made again from nothing");
+}
+
+/// Who fails once, in whatever way, does not leave the lists standing still.
+#[test]
+fn a_panic_holds_the_rows_up_and_does_not_end_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let panicked = AtomicBool::new(false);
+    let families = move |kind: &str| {
+        assert!(panicked.swap(true, Ordering::SeqCst), "the first time");
+        (kind == "noop").then_some(Family::Logic)
+    };
+    let families: Families = Arc::new(families);
+    let store =
+        SqliteStore::open(folder.path(), Options { families, ..Options::engine() }).unwrap();
+    live(&store);
+    let shown = dump(folder.path());
+    assert!(shown.len() > 10, "{shown:?}");
+    store.rebuild(&mut |_, _| {}).unwrap();
+    assert_eq!(dump(folder.path()), shown);
+}
+
+/// Names are numbered as they come, which depends on how the log is cut.
+#[test]
+fn outputs_are_shown_in_the_order_of_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path(), options()).unwrap();
+    let definition = workload::definition(3);
+    store.define(&definition).unwrap();
+    let number = workload::numbers(&store, 1).next().unwrap();
+    let mut hand = Hand::new(ExecutionId(number), workload::INSTANCE);
+    store.append(&[hand.write(&[created(number, definition.hash)]).into()]).unwrap();
+    for node in ["b", "a"] {
+        let completed = Event::NodeCompleted {
+            node: node.into(),
+            attempt: 1,
+            output: Some(Json::parse("1").unwrap()),
+            branch: None,
+            variables: BTreeMap::new(),
+        };
+        store.append(&[hand.write(&[completed]).into()]).unwrap();
+        store.wait_projected().unwrap();
+    }
+    let before = dump(folder.path());
+    store.rebuild(&mut |_, _| {}).unwrap();
+    assert_eq!(dump(folder.path()), before);
 }
 
 #[test]
