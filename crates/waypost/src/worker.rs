@@ -223,12 +223,9 @@ impl Worker {
     fn begin(self: &Arc<Self>, task: wire::Task) {
         let cancel = CancellationToken::new();
         self.running.lock().insert(task.token.clone(), cancel.clone());
-        let worker = Arc::clone(self);
+        let place = Place { worker: Arc::clone(self), token: task.token.clone() };
         self.tracker.spawn(async move {
-            let token = task.token.clone();
-            Delivery { worker: &worker, task, cancel }.make().await;
-            worker.running.lock().remove(&token);
-            worker.room.notify_one();
+            Delivery { worker: &place.worker, task, cancel }.make().await;
         });
     }
 
@@ -272,5 +269,58 @@ impl Worker {
             let tasks = held.saturating_sub(reports);
             warn!(reports, tasks, "given up: reports that nobody answered, tasks that still ran");
         }
+    }
+}
+
+/// The place of a task among those that run. It is given back however that ends: a token that is named
+/// for ever would be taken for a task that is being done.
+struct Place {
+    worker: Arc<Worker>,
+    token: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.worker.running.lock().remove(&self.token);
+        self.worker.room.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use waypost_ports::secret::NoSecrets;
+
+    use super::*;
+
+    #[test]
+    fn a_delivery_that_is_cut_off_gives_its_place_back() {
+        let worker = Worker::new(Options {
+            name: "w".to_owned(),
+            capacity: 1,
+            handlers: Handlers::new(),
+            secrets: Arc::new(NoSecrets),
+            clients: Vec::new(),
+        });
+        let task = json!({
+            "token": "0000000000000000000000000000000a",
+            "execution": "e",
+            "workflow": "w",
+            "node": "n",
+            "attempt": 1,
+            "handler": "h",
+            "input": {},
+            "idempotencyKey": "e",
+        });
+        let task = serde_json::from_value(task).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            worker.begin(task);
+            tokio::task::yield_now().await;
+        });
+        assert_eq!((worker.room(), worker.in_hand().map(|named| named.len())), (0, Some(1)));
+        // As a panic does: what comes after the next await of it is never reached.
+        drop(runtime);
+        assert_eq!((worker.room(), worker.in_hand().map(|named| named.len())), (1, Some(0)));
     }
 }
