@@ -18,10 +18,12 @@
 //! | --- | --- |
 //! | `worker/servers` | which server to ask, and the next one where it does not answer |
 //! | `worker/finished` | what was done lately, so that it is not done again |
+//! | `worker/in_hand` | what is done now, so that it is not done beside that |
 //! | `worker/delivery` | one task, from its start to the answer to its report |
 
 mod delivery;
 mod finished;
+mod in_hand;
 mod servers;
 
 use std::collections::HashMap;
@@ -46,6 +48,7 @@ use waypost_server::wire::worker::TASKS_MAX;
 use crate::client::{Ask, Client};
 use delivery::Delivery;
 use finished::Finished;
+use in_hand::InHand;
 pub(crate) use servers::Servers;
 
 /// How long one poll waits for a task. Well below the time after which a worker counts as dead.
@@ -78,6 +81,7 @@ pub(crate) struct Worker {
     running: Mutex<HashMap<String, CancellationToken>>,
     /// A task has ended, and there is room for another.
     room: Notify,
+    attempts: InHand,
     finished: Mutex<Finished>,
     /// Attempts that are made, and whose reports nobody has answered.
     unanswered: AtomicUsize,
@@ -98,6 +102,7 @@ impl Worker {
             servers,
             running: Mutex::default(),
             room: Notify::new(),
+            attempts: InHand::default(),
             finished: Mutex::default(),
             unanswered: AtomicUsize::new(0),
             tracker: TaskTracker::new(),

@@ -20,6 +20,7 @@ use waypost_server::wire::worker::TaskStatus;
 
 use super::Worker;
 use super::finished::{Attempt, Known};
+use super::in_hand::Making;
 use super::servers::{is_over, is_unfit};
 use crate::client::Ask;
 
@@ -38,24 +39,24 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Makes the attempt, unless it was made before, and reports until somebody has heard of it.
+    /// Makes the attempt, unless it was made before or is being made, and reports until somebody has
+    /// heard of it.
     pub(super) async fn make(&self) {
         let attempt = Attempt {
             execution: self.task.execution.clone(),
             node: self.task.node.clone(),
             attempt: self.task.attempt,
         };
+        // In hand before anything is looked up: what ends from here on is seen there.
+        let held = self.worker.attempts.hold(&attempt);
         let known = self.worker.finished.lock().known(&attempt);
         let outcome = match known {
             Some(Known::Outcome(outcome)) => outcome,
             known => {
-                if !self.began(known.is_some()).await {
+                if !self.began(&held.making, known.is_some()).await {
                     return;
                 }
-                let outcome = self.run().await;
-                let mut finished = self.worker.finished.lock();
-                finished.remember(attempt.clone(), outcome.clone(), Instant::now());
-                outcome
+                held.making.make(&self.cancel, |cancel| self.run(&attempt, cancel)).await
             }
         };
         self.worker.unanswered.fetch_add(1, Ordering::Relaxed);
@@ -68,29 +69,30 @@ impl Delivery<'_> {
     /// Says that the attempt begins, until somebody has heard of it: from then on it is ours, and a
     /// task that was begun in the log and dropped here would be missed by nobody. Where it must not
     /// be made twice, it is in the log before the handler runs; so it is where this very attempt
-    /// was `settled` here before.
-    async fn began(&self, settled: bool) -> bool {
+    /// was `settled` here before. What another delivery has done meanwhile is only to be reported.
+    async fn began(&self, making: &Making, settled: bool) -> bool {
         let start = wire::TaskStart {
             worker: WorkerKey(self.worker.id),
             execution: Short(self.task.execution.clone()),
             node: Short(self.task.node.clone()),
             attempt: Count(self.task.attempt),
         };
+        let needs_log = self.task.at_most_once || settled;
         loop {
             let told = self.tell("start", &start).await;
-            if self.worker.leaving.load(Ordering::Relaxed) {
-                self.give_up().await;
-                return false;
-            }
+            let leaving = self.worker.leaving.load(Ordering::Relaxed);
             match told {
-                Ok(reported) if reported.committed || !(self.task.at_most_once || settled) => {
-                    return true;
-                }
-                Ok(_) => self.worker.servers.pause().await,
                 Err(error) if is_over(&error) || is_unfit(&error) => {
                     info!(%error, node = self.task.node, "the task is somebody else's");
                     return false;
                 }
+                _ if making.is_over() || leaving && making.has_begun() => return true,
+                _ if leaving => {
+                    self.give_up().await;
+                    return false;
+                }
+                Ok(reported) if reported.committed || !needs_log => return true,
+                Ok(_) => self.worker.servers.pause().await,
                 Err(error) => self.keep(&error, "a start is not answered; kept").await,
             }
         }
@@ -107,7 +109,7 @@ impl Delivery<'_> {
         }
     }
 
-    async fn run(&self) -> Outcome {
+    async fn run(&self, attempt: &Attempt, cancel: CancellationToken) -> Outcome {
         let options = &self.worker.options;
         let handler = options.handlers.get(self.task.handler.as_str()).cloned();
         let token = u128::from_str_radix(&self.task.token, 16).unwrap_or_default();
@@ -125,7 +127,10 @@ impl Delivery<'_> {
             idempotency_key: self.task.idempotency_key.clone(),
             token: Token(token),
         };
-        attempt_outcome(handler, Arc::clone(&options.secrets), task, self.cancel.clone()).await
+        let outcome = attempt_outcome(handler, Arc::clone(&options.secrets), task, cancel).await;
+        let mut finished = self.worker.finished.lock();
+        finished.remember(attempt.clone(), outcome.clone(), Instant::now());
+        outcome
     }
 
     /// Keeps the report until it is answered; says whether that is for good, and not only until the
