@@ -29,6 +29,14 @@ pub(super) use waypost_core::command::Outcome;
 /// How long one server may take to answer before the next is asked. What was said twice counts once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a start that was accepted and is not in the log keeps a handler waiting. As a rule the
+/// owner of the execution takes it within milliseconds, and within a second where nobody woke it; one
+/// that has not by now is away. Well below the time after which the task is offered again.
+const ACCEPTED_MAX: Duration = Duration::from_secs(3);
+/// How long to wait before a start that was accepted is said again: twice as long each time.
+const ACCEPTED_PAUSE: Duration = Duration::from_millis(25);
+const ACCEPTED_PAUSE_MAX: Duration = Duration::from_millis(500);
+
 /// While a server is away, or a key is not taken, all deliveries have the same to say, again and again.
 static KEPT: Seldom = Seldom::every(10);
 
@@ -67,9 +75,11 @@ impl Delivery<'_> {
     }
 
     /// Says that the attempt begins, until somebody has heard of it: from then on it is ours, and a
-    /// task that was begun in the log and dropped here would be missed by nobody. Where it must not
-    /// be made twice, it is in the log before the handler runs; so it is where this very attempt
-    /// was `settled` here before. What another delivery has done meanwhile is only to be reported.
+    /// task that was begun in the log and dropped here would be missed by nobody. A start that was
+    /// merely accepted reserves nothing, so it is said again until it is in the log or refused. Where
+    /// the owner is away for long, the handler runs all the same; but not where the attempt must not
+    /// be made twice, or was `settled` here before. What another delivery has done meanwhile is only
+    /// to be reported.
     async fn began(&self, making: &Making, settled: bool) -> bool {
         let start = wire::TaskStart {
             worker: WorkerKey(self.worker.id),
@@ -78,6 +88,7 @@ impl Delivery<'_> {
             attempt: Count(self.task.attempt),
         };
         let needs_log = self.task.at_most_once || settled;
+        let mut accepted = Accepted::default();
         loop {
             let told = self.tell("start", &start).await;
             let leaving = self.worker.leaving.load(Ordering::Relaxed);
@@ -91,8 +102,13 @@ impl Delivery<'_> {
                     self.give_up().await;
                     return false;
                 }
-                Ok(reported) if reported.committed || !needs_log => return true,
-                Ok(_) => self.worker.servers.pause().await,
+                Ok(reported) if reported.committed || self.cancel.is_cancelled() => return true,
+                Ok(_) if accepted.for_long(Instant::now()) && !needs_log => return true,
+                // Both are cancel-safe. What is to stop is not begun.
+                Ok(_) => tokio::select! {
+                    () = self.cancel.cancelled() => {}
+                    () = tokio::time::sleep(accepted.pause()) => {}
+                },
                 Err(error) => self.keep(&error, "a start is not answered; kept").await,
             }
         }
@@ -201,6 +217,27 @@ impl Delivery<'_> {
                 }
             })
             .await
+    }
+}
+
+/// A start that was accepted, again and again.
+#[derive(Default)]
+struct Accepted {
+    since: Option<Instant>,
+    times: u32,
+}
+
+impl Accepted {
+    /// It is once more. Has it been for so long that whoever should commit it is away?
+    fn for_long(&mut self, now: Instant) -> bool {
+        now.duration_since(*self.since.get_or_insert(now)) >= ACCEPTED_MAX
+    }
+
+    /// How long to wait before it is said again.
+    fn pause(&mut self) -> Duration {
+        let pause = ACCEPTED_PAUSE.saturating_mul(1 << self.times.min(10));
+        self.times += 1;
+        pause.min(ACCEPTED_PAUSE_MAX)
     }
 }
 

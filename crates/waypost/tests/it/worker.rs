@@ -3,6 +3,7 @@
 //! | file | shows |
 //! | --- | --- |
 //! | `rig` | the worker, and the servers that it talks to |
+//! | `starting` | what begins, and what does not |
 //! | `cancelling` | what is to be stopped is heard, whatever else happens |
 //! | `reporting` | which reports are kept, and which are given up |
 //! | `again` | attempts that come once more |
@@ -13,3 +14,4 @@ mod cancelling;
 mod leaving;
 mod reporting;
 mod rig;
+mod starting;

@@ -4,7 +4,7 @@ use serde_json::json;
 use waypost_server::problem::Code;
 use waypost_testbed::{Asked, Process, Proxy, Sink, Stub, free_port, wait_until};
 
-use super::rig::{A, LONG, Server as _, body, committed, is_told, refuse, task, worker};
+use super::rig::{A, LONG, Server as _, accepted, body, committed, is_told, refuse, task, worker};
 use crate::program::Program;
 
 /// One that was told to stop with a grace time of a moment, and whose report was refused long after.
@@ -99,15 +99,11 @@ fn a_real_server_that_is_away_meanwhile_hears_of_what_was_done() {
 }
 
 /// A start that is answered when the worker is already on its way out begins nothing.
-#[test]
-fn what_has_not_begun_when_it_is_to_stop_is_given_up() {
+fn not_begun(answer_start: impl Fn(&mut Stub, &mut Process)) {
     let (program, mut server, sink) = (Program::new(), Stub::start(), Sink::start());
     let mut process = worker(&program, &[&server.url()]);
     server.hand(&[task(A, &sink)]);
-    let start = server.told("start", A);
-    process.terminate();
-    process.wait_for_line("stopping what still runs", LONG);
-    committed(start);
+    answer_start(&mut server, &mut process);
     let report = server.told("report", A);
     let said = body(&report.request);
     assert_eq!((&said["status"], &said["failure"]["unsent"]), (&json!("abandoned"), &json!(true)));
@@ -116,4 +112,25 @@ fn what_has_not_begun_when_it_is_to_stop_is_given_up() {
     leave.answer(204, "");
     assert!(process.wait(LONG).success(), "{}", process.output());
     assert!(sink.received().is_empty(), "the handler was never called");
+}
+
+#[test]
+fn what_has_not_begun_when_it_is_to_stop_is_given_up() {
+    not_begun(|server, process| {
+        let start = server.told("start", A);
+        process.terminate();
+        process.wait_for_line("stopping what still runs", LONG);
+        committed(start);
+    });
+}
+
+#[test]
+fn what_is_not_in_the_log_when_it_is_to_stop_is_given_up() {
+    not_begun(|server, process| {
+        accepted(server.told("start", A));
+        let again = server.told("start", A);
+        process.terminate();
+        process.wait_for_line("stopping what still runs", LONG);
+        accepted(again);
+    });
 }
