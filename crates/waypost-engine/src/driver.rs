@@ -72,6 +72,8 @@ pub struct Driver {
     readable: u16,
     claims: claims::Claims,
     numbers: std::ops::Range<i64>,
+    /// Requests that are on their way into inboxes.
+    delivering: usize,
     draining: bool,
     /// The time of the step.
     now: Timestamp,
@@ -101,6 +103,7 @@ impl Driver {
             adopted: HashSet::new(),
             readable: u16::MAX,
             numbers: 0..0,
+            delivering: 0,
             draining: false,
             now: Timestamp(i64::MIN),
             measures: measures::Measures::default(),
@@ -169,7 +172,13 @@ impl Driver {
 
     /// Is nothing running here and nothing on its way to the store?
     pub fn is_quiet(&self) -> bool {
-        self.slots.are_idle() && self.live.values().all(|live| !live.is_in_flight())
+        let committing = self.live.values().any(Live::is_in_flight);
+        self.slots.are_idle() && self.delivering == 0 && !committing
+    }
+
+    /// Was it told to stop?
+    pub fn is_draining(&self) -> bool {
+        self.draining
     }
 
     fn take(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {

@@ -162,9 +162,12 @@ pub enum EngineError {
     /// There is no such execution.
     #[error("there is no such execution")]
     Unknown,
-    /// The engine is stopping.
+    /// The engine is stopping, and has taken nothing.
     #[error("the engine is stopping")]
     Stopping,
+    /// The engine ended before the store had answered: it may have been taken, now or soon, or never.
+    #[error("the engine ended before it was answered; whether it was taken is not known")]
+    Unanswered,
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -244,7 +247,8 @@ impl Engine {
             Ok(Answer::Exists { existing, .. }) => Err(EngineError::Exists(existing)),
             Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
             Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
-            _ => Err(EngineError::Stopping),
+            Ok(_) => Err(EngineError::Stopping),
+            Err(_) => Err(EngineError::Unanswered),
         }
     }
 
@@ -269,7 +273,8 @@ impl Engine {
                 Ok(Answer::Ended(end)) => Err(Refusal::Ended(end.status).into()),
                 Ok(Answer::Unknown) => Err(EngineError::Unknown),
                 Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
-                _ => Err(EngineError::Stopping),
+                Ok(_) => Err(EngineError::Stopping),
+                Err(_) => Err(EngineError::Unanswered),
             };
         }
     }

@@ -292,6 +292,7 @@ impl From<EngineError> for Problem {
             EngineError::Refused(refusal) => refusal.into(),
             EngineError::Unknown => Self::new(Code::UnknownExecution, "there is no such execution"),
             EngineError::Stopping => draining(),
+            EngineError::Unanswered => unanswered(),
             EngineError::Store(error) => error.into(),
             EngineError::TooLarge(_) => Self::new(Code::BodyTooLarge, error.to_string())
                 .hint("keep large data elsewhere and pass a reference to it"),
@@ -332,4 +333,12 @@ pub fn draining() -> Problem {
     Problem::new(Code::Draining, "this instance is stopping and takes nothing new")
         .hint("try again: another instance, or this one after its restart, takes it")
         .retry_after(1)
+}
+
+/// What requests get that the store has neither taken nor refused while somebody could wait for it.
+pub fn unanswered() -> Problem {
+    let detail = "the store has not taken it in time; whether it will is not known";
+    Problem::new(Code::StoreUnavailable, detail)
+        .hint("repeat it under the same Idempotency-Key or messageId to do it once")
+        .retry_after(5)
 }

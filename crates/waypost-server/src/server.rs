@@ -24,7 +24,7 @@ use crate::http::guard::Guard;
 use crate::http::openapi;
 use crate::metrics::HttpMetrics;
 use crate::probe::Probe;
-use crate::problem::{Code, Problem};
+use crate::problem::{self, Code, Problem};
 use crate::reader::Reader;
 use crate::watchers::Watchers;
 use crate::workflows::Workflows;
@@ -177,12 +177,8 @@ impl Server {
     /// What the engine answers, if the store lets it do so in time: a store that is full takes
     /// nothing, and says so only by not answering.
     pub async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {
-        tokio::time::timeout(self.config.commit_timeout, asked).await.map_err(|_| {
-            let detail = "the store has not taken it in time; whether it will is not known";
-            Problem::new(Code::StoreUnavailable, detail)
-                .hint("repeat it under the same Idempotency-Key or messageId to do it once")
-                .retry_after(5)
-        })
+        let answered = tokio::time::timeout(self.config.commit_timeout, asked).await;
+        answered.map_err(|_| problem::unanswered())
     }
 
     /// From here on nothing new is taken and `/readyz` fails.

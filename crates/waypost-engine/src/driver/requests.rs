@@ -28,7 +28,14 @@ impl Driver {
         let chosen = message.is_some();
         let message = message.unwrap_or_else(|| format!("msg_{}", self.ids.uuid().simple()).into());
         let mail = Mail { execution, message, actor, body };
-        outputs.push(Output::Deliver(Outgoing { mail, chosen, ticket }));
+        self.deliver(Outgoing { mail, chosen, ticket }, outputs);
+    }
+
+    /// Has mail put into an inbox. Whoever sent it is told what became of it, so this is awaited before
+    /// the engine is quiet.
+    pub(super) fn deliver(&mut self, outgoing: Outgoing, outputs: &mut Vec<Output>) {
+        self.delivering += 1;
+        outputs.push(Output::Deliver(outgoing));
     }
 
     /// Mail from the inbox. Nobody awaits its answer.
@@ -59,6 +66,7 @@ impl Driver {
         answer: Answer,
         outputs: &mut Vec<Output>,
     ) {
+        self.delivering = self.delivering.saturating_sub(1);
         // Nobody owned it, or it was claimed here in the meantime, without this mail.
         match self.live.get_mut(&execution) {
             Some(live) => {

@@ -83,7 +83,8 @@ impl Engine {
                 Ok(Answer::Refused(refusal)) => Err(refusal.into()),
                 Ok(Answer::Unknown) => Err(EngineError::Unknown),
                 Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
-                _ => Err(EngineError::Stopping),
+                Ok(_) => Err(EngineError::Stopping),
+                Err(_) => Err(EngineError::Unanswered),
             };
         }
     }

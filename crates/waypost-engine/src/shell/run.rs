@@ -56,8 +56,8 @@ enum Asker {
 }
 
 impl Questions {
-    /// A question, with the place in line that it takes. After [`close`](Self::close) it has no
-    /// answer, and the receiver says so at once.
+    /// A question, with the place in line that it takes. After [`close`](Self::close) its answer is
+    /// [`Answer::Draining`], at once: nobody has taken it. One that is never answered may have been.
     pub(crate) fn ask(
         &self,
         permit: Option<OwnedSemaphorePermit>,
@@ -65,9 +65,11 @@ impl Questions {
         let ticket = Ticket(self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, receiver) = oneshot::channel();
         let mut open = self.open.lock();
-        if !open.closed {
-            open.questions
-                .insert(ticket, Question { asker: Asker::Waits(sender), _permit: permit });
+        if open.closed {
+            drop(sender.send(Answer::Draining));
+        } else {
+            let asker = Asker::Waits(sender);
+            open.questions.insert(ticket, Question { asker, _permit: permit });
         }
         (ticket, receiver)
     }
@@ -215,10 +217,14 @@ impl EngineThread {
         self.stop.lock().map_or(wake, |stop| wake.min(stop))
     }
 
+    /// Has it done all that it should before it ends? Not before the driver has heard of the end, which
+    /// is told right after the deadline is set: it refuses what it will not take.
     fn is_over(&self) -> bool {
         match *self.stop.lock() {
-            Some(deadline) => self.driver.is_quiet() || Instant::now() >= deadline,
-            None => false,
+            Some(deadline) if self.driver.is_draining() => {
+                self.driver.is_quiet() || Instant::now() >= deadline
+            }
+            _ => false,
         }
     }
 

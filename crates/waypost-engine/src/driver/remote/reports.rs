@@ -52,10 +52,12 @@ impl Driver {
     ) {
         let execution = said.execution;
         let Some(live) = self.live.get_mut(&execution) else {
-            outputs.push(match only_here {
-                true => Output::Answer(ticket, Answer::Elsewhere),
-                false => Output::Deliver(Outgoing { mail: said.mail(), chosen: false, ticket }),
-            });
+            match only_here {
+                true => outputs.push(Output::Answer(ticket, Answer::Elsewhere)),
+                false => {
+                    self.deliver(Outgoing { mail: said.mail(), chosen: false, ticket }, outputs);
+                }
+            }
             return;
         };
         let report = Report::from(said);

@@ -1,8 +1,10 @@
 //! Stopping in good order: nothing new starts, what runs may end, the rest is handed over.
 
+use waypost_core::command::Outcome;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::driver::{Answer, Input};
+use waypost_engine::driver::{Answer, Input, Ticket};
 use waypost_ports::store::MailBody;
 
 use crate::support::{Rig, World};
@@ -131,4 +133,40 @@ fn what_was_claimed_too_late_is_left_to_others() {
     Rig::new(&world).settle();
     assert_eq!(world.status(execution), Status::Completed);
     world.check();
+}
+
+/// Who asked is told what became of it, so whatever is on its way to the store is awaited.
+#[test]
+fn a_driver_is_quiet_when_nothing_is_on_its_way() {
+    type Ask = fn(&mut Rig<'_>, ExecutionId) -> Ticket;
+    let cases: [(&str, Ask); 4] = [
+        ("a request to what is parked", |rig, parked| {
+            rig.request(parked, MailBody::Signal { name: "go".into(), body: Json::null() })
+        }),
+        ("a request to nobody", |rig, _| rig.request(ExecutionId(77), MailBody::Resume)),
+        ("a report on what is parked", |rig, parked| {
+            rig.say(1, (parked, "w", 1), Outcome::Cancelled)
+        }),
+        ("a submission", |rig, _| {
+            let plan = rig.world.flow("w: wait go");
+            rig.submit(&plan)
+        }),
+    ];
+    for (name, ask) in cases {
+        let world = World::new();
+        let mut rig = Rig::new(&world);
+        let parked = rig.start("w: wait go");
+        rig.settle();
+        assert!(rig.driver.is_quiet(), "{name}");
+        let ticket = ask(&mut rig, parked);
+        rig.step();
+        assert!(rig.answer(ticket).is_none() && !rig.driver.is_quiet(), "{name}");
+        rig.inputs.push(Input::Drain);
+        rig.step();
+        assert!(rig.answer(ticket).is_none() && !rig.driver.is_quiet(), "{name}, draining");
+        rig.settle_store();
+        let answer = rig.answer(ticket);
+        assert!(answer.is_some_and(|answer| !matches!(answer, Answer::Draining)), "{name}");
+        assert!(rig.driver.is_quiet(), "{name}, answered");
+    }
 }

@@ -1,10 +1,14 @@
 //! Stopping: what runs may end, everything else is handed over, and nobody waits for ever.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use waypost_core::id::ExecutionKey;
+use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::{EngineError, Request};
+use waypost_engine::{EngineError, Request, Requested, StartRequest};
 use waypost_ports::store::{MailBody, StoreError};
 
 use crate::support::lab::Lab;
@@ -12,6 +16,17 @@ use crate::support::store::{Call, Fault};
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
+
+/// Has not ended, although other threads were given every chance to end it.
+async fn still_waits(future: &mut Pin<&mut impl Future>) -> bool {
+    for _ in 0..200 {
+        if futures_util::poll!(future.as_mut()).is_ready() {
+            return false;
+        }
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+    }
+    true
+}
 
 #[tokio::test]
 async fn a_stop_awaits_what_runs_and_another_engine_does_the_rest() {
@@ -146,8 +161,58 @@ async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
             Call::Append => engine.start(lab.request("a: task")).await.err(),
             _ => engine.request(Request::new(waiting.execution, MailBody::Resume)).await.err(),
         };
-        assert!(matches!(refused, Some(EngineError::Stopping)), "{refused:?}");
+        assert!(matches!(refused, Some(EngineError::Unanswered)), "{refused:?}");
         assert!(waiting.ended().await.is_none());
         engine.stop(LONG).await;
     }
+}
+
+/// Whoever was told that nothing was taken would send his signal again, and it would count twice.
+#[tokio::test]
+async fn bug_a_stop_refused_a_request_that_went_into_an_inbox() {
+    for lanes in [0, 2] {
+        let lab = Lab::new();
+        let engine = lab.engine_with(|parts| parts.config.append_lanes = lanes);
+        lab.store.first_claim().await;
+        let parked = lab.start(&engine, "w: wait go").await;
+        lab.event(parked.execution, "RunPaused").await;
+        let gate = lab.store.gate(Call::Deliver);
+        let signal = MailBody::Signal { name: "go".into(), body: Json::null() };
+        let request = engine.request(Request::new(parked.execution, signal));
+        tokio::pin!(request);
+        assert!(futures_util::poll!(&mut request).is_pending());
+        gate.reached().await;
+        let stop = engine.stop(LONG);
+        tokio::pin!(stop);
+        assert!(futures_util::poll!(&mut stop).is_pending());
+        assert!(still_waits(&mut request).await, "{lanes} lanes");
+        gate.open();
+        let answer = request.await;
+        assert!(matches!(answer, Ok(Requested::Accepted { .. })), "{lanes} lanes: {answer:?}");
+        stop.await;
+    }
+}
+
+/// The store may take it after all, so nobody is told that it was refused.
+#[tokio::test]
+async fn what_is_not_answered_before_the_end_is_not_known() {
+    let lab = Lab::new();
+    let engine = lab.engine_with(|parts| parts.config.append_lanes = 2);
+    lab.store.first_claim().await;
+    let keyed =
+        || StartRequest { key: Some(ExecutionKey("mine".into())), ..lab.request("w: wait go") };
+    let gate = lab.store.gate(Call::Append);
+    let start = engine.start(keyed());
+    tokio::pin!(start);
+    assert!(futures_util::poll!(&mut start).is_pending());
+    gate.reached().await;
+    let stop = engine.stop(Duration::ZERO);
+    tokio::pin!(stop);
+    assert!(futures_util::poll!(&mut stop).is_pending());
+    let answer = start.await.err();
+    assert!(matches!(answer, Some(EngineError::Unanswered)), "{answer:?}");
+    gate.open();
+    stop.await;
+    let again = lab.engine().start(keyed()).await.err();
+    assert!(matches!(again, Some(EngineError::Exists(_))), "it was taken: {again:?}");
 }

@@ -1,8 +1,9 @@
 //! A store that fails, damages and panics when a test says so.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::memory::MemoryStore;
@@ -15,6 +16,8 @@ use waypost_ports::store::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     Heartbeat,
+    /// The last heartbeat, which says that the instance leaves.
+    Leave,
     Append,
     Claim,
     Read,
@@ -24,12 +27,51 @@ pub(crate) enum Call {
 }
 
 /// What happens to them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Fault {
     Fails(StoreError),
     /// It is done, and the caller does not hear of it.
     LosesReply,
     Panics,
+    /// It is done as soon as the gate is open.
+    Waits(Arc<Bar>),
+}
+
+/// What calls wait at.
+pub(crate) struct Bar {
+    reached: watch::Sender<bool>,
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Bar {
+    fn pass(&self) {
+        self.reached.send_replace(true);
+        let mut open = self.open.lock();
+        self.opened.wait_while(&mut open, |open| !*open);
+    }
+}
+
+/// Holds calls up until it is opened; or dropped, so that a test that fails ends.
+pub(crate) struct Gate(Arc<Bar>);
+
+impl Gate {
+    /// Waits until somebody stands before it.
+    pub(crate) async fn reached(&self) {
+        self.0.reached.subscribe().wait_for(|reached| *reached).await.unwrap();
+    }
+
+    /// Lets everybody through, now and later.
+    pub(crate) fn open(&self) {
+        *self.0.open.lock() = true;
+        self.0.opened.notify_all();
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
 }
 
 pub(crate) struct TestStore {
@@ -55,6 +97,14 @@ impl TestStore {
 
     pub(crate) fn break_calls(&self, calls: &[Call], fault: &Fault) {
         self.faults.lock().extend(calls.iter().map(|call| (*call, fault.clone())));
+    }
+
+    /// From now on such a call waits until the gate is opened.
+    pub(crate) fn gate(&self, call: Call) -> Gate {
+        let (reached, open, opened) = (watch::Sender::new(false), Mutex::default(), Condvar::new());
+        let bar = Arc::new(Bar { reached, open, opened });
+        self.break_calls(&[call], &Fault::Waits(Arc::clone(&bar)));
+        Gate(bar)
     }
 
     pub(crate) fn heal(&self) {
@@ -87,6 +137,10 @@ impl TestStore {
         let error = match fault {
             None => return act(),
             Some(Fault::Panics) => panic!("the store panics"),
+            Some(Fault::Waits(bar)) => {
+                bar.pass();
+                return act();
+            }
             Some(Fault::Fails(error)) => error,
             Some(Fault::LosesReply) => {
                 act()?;
@@ -109,7 +163,11 @@ impl TestStore {
 
 impl Store for TestStore {
     fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
-        self.call(Call::Heartbeat, || self.inner.heartbeat(heartbeat))
+        let beat = || self.call(Call::Heartbeat, || self.inner.heartbeat(heartbeat));
+        match heartbeat.lease {
+            Some(_) => beat(),
+            None => self.call(Call::Leave, beat),
+        }
     }
 
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {

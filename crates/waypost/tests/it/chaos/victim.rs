@@ -198,7 +198,9 @@ impl Victim {
         };
         match started {
             Ok(started) => format!("ack {n} {}", started.execution.0),
-            Err(EngineError::Stopping | EngineError::Store(_)) => format!("not {n} stopping"),
+            Err(EngineError::Stopping | EngineError::Unanswered | EngineError::Store(_)) => {
+                format!("not {n} stopping")
+            }
             Err(error) => format!("wrong {n} {error}"),
         }
     }
