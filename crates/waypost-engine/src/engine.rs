@@ -190,9 +190,9 @@ pub struct Engine {
     mirror: Arc<dyn Mirror>,
     lease: Arc<Lease>,
     clock: Arc<dyn Clock>,
-    /// Held while the threads are awaited, so that every caller of `stop` waits for the same end: a
-    /// Tokio mutex, because that wait is an await.
-    threads: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
+    /// Locked while the threads are awaited, away from the runtime: so every caller of `stop` waits for
+    /// the same end, also after one who has given up.
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Engine {
@@ -314,9 +314,8 @@ impl Engine {
     /// handed over. Calling it again with a shorter time stops sooner.
     pub async fn stop(&self, grace: Duration) {
         self.begin_stop(grace);
-        let mut threads = self.threads.lock().await;
-        let running = std::mem::take(&mut *threads);
-        let joined = tokio::task::spawn_blocking(move || running.into_iter().for_each(join));
+        let threads = Arc::clone(&self.threads);
+        let joined = tokio::task::spawn_blocking(move || threads.lock().drain(..).for_each(join));
         drop(joined.await);
     }
 
@@ -336,7 +335,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.begin_stop(Duration::ZERO);
-        self.threads.get_mut().drain(..).for_each(join);
+        self.threads.lock().drain(..).for_each(join);
     }
 }
 

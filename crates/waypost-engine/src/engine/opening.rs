@@ -76,7 +76,7 @@ impl Engine {
         let tasks_thread = shared.tasks_thread(&parts, &cluster_key);
         let store_thread = shared.store_thread(&parts, clerk);
         let engine_thread = shared.engine_thread(parts, attempts);
-        let threads = tokio::sync::Mutex::new(vec![
+        let threads = Mutex::new(vec![
             spawn("waypost-engine", move || engine_thread.run())?,
             spawn("waypost-store", move || store_thread.run())?,
             spawn("waypost-tasks", move || tasks_thread.run())?,
@@ -99,7 +99,7 @@ impl Engine {
             mirror,
             lease,
             clock,
-            threads,
+            threads: Arc::new(threads),
         })
     }
 }

@@ -216,3 +216,20 @@ async fn what_is_not_answered_before_the_end_is_not_known() {
     let again = lab.engine().start(keyed()).await.err();
     assert!(matches!(again, Some(EngineError::Exists(_))), "it was taken: {again:?}");
 }
+
+/// A process that left before its last heartbeat was heard would make everybody wait for its lease.
+#[tokio::test]
+async fn bug_a_stop_after_one_that_was_dropped_awaited_nobody() {
+    let lab = Lab::new();
+    let engine = lab.engine();
+    let gate = lab.store.gate(Call::Leave);
+    tokio::select! { // the first is dropped, as by a second signal
+        () = engine.stop(LONG) => panic!("it has not left"),
+        () = gate.reached() => {}
+    }
+    let second = engine.stop(Duration::ZERO);
+    tokio::pin!(second);
+    assert!(still_waits(&mut second).await);
+    gate.open();
+    second.await;
+}
