@@ -67,8 +67,22 @@ impl Worker {
 }
 
 /// Makes an attempt: secrets in, handler, time limit, secrets out. Also for whoever takes tasks from
-/// elsewhere.
+/// elsewhere. There is an outcome whatever panics: without a report, a slot would be taken for ever.
 pub async fn attempt_outcome(
+    handler: Option<Arc<dyn Handler>>,
+    secrets: Arc<dyn Secrets>,
+    task: Task,
+    cancel: CancellationToken,
+) -> Outcome {
+    let made = AssertUnwindSafe(make(handler, secrets, task, cancel)).catch_unwind().await;
+    made.unwrap_or_else(|_| {
+        // What it says was not scrubbed.
+        let message = "the attempt panicked outside of its handler";
+        Outcome::Lost(Failure::transient(kind::PANIC, message))
+    })
+}
+
+async fn make(
     handler: Option<Arc<dyn Handler>>,
     secrets: Arc<dyn Secrets>,
     task: Task,
@@ -85,7 +99,11 @@ pub async fn attempt_outcome(
         () = cancel.cancelled() => return Outcome::Cancelled,
     };
     match supplied {
-        Ok((task, scrubber)) => scrubber.outcome(run(handler, task, cancel).await),
+        Ok((task, scrubber)) => {
+            // A handler's future may also panic when it is dropped.
+            let ran = AssertUnwindSafe(run(handler, task, cancel)).catch_unwind().await;
+            scrubber.outcome(ran.unwrap_or_else(|panic| finished(Err(panic))))
+        }
         Err(failure) => Outcome::Failed(failure),
     }
 }

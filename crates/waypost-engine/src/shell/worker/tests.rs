@@ -1,9 +1,10 @@
 //! However an attempt with a secret ends, its outcome has none.
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 use waypost_core::expr::Placeholder;
-use waypost_core::id::{ExecutionKey, Token};
-use waypost_core::time::Millis;
+use waypost_core::id::{ExecutionId, ExecutionKey, Token};
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::secret::{Grant, SecretRefused, SecretText};
 
 use super::*;
@@ -28,6 +29,16 @@ enum Does {
     PanicsAtOnce,
     GivesWhenStopped,
     Hangs,
+    HangsAndBreaks,
+}
+
+/// Panics when it is dropped.
+struct Breaks(Json);
+
+impl Drop for Breaks {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "{}", self.0);
+    }
 }
 
 impl Handler for Does {
@@ -54,6 +65,10 @@ impl Handler for Does {
                     Ok(task.config)
                 }
                 Self::Hangs => std::future::pending().await,
+                Self::HangsAndBreaks => {
+                    let _breaks = Breaks(task.config);
+                    std::future::pending().await
+                }
             }
         })
     }
@@ -86,6 +101,7 @@ async fn no_outcome_has_a_secret() {
         (Does::PanicsAtOnce, "panicked: {\\\"key\\\":\\\"Bearer ***"),
         (Does::GivesWhenStopped, scrubbed),
         (Does::Hangs, "took longer than"),
+        (Does::HangsAndBreaks, "panicked: {\\\"key\\\":\\\"Bearer ***"),
     ] {
         let handler: Arc<dyn Handler> = Arc::new(does);
         let cancel = CancellationToken::new();
@@ -95,4 +111,45 @@ async fn no_outcome_has_a_secret() {
         assert!(shown.contains(expected), "{does:?}: {shown}");
     }
     assert!(!holds_secrets());
+}
+
+/// Says when it runs, never ends, and breaks when it is dropped.
+struct Brittle(Arc<Notify>);
+
+impl Handler for Brittle {
+    fn run(&self, _: Task, _: CancellationToken) -> BoxFuture<'static, Result<Json, Failure>> {
+        let begun = Arc::clone(&self.0);
+        Box::pin(async move {
+            let _breaks = Breaks(Json::null());
+            begun.notify_one();
+            std::future::pending().await
+        })
+    }
+}
+
+/// Without a report its slot would be taken for ever.
+#[tokio::test(start_paused = true)]
+async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
+    let begun = Arc::new(Notify::new());
+    let worker = Worker {
+        handlers: Handlers::from([("does", Arc::new(Brittle(Arc::clone(&begun))) as _)]),
+        secrets: Arc::new(OneSecret),
+        runtime: tokio::runtime::Handle::current(),
+        tasks: tokio_util::task::TaskTracker::new(),
+        engine: Arc::new(Inbox::new()),
+    };
+    let task = Task { placeholders: Vec::new(), timeout: None, ..task() };
+    let order = TaskOrder { execution: ExecutionId(1), task, since: Timestamp(0) };
+    let cancel = worker.start(order);
+    begun.notified().await;
+    cancel.cancel();
+    worker.tasks.close();
+    worker.tasks.wait().await; // the grace passes at once
+    let mut said = Vec::new();
+    worker.engine.take(&mut said, std::time::Instant::now());
+    let [Input::Report { report, token_free: true, .. }] = said.as_slice() else {
+        panic!("{said:?}")
+    };
+    let Outcome::Lost(failure) = &report.outcome else { panic!("{report:?}") };
+    assert_eq!(&*failure.kind, kind::PANIC);
 }
