@@ -145,22 +145,27 @@ impl StoreThread {
         let _last_words = self.last_words();
         std::thread::scope(|scope| {
             let (appends, mail) = (&self.lanes.appends, &self.lanes.mail);
-            for (count, name, work) in
-                [(append_lanes, "append", appends), (MAIL_LANES, "mail", mail)]
-            {
-                for lane in 0..count {
+            let errands = &self.lanes.errands;
+            for (count, name, work) in [
+                (append_lanes, "append", appends),
+                (MAIL_LANES, "mail", mail),
+                (1, "errand", errands),
+            ] {
+                let starts = |lane: &usize| {
                     let thread = std::thread::Builder::new().name(format!("waypost-{name}-{lane}"));
-                    if let Err(error) = thread.spawn_scoped(scope, || self.run_lane(work)) {
-                        // The others do its work.
+                    let started = thread.spawn_scoped(scope, || self.run_lane(work));
+                    if let Err(error) = &started {
                         warn!(%error, name, "a thread for the store cannot be started");
                     }
+                    started.is_ok()
+                };
+                // The others of its kind do the work of one that cannot be started.
+                if (0..count).filter(starts).count() == 0 {
+                    error!(name, "no thread for the store; the engine ends");
+                    self.lanes.stop();
+                    drop(self.last_words());
+                    return;
                 }
-            }
-            let errands = std::thread::Builder::new().name("waypost-errands".to_owned());
-            let errands = errands.spawn_scoped(scope, || self.run_lane(&self.lanes.errands));
-            if let Err(error) = errands {
-                error!(%error, "no thread for the store");
-                return;
             }
             self.renew_until_stopped();
         });
