@@ -186,6 +186,7 @@ pub struct Engine {
     desk: Arc<Inbox<TaskWork>>,
     desk_gone: CancellationToken,
     stop: Arc<Mutex<Option<Instant>>>,
+    over: CancellationToken,
     metrics: Arc<EngineMetrics>,
     mirror: Arc<dyn Mirror>,
     lease: Arc<Lease>,
@@ -317,6 +318,13 @@ impl Engine {
         let threads = Arc::clone(&self.threads);
         let joined = tokio::task::spawn_blocking(move || threads.lock().drain(..).for_each(join));
         drop(joined.await);
+    }
+
+    /// Waits until nothing is driven any more: after a stop, or because the engine has ended by itself,
+    /// which only a bug of its own or of the store leads to. Its lease is not given back before it is
+    /// stopped.
+    pub async fn over(&self) {
+        self.over.cancelled().await;
     }
 
     fn begin_stop(&self, grace: Duration) {

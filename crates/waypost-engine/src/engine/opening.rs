@@ -39,6 +39,7 @@ struct Shared {
     outstanding: Arc<AtomicUsize>,
     questions: Arc<Questions>,
     stop: Arc<Mutex<Option<Instant>>>,
+    over: CancellationToken,
     metrics: Arc<EngineMetrics>,
 }
 
@@ -81,8 +82,8 @@ impl Engine {
             spawn("waypost-store", move || store_thread.run())?,
             spawn("waypost-tasks", move || tasks_thread.run())?,
         ]);
-        let Shared { instance, inbox, desk, desk_gone, questions, stop, metrics, lease, .. } =
-            shared;
+        let Shared { instance, inbox, desk, desk_gone, questions, stop, over, .. } = shared;
+        let Shared { metrics, lease, .. } = shared;
         Ok(Self {
             instance,
             inbox,
@@ -95,6 +96,7 @@ impl Engine {
             desk,
             desk_gone,
             stop,
+            over,
             metrics,
             mirror,
             lease,
@@ -118,6 +120,7 @@ impl Shared {
             outstanding: Arc::new(AtomicUsize::new(0)),
             questions: Arc::new(Questions::default()),
             stop: Arc::new(Mutex::new(None)),
+            over: CancellationToken::new(),
             metrics: Arc::new(EngineMetrics::new(parts.config.slots)),
         }
     }
@@ -198,6 +201,7 @@ impl Shared {
             running: HashMap::new(),
             attempts,
             stop: Arc::clone(&self.stop),
+            over: self.over.clone(),
         }
     }
 }

@@ -127,6 +127,7 @@ struct LastWords {
     questions: Arc<Questions>,
     lanes: Lanes,
     desk: Arc<Inbox<TaskWork>>,
+    over: CancellationToken,
 }
 
 impl Drop for LastWords {
@@ -134,6 +135,7 @@ impl Drop for LastWords {
         self.lanes.stop();
         self.desk.push(TaskWork::Stop);
         self.questions.close();
+        self.over.cancel();
     }
 }
 
@@ -163,6 +165,8 @@ pub(crate) struct EngineThread {
     pub(crate) attempts: Arc<AtomicU32>,
     /// When to stop although something still runs.
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
+    /// Says that this thread has ended.
+    pub(crate) over: CancellationToken,
 }
 
 impl EngineThread {
@@ -171,6 +175,7 @@ impl EngineThread {
             questions: Arc::clone(&self.questions),
             lanes: self.lanes.clone(),
             desk: Arc::clone(&self.desk),
+            over: self.over.clone(),
         };
         let (mut inputs, mut outputs, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         loop {

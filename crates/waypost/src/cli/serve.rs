@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
+use tokio::task::JoinHandle;
 use waypost_server::access::keys::KeyRing;
 use waypost_server::config::Config;
 use waypost_server::http::listen::{Listener, serve};
+use waypost_server::server::Server;
 
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage};
@@ -60,6 +62,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
             ended.context("the server ended badly")?;
             bail!("the server ended by itself");
         }
+        () = server.engine.over() => return give_up(&server, serving).await,
     }
     server.drain();
     tell("draining; attempts that run may end (again to stop at once)", context);
@@ -82,6 +85,21 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     server.trail.close();
     tell("stopped; every execution goes on with the next start", context);
     Ok(Exit::Done)
+}
+
+/// The engine has ended, and nobody has stopped it: a server that only looks alive would keep its
+/// folder from one that is.
+async fn give_up(server: &Server, serving: JoinHandle<()>) -> Result<Exit> {
+    server.drain();
+    server.engine.stop(Duration::ZERO).await;
+    server.closing.cancel();
+    // Elapsed: a connection that does not end; the process does.
+    drop(tokio::time::timeout(LEFTOVERS_MAX, serving).await);
+    server.trail.close();
+    bail!(
+        "the engine has ended by itself, and the log says why; every execution goes on with the \
+         next start"
+    );
 }
 
 /// Off loopback there is no server without keys: whoever reaches the port could run anything.

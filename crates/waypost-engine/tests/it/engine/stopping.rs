@@ -38,10 +38,12 @@ async fn a_stop_awaits_what_runs_and_another_engine_does_the_rest() {
     let stop = first.stop(LONG);
     tokio::pin!(stop);
     assert!(futures_util::poll!(&mut stop).is_pending());
+    assert!(futures_util::poll!(std::pin::pin!(first.over())).is_pending(), "something runs");
     let late = first.start(lab.request("x: task")).await.err().unwrap();
     assert!(matches!(late, EngineError::Stopping));
     held.complete();
     stop.await;
+    first.over().await;
     assert!(started.ended().await.is_none(), "it goes on elsewhere");
 
     let second = lab.engine();
@@ -156,6 +158,9 @@ async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
         let engine = lab.engine();
         let waiting = lab.start(&engine, "w: wait go").await;
         lab.event(waiting.execution, "RunPaused").await;
+        let over = engine.over();
+        tokio::pin!(over);
+        assert!(still_waits(&mut over).await, "it works");
         lab.store.break_calls(&[call], &Fault::Panics);
         let refused = match call {
             Call::Append => engine.start(lab.request("a: task")).await.err(),
@@ -163,6 +168,7 @@ async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
         };
         assert!(matches!(refused, Some(EngineError::Unanswered)), "{refused:?}");
         assert!(waiting.ended().await.is_none());
+        over.await;
         engine.stop(LONG).await;
     }
 }
