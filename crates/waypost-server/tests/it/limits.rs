@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
+use waypost_engine::EngineError;
 use waypost_server::config::Config;
+use waypost_server::problem::Problem;
 
 use crate::support::{Ask, House, house};
 
@@ -181,6 +183,17 @@ async fn a_server_about_to_stop_takes_nothing_new_and_answers_questions() {
     house.server.closing.cancel();
     house.server.tasks.close();
     house.server.tasks.wait().await;
+}
+
+/// After the one a client may send the same again; after the other only what is known by its id.
+#[test]
+fn a_refusal_and_an_unknown_outcome_are_told_apart() {
+    let said = |error: EngineError| Problem::from(error).wire();
+    let (refused, unknown) = (said(EngineError::Stopping), said(EngineError::Unanswered));
+    assert_eq!((refused.status, &*refused.code), (503, "draining"));
+    assert_eq!((unknown.status, &*unknown.code), (503, "store_unavailable"));
+    assert!(unknown.detail.contains("not known"), "{}", unknown.detail);
+    assert!(unknown.hint.is_some_and(|hint| hint.contains("Idempotency-Key")));
 }
 
 #[tokio::test]
