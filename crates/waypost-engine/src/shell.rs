@@ -31,7 +31,7 @@ pub use load::{Damage, PlanSource, Plans, fold};
 pub(crate) use mirrored::Mirrored;
 pub(crate) use run::{EngineThread, Questions};
 pub(crate) use store::{Lanes, StoreThread};
-pub(crate) use tasks::{TaskWork, TasksThread, Waiting};
+pub(crate) use tasks::{Answer as PollAnswer, TaskWork, TasksThread, Waiting};
 pub use time::StoreTime;
 pub(crate) use worker::Worker;
 pub use worker::{Handlers, attempt_outcome, holds_secrets};

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use waypost_core::command::Outcome;
 use waypost_core::failure::{Failure, kind};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
@@ -13,7 +12,7 @@ use waypost_ports::tasks::{Depth, Tasks, WorkerRow};
 
 use super::{Engine, EngineError};
 use crate::driver::{Answer, Input, TaskReport};
-use crate::shell::{Polled, TaskWork, Waiting, WorkerPoll};
+use crate::shell::{PollAnswer, Polled, TaskWork, Waiting, WorkerPoll};
 
 /// What became of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,12 +27,13 @@ impl Engine {
     /// Notes that a worker lives, and gives it tasks as soon as there are any, at the latest after
     /// `wait`; with something to stop, at once.
     ///
-    /// Dropping this loses nothing: what was taken for it is offered to others.
+    /// Dropping this loses nothing: what was taken for it is offered to others, and what its worker was
+    /// to stop is kept for it.
     pub async fn poll(&self, poll: WorkerPoll, wait: Duration) -> Result<Polled, EngineError> {
         let asked_at = Instant::now();
         let permit = Arc::clone(&self.polls).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::Stopping)?;
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = PollAnswer::to(&poll, &self.desk);
         let now = Instant::now();
         let until = now + wait;
         self.desk.push(TaskWork::Poll(Waiting {
@@ -46,9 +46,10 @@ impl Engine {
         }));
         // Both are cancel-safe: a poll that is dropped is noticed where it waits.
         tokio::select! {
-            answer = answer => match answer {
-                Ok(polled) => polled.map_err(EngineError::Store),
-                Err(_) => Err(EngineError::Stopping),
+            biased;
+            answer = answer.wait() => match answer {
+                Some(polled) => polled.map_err(EngineError::Store),
+                None => Err(EngineError::Stopping),
             },
             () = self.desk_gone.cancelled() => Err(EngineError::Stopping),
         }

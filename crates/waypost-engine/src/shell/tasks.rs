@@ -10,11 +10,13 @@
 //! something was offered; each worker is heard every five seconds while it waits. What was taken for
 //! a poll whose caller has gone away is put back, and so is what its worker was to stop.
 
+mod answer;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::DropGuard;
 use tracing::warn;
 use uuid::Uuid;
@@ -23,6 +25,8 @@ use waypost_core::time::Millis;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Offer, OfferId};
 
+pub(crate) use self::answer::Answer;
+use self::answer::{Given, Reply};
 use super::Inbox;
 use super::desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
 use super::store::Order;
@@ -43,6 +47,8 @@ pub(crate) enum TaskWork {
     Cancel(WorkerId, Token),
     Look(Look),
     Poll(Waiting),
+    /// What a worker was to stop, and tasks that it was given, in an answer that nobody read.
+    Unheard(WorkerId, Vec<Token>, Vec<Offer>),
     /// Tasks may wait.
     Offered,
     /// A worker that waits here may have to stop something.
@@ -66,9 +72,6 @@ impl TaskWork {
     }
 }
 
-/// What a poll is answered with.
-pub(crate) type Reply = oneshot::Sender<Result<Polled, StoreError>>;
-
 /// A poll that waits.
 pub(crate) struct Waiting {
     pub(crate) poll: WorkerPoll,
@@ -91,6 +94,7 @@ struct Batch {
     cancels: Vec<(WorkerId, Token)>,
     looks: Vec<Look>,
     polls: Vec<Waiting>,
+    unclaimed: Vec<Offer>,
     offered: bool,
     cancelled: bool,
     drain: bool,
@@ -155,6 +159,7 @@ impl TasksThread {
         if !batch.offers.is_empty() {
             warned("offer", self.desk.offer(std::mem::take(&mut batch.offers)));
         }
+        self.put_back(&batch.unclaimed);
         if !batch.cancels.is_empty() {
             warned("cancel", self.desk.cancel(&batch.cancels));
         }
@@ -188,9 +193,10 @@ impl TasksThread {
     /// worker's next sign of life: most of it is said by its owner once.
     fn tell_to_stop(&self, one: Waiting, cancel: Vec<Token>) {
         let Waiting { poll, reply, .. } = one;
-        let unheard = reply.send(Ok(Polled { tasks: Vec::new(), cancel }));
-        let Err(Ok(Polled { cancel, .. })) = unheard else { return };
-        let cancels: Vec<_> = cancel.into_iter().map(|token| (poll.worker, token)).collect();
+        let polled = Polled { tasks: Vec::new(), cancel };
+        let unheard = reply.send(Ok(Given { polled, offers: Vec::new() }));
+        let Err(Ok(Given { polled, .. })) = unheard else { return };
+        let cancels: Vec<_> = polled.cancel.into_iter().map(|token| (poll.worker, token)).collect();
         if !poll.leaving
             && !cancels.is_empty()
             && let Err(error) = self.desk.cancel(&cancels)
@@ -244,17 +250,22 @@ impl TasksThread {
             let offers: Vec<Offer> = mine.iter().map(|taken| taken.offer.clone()).collect();
             let tasks: Vec<RemoteTask> =
                 mine.into_iter().map(|taken| self.desk.hand_over(taken, random())).collect();
-            if one.reply.send(Ok(Polled { tasks, cancel: Vec::new() })).is_err() {
-                unclaimed.extend(offers);
+            let polled = Polled { tasks, cancel: Vec::new() };
+            if let Err(Ok(given)) = one.reply.send(Ok(Given { polled, offers })) {
+                unclaimed.extend(given.offers);
             }
         }
         unclaimed.extend(taken.map(|taken| taken.offer));
+        self.put_back(&unclaimed);
+        left
+    }
+
+    fn put_back(&self, unclaimed: &[Offer]) {
         if !unclaimed.is_empty()
-            && let Err(error) = self.desk.put_back(&unclaimed)
+            && let Err(error) = self.desk.put_back(unclaimed)
         {
             warn!(%error, "tasks that nobody was given cannot be put back");
         }
-        left
     }
 }
 
@@ -275,11 +286,17 @@ fn sort(work: impl Iterator<Item = TaskWork>) -> Batch {
             TaskWork::Withdraw(id) => {
                 // In the order of the orders: one that was made before this is not put out.
                 batch.offers.retain(|order| order.id != id);
+                batch.unclaimed.retain(|offer| offer.id != id);
                 batch.withdrawn.push(id);
             }
             TaskWork::Cancel(worker, token) => batch.cancels.push((worker, token)),
             TaskWork::Look(look) => batch.looks.push(look),
             TaskWork::Poll(waiting) => batch.polls.push(waiting),
+            TaskWork::Unheard(worker, cancel, offers) => {
+                batch.cancels.extend(cancel.into_iter().map(|token| (worker, token)));
+                batch.offered |= !offers.is_empty();
+                batch.unclaimed.extend(offers);
+            }
             TaskWork::Offered => batch.offered = true,
             TaskWork::Cancelled => batch.cancelled = true,
             TaskWork::Drain => batch.drain = true,
@@ -297,9 +314,9 @@ fn wake_at(waiting: &[Waiting], look_at: Instant) -> Instant {
     each.chain(looks).min().unwrap_or(far).min(far)
 }
 
-fn answer(one: Waiting, polled: Result<Polled, StoreError>) {
+fn answer(one: Waiting, given: Result<Given, StoreError>) {
     // Nobody may be listening any more.
-    drop(one.reply.send(polled));
+    drop(one.reply.send(given));
 }
 
 fn answer_all(waiting: &mut Vec<Waiting>) {
@@ -308,7 +325,7 @@ fn answer_all(waiting: &mut Vec<Waiting>) {
 
 fn answer_all_where(waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool) {
     for one in waiting.extract_if(.., |one| which(one)) {
-        answer(one, Ok(Polled::default()));
+        answer(one, Ok(Given::default()));
     }
 }
 

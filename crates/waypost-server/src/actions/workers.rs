@@ -119,6 +119,7 @@ async fn reported(
 async fn polled(server: &Arc<Server>, poll: WorkerPoll, wait: Duration) -> Result<Reply, Problem> {
     let wait = wait.min(server.config.wait_max);
     let polled = tokio::select! { // what was taken and not handed over is offered again
+        biased; // and what is there already is handed over
         polled = server.engine.poll(poll, wait) => Some(polled?),
         () = server.closing.cancelled() => None,
     };

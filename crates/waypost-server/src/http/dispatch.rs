@@ -31,17 +31,27 @@ const SUBJECT_CHARS_MAX: usize = 128;
 /// Answers a request.
 ///
 /// What changes something goes on and is written down even where its sender hangs up meanwhile, so
-/// it has a task of its own: whoever drops this drops the reply alone.
+/// it has a task of its own: whoever drops this drops the reply alone. A worker that waits for tasks
+/// and hangs up waits no longer: it would be given some.
 pub async fn answer(
     server: Arc<Server>,
     request: Request<Incoming>,
     address: SocketAddr,
 ) -> Response<ReplyBody> {
-    if matches!(*request.method(), Method::GET | Method::HEAD) {
+    if ends_with_its_sender(&request) {
         return answer_here(server, request, address).await;
     }
     let answered = server.tasks.spawn(answer_here(Arc::clone(&server), request, address)).await;
     answered.unwrap_or_else(|error| respond(Reply::problem(&Problem::internal(&error)), false))
+}
+
+fn ends_with_its_sender(request: &Request<Incoming>) -> bool {
+    let method = request.method();
+    let polls = || {
+        let matched = find(routes(), method, request.uri().path());
+        matches!(matched, Matched::Route(route, _) if route.name == "pollTasks")
+    };
+    matches!(*method, Method::GET | Method::HEAD) || polls()
 }
 
 async fn answer_here(

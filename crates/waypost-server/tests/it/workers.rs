@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, House};
+use crate::support::{Answer, Ask, House};
 
 const WORKER: &str = "/v1/workers/0d9c7a5e-0000-4000-8000-000000000001";
+const OTHER: &str = "/v1/workers/0d9c7a5e-0000-4000-8000-000000000002";
 
 #[tokio::test]
 async fn a_worker_names_its_tasks_as_the_description_says() {
@@ -169,4 +170,46 @@ async fn what_is_held_is_not_begun() {
     let task = take(&house).await;
     house.post("/v1/executions/one/pause", &json!({})).await.expect(200);
     say(&house, &task, "start", json!({})).await.refused(409, "illegal_transition");
+}
+
+/// Has a worker poll for a long time, and hang up while it waits. Returns when the server knows.
+async fn poll_and_hang_up(house: &House, worker: &str, max: u32) {
+    let sign = json!({ "name": "gone", "handlers": ["h"], "capacity": 9, "max": max });
+    let ask = Ask::post(&format!("{worker}/poll?wait=60s"), &sign);
+    let mut client = house.connect().await;
+    client.send(&ask.bytes(house.address)).await.unwrap();
+    loop {
+        let list = house.get("/v1/workers").await.expect(200).json();
+        if list["workers"].as_array().unwrap().iter().any(|worker| worker["name"] == "gone") {
+            break;
+        }
+    }
+    drop(client);
+    // The one that asks is the last.
+    while !house.get("/metrics").await.expect(200).text().contains("waypost_http_connections 1\n") {
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_hung_up_is_given_nothing() {
+    let house = House::open().await;
+    poll_and_hang_up(&house, WORKER, 1).await;
+    start(&house, None, "one").await;
+    // Shorter than it takes until what was given to nobody is offered again.
+    let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 4, "max": 1 });
+    let polled = house.post(&format!("{OTHER}/poll?wait=8s"), &sign).await.expect(200).json();
+    assert_eq!(polled["tasks"][0]["execution"], "one", "{polled}");
+}
+
+#[tokio::test]
+async fn a_worker_that_hung_up_hears_what_to_stop_when_it_is_back() {
+    let house = House::open().await;
+    start(&house, None, "one").await;
+    let task = take(&house).await;
+    say(&house, &task, "start", json!({})).await.expect(200);
+    poll_and_hang_up(&house, WORKER, 0).await;
+    house.post("/v1/executions/one/pause", &json!({ "now": true })).await.expect(200);
+    let sign = json!({ "name": "w", "handlers": ["h"], "capacity": 4, "max": 0 });
+    let polled = house.post(&format!("{WORKER}/poll?wait=4s"), &sign).await.expect(200).json();
+    assert_eq!(polled["cancel"], json!([task["token"]]));
 }

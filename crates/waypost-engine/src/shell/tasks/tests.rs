@@ -1,6 +1,6 @@
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use waypost_core::id::InstanceId;
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::ManualClock;
 use waypost_ports::memory::MemoryTasks;
@@ -31,8 +31,8 @@ fn thread(tasks: &MemoryTasks) -> TasksThread {
     }
 }
 
-fn waiting(leaving: bool, reply: Reply) -> Waiting {
-    let poll = WorkerPoll {
+fn poll(leaving: bool) -> WorkerPoll {
+    WorkerPoll {
         worker: WORKER,
         name: "one".into(),
         handlers: vec!["far".into()],
@@ -41,7 +41,11 @@ fn waiting(leaving: bool, reply: Reply) -> Waiting {
         max: 0,
         leaving,
         tasks: None,
-    };
+    }
+}
+
+fn waiting(leaving: bool, reply: Reply) -> Waiting {
+    let poll = poll(leaving);
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     let now = Instant::now();
     Waiting { poll, reply, asked_at: now, until: now, hear_at: now, _permit: permit }
@@ -57,7 +61,7 @@ fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
             answer.close();
         }
         thread.hear(&mut vec![waiting(leaving, reply)]);
-        answer.try_recv().ok().map(|polled| polled.unwrap().cancel)
+        answer.try_recv().ok().map(|given| given.ok().unwrap().polled.cancel)
     };
     assert_eq!(hear(false, true), None, "it waits");
     tasks.cancel(&[(WORKER, Token(5))]).unwrap();
@@ -68,4 +72,41 @@ fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
     tasks.cancel(&[(WORKER, Token(6))]).unwrap();
     assert_eq!(hear(true, false), None);
     assert_eq!(hear(false, true), None, "who leaves has nothing left to stop");
+}
+
+/// Its caller went away after it was answered, and before it read that.
+#[test]
+fn an_answer_that_nobody_read_is_given_back() {
+    let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
+    let thread = thread(&tasks);
+    let id = OfferId { execution: ExecutionId(1), path: "a".into(), attempt: 1 };
+    let owner = thread.desk.instance;
+    let offer = Offer { id: id.clone(), handler: "far".into(), owner, body: vec![1] };
+    let answered = |leaving: bool| {
+        let (reply, answer) = Answer::to(&poll(leaving), &thread.work);
+        let polled = Polled { tasks: Vec::new(), cancel: vec![Token(5)] };
+        assert!(reply.send(Ok(Given { polled, offers: vec![offer.clone()] })).is_ok());
+        answer
+    };
+    // What can be taken and is to be stopped when the thread has done what came in.
+    let left = || {
+        let mut work = Vec::new();
+        thread.work.take(&mut work, Instant::now());
+        thread.carry_out(&mut sort(work.drain(..)));
+        let taken = tasks.take(&["far".into()], 9).unwrap();
+        (taken, thread.desk.hear(&poll(false), Millis(0)).unwrap())
+    };
+    assert_eq!(left(), (vec![], vec![]), "its worker is known");
+    drop(answered(false));
+    assert_eq!(left(), (vec![offer.clone()], vec![Token(5)]));
+    drop(answered(true));
+    assert_eq!(left(), (vec![offer.clone()], vec![]), "who leaves has nothing left to stop");
+    drop(answered(false));
+    thread.work.push(TaskWork::Withdraw(id));
+    assert_eq!(left(), (vec![], vec![Token(5)]), "nobody should begin it any more");
+    let mut read = answered(false);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(read.wait()).unwrap().unwrap().cancel, [Token(5)]);
+    drop(read);
+    assert_eq!(left(), (vec![], vec![]), "it was read");
 }

@@ -1,0 +1,58 @@
+//! The answer to a poll, on its way from the tasks thread to whoever asked. Its receiver may be dropped
+//! at any moment; an answer that was sent by then and is read by nobody goes back to the tasks thread.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use waypost_core::id::WorkerId;
+use waypost_ports::store::StoreError;
+use waypost_ports::tasks::Offer;
+
+use super::TaskWork;
+use crate::shell::Inbox;
+use crate::shell::desk::{Polled, WorkerPoll};
+
+/// What a poll is answered with.
+pub(crate) type Reply = oneshot::Sender<Result<Given, StoreError>>;
+
+/// What a worker is given, and what its tasks were made from: to put them back.
+#[derive(Default)]
+pub(crate) struct Given {
+    pub(crate) polled: Polled,
+    pub(crate) offers: Vec<Offer>,
+}
+
+/// Waits for the answer to a poll. Safe to drop.
+pub(crate) struct Answer {
+    given: oneshot::Receiver<Result<Given, StoreError>>,
+    worker: WorkerId,
+    leaving: bool,
+    desk: Arc<Inbox<TaskWork>>,
+}
+
+impl Answer {
+    pub(crate) fn to(poll: &WorkerPoll, desk: &Arc<Inbox<TaskWork>>) -> (Reply, Self) {
+        let (reply, given) = oneshot::channel();
+        let WorkerPoll { worker, leaving, .. } = *poll;
+        (reply, Self { given, worker, leaving, desk: Arc::clone(desk) })
+    }
+
+    /// The answer; `None` where there will be none.
+    pub(crate) async fn wait(&mut self) -> Option<Result<Polled, StoreError>> {
+        let given = (&mut self.given).await.ok()?;
+        Some(given.map(|given| given.polled))
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.given.close();
+        if let Ok(Ok(Given { polled, offers })) = self.given.try_recv() {
+            // Who leaves has nothing left to stop.
+            let cancel = if self.leaving { Vec::new() } else { polled.cancel };
+            if !(cancel.is_empty() && offers.is_empty()) {
+                self.desk.push(TaskWork::Unheard(self.worker, cancel, offers));
+            }
+        }
+    }
+}
