@@ -204,6 +204,7 @@ impl Carrier {
                 // Whatever was missed meanwhile.
                 if let Some(listener) = self.listener.lock().clone() {
                     (listener.hear)(Nudge::Mail(listener.instance));
+                    (listener.hear)(Nudge::Cancelled(listener.instance));
                     (listener.hear)(Nudge::Claimable);
                 }
                 true
