@@ -36,8 +36,9 @@ pub trait Tasks: Send + Sync {
     /// in an earlier answer; where that answer may be lost, its owner says so again.
     fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError>;
 
-    /// Has a worker told to stop attempts.
-    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError>;
+    /// Has workers told to stop attempts. Gives the instances that those of them talk to which are
+    /// alive, each once: they are to look.
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError>;
 
     /// Whether workers are alive and have attempts, as far as their last signs of life say: an
     /// answer for each that is asked about, in order. What else they have stays where it is kept.

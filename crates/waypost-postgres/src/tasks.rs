@@ -54,16 +54,16 @@ impl Tasks for PostgresStore {
         self.run(Role::Engine, async |connection| hear(connection, sign).await)
     }
 
-    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
         if cancels.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let workers: Vec<Uuid> = cancels.iter().map(|(worker, _)| worker.0).collect();
         let tokens: Vec<Uuid> = cancels.iter().map(|(_, token)| Uuid::from_u128(token.0)).collect();
         self.run(Role::Engine, async |connection| {
-            connection.execute(queries::CANCELS_INSERT, &[&workers, &tokens]).await
-        })?;
-        Ok(())
+            let rows = connection.query(queries::CANCELS_INSERT, &[&workers, &tokens]).await?;
+            rows.iter().map(|row| get(row, 0).map(InstanceId)).collect()
+        })
     }
 
     fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {

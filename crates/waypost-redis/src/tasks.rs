@@ -148,11 +148,16 @@ impl Tasks for RedisTasks {
         self.core.hear(sign)
     }
 
-    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
         // Beneath first: whoever hears of it through Redis then finds it there, too, and it is told
         // once.
         let beneath = self.core.beneath.cancel(cancels);
-        if self.core.cancel(cancels) { Ok(()) } else { beneath }
+        let beneath =
+            if self.core.cancel(cancels) { beneath.unwrap_or_default() } else { beneath? };
+        // A worker may have gone to another instance since the store beneath was told.
+        let mut through = self.core.through(cancels.iter().map(|(worker, _)| *worker));
+        through.extend(beneath);
+        Ok(through.into_iter().collect())
     }
 
     fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {

@@ -119,16 +119,9 @@ impl Desk {
 
     /// Has workers told to stop, and those instances look that they talk to.
     pub fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
-        self.tasks.cancel(cancels)?;
-        let told = |worker: &WorkerId| cancels.iter().any(|(of, _)| of == worker);
-        let rows = self.tasks.workers()?;
-        let through: BTreeSet<InstanceId> = rows
-            .iter()
-            .filter(|row| row.alive && told(&row.sign.worker))
-            .map(|row| row.sign.through)
-            .filter(|through| *through != self.instance)
-            .collect();
-        through.into_iter().for_each(|to| self.nudges.send(Nudge::Cancelled(to)));
+        let through = self.tasks.cancel(cancels)?;
+        let others = through.into_iter().filter(|through| *through != self.instance);
+        others.for_each(|to| self.nudges.send(Nudge::Cancelled(to)));
         Ok(())
     }
 
@@ -215,3 +208,6 @@ impl Desk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -250,7 +250,8 @@ pub fn a_cancellation_is_heard_once<B: TasksBackend>(backend: &B) {
     };
     assert_eq!((heard(1), heard(2)), (vec![], vec![]));
     let cancels = [(worker(1), Token(1)), (worker(1), Token(u128::MAX)), (worker(2), Token(3))];
-    tasks.cancel(&cancels).expect("it is answered");
+    let through = tasks.cancel(&cancels).expect("it is answered");
+    assert_eq!(through, [sign(1).through], "the instance that both talk to is to look");
     tasks.cancel(&cancels[..1]).expect("it is answered");
     assert_eq!(heard(1), [Token(1), Token(u128::MAX)]);
     assert_eq!(heard(1), []);
@@ -261,7 +262,7 @@ pub fn a_cancellation_is_heard_once<B: TasksBackend>(backend: &B) {
 
 pub fn a_cancellation_of_somebody_unknown_is_nobody_s<B: TasksBackend>(backend: &B) {
     let tasks = backend.open();
-    tasks.cancel(&[(worker(1), Token(1))]).expect("it is answered");
+    assert_eq!(tasks.cancel(&[(worker(1), Token(1))]).expect("it is answered"), []);
     assert_eq!(tasks.hear(&sign(2)).expect("it is answered"), []);
 }
 

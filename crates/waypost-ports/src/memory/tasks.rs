@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use waypost_core::id::{Token, WorkerId};
+use waypost_core::id::{InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
 
 use crate::clock::Clock;
@@ -163,8 +163,10 @@ impl Tasks for MemoryTasks {
         Ok(std::mem::take(&mut known.cancels))
     }
 
-    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
+        let now = self.clock.now();
         let mut rows = self.rows.lock();
+        let mut through = BTreeSet::new();
         for (worker, token) in cancels {
             let Some(known) = rows.workers.get_mut(worker) else { continue };
             if !known.cancels.contains(token) {
@@ -172,8 +174,10 @@ impl Tasks for MemoryTasks {
             }
             let surplus = known.cancels.len().saturating_sub(CANCELS_MAX);
             known.cancels.drain(..surplus);
+            let sign = known.sign.as_ref().filter(|_| known.is_alive(now));
+            through.extend(sign.map(|(sign, _)| sign.through));
         }
-        Ok(())
+        Ok(through.into_iter().collect())
     }
 
     fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {

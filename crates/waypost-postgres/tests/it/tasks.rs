@@ -138,14 +138,16 @@ fn workers_live_and_hear_what_to_stop() {
     store.hear(&two).unwrap();
     let all = [one.worker, two.worker, three.worker];
     assert_eq!(alive(&store, &all), all[..2]);
-    store.cancel(&[(one.worker, Token(u128::MAX)), (two.worker, Token(5))]).unwrap();
-    store.cancel(&[(one.worker, Token(u128::MAX))]).unwrap();
+    let cancels = [(one.worker, Token(u128::MAX)), (two.worker, Token(5))];
+    assert_eq!(store.cancel(&cancels).unwrap(), [one.through], "it is to look, once");
+    assert_eq!(store.cancel(&cancels[..1]).unwrap(), [one.through]);
     assert_eq!(store.hear(&one).unwrap(), [Token(u128::MAX)]);
     assert_eq!(store.hear(&one).unwrap(), [], "it has heard of it");
     store.hear(&SignOfLife { leaving: true, ..two }).unwrap();
     assert_eq!(alive(&store, &all), all[..1]);
     clock.advance(WORKER_LEASE);
     assert_eq!(alive(&store, &all), []);
+    assert_eq!(store.cancel(&cancels).unwrap(), [], "nobody is there to be told");
     let rows = store.workers().unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!((&rows[0].sign, rows[0].alive), (&one, false));

@@ -131,6 +131,13 @@ impl Core {
         all
     }
 
+    /// The instances that these workers talk to, as far as Redis knows.
+    pub(super) fn through(&self, workers: impl Iterator<Item = WorkerId>) -> BTreeSet<InstanceId> {
+        let workers: Vec<WorkerId> = workers.collect::<BTreeSet<_>>().into_iter().collect();
+        let signs = workers.chunks(super::offers::BATCH_MAX).flat_map(|batch| self.signs(batch));
+        signs.flatten().map(|sign| sign.through).collect()
+    }
+
     pub(super) fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {
         let workers: BTreeSet<WorkerId> = asked.iter().map(|(worker, _)| *worker).collect();
         let workers: Vec<WorkerId> = workers.into_iter().collect();

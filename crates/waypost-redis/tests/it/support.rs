@@ -260,12 +260,12 @@ impl Tasks for Beneath {
         Ok(self.cancels.lock().remove(&sign.worker).unwrap_or_default().into_iter().collect())
     }
 
-    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
         self.check()?;
         for (worker, token) in cancels {
             self.cancels.lock().entry(*worker).or_default().insert(*token);
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {

@@ -1,0 +1,83 @@
+use parking_lot::Mutex;
+use uuid::Uuid;
+use waypost_core::time::Timestamp;
+use waypost_ports::clock::ManualClock;
+use waypost_ports::memory::MemoryTasks;
+use waypost_ports::nudge::Hear;
+use waypost_ports::tasks::{Depth, Holds, WorkerRow};
+
+use super::*;
+
+/// Tasks that cannot be looked at by people, as when too many of them read.
+struct Unseen(MemoryTasks);
+
+impl Tasks for Unseen {
+    fn offer(&self, offers: &[Offer]) -> Result<(), StoreError> {
+        self.0.offer(offers)
+    }
+    fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError> {
+        self.0.withdraw(offers)
+    }
+    fn take(&self, handlers: &[Arc<str>], limit: usize) -> Result<Vec<Offer>, StoreError> {
+        self.0.take(handlers, limit)
+    }
+    fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
+        self.0.hear(sign)
+    }
+    fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
+        self.0.cancel(cancels)
+    }
+    fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError> {
+        self.0.who_holds(asked)
+    }
+    fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
+        Err(StoreError::Unavailable("too many read".into()))
+    }
+    fn depths(&self) -> Result<Vec<Depth>, StoreError> {
+        Err(StoreError::Unavailable("too many read".into()))
+    }
+    fn cluster_key(&self) -> Result<[u8; 32], StoreError> {
+        self.0.cluster_key()
+    }
+}
+
+/// Nudges that go nowhere and are remembered.
+#[derive(Default)]
+struct Sent(Mutex<Vec<Nudge>>);
+
+impl Nudges for Sent {
+    fn send(&self, nudge: Nudge) {
+        self.0.lock().push(nudge);
+    }
+    fn listen(&self, _: InstanceId, _: Hear) {}
+}
+
+#[test]
+fn who_has_to_stop_something_is_told_though_people_cannot_look() {
+    let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
+    let sent = Arc::new(Sent::default());
+    let desk = |instance: u128| Desk {
+        tasks: Arc::new(Unseen(tasks.clone())),
+        nudges: Arc::clone(&sent) as Arc<dyn Nudges>,
+        mint: Mint::new(&[7; 32]),
+        seal: Seal::new(&[7; 32]),
+        instance: InstanceId(Uuid::from_u128(instance)),
+    };
+    let (owner, other) = (desk(1), desk(2));
+    let poll = |worker: u128| WorkerPoll {
+        worker: WorkerId(Uuid::from_u128(worker)),
+        name: "w".into(),
+        handlers: vec!["far".into()],
+        capacity: 1,
+        running: 1,
+        max: 0,
+        leaving: false,
+        tasks: None,
+    };
+    other.hear(&poll(1), Millis(0)).unwrap();
+    other.hear(&poll(2), Millis(0)).unwrap();
+    owner.hear(&poll(3), Millis(0)).unwrap();
+    let cancels = [1, 2, 3].map(|worker| (WorkerId(Uuid::from_u128(worker)), Token(worker)));
+    owner.cancel(&cancels).unwrap();
+    assert_eq!(*sent.0.lock(), [Nudge::Cancelled(other.instance)], "once, and not to oneself");
+}
