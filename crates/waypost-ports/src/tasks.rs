@@ -99,6 +99,9 @@ pub struct SignOfLife {
     /// What it has in hand; absent where it does not say, and in every [`WorkerRow`]: tokens are
     /// for nobody to look at.
     pub hand: Option<Hand>,
+    /// Is there word that it has something to stop? Then that is looked for wherever it may be kept,
+    /// not only where it is quickest. Of this one asking; never so in a [`WorkerRow`].
+    pub thorough: bool,
 }
 
 /// The tasks that a worker says it has: each from when it was handed over until its end was reported

@@ -181,6 +181,7 @@ fn read_worker(row: &Row) -> Result<WorkerRow, DbError> {
         through: InstanceId(get(row, 1)?),
         leaving: get(row, 4)?,
         hand: None,
+        thorough: false,
     };
     Ok(WorkerRow { sign, seen_at: Timestamp(get(row, 2)?), alive: get(row, 3)? })
 }

@@ -149,8 +149,21 @@ impl Desk {
 
     /// Notes that a worker lives, which asked so long ago; gives what it is to stop.
     pub fn hear(&self, poll: &WorkerPoll, said_ago: Millis) -> Result<Vec<Token>, StoreError> {
+        self.tasks.hear(&self.sign(poll, said_ago))
+    }
+
+    /// The same, after word that there is something to stop.
+    pub fn hear_thoroughly(
+        &self,
+        poll: &WorkerPoll,
+        said_ago: Millis,
+    ) -> Result<Vec<Token>, StoreError> {
+        self.tasks.hear(&SignOfLife { thorough: true, ..self.sign(poll, said_ago) })
+    }
+
+    fn sign(&self, poll: &WorkerPoll, said_ago: Millis) -> SignOfLife {
         let poll = poll.clone();
-        self.tasks.hear(&SignOfLife {
+        SignOfLife {
             worker: poll.worker,
             name: poll.name,
             handlers: poll.handlers,
@@ -159,7 +172,8 @@ impl Desk {
             through: self.instance,
             leaving: poll.leaving,
             hand: poll.tasks.map(|tokens| Hand { tokens, said_ago }),
-        })
+            thorough: false,
+        }
     }
 
     /// Takes tasks of some handlers, and says how many were not what was offered and are dropped.
@@ -210,4 +224,4 @@ impl Desk {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -11,6 +11,7 @@
 //! a poll whose caller has gone away is put back, and so is what its worker was to stop.
 
 mod answer;
+mod doubts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use waypost_ports::tasks::{Offer, OfferId};
 
 pub(crate) use self::answer::Answer;
 use self::answer::{Given, Reply};
+use self::doubts::{Doubts, Hearing};
 use super::Inbox;
 use super::desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
 use super::store::Order;
@@ -115,12 +117,14 @@ impl TasksThread {
     pub(crate) fn run(self) {
         let mut waiting: Vec<Waiting> = Vec::new();
         let (mut look_at, mut draining) = (Instant::now(), false);
+        let mut doubts = Doubts::default();
         let mut work = Vec::new();
         loop {
             self.work.take(&mut work, wake_at(&waiting, look_at));
             let mut batch = sort(work.drain(..));
             let offered = batch.offered || !batch.offers.is_empty() || !batch.polls.is_empty();
             if batch.cancelled || !batch.cancels.is_empty() {
+                doubts.arise(Instant::now());
                 waiting.iter_mut().for_each(|one| one.hear_at = Instant::now());
             }
             waiting.append(&mut batch.polls);
@@ -134,7 +138,7 @@ impl TasksThread {
                 continue;
             }
             waiting.retain(|one| !one.reply.is_closed());
-            self.hear(&mut waiting);
+            self.hear(&mut waiting, &mut doubts);
             if offered || Instant::now() >= look_at {
                 look_at = Instant::now() + LOOK_EVERY;
                 self.look_for_tasks(&mut waiting);
@@ -170,18 +174,26 @@ impl TasksThread {
 
     /// Hears the workers whose time has come; those that are to stop something are answered at once,
     /// and so are those that leave.
-    fn hear(&self, waiting: &mut Vec<Waiting>) {
+    fn hear(&self, waiting: &mut Vec<Waiting>, doubts: &mut Doubts) {
         let now = Instant::now();
         for mut one in std::mem::take(waiting) {
             if one.hear_at > now {
                 waiting.push(one);
                 continue;
             }
-            one.hear_at = now + HEAR_EVERY;
+            let hearing = doubts.hear(one.poll.worker, now);
+            one.hear_at = match hearing {
+                Hearing::QuickUntil(at) => at.min(now + HEAR_EVERY),
+                Hearing::Quick | Hearing::Thorough => now + HEAR_EVERY,
+            };
             // Each by its own time: to hear those before it may have taken long.
             let said_ago = one.asked_at.elapsed().as_millis();
             let said_ago = Millis(u64::try_from(said_ago).unwrap_or(u64::MAX));
-            match self.desk.hear(&one.poll, said_ago) {
+            let heard = match hearing {
+                Hearing::Thorough => self.desk.hear_thoroughly(&one.poll, said_ago),
+                Hearing::Quick | Hearing::QuickUntil(_) => self.desk.hear(&one.poll, said_ago),
+            };
+            match heard {
                 Ok(cancel) if cancel.is_empty() && !one.poll.leaving => waiting.push(one),
                 Ok(cancel) => self.tell_to_stop(one, cancel),
                 Err(error) => answer(one, Err(error)),

@@ -104,6 +104,7 @@ fn sign(number: u128) -> SignOfLife {
         through: InstanceId(Uuid::from_u128(9)),
         leaving: false,
         hand: None,
+        thorough: false,
     }
 }
 

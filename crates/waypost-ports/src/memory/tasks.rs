@@ -157,7 +157,7 @@ impl Tasks for MemoryTasks {
             *worker == sign.worker || seen.is_some_and(|at| now.since(at) <= LISTED_FOR)
         });
         let known = rows.workers.entry(sign.worker).or_default();
-        known.sign = Some((SignOfLife { hand: None, ..sign.clone() }, now));
+        known.sign = Some((SignOfLife { hand: None, thorough: false, ..sign.clone() }, now));
         let hand = sign.hand.as_ref();
         known.hand = hand.map(|hand| (hand.tokens.iter().copied().collect(), hand.said_ago));
         Ok(std::mem::take(&mut known.cancels))

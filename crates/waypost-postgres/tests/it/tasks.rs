@@ -34,6 +34,7 @@ fn sign(worker: u128) -> SignOfLife {
         through: InstanceId(Uuid::from_u128(1)),
         leaving: false,
         hand: None,
+        thorough: false,
     }
 }
 

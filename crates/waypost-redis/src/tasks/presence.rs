@@ -50,8 +50,8 @@ impl Core {
         };
         // What Redis says is to be stopped is kept beneath as well. It is fetched from there at the
         // same time, so that it is not told twice.
-        let settled = quick.as_ref().is_some_and(Vec::is_empty) && told && !sign.leaving;
-        if settled {
+        let empty = quick.as_ref().is_some_and(Vec::is_empty);
+        if empty && told && !sign.leaving && !sign.thorough {
             return Ok(Vec::new());
         }
         if quick.is_none() {

@@ -102,10 +102,8 @@ fn what_is_to_be_stopped_is_told_once_wherever_it_was_said() {
     let world = World::new();
     let (owner, other) = (world.instance(1), world.instance(2));
     other.tasks.hear(&sign(1)).unwrap();
-    owner
-        .tasks
-        .cancel(&[(worker(1), Token(5)), (worker(1), Token(6)), (worker(2), Token(7))])
-        .unwrap();
+    let cancels = [(worker(1), Token(5)), (worker(1), Token(6)), (worker(2), Token(7))];
+    assert_eq!(owner.tasks.cancel(&cancels).unwrap(), [sign(1).through]);
     assert_eq!(other.tasks.hear(&sign(1)).unwrap(), [Token(5), Token(6)]);
     world.clock.advance(Millis(10_000));
     assert_eq!(other.tasks.hear(&sign(1)).unwrap(), []);
@@ -117,6 +115,12 @@ fn what_is_to_be_stopped_is_told_once_wherever_it_was_said() {
     world.server.flush_all();
     world.clock.advance(Millis(10_000));
     assert_eq!(other.tasks.hear(&sign(1)).unwrap(), [Token(8)]);
+    // At once, where there is word of it.
+    owner.tasks.cancel(&[(worker(1), Token(9))]).unwrap();
+    world.server.flush_all();
+    let thorough = SignOfLife { thorough: true, ..sign(1) };
+    assert_eq!(other.tasks.hear(&sign(1)).unwrap(), []);
+    assert_eq!(other.tasks.hear(&thorough).unwrap(), [Token(9)]);
 }
 
 #[test]

@@ -185,6 +185,7 @@ pub(crate) fn sign(number: u128) -> SignOfLife {
         through: instance(1),
         leaving: false,
         hand: None,
+        thorough: false,
     }
 }
 

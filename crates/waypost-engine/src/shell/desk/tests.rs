@@ -8,8 +8,9 @@ use waypost_ports::tasks::{Depth, Holds, WorkerRow};
 
 use super::*;
 
-/// Tasks that cannot be looked at by people, as when too many of them read.
-struct Unseen(MemoryTasks);
+/// Tasks that cannot be looked at by people, as when too many of them read, and that find what is to be
+/// stopped only where it is thoroughly looked for.
+pub(in crate::shell) struct Unseen(pub(in crate::shell) MemoryTasks);
 
 impl Tasks for Unseen {
     fn offer(&self, offers: &[Offer]) -> Result<(), StoreError> {
@@ -22,7 +23,12 @@ impl Tasks for Unseen {
         self.0.take(handlers, limit)
     }
     fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
-        self.0.hear(sign)
+        let heard = self.0.hear(sign)?;
+        if sign.thorough {
+            return Ok(heard);
+        }
+        let kept: Vec<_> = heard.into_iter().map(|token| (sign.worker, token)).collect();
+        self.0.cancel(&kept).map(|_| Vec::new())
     }
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
         self.0.cancel(cancels)

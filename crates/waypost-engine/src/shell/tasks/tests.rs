@@ -9,15 +9,16 @@ use waypost_ports::tasks::Tasks;
 
 use super::*;
 use crate::sealed::Seal;
+use crate::shell::desk::tests::Unseen;
 use crate::tokens::Mint;
 
 const WORKER: WorkerId = WorkerId(Uuid::from_u128(1));
 
-fn thread(tasks: &MemoryTasks) -> TasksThread {
+fn thread(tasks: impl Tasks + 'static) -> TasksThread {
     let key = [7; 32];
     TasksThread {
         desk: Desk {
-            tasks: Arc::new(tasks.clone()),
+            tasks: Arc::new(tasks),
             nudges: Arc::new(Alone),
             mint: Mint::new(&key),
             seal: Seal::new(&key),
@@ -54,13 +55,13 @@ fn waiting(leaving: bool, reply: Reply) -> Waiting {
 #[test]
 fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
-    let thread = thread(&tasks);
+    let thread = thread(tasks.clone());
     let hear = |leaving: bool, listens: bool| {
         let (reply, mut answer) = oneshot::channel();
         if !listens {
             answer.close();
         }
-        thread.hear(&mut vec![waiting(leaving, reply)]);
+        thread.hear(&mut vec![waiting(leaving, reply)], &mut Doubts::default());
         answer.try_recv().ok().map(|given| given.ok().unwrap().polled.cancel)
     };
     assert_eq!(hear(false, true), None, "it waits");
@@ -78,7 +79,7 @@ fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
 #[test]
 fn an_answer_that_nobody_read_is_given_back() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
-    let thread = thread(&tasks);
+    let thread = thread(tasks.clone());
     let id = OfferId { execution: ExecutionId(1), path: "a".into(), attempt: 1 };
     let owner = thread.desk.instance;
     let offer = Offer { id: id.clone(), handler: "far".into(), owner, body: vec![1] };
@@ -109,4 +110,21 @@ fn an_answer_that_nobody_read_is_given_back() {
     assert_eq!(runtime.block_on(read.wait()).unwrap().unwrap().cancel, [Token(5)]);
     drop(read);
     assert_eq!(left(), (vec![], vec![]), "it was read");
+}
+
+#[test]
+fn word_of_something_to_stop_has_it_looked_for_thoroughly() {
+    let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
+    let thread = thread(Unseen(tasks.clone()));
+    let hear = |doubts: &mut Doubts| {
+        let (reply, mut answer) = oneshot::channel();
+        thread.hear(&mut vec![waiting(false, reply)], doubts);
+        answer.try_recv().ok().map(|given| given.ok().unwrap().polled.cancel)
+    };
+    let mut doubts = Doubts::default();
+    assert_eq!(hear(&mut doubts), None);
+    tasks.cancel(&[(WORKER, Token(5))]).unwrap();
+    assert_eq!(hear(&mut doubts), None);
+    doubts.arise(Instant::now());
+    assert_eq!(hear(&mut doubts), Some(vec![Token(5)]));
 }

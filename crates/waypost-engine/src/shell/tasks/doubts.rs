@@ -1,0 +1,85 @@
+//! Where workers are heard after word that one of them is to stop something. What is quickest to ask may
+//! not know of it: it was out of reach of whoever said so, or has been emptied since. So each worker is
+//! then heard once wherever that may be kept, though not more than once a second.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use waypost_core::id::WorkerId;
+
+/// How often a worker is heard thoroughly, at most: there may be no end to what is to be stopped.
+const AT_MOST_EVERY: Duration = Duration::from_secs(1);
+/// How long doubts last about a worker that is not heard. By then it is heard thoroughly anyway.
+const LAST_FOR: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Doubts {
+    /// When there was word last.
+    since: Option<Instant>,
+    /// When each worker was heard thoroughly.
+    heard: BTreeMap<WorkerId, Instant>,
+}
+
+/// How to hear a worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hearing {
+    /// By whoever is asked quickest.
+    Quick,
+    /// So as well, and thoroughly at this time.
+    QuickUntil(Instant),
+    /// Wherever something may be kept for it.
+    Thorough,
+}
+
+impl Doubts {
+    /// There is something to be stopped.
+    pub(super) fn arise(&mut self, now: Instant) {
+        self.since = Some(now);
+        self.heard.retain(|_, at| now < *at + AT_MOST_EVERY);
+    }
+
+    /// How a worker is to be heard now, and will have been.
+    pub(super) fn hear(&mut self, worker: WorkerId, now: Instant) -> Hearing {
+        let Some(since) = self.since.filter(|since| now < *since + LAST_FOR) else {
+            self.since = None;
+            self.heard.clear();
+            return Hearing::Quick;
+        };
+        match self.heard.get(&worker) {
+            Some(at) if *at > since => Hearing::Quick,
+            Some(at) if now < *at + AT_MOST_EVERY => Hearing::QuickUntil(*at + AT_MOST_EVERY),
+            _ => {
+                self.heard.insert(worker, now);
+                Hearing::Thorough
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn each_worker_is_heard_thoroughly_after_word_of_something_to_stop() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let [one, two] = [1, 2].map(|number| WorkerId(Uuid::from_u128(number)));
+        let mut doubts = Doubts::default();
+        assert_eq!(doubts.hear(one, at(0)), Hearing::Quick);
+        doubts.arise(at(10));
+        assert_eq!(doubts.hear(one, at(11)), Hearing::Thorough);
+        assert_eq!(doubts.hear(one, at(12)), Hearing::Quick, "it was");
+        doubts.arise(at(500));
+        assert_eq!(doubts.hear(one, at(501)), Hearing::QuickUntil(at(1_011)));
+        assert_eq!(doubts.hear(two, at(502)), Hearing::Thorough);
+        doubts.arise(at(1_010));
+        assert_eq!(doubts.hear(one, at(1_011)), Hearing::Thorough, "however often there is word");
+        assert_eq!(doubts.hear(two, at(4_000)), Hearing::Thorough);
+        doubts.arise(at(9_000));
+        assert_eq!(doubts.hear(two, at(14_000)), Hearing::Quick, "too long ago");
+    }
+}
