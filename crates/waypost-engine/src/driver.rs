@@ -522,7 +522,7 @@ impl Driver {
         for (token, worker) in flight.cancelled {
             match worker {
                 None => self.stop_task(token, outputs),
-                Some(worker) => outputs.push(Output::CancelRemote(worker, token)),
+                Some(worker) => self.stop_elsewhere(worker, token, outputs),
             }
         }
         self.follow_remote(execution, &flight.started_elsewhere, outputs);

@@ -44,6 +44,9 @@ pub(super) struct Remote {
     /// Attempts that were queued when their execution came into memory: whoever had it before may have
     /// offered them.
     inherited: BTreeMap<ExecutionId, Vec<(NodeIx, u32)>>,
+    /// Attempts that were to stop, with the workers that were told and since when; whether or not they
+    /// count for anything any more.
+    stopping: BTreeMap<Token, (WorkerId, Timestamp)>,
     /// Workers that were missed, and how often in a row.
     missed: BTreeMap<WorkerId, u32>,
     /// When to look at the workers next.
@@ -153,9 +156,18 @@ impl Remote {
         open.is_some_and(|open| open.attempt == offer.attempt)
     }
 
-    /// Everything that workers elsewhere hold.
-    fn held(&self) -> Vec<(WorkerId, Token)> {
-        self.held.values().flatten().map(|held| (held.worker, held.token)).collect()
+    /// Everything that workers elsewhere hold, or may still make though they are to stop.
+    fn asked_about(&self) -> Vec<(WorkerId, Token)> {
+        let mut asked: Vec<(WorkerId, Token)> =
+            self.held.values().flatten().map(|held| (held.worker, held.token)).collect();
+        let held: BTreeSet<Token> = asked.iter().map(|(_, token)| *token).collect();
+        let other = self.stopping.iter().filter(|(token, _)| !held.contains(token));
+        asked.extend(other.map(|(token, (worker, _))| (*worker, *token)));
+        asked
+    }
+
+    fn watches(&self) -> bool {
+        !(self.held.is_empty() && self.stopping.is_empty())
     }
 
     /// When something is to be done, given since when the first in line waits for a slot.
@@ -167,7 +179,7 @@ impl Remote {
     ) -> Timestamp {
         let never = Timestamp(i64::MAX);
         let offer = self.due.first().filter(|_| may_offer).map_or(never, |(at, ..)| *at);
-        let watch = if self.held.is_empty() { never } else { self.look_at };
+        let watch = if self.watches() { self.look_at } else { never };
         let overflow = first
             .zip(config.overflow_after)
             .map_or(never, |(since, after)| since.plus(after).max(self.look_at));
@@ -239,9 +251,7 @@ impl Driver {
     }
 
     fn watch(&mut self, execution: ExecutionId, held: Vec<Held>) {
-        if self.remote.held.is_empty() {
-            self.remote.look_at = self.now.plus(self.config.watch_every);
-        }
+        self.begin_to_watch();
         self.remote.held.entry(execution).or_default().extend(held);
     }
 
@@ -256,7 +266,16 @@ impl Driver {
         self.withdraw_inherited(execution, outputs);
         let Some(live) = self.live.get(&execution) else { return };
         if let Some(held) = self.remote.held.get_mut(&execution) {
-            held.retain(|held| live.state.node(held.node).token == Some(held.token));
+            let stopping = &mut self.remote.stopping;
+            held.retain(|held| {
+                let holds = live.state.node(held.node).token == Some(held.token);
+                let told = stopping.get(&held.token).map(|(_, since)| *since);
+                // Its worker has reported, unless it was told to stop just now.
+                if !holds && told.is_some_and(|since| since < self.now) {
+                    stopping.remove(&held.token);
+                }
+                holds
+            });
             if held.is_empty() {
                 self.remote.held.remove(&execution);
             }

@@ -15,7 +15,7 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionId, Token, WorkerId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::tasks::{Holds, WORKER_LEASE};
 
 use super::{Held, Missing};
@@ -28,6 +28,10 @@ use crate::driver::slots::Offer;
 /// pause, or that of whoever keeps its signs of life.
 const MISSES_MAX: u32 = 2;
 
+/// For how long a worker is told to stop an attempt that nobody waits for, where it does not say that it
+/// has.
+const STOPPING_MAX: Millis = Millis::from_secs(60);
+
 /// What is said of attempts whose workers are dead.
 const DEAD: &str = "the worker that held the attempt shows no sign of life: its lease has expired";
 /// What is said of attempts that living workers have forgotten.
@@ -35,6 +39,25 @@ pub const FORGOTTEN: &str =
     "the worker that held the attempt lives, and says that it has not got it";
 
 impl Driver {
+    /// Tells a worker to stop an attempt, and again until it is known to: a word may be lost.
+    pub(in crate::driver) fn stop_elsewhere(
+        &mut self,
+        worker: WorkerId,
+        token: Token,
+        outputs: &mut Vec<Output>,
+    ) {
+        self.begin_to_watch();
+        self.remote.stopping.insert(token, (worker, self.now));
+        outputs.push(Output::CancelRemote(worker, token));
+    }
+
+    /// The first look comes a while after there is something to look at.
+    pub(super) fn begin_to_watch(&mut self) {
+        if !self.remote.watches() {
+            self.remote.look_at = self.now.plus(self.config.watch_every);
+        }
+    }
+
     /// Looks at the workers that hold something, and at who could take what waits for a slot; and
     /// says again to those that were told to stop.
     pub(in crate::driver) fn watch_workers(&mut self, outputs: &mut Vec<Output>) {
@@ -43,15 +66,9 @@ impl Driver {
             return;
         }
         self.remote.look_at = self.now.plus(self.config.watch_every);
-        for (execution, held) in &self.remote.held {
-            let ending = |live: &&Live| live.state.status == Status::Ending;
-            if self.live.get(execution).filter(ending).is_some() {
-                let cancel = |held: &Held| Output::CancelRemote(held.worker, held.token);
-                outputs.extend(held.iter().map(cancel));
-            }
-        }
+        self.say_again(outputs);
         if self.remote.looking.is_none() {
-            let held = self.remote.held();
+            let held = self.remote.asked_about();
             let workers: BTreeSet<WorkerId> = held.iter().map(|(worker, _)| *worker).collect();
             self.remote.missed.retain(|worker, _| workers.contains(worker));
             let serving = first.is_some();
@@ -60,6 +77,24 @@ impl Driver {
                 outputs.push(Output::LookAtWorkers(Look { held, serving }));
             }
         }
+    }
+
+    /// Says again to those that were told to stop, each once.
+    fn say_again(&mut self, outputs: &mut Vec<Output>) {
+        let now = self.now;
+        self.remote.stopping.retain(|_, (_, since)| now < since.plus(STOPPING_MAX));
+        let stopping = &self.remote.stopping;
+        for (execution, held) in &self.remote.held {
+            let ending = |live: &&Live| live.state.status == Status::Ending;
+            if self.live.get(execution).filter(ending).is_some() {
+                let other = held.iter().filter(|held| !stopping.contains_key(&held.token));
+                outputs.extend(other.map(|held| Output::CancelRemote(held.worker, held.token)));
+            }
+        }
+        let cancel = |(token, (worker, _)): (&Token, &(WorkerId, Timestamp))| {
+            Output::CancelRemote(*worker, *token)
+        };
+        outputs.extend(stopping.iter().map(cancel));
     }
 
     /// Since when the first in line waits for a slot, if it may be taken elsewhere.
@@ -79,11 +114,23 @@ impl Driver {
             let of = |((worker, _), holds): (&(WorkerId, Token), &Holds)| (*worker, *holds);
             self.miss_workers(&asked.iter().zip(seen).map(of).collect());
             let of = |((_, token), holds): (&(WorkerId, Token), &Holds)| (*token, *holds);
+            let seen = asked.iter().zip(seen).map(of).collect();
+            self.have_stopped(&seen, looked_at);
             if !is_planted(Bug::ForgottenTaskKept) {
-                self.miss_attempts(&asked.iter().zip(seen).map(of).collect(), looked_at);
+                self.miss_attempts(&seen, looked_at);
             }
         }
         self.overflow(serving);
+    }
+
+    /// Who has not got an attempt any more, and said so after it was told to stop, is told no longer;
+    /// nor is who is not there.
+    fn have_stopped(&mut self, seen: &BTreeMap<Token, Holds>, looked_at: Timestamp) {
+        self.remote.stopping.retain(|token, (_, since)| match seen.get(token) {
+            Some(Holds::Gone) => false,
+            Some(Holds::No { said_ago }) => looked_at.since(*since) <= *said_ago,
+            Some(Holds::Unsaid | Holds::Yes) | None => true,
+        });
     }
 
     /// A worker that shows no sign of life loses what it held.

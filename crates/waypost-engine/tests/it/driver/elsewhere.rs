@@ -11,7 +11,7 @@ use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Look, TaskReport};
 use waypost_ports::store::{Appended, Delivery, LEASE, MailBody, Store};
-use waypost_ports::tasks::OfferId;
+use waypost_ports::tasks::{Holds, OfferId};
 
 use crate::support::rig::token_of;
 use crate::support::{Rig, StoreWork, World};
@@ -488,6 +488,49 @@ fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
     rig.settle_store();
     assert!(is_done(&rig, stopped));
     assert_eq!(world.status(execution), Status::Cancelled);
+    world.check();
+}
+
+/// What does not count any more may still be made: its worker is told until it says that it has not got
+/// it, though not for ever.
+#[test]
+fn whoever_is_told_to_stop_for_a_pause_is_told_again_until_it_has() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: worker");
+    rig.say(1, (execution, "a", 1), Outcome::Started);
+    rig.settle_store();
+    rig.request(execution, MailBody::Pause { now: true });
+    rig.settle_store();
+    assert_eq!(world.status(execution), Status::Paused);
+    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
+    let said = |rig: &mut Rig<'_>, holds: Option<Holds>| {
+        pass(rig, 5_000);
+        let said = std::mem::take(&mut rig.cancelled_elsewhere);
+        if let Some(holds) = holds {
+            rig.see_all(holds);
+        }
+        assert!(rig.looks.is_empty());
+        said
+    };
+    let no = |said_ago: u64| Holds::No { said_ago: Millis(said_ago) };
+    assert_eq!(std::mem::take(&mut rig.cancelled_elsewhere), [told]);
+    assert_eq!(said(&mut rig, Some(Holds::Yes)), [told]);
+    assert_eq!(said(&mut rig, Some(no(10_000))), [told], "said before it was told");
+    assert_eq!(said(&mut rig, Some(no(100))), [told]);
+    assert_eq!(said(&mut rig, None), []);
+    rig.request(execution, MailBody::Resume);
+    rig.settle_store();
+    rig.say(1, (execution, "a", 2), Outcome::Started);
+    rig.settle_store();
+    rig.request(execution, MailBody::Pause { now: true });
+    rig.settle_store();
+    let told = (worker(1), token_of(&world, 1, (execution, "a", 2)));
+    assert_eq!(std::mem::take(&mut rig.cancelled_elsewhere), [told]);
+    for _ in 1..12 {
+        assert_eq!(said(&mut rig, Some(Holds::Unsaid)), [told]);
+    }
+    assert_eq!(said(&mut rig, None), [], "it has had a minute");
     world.check();
 }
 
