@@ -266,16 +266,7 @@ impl Driver {
         self.withdraw_inherited(execution, outputs);
         let Some(live) = self.live.get(&execution) else { return };
         if let Some(held) = self.remote.held.get_mut(&execution) {
-            let stopping = &mut self.remote.stopping;
-            held.retain(|held| {
-                let holds = live.state.node(held.node).token == Some(held.token);
-                let told = stopping.get(&held.token).map(|(_, since)| *since);
-                // Its worker has reported, unless it was told to stop just now.
-                if !holds && told.is_some_and(|since| since < self.now) {
-                    stopping.remove(&held.token);
-                }
-                holds
-            });
+            held.retain(|held| live.state.node(held.node).token == Some(held.token));
             if held.is_empty() {
                 self.remote.held.remove(&execution);
             }

@@ -68,6 +68,10 @@ impl Driver {
             }
             None => {
                 live.reported.push(self.now);
+                if !matches!(report.outcome, Outcome::Started | Outcome::Checkpoint(_)) {
+                    // It has stopped, whatever came of it.
+                    self.remote.stopping.remove(&report.token);
+                }
                 // What came by the quick way may come again through the inbox, when its sender did
                 // not hear of it in time: under the same name, it is an echo.
                 let mail = only_here.then(|| message_of(&report));

@@ -488,6 +488,31 @@ fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
     rig.settle_store();
     assert!(is_done(&rig, stopped));
     assert_eq!(world.status(execution), Status::Cancelled);
+    pass(&mut rig, 5_000);
+    assert_eq!(rig.cancelled_elsewhere, [told, told], "it has said so");
+    world.check();
+}
+
+/// The execution does not wait for it any longer than the grace time; the handler may still run.
+#[test]
+fn whoever_does_not_stop_in_time_is_told_on() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: worker");
+    rig.say(1, (execution, "a", 1), Outcome::Started);
+    rig.settle_store();
+    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.settle_store();
+    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
+    for _ in 0..3 {
+        pass(&mut rig, 5_000);
+        rig.settle_store();
+        rig.see_all(Holds::Yes);
+    }
+    assert_eq!(world.status(execution), Status::Cancelled);
+    let times = rig.cancelled_elsewhere.len();
+    pass(&mut rig, 5_000);
+    assert_eq!(rig.cancelled_elsewhere, vec![told; times + 1]);
     world.check();
 }
 
