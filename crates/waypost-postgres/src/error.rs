@@ -60,7 +60,7 @@ impl From<tokio_postgres::Error> for DbError {
 const CONFLICTS_MAX: u32 = 10;
 
 /// Does something again where it and something else have come to wait for each other, and the database has
-/// ended it: nothing of it was done.
+/// ended it. Must be for something that can be done twice.
 pub(crate) fn in_spite_of_others<T>(
     mut action: impl FnMut() -> Result<T, DbError>,
 ) -> Result<T, DbError> {

@@ -35,8 +35,9 @@ pub(crate) async fn append(
     let mut inserted = append::insert(connection, batch, &accepted).await?;
     let cancels = line_up(connection, batch, &wanted, &keys, &inserted).await?;
     connection.commit().await?;
-    if !rejected.is_empty() {
-        // Whoever gave back the last slot of a key meanwhile has left the key alone, which was locked.
+    if inserted.at.len() < part.len() {
+        // Those that did not go in leave nobody behind who would forget their keys. Whoever gave back the
+        // last slot of one meanwhile has left it alone, too, since it was locked.
         inserted.released.extend(keys.values());
     }
     let mut outcomes = append::outcomes(connection, batch, &accepted, &inserted).await?.into_iter();
