@@ -163,14 +163,20 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Wrong => 2,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Wrong => 2,
-            Exit::Interrupted => 130,
-        })
+        Self::from(exit.code())
     }
 }
 

@@ -1,7 +1,12 @@
 //! Ctrl-C and SIGTERM: requests to stop.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use waypost_engine::Engine;
+
+use super::Exit;
 
 /// Ctrl-C and SIGTERM.
 pub(crate) struct Interrupts {
@@ -23,5 +28,19 @@ impl Interrupts {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+}
+
+/// How long a store may take for the last words of an engine, where nobody has the patience.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
+
+/// Stops an engine without waiting for what runs. Where its store does not answer, the process ends here,
+/// as it would after this: to await its threads would be to wait for the store.
+pub(crate) async fn stop_at_once(engine: &Engine, exit: Exit) {
+    let stopped = tokio::time::timeout(LAST_WORDS_MAX, engine.stop(Duration::ZERO)).await;
+    if stopped.is_err() {
+        tracing::warn!("the store does not answer; leaving without a word to it");
+        #[expect(clippy::exit, reason = "whatever is dropped on the way out waits for the store")]
+        std::process::exit(exit.code().into());
     }
 }

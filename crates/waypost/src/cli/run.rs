@@ -18,7 +18,7 @@ use waypost_server::problem::Problem;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Labels, OwnId, Payload, Short};
 
-use super::interrupts::Interrupts;
+use super::interrupts::{Interrupts, stop_at_once};
 use super::{Context, Exit, Usage, deploy, input, read_definition, watch};
 use crate::client::{Client, Refused};
 use crate::door::engine::{self, Events};
@@ -231,5 +231,5 @@ async fn stop(engine: &Engine, interrupts: &mut Interrupts, context: &Context) {
         () = engine.stop(STOP_GRACE) => {}
         () = interrupts.next() => {}
     }
-    engine.stop(Duration::ZERO).await;
+    stop_at_once(engine, Exit::Interrupted).await;
 }

@@ -15,7 +15,7 @@ use waypost_server::config::Config;
 use waypost_server::http::listen::{Listener, serve};
 use waypost_server::server::Server;
 
-use super::interrupts::Interrupts;
+use super::interrupts::{Interrupts, stop_at_once};
 use super::{Context, Exit, Usage};
 use crate::home::{self, Home};
 use crate::open_files;
@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         () = server.engine.stop(grace) => true,
         () = interrupts.next() => false,
     };
-    server.engine.stop(Duration::ZERO).await;
+    stop_at_once(&server.engine, Exit::Done).await;
     server.closing.cancel();
     if patient {
         tokio::select! { // what is still being sent is sent, unless nobody has the patience
@@ -91,7 +91,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
 /// folder from one that is.
 async fn give_up(server: &Server, serving: JoinHandle<()>) -> Result<Exit> {
     server.drain();
-    server.engine.stop(Duration::ZERO).await;
+    stop_at_once(&server.engine, Exit::Failed).await;
     server.closing.cancel();
     // Elapsed: a connection that does not end; the process does.
     drop(tokio::time::timeout(LEFTOVERS_MAX, serving).await);
