@@ -168,7 +168,7 @@ fn check_quiet(with: With) {
     // So long that what is told late, at the beginning or at the end, hardly counts.
     let began = Instant::now();
     let before = count();
-    waypost_testbed::pause(Duration::from_secs(30));
+    waypost_testbed::pause(Duration::from_secs(20));
     let asked = count() - before;
     let seconds = began.elapsed().as_secs();
     assert!(asked < 5 * seconds, "{asked} statements in {seconds} s");

@@ -31,7 +31,7 @@ fn what_a_living_worker_forgot_is_done_by_another(with: With) {
     forgetful.wait_for_line(&format!("forgot {forgotten}"), LONG);
     let since = Instant::now();
     // It has this one all along, for longer than a lease, and keeps it.
-    let kept = json!({ "n": 2, "ms": 60_000 });
+    let kept = json!({ "n": 2, "ms": 45_000 });
     let kept = cluster.block_on(api.start(1, "foreign", &kept, "kept"));
     forgetful.wait_for_line(&format!("ran {kept}"), LONG);
     let mut plain = worker(&cluster, "plain");
