@@ -202,7 +202,7 @@ impl TasksThread {
     }
 
     /// Answers a poll with what to stop. Where its caller has gone away, that is kept for the
-    /// worker's next sign of life: most of it is said by its owner once.
+    /// worker's next sign of life: its owner says it again, but only after a while.
     fn tell_to_stop(&self, one: Waiting, cancel: Vec<Token>) {
         let Waiting { poll, reply, .. } = one;
         let polled = Polled { tasks: Vec::new(), cancel };

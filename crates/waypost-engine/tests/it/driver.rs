@@ -16,3 +16,4 @@ mod requests;
 mod slots;
 mod takeover;
 mod time;
+mod told;

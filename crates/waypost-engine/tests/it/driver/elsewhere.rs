@@ -11,7 +11,7 @@ use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Look, TaskReport};
 use waypost_ports::store::{Appended, Delivery, LEASE, MailBody, Store};
-use waypost_ports::tasks::{Holds, OfferId};
+use waypost_ports::tasks::OfferId;
 
 use crate::support::rig::token_of;
 use crate::support::{Rig, StoreWork, World};
@@ -20,7 +20,7 @@ fn done() -> Outcome {
     Outcome::Completed(Json::parse("5").unwrap())
 }
 
-fn worker(number: u128) -> WorkerId {
+pub(super) fn worker(number: u128) -> WorkerId {
     WorkerId(Uuid::from_u128(number))
 }
 
@@ -29,7 +29,7 @@ fn id(execution: ExecutionId, node: &str, attempt: u32) -> OfferId {
 }
 
 /// Lets time pass, keeps the lease, and does what follows.
-fn pass(rig: &mut Rig<'_>, ms: u64) {
+pub(super) fn pass(rig: &mut Rig<'_>, ms: u64) {
     rig.world.clock.advance(Millis(ms));
     rig.renew();
     rig.settle_store();
@@ -40,7 +40,7 @@ fn offered(rig: &mut Rig<'_>) -> Vec<(String, u32)> {
     offers.map(|order| (order.id.path.to_string(), order.id.attempt)).collect()
 }
 
-fn is_done(rig: &Rig<'_>, ticket: waypost_engine::driver::Ticket) -> bool {
+pub(super) fn is_done(rig: &Rig<'_>, ticket: waypost_engine::driver::Ticket) -> bool {
     matches!(rig.answer(ticket), Some(Answer::Done(_)))
 }
 
@@ -466,96 +466,6 @@ fn a_worker_that_is_missed_twice_loses_its_attempts() {
     let late = rig.say(1, (execution, "a", 1), done());
     rig.settle_store();
     assert!(matches!(refused(&rig, late), Refusal::Stale { attempt: 2, .. }));
-    world.check();
-}
-
-#[test]
-fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
-    let world = World::new();
-    let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
-    rig.say(1, (execution, "a", 1), Outcome::Started);
-    rig.settle_store();
-    rig.request(execution, MailBody::Cancel { reason: None });
-    rig.settle_store();
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
-    assert_eq!(rig.cancelled_elsewhere, [told]);
-    pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_elsewhere, [told, told]);
-    assert_eq!(world.status(execution), Status::Ending);
-    rig.see(Some(&[1]), &[]);
-    let stopped = rig.say(1, (execution, "a", 1), Outcome::Cancelled);
-    rig.settle_store();
-    assert!(is_done(&rig, stopped));
-    assert_eq!(world.status(execution), Status::Cancelled);
-    pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_elsewhere, [told, told], "it has said so");
-    world.check();
-}
-
-/// The execution does not wait for it any longer than the grace time; the handler may still run.
-#[test]
-fn whoever_does_not_stop_in_time_is_told_on() {
-    let world = World::new();
-    let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
-    rig.say(1, (execution, "a", 1), Outcome::Started);
-    rig.settle_store();
-    rig.request(execution, MailBody::Cancel { reason: None });
-    rig.settle_store();
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
-    for _ in 0..3 {
-        pass(&mut rig, 5_000);
-        rig.settle_store();
-        rig.see_all(Holds::Yes);
-    }
-    assert_eq!(world.status(execution), Status::Cancelled);
-    let times = rig.cancelled_elsewhere.len();
-    pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_elsewhere, vec![told; times + 1]);
-    world.check();
-}
-
-/// What does not count any more may still be made: its worker is told until it says that it has not got
-/// it, though not for ever.
-#[test]
-fn whoever_is_told_to_stop_for_a_pause_is_told_again_until_it_has() {
-    let world = World::new();
-    let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
-    rig.say(1, (execution, "a", 1), Outcome::Started);
-    rig.settle_store();
-    rig.request(execution, MailBody::Pause { now: true });
-    rig.settle_store();
-    assert_eq!(world.status(execution), Status::Paused);
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
-    let said = |rig: &mut Rig<'_>, holds: Option<Holds>| {
-        pass(rig, 5_000);
-        let said = std::mem::take(&mut rig.cancelled_elsewhere);
-        if let Some(holds) = holds {
-            rig.see_all(holds);
-        }
-        assert!(rig.looks.is_empty());
-        said
-    };
-    let no = |said_ago: u64| Holds::No { said_ago: Millis(said_ago) };
-    assert_eq!(std::mem::take(&mut rig.cancelled_elsewhere), [told]);
-    assert_eq!(said(&mut rig, Some(Holds::Yes)), [told]);
-    assert_eq!(said(&mut rig, Some(no(10_000))), [told], "said before it was told");
-    assert_eq!(said(&mut rig, Some(no(100))), [told]);
-    assert_eq!(said(&mut rig, None), []);
-    rig.request(execution, MailBody::Resume);
-    rig.settle_store();
-    rig.say(1, (execution, "a", 2), Outcome::Started);
-    rig.settle_store();
-    rig.request(execution, MailBody::Pause { now: true });
-    rig.settle_store();
-    let told = (worker(1), token_of(&world, 1, (execution, "a", 2)));
-    assert_eq!(std::mem::take(&mut rig.cancelled_elsewhere), [told]);
-    for _ in 1..12 {
-        assert_eq!(said(&mut rig, Some(Holds::Unsaid)), [told]);
-    }
-    assert_eq!(said(&mut rig, None), [], "it has had a minute");
     world.check();
 }
 

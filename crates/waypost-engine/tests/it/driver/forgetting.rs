@@ -17,12 +17,12 @@ use crate::support::{Rig, World};
 const LOOK_MS: u64 = 5_000;
 
 /// It has not got it, and said so this long ago.
-fn no(said_ago: u64) -> Holds {
+pub(super) fn no(said_ago: u64) -> Holds {
     Holds::No { said_ago: Millis(said_ago) }
 }
 
 /// An execution whose attempt has begun elsewhere.
-fn begun(rig: &mut Rig<'_>) -> ExecutionId {
+pub(super) fn begun(rig: &mut Rig<'_>) -> ExecutionId {
     let execution = rig.start("a: worker");
     rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();
