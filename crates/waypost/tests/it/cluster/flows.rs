@@ -1,5 +1,10 @@
 //! The workflows of these tests.
 
+use serde_json::json;
+use waypost_testbed::Sink;
+
+use super::rig::{Cluster, LONG};
+
 /// Remembers something, waits for `go`, and gives both.
 pub(super) const GATE: &str = r#"
 name: gate
@@ -42,6 +47,22 @@ nodes:
     config: {{ value: "${{{{ input.n }}}}" }}
 "#
     )
+}
+
+/// Starts so many of them at the first instance, whose sink holds them.
+pub(super) fn held_calls(cluster: &Cluster, sink: &Sink, count: usize) -> Vec<String> {
+    sink.hold();
+    cluster.deploy(&calls(&sink.url("/held")));
+    let api = &cluster.api;
+    let ids = cluster.block_on(async {
+        let mut ids = Vec::new();
+        for n in 0..count {
+            ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("h{n}")).await);
+        }
+        ids
+    });
+    sink.wait_for(count, LONG);
+    ids
 }
 
 /// Sleeps until a time, and gives it.

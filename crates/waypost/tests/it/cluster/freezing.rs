@@ -7,7 +7,7 @@ use serde_json::json;
 use waypost_ports::store::LEASE;
 use waypost_testbed::Sink;
 
-use super::flows::{CHAIN, calls};
+use super::flows::{CHAIN, held_calls};
 use super::numbers::metric;
 use super::rig::{Cluster, LONG, With};
 
@@ -24,18 +24,9 @@ fn one_that_was_frozen_with_redis_does_not_either() {
 fn check(with: With) {
     let mut cluster = Cluster::start(3, with);
     let sink = Sink::start();
-    sink.hold();
-    cluster.deploy(&calls(&sink.url("/frozen")));
     cluster.deploy(CHAIN);
     let api = cluster.api.clone();
-    let ids = cluster.block_on(async {
-        let mut ids = Vec::new();
-        for n in 0..30 {
-            ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("f{n}")).await);
-        }
-        ids
-    });
-    sink.wait_for(30, LONG);
+    let ids = held_calls(&cluster, &sink, 30);
     let id = cluster.block_on(api.instance(0));
     let frozen = Instant::now();
     cluster.process(0).freeze();

@@ -9,7 +9,7 @@ use serde_json::json;
 use waypost_ports::store::LEASE;
 use waypost_testbed::Sink;
 
-use super::flows::{CHAIN, GATE, calls};
+use super::flows::{CHAIN, GATE, calls, held_calls};
 use super::numbers::{Random, metric, percent, within};
 use super::rig::{Api, Cluster, LONG, With};
 
@@ -136,17 +136,8 @@ fn a_take_over_comes_within_the_lease_and_two_seconds() {
 fn take_over(with: With) -> Duration {
     let mut cluster = Cluster::start(3, with);
     let sink = Sink::start();
-    sink.hold();
-    cluster.deploy(&calls(&sink.url("/held")));
     let api = cluster.api.clone();
-    let ids = cluster.block_on(async {
-        let mut ids = Vec::new();
-        for n in 0..50 {
-            ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("t{n}")).await);
-        }
-        ids
-    });
-    sink.wait_for(50, LONG);
+    let ids = held_calls(&cluster, &sink, 50);
     // Its lease goes on after its death: who owns what tells nothing unless it is somebody else.
     let dead = cluster.block_on(api.instance(0));
     let before = format!("SELECT count(*) FROM control WHERE owner = '{dead}'");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use waypost_testbed::Sink;
 
-use super::flows::calls;
+use super::flows::held_calls;
 use super::numbers::within;
 use super::rig::{Cluster, LONG, With};
 
@@ -36,17 +36,8 @@ fn leave(with: With) -> Duration {
     // Less than the calls take, so that none of them ends here.
     let mut cluster = Cluster::start_with(3, with, &["--drain-timeout", "1s"]);
     let sink = Sink::start();
-    sink.hold();
-    cluster.deploy(&calls(&sink.url("/held")));
     let api = cluster.api.clone();
-    let ids = cluster.block_on(async {
-        let mut ids = Vec::new();
-        for n in 0..COUNT {
-            ids.push(api.start(0, "calls", &json!({ "n": n }), &format!("t{n}")).await);
-        }
-        ids
-    });
-    sink.wait_for(COUNT, LONG);
+    let ids = held_calls(&cluster, &sink, COUNT);
     let gone = cluster.block_on(api.instance(0));
     let driven = |cluster: &Cluster, by: &str| {
         let sql = "SELECT count(*) FROM control AS c JOIN instances AS i ON i.id = c.owner \
