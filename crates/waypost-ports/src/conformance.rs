@@ -200,6 +200,9 @@ macro_rules! conformance_tests {
                 pages_of_the_feed_are_bounded_by_bytes,
             ];
             definitions: [
+                every_define_moves_the_current_version,
+                a_definition_may_be_kept_without_becoming_current,
+                defines_of_one_workflow_take_turns,
                 the_newest_version_of_each_is_listed,
                 the_versions_of_one_are_listed,
             ];

@@ -22,8 +22,8 @@ use waypost_core::time::Timestamp;
 
 use crate::clock::Clock;
 use crate::store::{
-    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
-    History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
+    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
 pub use claiming::Claimable;
@@ -98,7 +98,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn define(&self, new: &NewDefinition) -> Result<Definition, StoreError> {
+    fn define(&self, new: &NewDefinition) -> Result<Defined, StoreError> {
         self.with(|tables, now| Ok(tables.define(new, now)))
     }
 

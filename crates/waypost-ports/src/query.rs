@@ -46,8 +46,9 @@ pub trait Query: Send + Sync {
     /// Definitions by name, and of one name the newest version first.
     fn definitions(&self, request: &DefinitionsRequest) -> Result<DefinitionPage, StoreError>;
 
-    /// The newest version of a workflow, without its content: asked at every start.
-    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError>;
+    /// The current version of a workflow, without its content: asked at every start that names no
+    /// version, so that a deploy counts for every instance as soon as it has committed.
+    fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError>;
 
     /// Instances that are alive, or own something still, by id.
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError>;
@@ -201,6 +202,8 @@ pub struct DefinitionRow {
     pub hash: DefinitionHash,
     /// When it was kept, where that is known.
     pub created_at: Option<Timestamp>,
+    /// The version of the workflow that is current.
+    pub current: u32,
 }
 
 /// An instance.

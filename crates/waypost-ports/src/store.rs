@@ -71,8 +71,10 @@ pub trait Store: Send + Sync {
         reason: &str,
     ) -> Result<(), StoreError>;
 
-    /// Keeps a definition; the same content again is the same version.
-    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError>;
+    /// Keeps a definition; the same content again is the same version. Makes that version the current
+    /// one of its workflow where [`NewDefinition::make_current`] says so, or where there was none yet.
+    /// Calls for one workflow happen one after the other: the last to commit decides what is current.
+    fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError>;
 
     /// Finds a definition.
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError>;
@@ -330,6 +332,21 @@ pub struct NewDefinition {
     pub hash: DefinitionHash,
     /// The content: canonical JSON.
     pub canonical: Arc<str>,
+    /// Do starts that name no version use this one from now on?
+    pub make_current: bool,
+}
+
+/// What became of a definition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Defined {
+    /// As it is kept.
+    pub definition: Definition,
+    /// Is the version new?
+    pub created: bool,
+    /// The version of the workflow that was current before; absent with the workflow's first version.
+    pub previous: Option<u32>,
+    /// The version that is current now.
+    pub current: u32,
 }
 
 /// A definition that is kept.
@@ -350,8 +367,6 @@ pub struct Definition {
 pub enum DefinitionRef {
     /// By content.
     Hash(DefinitionHash),
-    /// The newest version of a workflow.
-    Latest(Arc<str>),
     /// One version of a workflow.
     Version(Arc<str>, u32),
 }

@@ -89,7 +89,12 @@ fn main() {
     let store = PostgresStore::open(&url, Options::default()).unwrap();
     let canonical = r#"{"name":"chain","nodes":[]}"#;
     let hash = DefinitionHash::of(canonical.as_bytes());
-    let definition = NewDefinition { name: "chain".into(), hash, canonical: canonical.into() };
+    let definition = NewDefinition {
+        name: "chain".into(),
+        hash,
+        canonical: canonical.into(),
+        make_current: true,
+    };
     store.define(&definition).unwrap();
     let instance = InstanceId(Uuid::from_u128(7));
     let about = About::default();

@@ -3,28 +3,51 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use waypost_core::id::DefinitionHash;
-use waypost_ports::store::{Definition, DefinitionRef, NewDefinition};
+use waypost_ports::store::{Defined, Definition, DefinitionRef, NewDefinition};
 
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::queries;
 use crate::text::{array, narrow, text};
 
-/// How often to try again when somebody else keeps another version of the same workflow.
+/// How often to try again when an instance of an older version keeps another version of the workflow.
 const ATTEMPTS: u32 = 20;
 
-/// Keeps a definition, as the next version of its workflow unless its content is known.
+/// Keeps a definition, as the next version of its workflow unless its content is known, and moves the
+/// workflow's pointer. Deploys of one workflow wait for one another.
 pub(crate) async fn define(
     connection: &mut Connection,
     new: &NewDefinition,
-) -> Result<Definition, DbError> {
+) -> Result<Defined, DbError> {
+    let name = new.name.as_bytes();
+    connection.begin().await?;
+    let row = connection.query_one(queries::CURRENT_VERSION_LOCK, &[&name]).await?;
+    let previous = Some(narrow(&row, 0)?).filter(|version| *version > 0);
+    let (definition, created) = insert(connection, new).await?;
+    let current = match previous {
+        Some(previous) if !new.make_current => previous,
+        _ => definition.version,
+    };
+    if previous != Some(current) {
+        let params: [&(dyn ToSql + Sync); 2] = [&name, &i64::from(current)];
+        connection.execute(queries::CURRENT_VERSION_SET, &params).await?;
+    }
+    connection.commit().await?;
+    Ok(Defined { definition, created, previous, current })
+}
+
+/// The definition as it is kept. Also says whether it is new.
+async fn insert(
+    connection: &mut Connection,
+    new: &NewDefinition,
+) -> Result<(Definition, bool), DbError> {
     let hash = new.hash.0.as_slice();
     for _ in 0..ATTEMPTS {
         let params: [&(dyn ToSql + Sync); 3] =
             [&hash, &new.name.as_bytes(), &new.canonical.as_bytes()];
-        connection.execute(queries::DEFINITION_INSERT, &params).await?;
+        let created = connection.execute(queries::DEFINITION_INSERT, &params).await? > 0;
         if let Some(definition) = by_hash(connection, new.hash).await? {
-            return Ok(definition);
+            return Ok((definition, created));
         }
     }
     Err(DbError::Unavailable("others keep adding versions of this workflow".to_owned()))
@@ -37,8 +60,7 @@ pub(crate) async fn find(
 ) -> Result<Option<Definition>, DbError> {
     let (name, version) = match which {
         DefinitionRef::Hash(hash) => return by_hash(connection, *hash).await,
-        DefinitionRef::Latest(name) => (name, None),
-        DefinitionRef::Version(name, version) => (name, Some(i64::from(*version))),
+        DefinitionRef::Version(name, version) => (name, i64::from(*version)),
     };
     let params: [&(dyn ToSql + Sync); 2] = [&name.as_bytes(), &version];
     let row = connection.query_opt(queries::DEFINITION_BY_VERSION, &params).await?;

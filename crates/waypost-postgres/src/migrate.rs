@@ -39,6 +39,7 @@ const KNOWN: &[Migration] = &[
         name: "projections",
         sql: include_str!("../migrations/0002_projections.sql"),
     },
+    Migration { version: 3, name: "current", sql: include_str!("../migrations/0003_current.sql") },
 ];
 
 /// Where a database stands, without changing it.

@@ -20,10 +20,12 @@ queries! {
     CONTROL_OWNERS = "control_owners";
     CONTROL_STANDING = "control_standing";
     CONTROL_WAKE = "control_wake";
+    CURRENT_VERSION_LOCK = "current_version_lock";
+    CURRENT_VERSION_SET = "current_version_set";
     DEFINITION_BY_HASH = "definition_by_hash";
     DEFINITION_BY_VERSION = "definition_by_version";
+    DEFINITION_CURRENT = "definition_current";
     DEFINITION_INSERT = "definition_insert";
-    DEFINITION_LATEST = "definition_latest";
     DEFINITION_VERSIONS = "definition_versions";
     DEFINITIONS_LATEST = "definitions_latest";
     EXECUTION_NEWEST = "execution_newest";

@@ -81,10 +81,10 @@ impl Query for PostgresStore {
         self.run(Role::Api, async |connection| definitions(connection, request).await)
     }
 
-    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
+    fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
         self.run(Role::Api, async |connection| {
             let row =
-                connection.query_opt(queries::DEFINITION_LATEST, &[&workflow.as_bytes()]).await?;
+                connection.query_opt(queries::DEFINITION_CURRENT, &[&workflow.as_bytes()]).await?;
             row.as_ref().map(definition).transpose()
         })
     }
@@ -173,6 +173,7 @@ fn definition(row: &Row) -> Result<DefinitionRow, DbError> {
         version: narrow(row, 1)?,
         hash: DefinitionHash(array(row, 2)?),
         created_at: Some(Timestamp(get(row, 3)?)),
+        current: narrow(row, 4)?,
     })
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
-    History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
+    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
 use crate::address::Address;
@@ -186,7 +186,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+    fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.run(Role::Api, async |connection| definitions::define(connection, definition).await)
     }
 

@@ -236,20 +236,17 @@ impl Reader {
         })
     }
 
-    /// One version of a workflow; the newest where none is named.
+    /// One version of a workflow; the current one where none is named.
     pub fn definition(
         &self,
         name: &str,
         version: Option<u32>,
     ) -> Result<wire::Definition, Problem> {
-        let which = match version {
-            Some(version) => DefinitionRef::Version(name.into(), version),
-            None => DefinitionRef::Latest(name.into()),
-        };
-        match self.home.definition(&which)? {
-            Some(definition) => views::definition(&definition),
-            None => Err(unknown_definition(name, version)),
-        }
+        let unknown = || unknown_definition(name, version);
+        let current = self.home.current(name)?.ok_or_else(unknown)?.version;
+        let which = DefinitionRef::Version(name.into(), version.unwrap_or(current));
+        let definition = self.home.definition(&which)?.ok_or_else(unknown)?;
+        views::definition(&definition, current)
     }
 
     /// Every key.

@@ -35,11 +35,13 @@ pub struct Startable {
     pub version: u32,
 }
 
-/// Is a definition to be kept, or only looked at?
+/// What is to become of a definition?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deploy {
-    /// Kept.
-    Keep,
+    /// Kept, and its version is the workflow's current one from now on.
+    MakeCurrent,
+    /// Kept, and the workflow's current version stays what it is, if there is one.
+    KeepCurrent,
     /// Looked at.
     DryRun,
 }
@@ -53,19 +55,22 @@ impl Workflows {
     /// Compiles a definition and keeps it.
     pub fn deploy(&self, source: &[u8], how: Deploy) -> Result<Deployed, Problem> {
         let compiled = (self.compiler)(source).map_err(|faults| invalid(&faults))?;
-        let known = self.home.definition(&DefinitionRef::Hash(compiled.hash))?;
-        let created = known.is_none();
-        let version = match (how, known) {
-            (_, Some(known)) => Some(known.version),
-            (Deploy::DryRun, None) => None,
-            (Deploy::Keep, None) => {
+        let (created, version, current, previous) = match how {
+            Deploy::DryRun => {
+                let known = self.home.definition(&DefinitionRef::Hash(compiled.hash))?;
+                let version = known.map(|known| known.version);
+                let previous = self.home.current(&compiled.name)?.map(|row| row.version);
+                (version.is_none(), version, version, previous)
+            }
+            Deploy::MakeCurrent | Deploy::KeepCurrent => {
                 let kept = self.home.define(&NewDefinition {
                     name: compiled.name.as_str().into(),
                     hash: compiled.hash,
                     canonical: compiled.canonical.as_str().into(),
+                    make_current: how == Deploy::MakeCurrent,
                 })?;
                 self.plans.keep(Arc::new(compiled.plan));
-                Some(kept.version)
+                (kept.created, Some(kept.definition.version), Some(kept.current), kept.previous)
             }
         };
         Ok(Deployed {
@@ -73,6 +78,8 @@ impl Workflows {
             version,
             hash: compiled.hash.to_string(),
             created,
+            current,
+            previous,
             warnings: faults(&compiled.warnings),
         })
     }
@@ -80,7 +87,7 @@ impl Workflows {
     /// The definition that a submission means.
     pub fn find(&self, name: &str, version: Option<u32>) -> Result<Startable, Problem> {
         let (version, hash) = match version {
-            None => self.home.latest(name)?.map(|row| (row.version, row.hash)),
+            None => self.home.current(name)?.map(|row| (row.version, row.hash)),
             Some(version) => {
                 let which = DefinitionRef::Version(name.into(), version);
                 self.home.definition(&which)?.map(|known| (known.version, known.hash))

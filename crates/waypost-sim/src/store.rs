@@ -10,8 +10,8 @@ use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::memory::{Claimable, Tables};
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
-    History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
+    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
 use crate::clock::TrueTime;
@@ -156,7 +156,7 @@ impl Store for Connection {
         self.call(true, |tables, _| tables.hold(execution, owner, reason))
     }
 
-    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+    fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.call(true, |tables, now| tables.define(definition, now))
     }
 

@@ -1,3 +1,4 @@
 -- definitions: the versions of a workflow before one (?2), newest first. Served by definitions_listed.
-SELECT name, version, hash, created_at FROM definitions
-WHERE name = ?1 AND version < ?2 ORDER BY version DESC LIMIT ?3
+SELECT d.name, d.version, d.hash, d.created_at, c.version
+FROM current_versions AS c CROSS JOIN definitions AS d ON d.name = c.name
+WHERE c.name = ?1 AND d.version < ?2 ORDER BY d.version DESC LIMIT ?3

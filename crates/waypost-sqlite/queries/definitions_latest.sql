@@ -8,7 +8,8 @@ WITH RECURSIVE next (name) AS (
     FROM next WHERE next.name IS NOT NULL
     LIMIT ?2
 )
-SELECT d.name, d.version, d.hash, d.created_at
+SELECT d.name, d.version, d.hash, d.created_at, c.version
 FROM next CROSS JOIN definitions AS d INDEXED BY definitions_listed ON d.name = next.name
+CROSS JOIN current_versions AS c ON c.name = d.name
 WHERE d.version = (SELECT max(version) FROM definitions WHERE name = next.name)
 ORDER BY next.name

@@ -4,17 +4,30 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use waypost_core::id::DefinitionHash;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::{DefinitionPage, DefinitionRow, DefinitionsRequest};
-use waypost_ports::store::{Definition, DefinitionRef, NewDefinition};
+use waypost_ports::store::{Defined, Definition, DefinitionRef, NewDefinition};
 
 use crate::connection::limit_and_one;
 use crate::queries;
 use crate::store::Write;
 
-/// Keeps a definition, as the next version of its workflow unless its content is known.
-pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<Definition> {
+/// Keeps a definition, as the next version of its workflow unless its content is known, and moves the
+/// workflow's pointer.
+pub(crate) fn define(write: &Write<'_>, new: &NewDefinition) -> rusqlite::Result<Defined> {
     let mut insert = write.tx.prepare_cached(queries::DEFINITION_INSERT)?;
-    insert.execute(params![new.hash.0.as_slice(), &*new.name, &*new.canonical, write.now.0])?;
-    by_hash(&write.tx, new.hash)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+    let params = params![new.hash.0.as_slice(), &*new.name, &*new.canonical, write.now.0];
+    let created = insert.execute(params)? > 0;
+    let definition = by_hash(&write.tx, new.hash)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let mut select = write.tx.prepare_cached(queries::CURRENT_VERSION)?;
+    let previous = select.query_row([&*definition.name], |row| row.get(0)).optional()?;
+    let current = match previous {
+        Some(previous) if !new.make_current => previous,
+        _ => definition.version,
+    };
+    if previous != Some(current) {
+        let mut set = write.tx.prepare_cached(queries::CURRENT_VERSION_SET)?;
+        set.execute(params![&*definition.name, current])?;
+    }
+    Ok(Defined { definition, created, previous, current })
 }
 
 /// Finds a definition.
@@ -24,17 +37,18 @@ pub(crate) fn find(
 ) -> rusqlite::Result<Option<Definition>> {
     match which {
         DefinitionRef::Hash(hash) => by_hash(connection, *hash),
-        DefinitionRef::Latest(name) => by_version(connection, name, None),
-        DefinitionRef::Version(name, version) => by_version(connection, name, Some(*version)),
+        DefinitionRef::Version(name, version) => {
+            select(connection, queries::DEFINITION_BY_VERSION, params![&**name, version])
+        }
     }
 }
 
-/// The newest version of a workflow, without its content.
-pub(crate) fn latest(
+/// The current version of a workflow, without its content.
+pub(crate) fn current(
     connection: &Connection,
     workflow: &str,
 ) -> rusqlite::Result<Option<DefinitionRow>> {
-    let mut select = connection.prepare_cached(queries::DEFINITION_LATEST)?;
+    let mut select = connection.prepare_cached(queries::DEFINITION_CURRENT)?;
     select.query_row([workflow], read_row).optional()
 }
 
@@ -72,14 +86,6 @@ pub(crate) fn by_hash(
     select(connection, queries::DEFINITION_BY_HASH, [hash.0.as_slice()])
 }
 
-fn by_version(
-    connection: &Connection,
-    name: &str,
-    version: Option<u32>,
-) -> rusqlite::Result<Option<Definition>> {
-    select(connection, queries::DEFINITION_BY_VERSION, params![name, version])
-}
-
 fn select(
     connection: &Connection,
     sql: &str,
@@ -105,5 +111,6 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<DefinitionRow> {
         version: row.get(1)?,
         hash: DefinitionHash(row.get(2)?),
         created_at: row.get::<_, Option<i64>>(3)?.map(Timestamp),
+        current: row.get(4)?,
     })
 }

@@ -35,6 +35,7 @@ const KNOWN: &[Migration] = &[
     Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
     Migration { version: 2, name: "access", sql: include_str!("../migrations/0002_access.sql") },
     Migration { version: 3, name: "slots", sql: include_str!("../migrations/0003_slots.sql") },
+    Migration { version: 4, name: "current", sql: include_str!("../migrations/0004_current.sql") },
 ];
 
 /// Where a folder stands, without changing it.

@@ -71,8 +71,8 @@ impl Query for SqliteStore {
         self.readers.read(|connection| definitions::list(connection, request))
     }
 
-    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
-        self.readers.read(|connection| definitions::latest(connection, workflow))
+    fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
+        self.readers.read(|connection| definitions::current(connection, workflow))
     }
 
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {

@@ -11,8 +11,8 @@ use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
-    History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
+    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
 use crate::connection::{self, Readers, normalise};
@@ -303,7 +303,7 @@ impl Store for SqliteStore {
         self.write(|write| claim::hold(write, execution, owner, reason))
     }
 
-    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+    fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.write(|write| definitions::define(write, definition))
     }
 

@@ -32,6 +32,7 @@ use waypost_server::problem::Problem;
 use waypost_server::reader::PAGE_MAX;
 use waypost_server::wire;
 use waypost_server::wire::payload::Short;
+use waypost_server::workflows::Deploy;
 
 use crate::cli::Usage;
 use crate::client::{Address, Client, Refused};
@@ -278,10 +279,10 @@ impl Door {
     }
 
     /// Keeps a definition.
-    pub(crate) async fn deploy(&self, source: &[u8], dry_run: bool) -> Result<wire::Deployed> {
+    pub(crate) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
         match self {
-            Self::Remote(client) => client.deploy(source, dry_run).await,
-            Self::Folder(folder) => folder.deploy(source, dry_run),
+            Self::Remote(client) => client.deploy(source, how).await,
+            Self::Folder(folder) => folder.deploy(source, how),
         }
     }
 

@@ -73,13 +73,16 @@ pub fn compile(source: &[u8]) -> Result<Compiled, Box<Diagnostics>> {
     waypost_lang::parse(source, &waypost_nodes::catalog()).map_err(Box::new)
 }
 
-/// Keeps a definition in the store.
+/// Keeps a definition in the store, and leaves the workflow's current version as it is, if there is one:
+/// trying a file must not change what others start by name.
 pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition> {
-    Ok(store.define(&NewDefinition {
+    let defined = store.define(&NewDefinition {
         name: compiled.name.as_str().into(),
         hash: compiled.hash,
         canonical: compiled.canonical.as_str().into(),
-    })?)
+        make_current: false,
+    })?;
+    Ok(defined.definition)
 }
 
 /// Checks an input against the definition's schema; one line per fault.

@@ -6,12 +6,15 @@ use waypost_core::time::Timestamp;
 use super::Backend;
 use super::rig::{Rig, START};
 use crate::query::{DefinitionPage, DefinitionRow, DefinitionsRequest, Query};
-use crate::store::{NewDefinition, Store};
+use crate::store::{Defined, NewDefinition, Store};
 
-fn define<B: Backend>(rig: &Rig<'_, B>, name: &str, canonical: &str) {
+fn define<B: Backend>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Defined {
+    rig.store().define(&new(name, canonical)).expect("the definition is kept")
+}
+
+fn new(name: &str, canonical: &str) -> NewDefinition {
     let hash = DefinitionHash::of(canonical.as_bytes());
-    let new = NewDefinition { name: name.into(), hash, canonical: canonical.into() };
-    rig.store().define(&new).expect("the definition is kept");
+    NewDefinition { name: name.into(), hash, canonical: canonical.into(), make_current: true }
 }
 
 /// Five versions of three workflows, one every ten milliseconds.
@@ -44,11 +47,9 @@ pub fn the_newest_version_of_each_is_listed<B: Backend>(backend: &B) {
         version: 3,
         hash: DefinitionHash::of(b"5"),
         created_at: Some(Timestamp(START.0 + 40)),
+        current: 2,
     };
     assert_eq!(page.rows[1], newest);
-    let latest = |name| rig.store().latest(name).expect("it is answered");
-    assert_eq!(latest("b"), Some(newest));
-    assert_eq!(latest("B"), None);
     let page = list(&rig, &DefinitionsRequest { limit: 2, ..all.clone() });
     assert_eq!((versions(&page), page.more), (vec![("a", 1), ("b", 3)], true));
     let page = list(&rig, &DefinitionsRequest { after: Some(("b".to_owned(), 3)), ..all.clone() });
@@ -68,4 +69,75 @@ pub fn the_versions_of_one_are_listed<B: Backend>(backend: &B) {
     assert_eq!(page.rows[0].created_at, Some(START));
     let nobody = DefinitionsRequest { workflow: Some("nobody".to_owned()), ..of_b };
     assert!(list(&rig, &nobody).rows.is_empty());
+}
+
+fn current<B: Backend>(rig: &Rig<'_, B>, name: &str) -> Option<u32> {
+    let row = rig.store().current(name).expect("it is answered")?;
+    assert_eq!((&*row.workflow, row.version), (name, row.current));
+    Some(row.version)
+}
+
+pub fn every_define_moves_the_current_version<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    assert_eq!(current(&rig, "a"), None);
+    let said = |defined: Defined| {
+        (defined.definition.version, defined.created, defined.previous, defined.current)
+    };
+    assert_eq!(said(define(&rig, "a", "1")), (1, true, None, 1));
+    assert_eq!(said(define(&rig, "a", "2")), (2, true, Some(1), 2));
+    define(&rig, "b", "3");
+    assert_eq!(said(define(&rig, "a", "1")), (1, false, Some(2), 1), "known content, too");
+    assert_eq!(said(define(&rig, "a", "1")), (1, false, Some(1), 1));
+    rig.reopen();
+    assert_eq!((current(&rig, "a"), current(&rig, "b")), (Some(1), Some(1)));
+    assert_eq!(current(&rig, "A"), None);
+    assert_eq!(
+        said(define(&rig, "a", "4")),
+        (3, true, Some(1), 3),
+        "the next number, not the next but one"
+    );
+    let of_a = DefinitionsRequest { workflow: Some("a".to_owned()), after: None, limit: 9 };
+    assert!(list(&rig, &of_a).rows.iter().all(|row| row.current == 3));
+}
+
+pub fn a_definition_may_be_kept_without_becoming_current<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let keep = |canonical: &str| {
+        let new = NewDefinition { make_current: false, ..new("a", canonical) };
+        let defined = rig.store().define(&new).expect("the definition is kept");
+        (defined.definition.version, defined.created, defined.previous, defined.current)
+    };
+    assert_eq!(keep("1"), (1, true, None, 1), "there must be one");
+    assert_eq!(keep("2"), (2, true, Some(1), 1));
+    assert_eq!(keep("2"), (2, false, Some(1), 1));
+    assert_eq!(current(&rig, "a"), Some(1));
+    assert_eq!(define(&rig, "a", "2").current, 2);
+    assert_eq!(keep("1"), (1, false, Some(2), 2));
+}
+
+/// Each of them says what was current before it: together they must tell one story.
+pub fn defines_of_one_workflow_take_turns<B: Backend>(backend: &B) {
+    const EACH: usize = 10;
+    let rig = Rig::new(backend);
+    define(&rig, "a", "0");
+    let mut moves: Vec<(u32, u32)> = std::thread::scope(|scope| {
+        let threads = ["1", "2", "3", "4"].map(|canonical| {
+            let store = rig.store();
+            scope.spawn(move || {
+                let one = |_| {
+                    let defined = store.define(&new("a", canonical)).expect("it is kept");
+                    assert_eq!(defined.current, defined.definition.version);
+                    (defined.previous.expect("there was one"), defined.current)
+                };
+                (0..EACH).map(one).collect::<Vec<_>>()
+            })
+        });
+        threads.into_iter().flat_map(|thread| thread.join().expect("it ended")).collect()
+    });
+    moves.push((current(&rig, "a").expect("there is one"), 1));
+    for version in 1..=5 {
+        let left = moves.iter().filter(|(before, _)| *before == version).count();
+        let entered = moves.iter().filter(|(_, after)| *after == version).count();
+        assert_eq!(left, entered, "version {version}: {moves:?}");
+    }
 }

@@ -156,15 +156,20 @@ pub fn names_of_definitions_are_only_text<B: Backend>(backend: &B) {
     for (number, text) in texts.iter().enumerate() {
         let canonical: Arc<str> = format!("{number} {text}").into();
         let hash = DefinitionHash::of(canonical.as_bytes());
-        let new = NewDefinition { name: text.as_str().into(), hash, canonical: canonical.clone() };
-        assert_eq!(rig.store().define(&new).expect("it is kept").version, 1, "{text:?}");
-        let latest = rig.store().latest(text).expect("it is answered").expect("it is there");
-        assert_eq!((&*latest.workflow, latest.hash), (text.as_str(), hash));
-        let which = DefinitionRef::Latest(text.as_str().into());
+        let new = NewDefinition {
+            name: text.as_str().into(),
+            hash,
+            canonical: canonical.clone(),
+            make_current: true,
+        };
+        assert_eq!(rig.store().define(&new).expect("it is kept").definition.version, 1, "{text:?}");
+        let current = rig.store().current(text).expect("it is answered").expect("it is there");
+        assert_eq!((&*current.workflow, current.hash), (text.as_str(), hash));
+        let which = DefinitionRef::Version(text.as_str().into(), 1);
         let found = rig.store().definition(&which).expect("it is answered");
         assert_eq!(found.expect("it is there").canonical, canonical);
         let request = DefinitionsRequest { workflow: Some(text.clone()), after: None, limit: 9 };
-        assert_eq!(rig.store().definitions(&request).expect("it is answered").rows, [latest]);
+        assert_eq!(rig.store().definitions(&request).expect("it is answered").rows, [current]);
     }
     let (mut names, mut after) = (Vec::new(), None);
     loop {

@@ -125,8 +125,9 @@ pub fn numbers_never_repeat_after_reopening<B: Backend>(backend: &B) {
 
 fn define<B: Backend>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Definition {
     let hash = DefinitionHash::of(canonical.as_bytes());
-    let new = NewDefinition { name: name.into(), hash, canonical: canonical.into() };
-    rig.store().define(&new).expect("the definition is kept")
+    let new =
+        NewDefinition { name: name.into(), hash, canonical: canonical.into(), make_current: true };
+    rig.store().define(&new).expect("the definition is kept").definition
 }
 
 pub fn definitions_are_versioned_by_content<B: Backend>(backend: &B) {
@@ -147,9 +148,9 @@ pub fn definitions_are_found<B: Backend>(backend: &B) {
     let name: Arc<str> = "welcome".into();
     let find = |which: DefinitionRef| rig.store().definition(&which).expect("it is answered");
     assert_eq!(find(DefinitionRef::Hash(first.hash)).as_ref(), Some(&first));
-    assert_eq!(find(DefinitionRef::Latest(name.clone())).as_ref(), Some(&second));
+    assert_eq!(find(DefinitionRef::Version(name.clone(), 2)).as_ref(), Some(&second));
     assert_eq!(find(DefinitionRef::Version(name.clone(), 1)).as_ref(), Some(&first));
     assert_eq!(find(DefinitionRef::Version(name, 3)), None);
-    assert_eq!(find(DefinitionRef::Latest("nobody".into())), None);
+    assert_eq!(find(DefinitionRef::Version("nobody".into(), 1)), None);
     assert_eq!(find(DefinitionRef::Hash(DefinitionHash::of(b"nothing"))), None);
 }

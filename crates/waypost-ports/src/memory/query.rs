@@ -80,10 +80,11 @@ impl Query for MemoryStore {
         self.with(|data, _| Ok(data.list_definitions(request)))
     }
 
-    fn latest(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
+    fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
         self.with(|data, _| {
-            let versions = data.definition_rows().into_iter();
-            Ok(versions.filter(|row| *row.workflow == *workflow).max_by_key(|row| row.version))
+            let is_current = |row: &DefinitionRow| row.version == row.current;
+            let mut versions = data.definition_rows().into_iter();
+            Ok(versions.find(|row| *row.workflow == *workflow && is_current(row)))
         })
     }
 
@@ -151,6 +152,7 @@ impl Tables {
             version: kept.definition.version,
             hash: kept.definition.hash,
             created_at: Some(kept.created_at),
+            current: self.current.get(&kept.definition.name).copied().unwrap_or_default(),
         };
         self.definitions.iter().map(row).collect()
     }

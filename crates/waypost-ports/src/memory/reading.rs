@@ -8,7 +8,8 @@ use waypost_core::time::Timestamp;
 use super::Tables;
 use super::tables::{KeptDefinition, KeptSnapshot};
 use crate::store::{
-    Control, Definition, DefinitionRef, History, Mail, NewDefinition, Snapshot, StoredFrame,
+    Control, Defined, Definition, DefinitionRef, History, Mail, NewDefinition, Snapshot,
+    StoredFrame,
 };
 
 impl Tables {
@@ -56,33 +57,41 @@ impl Tables {
     }
 
     /// Keeps a definition.
-    pub fn define(&mut self, new: &NewDefinition, now: Timestamp) -> Definition {
+    pub fn define(&mut self, new: &NewDefinition, now: Timestamp) -> Defined {
         let known = self.definitions.iter().map(|kept| &kept.definition);
-        if let Some(known) = known.clone().find(|known| known.hash == new.hash) {
-            return known.clone();
+        let same = known.clone().find(|known| known.hash == new.hash).cloned();
+        let created = same.is_none();
+        let definition = same.unwrap_or_else(|| {
+            let latest = known.filter(|known| known.name == new.name).map(|known| known.version);
+            Definition {
+                name: Arc::clone(&new.name),
+                version: latest.max().unwrap_or(0) + 1,
+                hash: new.hash,
+                canonical: Arc::clone(&new.canonical),
+            }
+        });
+        if created {
+            let definition = definition.clone();
+            self.definitions.push(KeptDefinition { definition, created_at: now });
         }
-        let latest = known.filter(|known| known.name == new.name).map(|known| known.version);
-        let definition = Definition {
-            name: Arc::clone(&new.name),
-            version: latest.max().unwrap_or(0) + 1,
-            hash: new.hash,
-            canonical: Arc::clone(&new.canonical),
+        let previous = self.current.get(&definition.name).copied();
+        let current = match previous {
+            Some(previous) if !new.make_current => previous,
+            _ => definition.version,
         };
-        self.definitions.push(KeptDefinition { definition: definition.clone(), created_at: now });
-        definition
+        self.current.insert(Arc::clone(&definition.name), current);
+        Defined { definition, created, previous, current }
     }
 
     /// Finds a definition.
     pub fn definition(&self, which: &DefinitionRef) -> Option<Definition> {
         let matches = |known: &&Definition| match which {
             DefinitionRef::Hash(hash) => known.hash == *hash,
-            DefinitionRef::Latest(name) => known.name == *name,
             DefinitionRef::Version(name, version) => {
                 known.name == *name && known.version == *version
             }
         };
-        let known = self.definitions.iter().map(|kept| &kept.definition);
-        known.filter(matches).max_by_key(|known| known.version).cloned()
+        self.definitions.iter().map(|kept| &kept.definition).find(matches).cloned()
     }
 
     /// Loses or changes the snapshot of an execution: it is a cache, and nobody may depend on it.

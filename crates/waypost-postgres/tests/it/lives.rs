@@ -17,7 +17,7 @@ use crate::support::{instance, is_committed, numbers};
 pub(crate) fn definition() -> NewDefinition {
     let canonical = r#"{"name":"chain","nodes":[{"id":"a","label":"Node A","type":"noop"}]}"#;
     let hash = DefinitionHash::of(canonical.as_bytes());
-    NewDefinition { name: "chain".into(), hash, canonical: canonical.into() }
+    NewDefinition { name: "chain".into(), hash, canonical: canonical.into(), make_current: true }
 }
 
 /// The first event of an execution.

@@ -12,12 +12,16 @@ use crate::server::Server;
 use crate::workflows::Deploy;
 
 pub(crate) async fn deploy(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let how = if call.values.flag("dryRun") { Deploy::DryRun } else { Deploy::Keep };
+    let how = match (call.values.flag("dryRun"), call.values.flag("keepCurrent")) {
+        (true, _) => Deploy::DryRun,
+        (false, true) => Deploy::KeepCurrent,
+        (false, false) => Deploy::MakeCurrent,
+    };
     let source = call.body.clone();
     let deployed = server.blocking(move |server| server.workflows.deploy(&source, how)).await?;
-    let kept = how == Deploy::Keep && deployed.created;
+    let kept = how != Deploy::DryRun && deployed.created;
     let status = if kept { StatusCode::CREATED } else { StatusCode::OK };
-    let reply = Reply::json(status, &deployed)?.about(deployed.workflow.as_str());
+    let reply = Reply::json(status, &deployed)?.about(deployed.subject());
     Ok(match deployed.version {
         Some(version) if kept => {
             let place = format!("/v1/definitions/{}/versions/{version}", deployed.workflow);

@@ -197,16 +197,21 @@ pub(super) fn definition_summary(row: &DefinitionRow) -> wire::DefinitionSummary
     wire::DefinitionSummary {
         workflow: row.workflow.to_string(),
         version: row.version,
+        current: row.current,
         hash: row.hash.to_string(),
         created_at: row.created_at.map(Time),
     }
 }
 
-pub(super) fn definition(definition: &Definition) -> Result<wire::Definition, Problem> {
+pub(super) fn definition(
+    definition: &Definition,
+    current: u32,
+) -> Result<wire::Definition, Problem> {
     let content = Json::parse(&definition.canonical).map_err(|error| Problem::internal(&error))?;
     Ok(wire::Definition {
         workflow: definition.name.to_string(),
         version: definition.version,
+        current,
         hash: definition.hash.to_string(),
         definition: Payload(content),
     })

@@ -17,8 +17,15 @@ pub(super) static ROUTES: &[Route] = &[
         access: STEER,
         tag: "definitions",
         summary: "Deploy a definition",
-        notes: "The same content again is the version it was. Faults come all at once, each with its place in the source.",
-        parameters: &[in_query("dryRun", Form::Flag, "Only say what would become of it.")],
+        notes: "The same content again is the version it was. Either way that version is current afterwards: starts that name no version use it, on every instance, so that deploying an older content again rolls back to it. `current` and `previous` say what starts use now and used before. Faults come all at once, each with its place in the source.",
+        parameters: &[
+            in_query("dryRun", Form::Flag, "Only say what would become of it."),
+            in_query(
+                "keepCurrent",
+                Form::Flag,
+                "Keep the definition, and leave the workflow's current version as it is, if there is one. A dry run ignores this.",
+            ),
+        ],
         body: Body::Definition,
         replies: &[
             Documented {
@@ -41,7 +48,7 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/definitions",
         access: LOOK,
         tag: "definitions",
-        summary: "List workflows, each with its newest version",
+        summary: "List workflows, each with its newest version and the number of its current one",
         notes: "",
         parameters: &[LIMIT, in_query("cursor", Form::Workflow, "`next` of the page before.")],
         body: Body::None,
@@ -59,7 +66,7 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/definitions/{name}",
         access: LOOK,
         tag: "definitions",
-        summary: "Get the newest version of a workflow",
+        summary: "Get the current version of a workflow",
         notes: "",
         parameters: &[WORKFLOW],
         body: Body::None,

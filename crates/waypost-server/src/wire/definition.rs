@@ -20,9 +20,38 @@ pub struct Deployed {
     pub hash: String,
     /// Is the version new? The same content again is the version it was.
     pub created: bool,
+    /// The version that starts use from now on when they name none; absent after a dry run of
+    /// something new. After a dry run: the version that they would use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub current: Option<u32>,
+    /// The version that they used before; absent where this is the workflow's first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub previous: Option<u32>,
     /// What is probably not meant as it is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<FaultAt>,
+}
+
+impl Deployed {
+    /// What the trail calls it: the workflow, its version, and what was current before where that
+    /// changed.
+    pub fn subject(&self) -> String {
+        let Self { workflow, .. } = self;
+        match (self.version, self.previous) {
+            (Some(version), Some(previous)) if self.moved() => {
+                format!("{workflow} v{version} (was v{previous})")
+            }
+            (Some(version), _) => format!("{workflow} v{version}"),
+            (None, _) => workflow.clone(),
+        }
+    }
+
+    /// Do starts use another version than before?
+    pub fn moved(&self) -> bool {
+        self.current.is_some() && self.current != self.previous
+    }
 }
 
 /// One version of a workflow.
@@ -33,6 +62,8 @@ pub struct Definition {
     pub workflow: String,
     /// From 1.
     pub version: u32,
+    /// The version of the workflow that starts use when they name none.
+    pub current: u32,
     /// Identity of the content.
     pub hash: String,
     /// The content, in its canonical form.
@@ -47,6 +78,8 @@ pub struct DefinitionSummary {
     pub workflow: String,
     /// From 1.
     pub version: u32,
+    /// The version of the workflow that starts use when they name none.
+    pub current: u32,
     /// Identity of the content.
     pub hash: String,
     /// When it was deployed, where that is known.

@@ -16,7 +16,7 @@ pub type Version = Count<1, 2_147_483_647>;
 pub struct Start {
     /// The workflow's name.
     pub workflow: Short<128>,
-    /// Which version; the newest where none is named.
+    /// Which version; the current one where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Version")]
     pub version: Option<Version>,

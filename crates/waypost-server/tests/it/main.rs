@@ -6,6 +6,7 @@
 mod access;
 mod bad_input;
 mod concurrency;
+mod current;
 mod description;
 mod guard;
 mod limits;

@@ -144,6 +144,7 @@ impl Submission {
             name: compiled.name.as_str().into(),
             hash: compiled.hash,
             canonical: compiled.canonical.as_str().into(),
+            make_current: true,
         };
         let plan = Arc::new(compiled.plan);
         Self { program, input, plan, definition, at_ms, kept, acknowledged: None }

@@ -73,19 +73,20 @@ fn a_folder_of_layout_1_is_brought_forward_with_its_data() {
     apply(&mut old, &KNOWN[..1]).unwrap();
     old.execute_batch(OF_LAYOUT_1).unwrap();
     drop(old);
-    assert_eq!(versions(&migrations(folder.path()).unwrap().pending), [2, 3]);
+    assert_eq!(versions(&migrations(folder.path()).unwrap().pending), [2, 3, 4]);
 
     let store = SqliteStore::open(folder.path(), Options::engine()).unwrap();
-    assert_eq!(migrations(folder.path()).unwrap().current, 3);
-    let latest = store.latest("hello").unwrap().unwrap();
+    assert_eq!(migrations(folder.path()).unwrap().current, 4);
+    let latest = store.current("hello").unwrap().unwrap();
     assert_eq!((latest.version, latest.created_at), (2, None), "nobody noted it");
     let execution = store.find(Some("order-1")).unwrap().unwrap();
     let history = store.load(execution).unwrap().unwrap();
     assert_eq!((history.frames.len(), history.mail.len()), (1, 1));
     let hash = DefinitionHash::of(b"3");
-    let new = NewDefinition { name: "hello".into(), hash, canonical: "3".into() };
-    assert_eq!(store.define(&new).unwrap().version, 3);
-    assert!(store.latest("hello").unwrap().unwrap().created_at.is_some());
+    let new =
+        NewDefinition { name: "hello".into(), hash, canonical: "3".into(), make_current: true };
+    assert_eq!(store.define(&new).unwrap().definition.version, 3);
+    assert!(store.current("hello").unwrap().unwrap().created_at.is_some());
     let instance = InstanceId(uuid::Uuid::from_u128(1));
     let beat =
         Heartbeat { instance, numbers: 1, fold: 1, lease: Some(LEASE), about: About::default() };

@@ -10,7 +10,7 @@ fn what_people_ask_for_is_served_by_indexes() {
     let definitions = "USING COVERING INDEX definitions_listed";
     for (sql, index) in [
         (FRAMES_FEED, "SEARCH frames USING INTEGER PRIMARY KEY (rowid>?)"),
-        (DEFINITION_LATEST, definitions),
+        (DEFINITION_CURRENT, definitions),
         (DEFINITION_VERSIONS, definitions),
         (DEFINITIONS_LATEST, definitions),
         (CONTROL_LOAD, "SEARCH earlier USING COVERING INDEX slots_by_key (key=? AND rowid<?)"),

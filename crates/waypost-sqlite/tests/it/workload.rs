@@ -34,7 +34,7 @@ pub(crate) fn definition(nodes: u64) -> NewDefinition {
         .collect();
     let canonical = format!(r#"{{"name":"chain","nodes":[{}]}}"#, nodes.join(","));
     let hash = DefinitionHash::of(canonical.as_bytes());
-    NewDefinition { name: "chain".into(), hash, canonical: canonical.into() }
+    NewDefinition { name: "chain".into(), hash, canonical: canonical.into(), make_current: true }
 }
 
 /// Announces the instance and sets so many numbers aside.

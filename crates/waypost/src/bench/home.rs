@@ -14,8 +14,8 @@ use waypost_engine::{Engine, Observer, StartRequest};
 use waypost_ports::query::{ExecutionPage, ListRequest, Query as _};
 use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
-    History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
+    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 use waypost_postgres::PostgresStore;
 use waypost_redis::Redis;
@@ -252,7 +252,7 @@ impl Store for Counting {
         self.inner.hold(execution, owner, reason)
     }
 
-    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+    fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.inner.define(definition)
     }
 

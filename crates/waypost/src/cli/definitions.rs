@@ -50,10 +50,11 @@ fn print(list: &wire::DefinitionList) {
     let columns = |row: &wire::DefinitionSummary| {
         let deployed = row.created_at.map(|at| at.0.to_string()).unwrap_or_default();
         let hash = row.hash.chars().take(16).collect();
-        vec![row.workflow.clone(), row.version.to_string(), deployed, hash]
+        let current = row.current.to_string();
+        vec![row.workflow.clone(), row.version.to_string(), current, deployed, hash]
     };
     let rows: Vec<_> = list.definitions.iter().map(columns).collect();
-    print_columns(&["WORKFLOW", "VERSION", "DEPLOYED", "HASH"], &rows);
+    print_columns(&["WORKFLOW", "VERSION", "CURRENT", "DEPLOYED", "HASH"], &rows);
     if let Some(next) = &list.next {
         print_line(&format!("more: the same with --after {next}"));
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 use waypost_lang::{Compiled, Diagnostics};
 use waypost_server::problem::Code;
 use waypost_server::wire;
+use waypost_server::workflows::Deploy;
 
 use super::{Context, Exit, read_definition};
 use crate::client::{Refused, line_of};
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     /// Definition files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Say what would become of them and keep nothing
+    /// Say what would become of them; keep nothing and change no current version
     #[arg(long)]
     dry_run: bool,
 }
@@ -33,7 +34,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let mut reports = Vec::new();
     for (path, source) in &files {
         let name = path.display().to_string();
-        let judged = judge(&door, source, args.dry_run).await?;
+        let how = if args.dry_run { Deploy::DryRun } else { Deploy::MakeCurrent };
+        let judged = judge(&door, source, how).await?;
         match (context.format, &judged) {
             (Format::Json, Ok(deployed)) => {
                 reports.push(json!({ "file": name, "deployed": deployed }))
@@ -43,7 +45,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
             }
             (Format::Text, Ok(deployed)) => {
                 warn(deployed, source, &name, context);
-                print_line(&sentence(deployed, &name));
+                print_line(&sentence(deployed, &name, how));
             }
             (Format::Text, Err(faults)) => faults.show(source, &name, context)?,
         }
@@ -57,23 +59,40 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     Ok(exit)
 }
 
-fn sentence(deployed: &wire::Deployed, file: &str) -> String {
-    let workflow = &deployed.workflow;
-    match (deployed.version, deployed.created) {
-        (Some(version), true) => format!("{file}: workflow {workflow} v{version}"),
-        (Some(version), false) => format!("{file}: workflow {workflow} v{version}, as it was"),
-        (None, _) => format!("{file}: would be a new version of workflow {workflow}"),
+fn sentence(deployed: &wire::Deployed, file: &str, how: Deploy) -> String {
+    let (workflow, previous) = (&deployed.workflow, deployed.previous);
+    let again = if deployed.created { "" } else { " again" };
+    match (deployed.version, previous, how == Deploy::DryRun) {
+        (None, None, _) => format!("{file}: would be the first version of workflow {workflow}"),
+        (None, Some(previous), _) => {
+            format!(
+                "{file}: would be a new version of workflow {workflow} (v{previous} is current)"
+            )
+        }
+        (Some(version), Some(previous), true) if deployed.moved() => {
+            format!(
+                "{file}: workflow {workflow} v{version} would be current{again} (v{previous} is)"
+            )
+        }
+        (Some(version), Some(previous), false) if deployed.moved() => {
+            format!("{file}: workflow {workflow} v{version} is current{again} (was v{previous})")
+        }
+        (Some(version), _, _) if deployed.created => {
+            format!("{file}: workflow {workflow} v{version}")
+        }
+        (Some(version), ..) => format!("{file}: workflow {workflow} v{version}, as it was"),
     }
 }
 
-/// Deploys one definition and shows its warnings; `None` where it has faults, which are shown.
-pub(super) async fn deploy(
+/// Keeps one definition for a start that names its version, and shows its warnings; `None` where it has
+/// faults, which are shown. What others start by name stays what it is.
+pub(super) async fn keep(
     door: &Door,
     source: &[u8],
     name: &str,
     context: &Context,
 ) -> Result<Option<wire::Deployed>> {
-    match judge(door, source, false).await? {
+    match judge(door, source, Deploy::KeepCurrent).await? {
         Ok(deployed) => {
             warn(&deployed, source, name, context);
             Ok(Some(deployed))
@@ -86,12 +105,8 @@ pub(super) async fn deploy(
 }
 
 /// What whoever keeps definitions says to one; other problems than its faults are errors.
-async fn judge(
-    door: &Door,
-    source: &[u8],
-    dry_run: bool,
-) -> Result<Result<wire::Deployed, Faults>> {
-    let error = match door.deploy(source, dry_run).await {
+async fn judge(door: &Door, source: &[u8], how: Deploy) -> Result<Result<wire::Deployed, Faults>> {
+    let error = match door.deploy(source, how).await {
         Ok(deployed) => return Ok(Ok(deployed)),
         Err(error) => error,
     };

@@ -67,7 +67,7 @@ async fn run_there(args: &Args, source: &[u8], client: Client, context: &Context
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
     let door = Door::Remote(client.clone());
     let name = args.file.display().to_string();
-    let Some(deployed) = deploy::deploy(&door, source, &name, context).await? else {
+    let Some(deployed) = deploy::keep(&door, source, &name, context).await? else {
         return Ok(Exit::Wrong);
     };
     let submission = Submission {

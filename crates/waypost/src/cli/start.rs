@@ -16,7 +16,7 @@ use crate::output::{Format, print_json, print_line};
 pub(crate) struct Args {
     /// The workflow's name
     workflow: String,
-    /// Which version; the newest if absent
+    /// Which version; the current one if absent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     version: Option<u32>,
     /// The input: JSON, `@file`, or `-` for standard input

@@ -11,7 +11,7 @@ use waypost_server::reader::{Nodes, Reader, unknown_definition};
 use waypost_server::workflows::{Deploy, Workflows};
 use waypost_server::{server, wire};
 
-use super::{EventsOf, answered};
+use super::{EventsOf, answered, vault};
 use crate::client::Refused;
 use crate::home::{self, Home};
 use crate::settings::Settings;
@@ -82,12 +82,16 @@ impl Folder {
         }
     }
 
-    pub(super) fn deploy(&self, source: &[u8], dry_run: bool) -> Result<wire::Deployed> {
+    pub(super) fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
         let home = Arc::clone(&self.store) as Arc<dyn server::Home>;
         let compiler = Box::new(wiring::compile);
         let workflows = Workflows::new(home, Arc::new(wiring::plans()), compiler);
-        let how = if dry_run { Deploy::DryRun } else { Deploy::Keep };
-        answered(workflows.deploy(source, how))
+        let deployed = answered(workflows.deploy(source, how))?;
+        if how != Deploy::DryRun {
+            let status = if deployed.created { 201 } else { 200 };
+            vault::record(&self.store, "deployDefinition", &deployed.subject(), status)?;
+        }
+        Ok(deployed)
     }
 }
 

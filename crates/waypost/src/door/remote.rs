@@ -9,6 +9,7 @@ use waypost_core::json::Json;
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Labels, OwnId, Payload};
+use waypost_server::workflows::Deploy;
 
 use super::{EventsOf, Order, Outcome, short};
 use crate::client::{Ask, Client};
@@ -104,10 +105,11 @@ impl Client {
         Ok(self.ask(Ask::get(&["definitions", name, "versions", &version])).await?.body)
     }
 
-    pub(super) async fn deploy(&self, source: &[u8], dry_run: bool) -> Result<wire::Deployed> {
+    pub(super) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
         // JSON is YAML, too: whatever it is, its places are those of the file.
         let ask = Ask::post(&["definitions"])
-            .query("dryRun", dry_run.then_some(true))
+            .query("dryRun", (how == Deploy::DryRun).then_some(true))
+            .query("keepCurrent", (how == Deploy::KeepCurrent).then_some(true))
             .body("application/yaml", source.to_vec());
         Ok(self.ask(ask).await?.body)
     }

@@ -101,7 +101,12 @@ impl Vault {
 }
 
 /// What is done to a folder by hand belongs into its trail, too.
-fn record(store: &Arc<dyn Home>, action: &str, subject: &str, status: u16) -> Result<()> {
+pub(super) fn record(
+    store: &Arc<dyn Home>,
+    action: &str,
+    subject: &str,
+    status: u16,
+) -> Result<()> {
     let entry = TrailEntry {
         at: SystemClock.now(),
         actor: "local".into(),

@@ -411,7 +411,12 @@ impl World {
         let name = *self.random.pick(&["alpha", "beta"]);
         let canonical = format!("{{\"v\":{}}}", self.random.below(4));
         let hash = DefinitionHash::of(format!("{name}{canonical}").as_bytes());
-        let new = NewDefinition { name: name.into(), hash, canonical: canonical.into() };
+        let new = NewDefinition {
+            name: name.into(),
+            hash,
+            canonical: canonical.into(),
+            make_current: true,
+        };
         self.ask("define", |store| store.define(&new).unwrap(), Clone::clone);
     }
 

@@ -189,7 +189,8 @@ impl Lab {
 
     pub(crate) fn flow(&self, text: &str) -> Arc<Plan> {
         let hash = DefinitionHash::of(text.as_bytes());
-        let definition = NewDefinition { name: "flow".into(), hash, canonical: text.into() };
+        let definition =
+            NewDefinition { name: "flow".into(), hash, canonical: text.into(), make_current: true };
         self.store.define(&definition).unwrap();
         Arc::new(flows::compile(text).unwrap())
     }

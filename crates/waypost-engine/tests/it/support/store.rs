@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Definition, DefinitionRef, Delivery, Heartbeat,
-    History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
+    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
 /// Which calls a fault concerns.
@@ -209,7 +209,7 @@ impl Store for TestStore {
         self.call(Call::Hold, || self.inner.hold(execution, owner, reason))
     }
 
-    fn define(&self, definition: &NewDefinition) -> Result<Definition, StoreError> {
+    fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.inner.define(definition)
     }
 

@@ -74,7 +74,8 @@ impl World {
     /// Keeps a toy definition and compiles it.
     pub(crate) fn flow(&self, text: &str) -> Arc<Plan> {
         let hash = DefinitionHash::of(text.as_bytes());
-        let definition = NewDefinition { name: "flow".into(), hash, canonical: text.into() };
+        let definition =
+            NewDefinition { name: "flow".into(), hash, canonical: text.into(), make_current: true };
         self.store.define(&definition).unwrap();
         self.plans.get(hash, &self.store).unwrap()
     }

@@ -64,7 +64,8 @@ impl House {
     }
 
     fn deploy(&self, definition: &Value) {
-        let (source, how) = (definition.to_string(), waypost_server::workflows::Deploy::Keep);
+        let (source, how) =
+            (definition.to_string(), waypost_server::workflows::Deploy::MakeCurrent);
         let deployed = self.server.workflows.deploy(source.as_bytes(), how);
         assert!(deployed.unwrap().created);
     }
