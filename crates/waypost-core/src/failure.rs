@@ -63,38 +63,53 @@ impl Failure {
 
 /// Names of failures that the engine itself makes or judges.
 pub mod kind {
-    /// An attempt, a node or a wait took longer than it may.
-    pub const TIMEOUT: &str = "timeout";
-    /// No connection, or it broke.
-    pub const CONNECTION: &str = "connection";
-    /// The server answered with a status that was not accepted.
-    pub const HTTP: &str = "http";
-    /// The definition's config is wrong in a way that shows only at run time.
-    pub const INVALID_CONFIG: &str = "invalid_config";
-    /// An expression failed: an undefined name, a wrong type.
-    pub const EXPRESSION: &str = "expression";
-    /// An expression asked for too much: steps, depth, bytes.
-    pub const EXPRESSION_LIMIT: &str = "expression_limit";
-    /// A number that does not fit into 64 bits.
-    pub const NUMBER_OUT_OF_RANGE: &str = "number_out_of_range";
-    /// No case of a switch matched and it has no default.
-    pub const NO_CASE: &str = "no_case";
-    /// An `any` or `n` join can no longer be met.
-    pub const JOIN_UNSATISFIABLE: &str = "join_unsatisfiable";
-    /// The instance or worker that ran the attempt is gone.
-    pub const ABANDONED: &str = "abandoned";
-    /// The handler panicked.
-    pub const PANIC: &str = "panic";
-    /// An at-most-once attempt was interrupted: nobody knows whether it had its effect.
-    pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-    /// An output or a response is larger than allowed.
-    pub const TOO_LARGE: &str = "too_large";
-    /// The call's target is not allowed.
-    pub const EGRESS_DENIED: &str = "egress_denied";
-    /// A secret cannot be had, or may not be used here.
-    pub const SECRET: &str = "secret";
-    /// A secret may not be sent to this host.
-    pub const SECRET_HOST: &str = "secret_host";
-    /// No handler of this name is registered.
-    pub const NO_HANDLER: &str = "no_handler";
+    macro_rules! kinds {
+        ($($(#[doc = $doc:literal])+ $name:ident = $word:literal,)+) => {
+            $($(#[doc = $doc])+ pub const $name: &str = $word;)+
+
+            /// All of them: a `fail` node may use none of these names.
+            pub const RESERVED: &[&str] = &[$($word,)+];
+        };
+    }
+
+    kinds! {
+        /// An attempt, a node or a wait took longer than it may.
+        TIMEOUT = "timeout",
+        /// No connection, or it broke.
+        CONNECTION = "connection",
+        /// The server answered with a status that was not accepted.
+        HTTP = "http",
+        /// A call was answered, and the node's `failWhen` holds for the response.
+        FAIL_WHEN = "fail_when",
+        /// A call was answered, and the node's `retryWhen` holds for the response.
+        RETRY_WHEN = "retry_when",
+        /// The definition's config is wrong in a way that shows only at run time.
+        INVALID_CONFIG = "invalid_config",
+        /// An expression failed: an undefined name, a wrong type.
+        EXPRESSION = "expression",
+        /// An expression asked for too much: steps, depth, bytes.
+        EXPRESSION_LIMIT = "expression_limit",
+        /// A number that does not fit into 64 bits.
+        NUMBER_OUT_OF_RANGE = "number_out_of_range",
+        /// No case of a switch matched and it has no default.
+        NO_CASE = "no_case",
+        /// An `any` or `n` join can no longer be met.
+        JOIN_UNSATISFIABLE = "join_unsatisfiable",
+        /// The instance or worker that ran the attempt is gone.
+        ABANDONED = "abandoned",
+        /// The handler panicked.
+        PANIC = "panic",
+        /// An at-most-once attempt was interrupted: nobody knows whether it had its effect.
+        OUTCOME_UNKNOWN = "outcome_unknown",
+        /// An output or a response is larger than allowed.
+        TOO_LARGE = "too_large",
+        /// The call's target is not allowed.
+        EGRESS_DENIED = "egress_denied",
+        /// A secret cannot be had, or may not be used here.
+        SECRET = "secret",
+        /// A secret may not be sent to this host.
+        SECRET_HOST = "secret_host",
+        /// No handler of this name is registered.
+        NO_HANDLER = "no_handler",
+    }
 }

@@ -83,6 +83,8 @@ pub enum Shape {
     List,
     /// A bare expression.
     Expression,
+    /// A bare expression that sees one more name than others do.
+    ExpressionWith(&'static str),
     /// A plain string without holes.
     Name,
     /// One of these strings.
@@ -181,6 +183,8 @@ pub enum Behaviour {
         /// Taken when no case holds.
         default: Option<String>,
     },
+    /// Fails.
+    Fail(Fail),
     /// Waits until a time.
     Delay(Delay),
     /// Waits for a signal.
@@ -210,6 +214,17 @@ pub struct Case {
     pub when: Expression,
     /// The branch it selects.
     pub branch: String,
+}
+
+/// The failure that a `fail` node makes.
+#[derive(Debug, PartialEq)]
+pub struct Fail {
+    /// The failure's kind.
+    pub kind: String,
+    /// Its message.
+    pub message: Template,
+    /// Its details.
+    pub details: Option<Template>,
 }
 
 /// How long a delay waits.
@@ -245,6 +260,12 @@ impl Behaviour {
             }
             Self::Condition(expression) => visit(expression),
             Self::Switch { cases, .. } => cases.iter().for_each(|case| visit(&case.when)),
+            Self::Fail(fail) => {
+                fail.message.visit(visit);
+                if let Some(details) = &fail.details {
+                    details.visit(visit);
+                }
+            }
             Self::Delay(Delay::Until(template)) => template.visit(visit),
             Self::Delay(Delay::For(duration)) => duration.visit(visit),
             Self::Signal { name, filter, timeout } => {
@@ -273,6 +294,7 @@ impl Behaviour {
             | Self::Input
             | Self::Gather
             | Self::Value { .. }
+            | Self::Fail(_)
             | Self::Delay(_)
             | Self::Signal { .. }
             | Self::Task { .. } => None,

@@ -17,6 +17,10 @@ pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
 pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
 /// Bytes of one payload kept in the log: an input, an output, a signal's body.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of the message that a `fail` node gives its failure.
+pub const FAILURE_MESSAGE_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of the details that a `fail` node gives its failure, as JSON.
+pub const FAILURE_DETAILS_BYTES_MAX: usize = 64 * 1024;
 /// Different secrets in the config of one node.
 pub const SECRETS_MAX: usize = 16;
 /// Characters of a secret's name.

@@ -99,6 +99,8 @@ impl RetryPolicy {
             (Some(wanted), Some(ignored)) => wanted > ignored,
             (Some(_), None) => true,
             (None, Some(_)) => false,
+            // The node's own `retryWhen` has said that it is to be tried again.
+            (None, None) if failure.kind == kind::RETRY_WHEN => true,
             (None, None) => self.retry_on.is_empty() && failure.retryable,
         }
     }

@@ -125,8 +125,8 @@ pub(crate) struct Located<'t> {
 pub(crate) enum Place {
     /// A field of the node's config.
     Config,
-    /// The field of a wait's config that judges signals.
-    Filter,
+    /// A field of the config that sees this name as well.
+    With(&'static str),
     /// A variable, set when the node has completed.
     Variables,
     /// The key of `concurrency`, which belongs to no node.

@@ -127,6 +127,10 @@ codes! {
     ErrorBranchConflict => "error_branch_conflict",
     /// Warning: a failure is sent to a branch that no edge takes.
     UnusedErrorBranch => "unused_error_branch",
+    /// Warning: `retryWhen` is given, and the node has no `retry` that would try again.
+    NothingRetried => "nothing_retried",
+    /// Warning: an edge after a node that never completes.
+    NeverTaken => "never_taken",
     /// Warning: a join that is skipped although one of its branches was taken.
     MixedMerge => "mixed_merge",
     /// A join that waits for more sources than there are.

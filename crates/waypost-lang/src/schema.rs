@@ -188,7 +188,9 @@ fn config_of(spec: &KindSpec) -> Value {
 fn shape_of(field: &Field) -> Value {
     let hole = json!({ "type": "string", "pattern": "\\$\\{\\{" });
     match field.shape {
-        Shape::Text | Shape::Expression | Shape::Name => json!({ "type": "string" }),
+        Shape::Text | Shape::Expression | Shape::ExpressionWith(_) | Shape::Name => {
+            json!({ "type": "string" })
+        }
         Shape::Any | Shape::Custom => json!({}),
         Shape::Object => json!({ "type": "object" }),
         Shape::List => json!({ "type": "array" }),

@@ -55,6 +55,7 @@ kinds! {
     wait_for_events,
     join,
     noop,
+    fail,
     api_call,
     shell,
     worker,

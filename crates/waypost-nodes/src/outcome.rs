@@ -22,6 +22,10 @@ pub(crate) const SHELL_DISABLED: &str = "shell_disabled";
 /// The caller asked the handler to stop.
 pub(crate) const CANCELLED: &str = "cancelled";
 
+/// The failure kinds of handlers, besides those of the engine.
+pub(crate) const HANDLER_KINDS: &[&str] =
+    &[INVALID_RESPONSE, TOO_MANY_REDIRECTS, EXIT_CODE, SPAWN, SHELL_DISABLED, CANCELLED];
+
 /// The failure of a task that was told to stop.
 pub(crate) fn cancelled() -> Failure {
     Failure::permanent(CANCELLED, "the attempt was cancelled")

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value as Json, json};
 use waypost_core::plan::ConcurrencyPolicy;
 
-pub use definition::{HANDLER, NAME};
+pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
 pub use script::{Reply, Script};
 
@@ -168,6 +168,8 @@ pub enum Kind {
     },
     /// Gathers the outputs of its sources.
     Join,
+    /// Fails with a kind of its own.
+    Fail,
     /// Waits for a span.
     Delay(Span),
     /// Waits for a signal.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::Decider;
 use super::graph::output_of;
-use crate::event::{Event, MessageId, Origin, Wait};
+use crate::event::{Event, FailureEnd, MessageId, Origin, Wait};
 use crate::expr::{Expression, Rendered, Scope, ScopeNode};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::Json;
-use crate::kind::{Behaviour, Delay, DurationTemplate};
-use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::kind::{Behaviour, Delay, DurationTemplate, Fail};
+use crate::limits::{FAILURE_DETAILS_BYTES_MAX, FAILURE_MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::plan::Plan;
 use crate::planted::{Bug, is_planted};
 use crate::state::{State, Variables};
@@ -67,6 +67,12 @@ impl Decider<'_> {
                 };
                 let output = Json::from_value(&serde_json::json!(branch));
                 self.complete(at, Some(output), Some(branch.into()))
+            }
+            Behaviour::Fail(fail) => {
+                // Final whatever `retry` says: the next attempt would fail in the same way.
+                let failure = failure_of(fail, &self.scope(at))?;
+                self.fail_for_good(at, failure, FailureEnd::Final);
+                Ok(())
             }
             Behaviour::Delay(delay) => {
                 let due = delay_due(delay, &self.scope(at), self.env.now)?;
@@ -273,6 +279,24 @@ pub fn idempotency_key(plan: &Plan, state: &State, at: NodeIx) -> String {
         true => format!("{key}/{}", state.node(at).attempt),
         false => key,
     }
+}
+
+/// The failure that a `fail` node makes.
+fn failure_of(fail: &Fail, scope: &Scope) -> Result<Failure, Failure> {
+    let message = match fail.message.render(scope)?.to_value()? {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let details = fail.details.as_ref().map(|details| details.render(scope)).transpose()?;
+    let sizes = [
+        ("message", message.len(), FAILURE_MESSAGE_BYTES_MAX),
+        ("details", details.as_ref().map_or(0, Json::bytes), FAILURE_DETAILS_BYTES_MAX),
+    ];
+    if let Some((field, bytes, most)) = sizes.into_iter().find(|(_, bytes, most)| bytes > most) {
+        let what = format!("`{field}` of the failure has {bytes} bytes; at most {most} are kept");
+        return Err(Failure::permanent(kind::TOO_LARGE, what));
+    }
+    Ok(Failure { details, ..Failure::permanent(fail.kind.clone(), message) })
 }
 
 fn delay_due(delay: &Delay, scope: &Scope, now: Timestamp) -> Result<Timestamp, Failure> {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::id::{DefinitionHash, NodeIx};
-use waypost_core::kind::{Behaviour, Case, Delay, DurationTemplate, Family};
+use waypost_core::kind::{Behaviour, Case, Delay, DurationTemplate, Fail, Family};
 use waypost_core::plan::{
     Concurrency, ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError, Plan,
     PlanDraft, PlanFault, PlanNode,
@@ -240,7 +240,7 @@ pub(crate) fn millis(text: &str) -> Millis {
     Millis::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
-/// `task(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`,
+/// `task(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s)`.
 fn behaviour(text: &str) -> Behaviour {
@@ -258,6 +258,11 @@ fn behaviour(text: &str) -> Behaviour {
         "gather" => Behaviour::Gather,
         "value" => Behaviour::Value { template: template(&value()), result: false },
         "output" => Behaviour::Value { template: template(&value()), result: true },
+        "fail" => Behaviour::Fail(Fail {
+            kind: "refused".into(),
+            message: template(&json!(inside)),
+            details: None,
+        }),
         "if" => Behaviour::Condition(expression(inside)),
         "switch" => switch(inside),
         "delay" => Behaviour::Delay(Delay::For(duration(inside))),

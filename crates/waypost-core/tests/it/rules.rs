@@ -99,6 +99,20 @@ pub(crate) const CASES: &[Case] = &[
         fail a timeout -> a TIMED_OUT, c RUNNING
     ",
     ),
+    case(
+        "a fail node ends the execution with its own kind, and is not tried again",
+        "a = fail(no stock of ${{ input.item }}) retry 3 wait 1s on=refused; b needs a",
+        r#"
+        start {"item":"lamp"} -> a FAILED, a failed refused, a attempt 1, b CANCELLED, execution FAILED, failure refused
+    "#,
+    ),
+    case(
+        "the failure of a fail node takes its error branch",
+        "a = fail(no) error oops; b needs a; c = value(${{ nodes.a.failure.message }}) needs a:oops",
+        r#"
+        start -> a FAILED, b SKIPPED, c COMPLETED, c gives "no", execution COMPLETED
+    "#,
+    ),
     // Rule 2: join all.
     case(
         "edges of one source are alternatives",

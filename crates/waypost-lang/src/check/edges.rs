@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use waypost_core::id::NodeIx;
+use waypost_core::kind::Behaviour;
 use waypost_core::limits::EDGES_MAX;
 use waypost_core::plan::{Condition, Join, OnError};
 
@@ -161,6 +162,7 @@ impl<'d, 't> Branches<'d, 't> {
                 self.check_edge(need, branch, *at, faults);
             }
         }
+        self.warn_of_edges_never_taken(index, faults);
         for (at, node) in self.nodes.iter().enumerate() {
             let Some(OnError::Branch(branch)) = &node.on_error else { continue };
             if self.asked[at].contains(&**branch) {
@@ -183,6 +185,28 @@ impl<'d, 't> Branches<'d, 't> {
                     node.id
                 )),
             });
+        }
+    }
+
+    /// A `fail` node never completes: an edge without a branch is dead unless its failure is passed
+    /// over.
+    fn warn_of_edges_never_taken(&self, index: &HashMap<&str, usize>, faults: &mut Faults) {
+        for need in self.nodes.iter().flat_map(|node| &node.needs) {
+            let source = index.get(need.node.as_str()).map(|at| &self.nodes[*at]);
+            let Some(source) = source.filter(|_| need.branch.is_none()) else { continue };
+            let fails = matches!(source.behaviour, Some(Behaviour::Fail(_)));
+            if !fails || source.on_error == Some(OnError::Continue) {
+                continue;
+            }
+            let id = quoted(&source.id);
+            let message = format!("this edge is never taken: {id} always fails");
+            let hint = format!(
+                "nothing follows a `fail` node, unless it has `onError: continue` or the edge is \
+                 `{{ node: {}, branch: error }}`",
+                source.id
+            );
+            let fault = Fault::warning(Code::NeverTaken, need.node_span.clone(), message);
+            faults.add(fault.hint(hint));
         }
     }
 

@@ -140,18 +140,21 @@ impl Checker<'_> {
                 "secrets" if !may_see_secrets(node, located.place) => {
                     let place = match located.place {
                         Place::Variables => "`variables`",
-                        Place::Config | Place::Filter | Place::Concurrency => {
-                            "a node that the engine runs itself"
-                        }
+                        Place::With(_) => "an expression that judges an answer",
+                        Place::Config | Place::Concurrency => "a node that the engine runs itself",
                     };
                     let message = format!("`secrets` cannot be used in {place}");
                     Fault::error(Code::SecretNotAllowed, span, message)
                         .hint("its result would be stored; secrets exist only for actions")
                 }
                 known if NAMES.contains(&known) => continue,
-                "signal" if located.place == Place::Filter => continue,
+                known if matches!(located.place, Place::With(more) if more == known) => continue,
                 "output" if located.place == Place::Variables => continue,
                 "signal" => not_here(name, "is known in the `filter` of a wait only", span),
+                "response" => {
+                    not_here(name, "is known in `failWhen` and `retryWhen` of a call only", span)
+                        .hint("the response of an earlier call is `nodes.<id>.output`")
+                }
                 "output" => not_here(name, "is known in `variables` only", span)
                     .hint("the output of another node is `nodes.<id>.output`"),
                 body if NAMES_OF_BODIES.contains(&body) => {
@@ -227,7 +230,7 @@ impl Checker<'_> {
         }
         let extra: &[&str] = match place {
             Place::Config | Place::Concurrency => &[],
-            Place::Filter => &["signal"],
+            Place::With(name) => &[name],
             Place::Variables => &["output"],
         };
         let known = if place == Place::Concurrency { NAMES_OF_KEYS } else { NAMES };
@@ -265,5 +268,5 @@ fn may_see_secrets(node: &Node<'_>, place: Place) -> bool {
         (None, Some(kind)) => kind.family == Family::Action,
         (None, None) => true,
     };
-    place != Place::Variables && runs_elsewhere
+    place == Place::Config && runs_elsewhere
 }

@@ -99,9 +99,6 @@ fn compile<'t>(
             if let Some(tree) = tree {
                 add_expressions_of_the_kind(tree, &behaviour, config);
             }
-            if matches!(behaviour, Behaviour::Signal { .. }) {
-                mark_filter(tree, &mut config.expressions);
-            }
             config.behaviour = Some(behaviour);
         }
         Err(found) => {
@@ -125,18 +122,6 @@ fn compile<'t>(
     }
 }
 
-/// The field `filter` of a wait sees the signal.
-fn mark_filter(tree: Option<&Tree>, expressions: &mut [Located<'_>]) {
-    let Some(filter) = tree.and_then(Tree::as_map).and_then(|map| tree::find(map, "filter")) else {
-        return;
-    };
-    for located in expressions {
-        if std::ptr::eq(located.tree, &filter.value) {
-            located.place = Place::Filter;
-        }
-    }
-}
-
 /// Finds the expressions in fields whose shape only the kind knows, by their text.
 fn add_expressions_of_the_kind<'t>(tree: &'t Tree, behaviour: &Behaviour, config: &mut Config<'t>) {
     let known: HashSet<&str> =
@@ -153,7 +138,8 @@ fn add_expressions_of_the_kind<'t>(tree: &'t Tree, behaviour: &Behaviour, config
     let mut places = HashMap::new();
     collect_places(tree, &mut places);
     for expression in unknown {
-        let (tree, offset) = places.get(expression.source()).copied().unwrap_or((tree, 0));
+        // What is not written there was made by the kind, out of expressions that are known.
+        let Some((tree, offset)) = places.get(expression.source()).copied() else { continue };
         config.expressions.push(Located {
             source: expression.source().to_owned(),
             references: expression.references().clone(),
@@ -219,9 +205,13 @@ fn check_field<'t>(field: &Field, tree: &'t Tree, context: &mut Context<'_>) -> 
                 faults.add(fields::wrong_type(&what, "a list", tree));
             }
         }
-        Shape::Expression => {
+        Shape::Expression | Shape::ExpressionWith(_) => {
+            let place = match field.shape {
+                Shape::ExpressionWith(name) => Place::With(name),
+                _ => Place::Config,
+            };
             return match fields::text(&what, tree, faults) {
-                Some(text) => bare_expression(tree, text, context).into_iter().collect(),
+                Some(text) => bare_expression(tree, text, place, context).into_iter().collect(),
                 None => Vec::new(),
             };
         }
@@ -267,6 +257,7 @@ fn check_integer(what: &str, tree: &Tree, faults: &mut Faults) {
 fn bare_expression<'t>(
     tree: &'t Tree,
     text: &str,
+    place: Place,
     context: &mut Context<'_>,
 ) -> Option<Located<'t>> {
     if text.contains(OPEN) {
@@ -284,7 +275,7 @@ fn bare_expression<'t>(
             let references = expression.references().clone();
             let source = trimmed.to_owned();
             // References count from the start of the text, blanks included.
-            Some(Located { source, references, tree, offset: 0, place: Place::Config })
+            Some(Located { source, references, tree, offset: 0, place })
         }
         Err(fault) => {
             bad_expression(tree, &fault.range, &fault.message, context);

@@ -49,6 +49,7 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
         (Some(entry), None) | (None, Some(entry)) => retry::read(&entry.value, faults),
         (None, None) => None,
     };
+    warn_of_vain_retry_when(config_entry, retry.is_some(), faults);
     let (needs, all_needs_read) = fields::present(entries, "needs")
         .map_or((Vec::new(), true), |entry| needs::read(&entry.value, faults));
     let join = fields::present(entries, "join");
@@ -81,6 +82,17 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
     }
     node.expressions = expressions;
     Some(node)
+}
+
+/// `retryWhen` classifies failures; how often and when to try again is for `retry` to say.
+fn warn_of_vain_retry_when(config: Option<&Entry>, retries: bool, faults: &mut Faults) {
+    let fields = config.and_then(|entry| entry.value.as_map()).unwrap_or_default();
+    if let Some(entry) = fields::present(fields, "retryWhen").filter(|_| !retries) {
+        let message = "`retryWhen` has no effect: the node has no `retry`, so it is tried once";
+        let fault = Fault::warning(Code::NothingRetried, entry.key_span.clone(), message);
+        faults
+            .add(fault.hint("write `retry: { maxAttempts: 100, waitDuration: 5s }`, for example"));
+    }
 }
 
 /// The one of two spellings that is there; both is a fault.

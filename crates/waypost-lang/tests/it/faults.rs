@@ -598,6 +598,39 @@ fn cases() -> Vec<Case> {
             "did you mean `continue`?",
             "  - { id: a, type: noop, onError: «contniue» }",
         ),
+        config(
+            NothingRetried,
+            "the node has no `retry`",
+            "maxAttempts: 100",
+            "«retryWhen»: response.status == 202",
+        ),
+        config(
+            NameNotAvailable,
+            "`response` is known in `failWhen` and `retryWhen`",
+            "nodes.<id>.output",
+            "body: { a: \"${{ «response» }}\" }, method: POST",
+        ),
+        config(
+            UnknownName,
+            "do not know the name `respone`",
+            "did you mean `response`",
+            "retryWhen: «respone».status == 202",
+        )
+        .also(&[NothingRetried]),
+        config(
+            SecretNotAllowed,
+            "in an expression that judges an answer",
+            "would be stored",
+            "retryWhen: response.body == «secrets».token",
+        )
+        .also(&[NothingRetried]),
+        nodes(
+            NeverTaken,
+            "this edge is never taken: `a` always fails",
+            "branch: error",
+            "  - { id: a, type: fail, config: { message: no } }\n\
+             \x20 - { id: b, type: noop, needs: «a» }",
+        ),
         nodes(
             MixedMerge,
             "`c` is skipped when `b` runs",
@@ -672,8 +705,14 @@ fn warnings_do_not_stop_a_definition() {
             case.code
         })
         .collect();
-    let expected =
-        [Code::MayBeSkipped, Code::DuplicateNeed, Code::UnusedErrorBranch, Code::MixedMerge];
+    let expected = [
+        Code::MayBeSkipped,
+        Code::DuplicateNeed,
+        Code::UnusedErrorBranch,
+        Code::NothingRetried,
+        Code::NeverTaken,
+        Code::MixedMerge,
+    ];
     assert_eq!(codes, expected.into_iter().collect());
 }
 

@@ -3,14 +3,16 @@
 use serde_json::{Map, Value};
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{
-    Behaviour, Case, Catalog, ConfigFault, Delay, DurationTemplate, Family, Field, Kind, KindSpec,
-    Shape,
+    Behaviour, Case, Catalog, ConfigFault, Delay, DurationTemplate, Fail, Family, Field, Kind,
+    KindSpec, Shape,
 };
 use waypost_core::time::Millis;
 
 /// All kinds below.
 pub(crate) fn catalog() -> Catalog<'static> {
-    Catalog(&[&Noop, &Condition, &Switch, &DelayKind, &Transform, &Wait, &ApiCall, &Output])
+    Catalog(&[
+        &Noop, &Condition, &Switch, &DelayKind, &Transform, &Wait, &ApiCall, &Output, &FailKind,
+    ])
 }
 
 const fn field(name: &'static str, shape: Shape, required: bool) -> Field {
@@ -89,7 +91,7 @@ kinds! {
     };
 
     Wait: "wait-for-events" ["wait"], Logic,
-        [field("name", Shape::Text, true), field("filter", Shape::Expression, false)],
+        [field("name", Shape::Text, true), field("filter", Shape::ExpressionWith("signal"), false)],
         |config| Ok(Behaviour::Signal {
             name: template(config, "name"),
             filter: expression(config, "filter"),
@@ -106,6 +108,7 @@ kinds! {
             field("redirects", Shape::Integer, false),
             field("weight", Shape::Number, false),
             field("connection", Shape::Name, false),
+            field("retryWhen", Shape::ExpressionWith("response"), false),
         ],
         |config| {
             if config.get("method") != Some(&"POST".into()) && config.contains_key("body") {
@@ -118,6 +121,11 @@ kinds! {
 
     Output: "output" [], Action, [field("value", Shape::Any, true)], |config| {
         Ok(Behaviour::Value { template: template(config, "value"), result: true })
+    };
+
+    FailKind: "fail" [], Logic, [field("message", Shape::Text, true)], |config| {
+        let message = template(config, "message");
+        Ok(Behaviour::Fail(Fail { kind: "failed".into(), message, details: None }))
     };
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   task ─▶ Call (call.rs) ─▶ exchange (exchange.rs) ─▶ reply (reply.rs) ─▶ {status, headers, body}
-//!                              one request per hop,       capped, parsed
-//!                              each hop judged by egress
+//!                              one request per hop,       capped, parsed,
+//!                              each hop judged by egress  judged (verdict.rs)
 //! ```
 //!
 //! One attempt sends one request, redirects aside; trying again is the engine's business, under the
@@ -13,6 +13,7 @@ mod call;
 mod clients;
 mod exchange;
 mod reply;
+mod verdict;
 
 use std::sync::Arc;
 
@@ -72,6 +73,17 @@ static SPEC: KindSpec = KindSpec {
             "Statuses of 400 and more that are not failures: a list such as [404, \"4xx\"].",
         ),
         optional(
+            "failWhen",
+            Shape::ExpressionWith("response"),
+            "Where it gives true for the `response`, the node fails with `fail_when`, for good.",
+        ),
+        optional(
+            "retryWhen",
+            Shape::ExpressionWith("response"),
+            "Where it gives true for the `response`, the attempt fails with `retry_when` and is \
+             tried again as `retry` says.",
+        ),
+        optional(
             "followRedirects",
             Shape::Boolean,
             "Whether to follow redirects, up to 5; true if absent.",
@@ -109,7 +121,7 @@ impl Kind for ApiCall {
             bytes_max(config, "responseBytesMax", PAYLOAD_BYTES_MAX),
             duration(config, "connectTimeout", None).map(|_| ()),
         ];
-        config::task(SPEC.name, config, checks)
+        config::task(SPEC.name, &verdict::with_scopes(config)?, checks)
     }
 }
 

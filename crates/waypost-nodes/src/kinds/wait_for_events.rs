@@ -18,7 +18,7 @@ static SPEC: KindSpec = KindSpec {
         optional("event", Shape::Text, "Another word for `name`."),
         optional(
             "filter",
-            Shape::Expression,
+            Shape::ExpressionWith("signal"),
             "Must give true for a signal to count; sees its body as `signal`.",
         ),
         optional("timeout", Shape::Duration, "Fails with kind `timeout` after this long."),

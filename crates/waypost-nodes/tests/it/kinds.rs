@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use waypost_core::expr::{Expression, Template};
-use waypost_core::kind::{Behaviour, Case, ConfigFault, Delay, DurationTemplate};
+use waypost_core::kind::{Behaviour, Case, ConfigFault, Delay, DurationTemplate, Fail};
 use waypost_core::time::Millis;
 use waypost_nodes::{Settings, catalog, handlers};
 
@@ -117,6 +117,32 @@ fn switch() {
     );
     let computed = json!({"cases": [{"when": "true", "branch": "${{ input }}"}]});
     bad("switch", &computed, &["cases.0.branch: computed"]);
+}
+
+#[test]
+fn fail() {
+    let made = |kind: &str, details: Option<Template>| {
+        let message = template(&json!("no ${{ input.item }} left"));
+        Behaviour::Fail(Fail { kind: kind.into(), message, details })
+    };
+    let message = "no ${{ input.item }} left";
+    good("fail", &json!({"message": message}), &made("failed", None));
+    let details = json!({"item": "${{ input.item }}"});
+    good(
+        "fail",
+        &json!({"message": message, "kind": "out_of_stock", "details": details}),
+        &made("out_of_stock", Some(template(&details))),
+    );
+    bad("fail", &json!({}), &["message: required"]);
+    bad("fail", &json!({"message": " "}), &["message: not empty"]);
+    bad("fail", &json!({"message": "${{ 1 + }}"}), &["message: "]);
+    for kind in ["", "Out Of Stock", "ünlucky", "9lives", "-a", &"a".repeat(65)] {
+        bad("fail", &json!({"message": "x", "kind": kind}), &["kind: cannot be the kind"]);
+    }
+    for kind in ["timeout", "expression", "secret", "http", "retry_when", "exit_code", "cancelled"]
+    {
+        bad("fail", &json!({"message": "x", "kind": kind}), &["kind: engine"]);
+    }
 }
 
 #[test]

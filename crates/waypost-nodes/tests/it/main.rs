@@ -13,3 +13,4 @@ mod server;
 mod shell;
 mod support;
 mod tls;
+mod verdict;

@@ -168,7 +168,7 @@ fn own_outcomes(node: &Node, n: u64, known: &[BTreeSet<Outcome>]) -> BTreeSet<Ou
     let all: Vec<Outcome> = match &node.kind {
         Kind::Noop | Kind::Join => vec![completed],
         Kind::Transform(values) | Kind::Output(values) if are_sound(values) => vec![completed],
-        Kind::Transform(_) | Kind::Output(_) => vec![Outcome::Failed],
+        Kind::Transform(_) | Kind::Output(_) | Kind::Fail => vec![Outcome::Failed],
         Kind::Condition(_) | Kind::Switch { .. } => choices(&node.kind, n, known),
         Kind::Delay(span) => match node.deadline_ms {
             Some(deadline) if span.ms(n) > deadline => vec![Outcome::TimedOut],

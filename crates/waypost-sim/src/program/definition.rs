@@ -10,6 +10,8 @@ use crate::random::Random;
 
 /// The handler of tasks that workers elsewhere make.
 pub const HANDLER: &str = "far";
+/// The kind of the failures that `fail` nodes make.
+pub const FAILURE: &str = "refused_by_program";
 /// The workflow's name, the same for all programs.
 pub const NAME: &str = "program";
 
@@ -100,6 +102,7 @@ impl Program {
                 ("switch", config)
             }
             Kind::Join => ("join", json!({})),
+            Kind::Fail => ("fail", json!({ "kind": FAILURE, "message": "n is ${{ input.n }}" })),
             Kind::Delay(Span::Fixed(ms)) => ("delay", json!({ "duration": ms })),
             Kind::Delay(Span::Computed { times, minus }) => {
                 let computed = format!("${{{{ input.n * {times} - {minus} }}}}");

@@ -62,6 +62,7 @@ impl Program {
                 format!("switch ({})", cases.join(", "))
             }
             Kind::Join => "join".into(),
+            Kind::Fail => "fail".into(),
             Kind::Delay(Span::Fixed(ms)) => format!("delay {ms}"),
             Kind::Delay(Span::Computed { times, minus }) => format!("delay n*{times}-{minus}"),
             Kind::Wait { signal, timeout_ms: None } => format!("wait {}", signal.name()),

@@ -125,7 +125,12 @@ impl Kind {
             Self::Switch { cases, .. } => {
                 cases.iter_mut().for_each(|case| visit_test(&mut case.test, visit));
             }
-            Self::Noop | Self::Join | Self::Delay(_) | Self::Wait { .. } | Self::Task(_) => {}
+            Self::Noop
+            | Self::Join
+            | Self::Fail
+            | Self::Delay(_)
+            | Self::Wait { .. }
+            | Self::Task(_) => {}
         }
     }
 }
@@ -151,6 +156,7 @@ fn simpler(kind: &Kind) -> Option<Kind> {
         | Kind::Condition(_)
         | Kind::Switch { .. }
         | Kind::Join
+        | Kind::Fail
         | Kind::Delay(_)
         | Kind::Wait { .. } => Some(Kind::Noop),
     }
@@ -165,7 +171,7 @@ impl Node {
             Kind::Switch { cases, .. } => 1 + cases.len(),
             Kind::Task(Script::Good) => 1,
             Kind::Task(_) => 2,
-            Kind::Condition(_) | Kind::Join | Kind::Delay(_) | Kind::Wait { .. } => 1,
+            Kind::Condition(_) | Kind::Join | Kind::Fail | Kind::Delay(_) | Kind::Wait { .. } => 1,
         };
         let options = [
             self.join != Join::All,

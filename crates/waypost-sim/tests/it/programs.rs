@@ -102,6 +102,7 @@ fn features(program: &Program) -> BTreeSet<String> {
             Kind::Switch { default: Some(_), .. } => "switch with default",
             Kind::Switch { default: None, .. } => "switch without default",
             Kind::Join => "join",
+            Kind::Fail => "fail",
             Kind::Delay(Span::Fixed(0)) => "no delay",
             Kind::Delay(Span::Fixed(36_000_000)) => "long delay",
             Kind::Delay(Span::Fixed(_)) => "delay",

@@ -1,8 +1,12 @@
 //! Every example runs, by the very command that its header gives.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use waypost_testbed::{free_port, wait_until};
 
 use crate::tidy::{File, find, refuse, root};
 
@@ -16,8 +20,14 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("fan-out", "COMPLETED", r#""days":365"#),
     ("hello", "COMPLETED", r#"{"letters":11,"text":"Hello, Ada!"}"#),
     ("order", "COMPLETED", r#"{"by":"courier","paid":120,"sent":"a wrapped lamp"}"#),
+    ("poll", "COMPLETED", r#"{"job":"a report"}"#),
     ("race", "COMPLETED", r#"{"answered":false}"#),
     ("retry", "COMPLETED", r#""attempt 3 worked""#),
+    (
+        "saga",
+        "COMPLETED",
+        r#"{"refused":{"because":"out_of_stock","undone":"refunded the receipt for a lamp"}}"#,
+    ),
     ("shell-pipeline", "COMPLETED", r#"{"count":3,"title":"It's $(done)"}"#),
     ("variables", "COMPLETED", r#"{"text":"65 EUR","total":65}"#),
 ];
@@ -29,7 +39,7 @@ fn every_example_is_expected_to_do_something() {
         if !EXPECTED.iter().any(|(name, ..)| file.name == format!("examples/{name}.yaml")) {
             faults.push(format!("{} is not in the table", file.name));
         }
-        if !commands(&file).first().is_some_and(|run| run.starts_with("waypost run")) {
+        if !commands(&file).iter().any(|run| run.starts_with("waypost run")) {
             faults.push(format!("{}: its header has no `waypost run`", file.name));
         }
     }
@@ -56,8 +66,10 @@ runs! {
     fan_out "fan-out"
     hello "hello"
     order "order"
+    poll "poll"
     race "race"
     retry "retry"
+    saga "saga"
     shell_pipeline "shell-pipeline"
     variables "variables"
 }
@@ -67,10 +79,36 @@ fn check(name: &str) {
     let file = format!("examples/{name}.yaml");
     let file = examples().into_iter().find(|example| example.name == file).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let printed = run(&commands(&file), folder.path());
+    let port = free_port();
+    let (servers, commands): (Vec<String>, Vec<String>) = commands(&file)
+        .into_iter()
+        .map(|line| line.replace("7070", &port.to_string()))
+        .partition(|line| line.starts_with("waypost serve"));
+    let _server = servers.first().map(|line| Server::start(line, port, folder.path()));
+    let printed = run(&commands, folder.path());
     assert!(printed.contains(&format!("\n{status} in ")), "{printed}");
     let given = printed.lines().find(|line| line.starts_with("output: ")).unwrap_or_default();
     assert!(given.contains(output), "{given} does not contain {output}");
+}
+
+/// The server that an example asks for, stopped with the test.
+struct Server(std::process::Child);
+
+impl Server {
+    fn start(line: &str, port: u16, folder: &Path) -> Self {
+        let mut command = shell(&format!("exec {line}"), folder);
+        let server = Self(command.stdout(Stdio::null()).spawn().unwrap());
+        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        wait_until("the server listens", Duration::from_secs(60), listens);
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
 }
 
 /// Runs the first command; when it waits for a signal, the others.

@@ -18,6 +18,7 @@ use waypost_core::time::Millis;
 use waypost_ports::handler::Task;
 use waypost_ports::secret::{Grant, Target};
 
+use super::verdict::{Judgement, Verdict};
 use super::{CONNECT_TIMEOUT, REDIRECTS_MAX, RESPONSE_BYTES_MAX};
 use crate::outcome::{invalid_config, read_config, text_of};
 
@@ -47,6 +48,7 @@ pub(super) struct Call {
     pub(super) redirects_max: usize,
     pub(super) response_bytes_max: usize,
     pub(super) connect_timeout: Millis,
+    pub(super) verdict: Verdict,
     /// The secrets that are in it somewhere.
     secrets: Vec<Grant>,
 }
@@ -68,6 +70,8 @@ struct Rendered {
     follow_redirects: Option<bool>,
     response_bytes_max: Option<usize>,
     connect_timeout: Option<Json>,
+    fail_when: Option<Judgement>,
+    retry_when: Option<Judgement>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +153,7 @@ impl Call {
                 .unwrap_or(RESPONSE_BYTES_MAX)
                 .min(PAYLOAD_BYTES_MAX),
             connect_timeout: read_connect_timeout(rendered.connect_timeout.as_ref())?,
+            verdict: Verdict::new(rendered.fail_when.as_ref(), rendered.retry_when.as_ref())?,
             secrets: task.secrets.clone(),
         })
     }

@@ -14,6 +14,7 @@ use waypost_core::time::{DURATION_MAX, Millis};
 
 use super::call::Call;
 use super::exchange::failure_of;
+use super::verdict::Held;
 use crate::outcome::{self, INVALID_RESPONSE};
 
 /// How much of a failed call's body is kept.
@@ -39,16 +40,47 @@ struct Details {
 /// Reads a response to the end and judges it.
 pub(super) async fn read(call: &Call, response: Response) -> Result<Json, Failure> {
     let status = response.status();
-    if !call.accepts(status) {
-        return Err(refused(call, response).await);
-    }
     let headers = plain_headers(response.headers());
+    if !call.accepts(status) {
+        return Err(refused(call, response, headers).await);
+    }
+    let retry_after = retry_after(response.headers());
     let is_json = headers.get(CONTENT_TYPE.as_str()).is_some_and(|value| is_json(value));
     let bytes = read_body(call, response).await?;
     let body = read_value(&bytes, is_json).map_err(|reason| {
         Failure::permanent(INVALID_RESPONSE, format!("{}: {reason}", call.describe()))
     })?;
-    outcome::output(&Output { status: status.as_u16(), headers, body })
+    let output = outcome::output(&Output { status: status.as_u16(), headers, body: body.clone() })?;
+    match call.verdict.of(&output)? {
+        None => Ok(output),
+        Some(held) => {
+            let (body, truncated) = shortened(body);
+            let details = Details { status: status.as_u16(), body, truncated };
+            Err(judged(call, &held, &details, retry_after))
+        }
+    }
+}
+
+/// A body as details keep it, and whether some of it is missing.
+fn shortened(body: Json) -> (Json, bool) {
+    if body.bytes() <= EXCERPT_BYTES_MAX {
+        return (body, false);
+    }
+    let text = outcome::text_of(&body);
+    let end = text.floor_char_boundary(EXCERPT_BYTES_MAX);
+    (Json::from_value(&text.get(..end).unwrap_or_default().into()), true)
+}
+
+/// The failure of a call whose response `failWhen` or `retryWhen` holds for. It has no status:
+/// what `retry` says of statuses is overruled.
+fn judged(call: &Call, held: &Held, details: &Details, retry_after: Option<Millis>) -> Failure {
+    let message = format!("{} answered {}, and {}", call.describe(), details.status, held.what);
+    Failure {
+        retryable: held.kind == kind::RETRY_WHEN,
+        retry_after: retry_after.filter(|_| held.kind == kind::RETRY_WHEN),
+        details: outcome::output(details).ok(),
+        ..Failure::permanent(held.kind, message)
+    }
 }
 
 /// Reads a whole body, and not one chunk more than the cap allows. What is counted has been
@@ -111,7 +143,7 @@ fn plain_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
 }
 
 /// The failure of a call whose status was not accepted.
-async fn refused(call: &Call, response: Response) -> Failure {
+async fn refused(call: &Call, response: Response, headers: BTreeMap<String, String>) -> Failure {
     let status = response.status();
     let retry_after = retry_after(response.headers());
     let (excerpt, truncated) = excerpt(response).await;
@@ -119,12 +151,21 @@ async fn refused(call: &Call, response: Response) -> Failure {
         Ok(json) if !truncated => json,
         _ => Json::from_value(&String::from_utf8_lossy(&excerpt).into()),
     };
-    let details = outcome::output(&Details { status: status.as_u16(), body, truncated });
+    let details = Details { status: status.as_u16(), body, truncated };
+    // An error page need not have the fields that an expression asks for: one that cannot be
+    // evaluated on it says nothing, and the status decides.
+    if !call.verdict.is_empty()
+        && let Ok(seen) =
+            outcome::output(&Output { status: details.status, headers, body: details.body.clone() })
+        && let Ok(Some(held)) = call.verdict.of(&seen)
+    {
+        return judged(call, &held, &details, retry_after);
+    }
     Failure {
         status: Some(status.as_u16()),
         retryable: is_transient(status),
         retry_after,
-        details: details.ok(),
+        details: outcome::output(&details).ok(),
         ..Failure::permanent(kind::HTTP, format!("{} answered {status}", call.describe()))
     }
 }

@@ -7,7 +7,7 @@ use super::{Judge, has_failed, is_unmet};
 use crate::model::foretell::{Fault, has_ample_time, retries};
 use crate::model::values::{are_sound, choose};
 use crate::model::{NodeRan, SLACK_MS};
-use crate::program::{Kind, Node, Script};
+use crate::program::{FAILURE, Kind, Node, Script};
 
 impl Judge<'_> {
     pub(super) fn outcome(&mut self, at: usize) {
@@ -72,6 +72,7 @@ impl Judge<'_> {
             Kind::Transform(values) | Kind::Output(values) if !are_sound(values) => {
                 Err(kind::EXPRESSION)
             }
+            Kind::Fail => Err(FAILURE),
             Kind::Condition(_) | Kind::Switch { .. } => {
                 let seq = ran.settled.unwrap_or_default();
                 let completed = |of: usize| {

@@ -29,6 +29,7 @@ impl Judge<'_> {
                 ran.branch.as_deref().is_some_and(|branch| output == json!(branch == "true"))
             }
             Kind::Switch { .. } => output == json!(ran.branch),
+            Kind::Fail => false,
             Kind::Join => {
                 let taken = self.taken_at(at, ran.scheduled.unwrap_or_default());
                 output.as_object().is_some_and(|found| self.is_gathered(found, &taken))

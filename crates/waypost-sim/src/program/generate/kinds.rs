@@ -15,7 +15,8 @@ impl Builder<'_> {
             62..=73 => Kind::Delay(self.span()),
             74..=83 if self.appetite.waits => self.wait(),
             74..=89 => Kind::Output(self.values(from)),
-            90..=92 => Kind::Join,
+            90 | 91 => Kind::Join,
+            92 => Kind::Fail,
             _ => from.first().map_or(Kind::Noop, |from| self.choice(*from)),
         }
     }

@@ -1,0 +1,140 @@
+//! `failWhen` and `retryWhen`: expressions over the response that say how an attempt ended.
+//!
+//! They are evaluated where the call is made, which may be a worker far from the engine. What they
+//! refer to besides `response` is rendered into the task's config together with them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use waypost_core::expr::{Expression, Scope};
+use waypost_core::failure::{Failure, kind};
+use waypost_core::json::Json;
+use waypost_core::kind::ConfigFault;
+
+use crate::config::{Config, bare_expression};
+use crate::outcome::invalid_config;
+
+const FIELDS: [&str; 2] = ["failWhen", "retryWhen"];
+/// What an expression may refer to, besides the response and nodes.
+const NAMES: [&str; 4] = ["input", "trigger", "variables", "execution"];
+
+/// The config with each of the two expressions replaced by what [`Judgement`] reads: its source, and
+/// templates that capture what it refers to.
+pub(super) fn with_scopes(config: &Config) -> Result<Config, Vec<ConfigFault>> {
+    let mut config = config.clone();
+    let mut faults = Vec::new();
+    for field in FIELDS {
+        let Some(value) = config.get(field) else { continue };
+        match bare_expression(value, &[field]) {
+            Ok(expression) => {
+                let judgement =
+                    json!({ "expression": expression.source(), "scope": scope_of(&expression) });
+                config.insert(field.to_owned(), judgement);
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+fn scope_of(expression: &Expression) -> Map<String, Value> {
+    let references = expression.references();
+    let mut scope: Map<String, Value> = NAMES
+        .iter()
+        .filter(|name| references.mentions(name))
+        .map(|name| ((*name).to_owned(), json!(format!("${{{{ {name} }}}}"))))
+        .collect();
+    if !references.nodes.is_empty() {
+        let part = |id: &str, part: &str| json!(format!("${{{{ nodes['{id}'].{part} }}}}"));
+        let parts = |id: &str| {
+            let parts =
+                ["output", "status", "failure"].map(|name| (name.to_owned(), part(id, name)));
+            Value::Object(parts.into_iter().collect())
+        };
+        let nodes: Map<String, Value> =
+            references.nodes.iter().map(|node| (node.id.clone(), parts(&node.id))).collect();
+        scope.insert("nodes".to_owned(), Value::Object(nodes));
+    }
+    scope
+}
+
+/// One of the two fields as a task's config has it.
+#[derive(Deserialize)]
+pub(super) struct Judgement {
+    expression: String,
+    scope: BTreeMap<String, Json>,
+}
+
+/// How a node judges the responses that it gets.
+#[derive(Default)]
+pub(super) struct Verdict {
+    fail: Option<Judge>,
+    retry: Option<Judge>,
+}
+
+struct Judge {
+    expression: Expression,
+    scope: Scope,
+}
+
+/// What an expression says of a response.
+pub(super) struct Held {
+    /// The failure's kind.
+    pub(super) kind: &'static str,
+    /// Which expression holds, as a clause.
+    pub(super) what: String,
+}
+
+impl Verdict {
+    pub(super) fn new(
+        fail: Option<&Judgement>,
+        retry: Option<&Judgement>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            fail: fail.map(Judge::new).transpose()?,
+            retry: retry.map(Judge::new).transpose()?,
+        })
+    }
+
+    /// Is there nothing to judge by?
+    pub(super) fn is_empty(&self) -> bool {
+        self.fail.is_none() && self.retry.is_none()
+    }
+
+    /// The first of the two expressions that holds for a response; `failWhen` is asked first.
+    pub(super) fn of(&self, response: &Json) -> Result<Option<Held>, Failure> {
+        let both = [
+            (&self.fail, "failWhen", kind::FAIL_WHEN),
+            (&self.retry, "retryWhen", kind::RETRY_WHEN),
+        ];
+        for (judge, field, kind) in both {
+            let Some(judge) = judge else { continue };
+            if judge.holds(response)? {
+                let what = format!("`{field}` holds: `{}`", judge.expression.source());
+                return Ok(Some(Held { kind, what }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Judge {
+    fn new(judgement: &Judgement) -> Result<Self, Failure> {
+        let expression = Expression::compile(&judgement.expression)
+            .map_err(|fault| invalid_config(format!("not a valid expression: {fault}")))?;
+        let mut scope = Scope::new();
+        for name in NAMES.into_iter().chain(["nodes"]) {
+            if let Some(json) = judgement.scope.get(name) {
+                scope.json(name, json);
+            }
+        }
+        Ok(Self { expression, scope })
+    }
+
+    fn holds(&self, response: &Json) -> Result<bool, Failure> {
+        let mut scope = self.scope.clone();
+        scope.json("response", response);
+        self.expression.eval_bool(&scope)
+    }
+}
