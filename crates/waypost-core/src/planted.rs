@@ -56,6 +56,8 @@ bugs! {
     OwnClock = "own-clock", "waits are judged by the machine's clock";
     ClaimForgotten = "claim-forgotten", "a claim whose reply was lost is not asked for again";
     KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was given up while it was kept back is made";
+    KeptWhileOwned = "kept-while-owned", "a signal to a held execution is said to be kept although an owner is about to end it";
+    CancelBeforeKept = "cancel-before-kept", "a held execution is cancelled before the signals in its inbox are read";
     MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
     CacheTrustedBySeq = "cache-trusted-by-seq", "a snapshot counts for the seq on its label, whatever it holds";
     QueuedTokenUnchecked = "queued-token-unchecked", "a report on a queued attempt counts whoever made its token";

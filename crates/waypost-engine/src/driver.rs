@@ -336,6 +336,7 @@ impl Driver {
             return; // others claim it as soon as this instance has left
         }
         let execution = loaded.state.execution;
+        requests::signals_first(&mut loaded);
         if let Some(live) = self.live.get_mut(&execution) {
             // It was lost and won back, and nothing here noticed. If nobody appended meanwhile, this
             // memory of it is as good as ever and its attempts are not lost. Where a frame is in

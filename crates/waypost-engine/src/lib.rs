@@ -17,6 +17,7 @@
 //! | `engine` | the library's door; in `engine/remote` the one for workers elsewhere |
 //! | `metrics` | what an engine tells of itself; `driver/measures` is what a step of it measured |
 //! | `check` | are the invariants kept? what is not, and what of that can be healed |
+//! | `receipt` | what became of a message in an inbox, as far as its sender may be told |
 //! | `queue` | what a store is asked for by who stands in the line of a concurrency key |
 //! | `config` | intervals and limits |
 //!
@@ -29,6 +30,7 @@ pub mod driver;
 mod engine;
 pub mod metrics;
 mod queue;
+mod receipt;
 pub mod sealed;
 mod shell;
 pub mod tokens;
@@ -37,6 +39,7 @@ pub use driver::{EndSummary, Request, TaskReport};
 pub use engine::{
     Engine, EngineError, Observer, Parts, Reported, Requested, StartRequest, Started,
 };
+pub use receipt::Receipt;
 pub use shell::{
     Clerk, Damage, Desk, Handlers, Performed, PlanSource, Plans, Polled, RemoteTask, StoreTime,
     Taken, Work, WorkerPoll, attempt_outcome, fold, holds_secrets,

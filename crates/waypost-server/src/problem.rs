@@ -342,3 +342,15 @@ pub fn unanswered() -> Problem {
         .hint("repeat it under the same Idempotency-Key or messageId to do it once")
         .retry_after(5)
 }
+
+/// What the sender of a signal gets that is in the inbox and that the execution's owner has not taken
+/// while the sender could wait for it.
+pub fn undecided(message: &str) -> Problem {
+    let detail = format!(
+        "the signal is in the inbox as messageId {message:?}, and the instance that drives the \
+         execution has not taken it in time; it takes it unless the execution ends first"
+    );
+    Problem::new(Code::StoreUnavailable, detail)
+        .hint("send it again with this messageId: the answer says what became of it")
+        .retry_after(5)
+}

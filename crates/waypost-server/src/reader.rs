@@ -13,7 +13,7 @@ use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
-use waypost_engine::{Damage, Plans, fold};
+use waypost_engine::{Damage, Plans, Receipt, fold};
 use waypost_ports::access::TrailRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest};
 use waypost_ports::store::{Control, DefinitionRef};
@@ -53,6 +53,11 @@ impl Found {
     pub fn is_held(&self) -> bool {
         let held = self.control.as_ref().is_some_and(|control| control.held.is_some());
         held || self.state.paused == Some(PauseReason::User)
+    }
+
+    /// What became of a message to it that the store has accepted.
+    pub fn receipt(&self, message: &str) -> Receipt {
+        Receipt::of(message, &self.state, self.control.as_ref())
     }
 
     /// Is all that holds it the line of its concurrency key?

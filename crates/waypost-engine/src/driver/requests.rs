@@ -5,11 +5,13 @@ use std::sync::Arc;
 use waypost_core::command::Command;
 use waypost_core::event::Origin;
 use waypost_core::id::ExecutionId;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
-use super::io::{Answer, Outgoing, Output, Request, Ticket};
+use super::io::{Answer, Loaded, Outgoing, Output, Request, Ticket};
 use super::live::Letter;
 
 /// Ends that are looked for at once: each is an execution to be read.
@@ -129,6 +131,17 @@ impl Driver {
                 self.waiting_for_end.remove(&execution);
             }
         }
+    }
+}
+
+/// A held execution notes signals and acts on none of them, so they are decided before the request
+/// that ends the pause or the execution, whichever came first. Their senders were told that they are
+/// in the log or will be: see [`Receipt::Kept`](crate::Receipt::Kept).
+pub(super) fn signals_first(loaded: &mut Loaded) {
+    let state = &loaded.state;
+    let is_held = !state.moves() || state.status == Status::Scheduling;
+    if is_held && !is_planted(Bug::CancelBeforeKept) {
+        loaded.mail.sort_by_key(|mail| !matches!(mail.body, MailBody::Signal { .. }));
     }
 }
 

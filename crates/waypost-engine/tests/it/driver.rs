@@ -12,6 +12,7 @@ mod measures;
 mod mirror;
 mod parking;
 mod queue;
+mod receipts;
 mod requests;
 mod slots;
 mod takeover;

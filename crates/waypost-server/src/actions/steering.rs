@@ -7,12 +7,12 @@ use hyper::StatusCode;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
-use waypost_engine::{EngineError, Request, Requested};
+use waypost_engine::{EngineError, Receipt, Request, Requested};
 use waypost_ports::store::MailBody;
 
 use super::starting::refuse_large;
 use crate::http::call::{Call, Reply};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, undecided};
 use crate::reader::Found;
 use crate::server::Server;
 use crate::wire;
@@ -92,16 +92,19 @@ async fn steer(
     body: MailBody,
     message: Option<MessageId>,
 ) -> Result<Reply, Problem> {
-    let kept = matches!(body, MailBody::Signal { .. });
+    let is_signal = matches!(body, MailBody::Signal { .. });
     let request = Request { execution, body, message: message.clone(), actor: call.actor() };
     match server.in_time(server.engine.request(request)).await? {
         Ok(Requested::Done(_)) => {
             answer(StatusCode::OK, &load(server, execution).await?, message, false)
         }
-        Ok(Requested::Accepted { message }) => settle(server, execution, message, kept).await,
+        Ok(Requested::Accepted { message }) => {
+            settle(server, execution, Sent { message, is_signal, duplicate: false }).await
+        }
         Err(EngineError::Refused(refusal)) => {
             let Some(message) = message else { return Err(refusal.into()) };
-            repeated(server, execution, message, refusal).await
+            let sent = Sent { message, is_signal, duplicate: true };
+            repeated(server, execution, sent, refusal).await
         }
         Err(error) => Err(error.into()),
     }
@@ -112,20 +115,18 @@ async fn steer(
 async fn repeated(
     server: &Arc<Server>,
     execution: ExecutionId,
-    message: MessageId,
+    sent: Sent,
     refusal: Refusal,
 ) -> Result<Reply, Problem> {
+    // The first one is in the inbox, and no more: the execution may end without it.
+    if refusal == Refusal::Duplicate {
+        return settle(server, execution, sent).await;
+    }
     let found = load(server, execution).await?;
-    let taken = found.state.messages.contains(&message);
-    if refusal != Refusal::Duplicate && !taken {
-        return Err(refusal.into());
+    match found.receipt(&sent.message) {
+        Receipt::Taken => taken(server, execution, &found, sent).await,
+        _ => Err(refusal.into()),
     }
-    if taken && let Some(problem) = ignored(server, execution, &message).await? {
-        return Err(problem);
-    }
-    // What is in the inbox still is kept, and not more.
-    let code = if taken { StatusCode::OK } else { StatusCode::ACCEPTED };
-    answer(code, &found, Some(message), true)
 }
 
 async fn ignored(
@@ -137,36 +138,55 @@ async fn ignored(
     server.blocking(move |server| server.reader.ignored(execution, &message)).await
 }
 
-/// Waits until mail has been taken, and says what it did.
+/// A request that went through the inbox, or had gone there before.
+struct Sent {
+    message: MessageId,
+    is_signal: bool,
+    duplicate: bool,
+}
+
+/// Waits until mail has been taken, and says what it did. 202 for a signal says that it will be in the
+/// log; where an owner may still end the execution without it, the sender is told to ask again.
 async fn settle(
     server: &Arc<Server>,
     execution: ExecutionId,
-    message: MessageId,
-    kept: bool,
+    sent: Sent,
 ) -> Result<Reply, Problem> {
     let watch = server.watchers.watch(execution);
-    let taken = watch.until(async || {
+    let settled = watch.until(async || {
         let found = load(server, execution).await?;
-        let done = found.state.messages.contains(&message)
-            || found.state.status.is_end()
-            || kept && found.is_held();
-        Ok::<_, Problem>(done.then_some(found))
+        let open = match found.receipt(&sent.message) {
+            Receipt::Open => true,
+            Receipt::Kept => !sent.is_signal,
+            Receipt::Taken | Receipt::Ended(_) => false,
+        };
+        Ok::<_, Problem>((!open).then_some(found))
     });
-    let found = match tokio::time::timeout(PATIENCE, taken).await {
+    let found = match tokio::time::timeout(PATIENCE, settled).await {
         Ok(found) => found?,
         Err(_) => load(server, execution).await?,
     };
-    if found.state.messages.contains(&message) {
-        if let Some(problem) = ignored(server, execution, &message).await? {
-            return Err(problem);
+    match found.receipt(&sent.message) {
+        Receipt::Taken => taken(server, execution, &found, sent).await,
+        Receipt::Ended(status) => Err(Refusal::Ended(status).into()),
+        Receipt::Open if sent.is_signal => Err(undecided(&sent.message)),
+        Receipt::Kept | Receipt::Open => {
+            answer(StatusCode::ACCEPTED, &found, Some(sent.message), sent.duplicate)
         }
-        return answer(StatusCode::OK, &found, Some(message), false);
     }
-    let status = found.state.status;
-    if status.is_end() {
-        return Err(Refusal::Ended(status).into());
+}
+
+/// The log has it: as what was asked for, or as a message that changed nothing.
+async fn taken(
+    server: &Arc<Server>,
+    execution: ExecutionId,
+    found: &Found,
+    sent: Sent,
+) -> Result<Reply, Problem> {
+    match ignored(server, execution, &sent.message).await? {
+        Some(problem) => Err(problem),
+        None => answer(StatusCode::OK, found, Some(sent.message), sent.duplicate),
     }
-    answer(StatusCode::ACCEPTED, &found, Some(message), false)
 }
 
 fn answer(

@@ -24,7 +24,7 @@ pub(super) static ROUTES: &[Route] = &[
             Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
             Documented {
                 status: 202,
-                when: "Durable; whoever drives the execution will do it.",
+                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
                 content: Content::Json(of::<wire::Steered>),
             },
         ],
@@ -50,7 +50,7 @@ pub(super) static ROUTES: &[Route] = &[
             Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
             Documented {
                 status: 202,
-                when: "Durable; whoever drives the execution will do it.",
+                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
                 content: Content::Json(of::<wire::Steered>),
             },
         ],
@@ -76,7 +76,7 @@ pub(super) static ROUTES: &[Route] = &[
             Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
             Documented {
                 status: 202,
-                when: "Durable; whoever drives the execution will do it.",
+                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
                 content: Content::Json(of::<wire::Steered>),
             },
         ],
@@ -95,14 +95,14 @@ pub(super) static ROUTES: &[Route] = &[
         access: STEER,
         tag: "steering",
         summary: "Send a signal to an execution",
-        notes: "A signal that nothing waits for yet is kept, and goes to the first wait that it fits.",
+        notes: "A signal that nothing waits for yet is kept, and goes to the first wait that it fits. 503 with a `messageId`: it is in the inbox, and the execution may end without it; send it again under that id to learn what became of it.",
         parameters: &[EXECUTION],
         body: Body::Json { schema: of::<wire::Signal>, optional: false },
         replies: &[
             Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
             Documented {
                 status: 202,
-                when: "Durable; whoever drives the execution will do it.",
+                when: "Durable, for an execution that is held: it is in the log when the execution goes on or ends.",
                 content: Content::Json(of::<wire::Steered>),
             },
         ],
@@ -128,7 +128,7 @@ pub(super) static ROUTES: &[Route] = &[
             Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::Steered>) },
             Documented {
                 status: 202,
-                when: "Durable; whoever drives the execution will do it.",
+                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
                 content: Content::Json(of::<wire::Steered>),
             },
         ],

@@ -1,4 +1,4 @@
-//! Cancelling what is about to end anyway: whatever the reply says is what happened.
+//! Requests that meet the end of an execution: whatever the reply says is what happened.
 
 use std::sync::Arc;
 
@@ -76,5 +76,43 @@ async fn agrees(house: &House, id: &str, said: &Answer) {
             assert!(detail.contains(status), "{id}: {detail}");
         }
         other => panic!("{id}: {other} {}", said.text()),
+    }
+}
+
+/// The same signal, sent several times while a cancel ends the execution.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeated_signal_that_races_a_cancel_is_accepted_only_if_the_log_has_it() {
+    let house = Arc::new(House::open().await);
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        let house = Arc::clone(&house);
+        lanes.spawn(async move {
+            for round in (lane..400).step_by(LANES) {
+                repeat(&house, round).await;
+            }
+        });
+    }
+    lanes.join_all().await;
+}
+
+async fn repeat(house: &House, round: usize) {
+    let id = format!("r{round}");
+    house.start(house::PATIENT, &id).await;
+    house.wait_for(&id, "NodeWaiting").await;
+    if round.is_multiple_of(3) {
+        house.post(&format!("/v1/executions/{id}/pause"), &json!({})).await.expect(200);
+    }
+    let cancel = Ask::post(&format!("/v1/executions/{id}/cancel"), &json!({}));
+    let message = json!({ "name": "later", "messageId": "m" });
+    let signal = Ask::post(&format!("/v1/executions/{id}/signals"), &message);
+    let (early, late) = (house.ask(&signal), house.ask(&signal));
+    let (again, last) = (house.ask(&signal), house.ask(&signal));
+    let (a, cancelled, b, c, d) = tokio::join!(early, house.ask(&cancel), late, again, last);
+    cancelled.expect(200);
+    let log = house.get(&format!("/v1/executions/{id}/events?type=SignalReceived")).await;
+    let received = log.expect(200).json()["events"].as_array().unwrap().len();
+    for said in [a, b, c, d] {
+        let expected: &[u16] = if received == 1 { &[200, 202] } else { &[409] };
+        assert!(expected.contains(&said.status), "{id}: {received}, {}", said.text());
     }
 }

@@ -13,6 +13,7 @@ use waypost_core::id::{DefinitionHash, ExecutionId};
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
 use waypost_core::status::{NodeStatus, Status};
+use waypost_engine::Receipt;
 use waypost_engine::driver::{Answer, Input, Request, Start, Ticket};
 use waypost_ports::store::{Idempotency, MailBody, NewDefinition};
 
@@ -69,7 +70,7 @@ pub(super) struct DoneTo {
     pub(super) resumptions: Vec<Resumption>,
     /// Messages that were acknowledged and not done yet, and when.
     pub(super) accepted: Vec<(MessageId, u64)>,
-    /// Serial numbers of signals that were acknowledged as done, and when.
+    /// Serial numbers of signals that were acknowledged as done or kept, and when.
     pub(super) signalled: Vec<(u64, u64)>,
 }
 
@@ -300,20 +301,21 @@ impl Simulation {
                 let done = self.people.done_to.entry(execution).or_default();
                 done.signalled.push((serial, ms));
             }
-            (Asked::Request { request, .. }, Answer::Accepted(message)) => {
-                self.acknowledged(request.execution, message);
+            (Asked::Request { request, serial }, Answer::Accepted(message)) => {
+                self.acknowledged(request.execution, message, serial);
             }
-            (Asked::Request { request, .. }, Answer::Refused(Refusal::Duplicate)) => {
+            (Asked::Request { request, serial }, Answer::Refused(Refusal::Duplicate)) => {
                 if let Some(message) = request.message {
-                    self.acknowledged(request.execution, message);
+                    self.acknowledged(request.execution, message, serial);
                 }
             }
             (Asked::Request { .. }, _) => {}
         }
     }
 
-    /// Somebody was told that a message was received, now or before: it must be durable.
-    fn acknowledged(&mut self, execution: ExecutionId, message: MessageId) {
+    /// Somebody was told that a message was received, now or before: it must be durable. A signal that
+    /// is said to be kept must come to be in the log, as one that was done.
+    fn acknowledged(&mut self, execution: ExecutionId, message: MessageId, serial: Option<u64>) {
         // Of another execution, maybe, that had this number before.
         if self.failovers > 0 && !self.holds_message(execution, &message) {
             return;
@@ -324,7 +326,15 @@ impl Simulation {
             return self.fail("ack", what);
         }
         let ms = self.ms();
-        self.people.done_to.entry(execution).or_default().accepted.push((message, ms));
+        let control = self.store.with(|tables, _| tables.control(execution).cloned());
+        let receipt = self
+            .auditor
+            .state(execution)
+            .map(|state| Receipt::of(&message, state, control.as_ref()));
+        let done = self.people.done_to.entry(execution).or_default();
+        let kept = serial.filter(|_| receipt == Some(Receipt::Kept));
+        done.signalled.extend(kept.map(|serial| (serial, ms)));
+        done.accepted.push((message, ms));
     }
 
     /// After everything has healed: what is held is released, what waits for a signal gets it.

@@ -13,8 +13,10 @@ use waypost_core::event::Event;
 use waypost_core::id::ExecutionId;
 use waypost_core::state::State;
 use waypost_core::status::Status;
+use waypost_engine::Receipt;
 use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
 use waypost_server::problem::Problem;
+use waypost_server::reader::Found;
 use waypost_server::wire;
 use waypost_server::wire::payload::ExecutionStatus;
 
@@ -30,6 +32,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What came of waiting for an engine in another process.
 enum Awaited {
     Taken(Box<State>),
+    /// It ended without the message.
+    Ended(Status),
+    /// The execution is held, and whoever releases it takes the message first.
+    Held(Box<Found>),
     TooLong,
     /// There is none, or it ended while it was awaited.
     NoEngine,
@@ -58,37 +64,38 @@ impl Folder {
         if let Some(refusal) = refusal {
             return answered(Err(refusal.into()));
         }
-        let held = found.is_held();
         let message = message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
         // What only an engine that goes on with the execution can make use of.
         let waits = matches!(body, MailBody::Signal { .. } | MailBody::Resume);
-        let is_signal = matches!(body, MailBody::Signal { .. });
         let actor = std::env::var("USER").ok().map(Into::into);
         let mail = Mail { execution, message: message.as_str().into(), actor, body };
-        match self.store.deliver(std::slice::from_ref(&mail))?.first() {
-            Some(Delivery::Accepted { .. }) => {}
-            Some(Delivery::Duplicate) => return Ok(outcome(state, &message, true)),
-            Some(Delivery::Ended) => bail!("the execution has just ended"),
+        let duplicate = match self.store.deliver(std::slice::from_ref(&mail))?.first() {
+            Some(Delivery::Accepted { .. }) => false,
+            // The first one is there, or was when the execution ended: the log says which.
+            Some(Delivery::Duplicate | Delivery::Ended) => true,
             Some(Delivery::Unknown) | None => bail!("there is no such execution"),
-        }
-        if is_signal && held {
-            let when = if found.is_in_line() { "has its slot" } else { "is resumed" };
-            let note = format!("kept; it is taken when the execution {when}");
-            return Ok(kept(state, &mail, &note));
-        }
-        match self.until_taken(execution, &message)? {
+        };
+        match self.until_settled(&mail)? {
             Awaited::Taken(state) => {
                 self.refuse_ignored(execution, &message)?;
-                return Ok(outcome(&state, &message, false));
+                return Ok(outcome(&state, &message, duplicate));
+            }
+            Awaited::Ended(status) => return answered(Err(Refusal::Ended(status).into())),
+            Awaited::Held(found) => {
+                let when = if found.is_in_line() { "has its slot" } else { "is resumed" };
+                let note = format!("kept; it is taken when the execution {when}");
+                return Ok(kept(&found.state, &mail, &note, duplicate));
             }
             Awaited::TooLong => {
-                return Ok(kept(state, &mail, "kept; the engine has not taken it yet"));
+                let note = "kept; the engine has not taken it yet, and does unless the execution \
+                            ends first";
+                return Ok(kept(state, &mail, note, duplicate));
             }
             Awaited::NoEngine => {}
         }
         if waits {
             let note = format!("kept; no engine is running, go on with: waypost resume {id}");
-            return Ok(kept(state, &mail, &note));
+            return Ok(kept(state, &mail, &note, duplicate));
         }
         let Self { store, reader, settings } = self;
         // An engine wants the folder to itself.
@@ -104,20 +111,28 @@ impl Folder {
         }
     }
 
-    /// Waits until the engine in another process has taken the message.
-    fn until_taken(&self, execution: ExecutionId, message: &str) -> Result<Awaited> {
+    /// Waits until the engine in another process has taken the message, or the execution has ended.
+    fn until_settled(&self, mail: &Mail) -> Result<Awaited> {
         let deadline = Instant::now() + PATIENCE;
-        while self.store.engine().is_some() {
-            let state = answered(self.reader.load(execution))?.state;
-            if state.messages.contains(message) {
-                return Ok(Awaited::Taken(Box::new(state)));
+        let is_signal = matches!(mail.body, MailBody::Signal { .. });
+        loop {
+            // Asked first: an engine that ends now has done by then what it does.
+            let runs = self.store.engine().is_some();
+            let found = answered(self.reader.load(mail.execution))?;
+            match found.receipt(&mail.message) {
+                Receipt::Taken => return Ok(Awaited::Taken(Box::new(found.state))),
+                Receipt::Ended(status) => return Ok(Awaited::Ended(status)),
+                Receipt::Kept if is_signal => return Ok(Awaited::Held(Box::new(found))),
+                Receipt::Kept | Receipt::Open => {}
+            }
+            if !runs {
+                return Ok(Awaited::NoEngine);
             }
             if Instant::now() >= deadline {
                 return Ok(Awaited::TooLong);
             }
             std::thread::park_timeout(LOOK_EVERY);
         }
-        Ok(Awaited::NoEngine)
     }
 }
 
@@ -128,7 +143,7 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
         Ok(store) => store,
         // Somebody started an engine this very moment: it takes the mail.
         Err(error) if error.downcast_ref::<StoreError>().is_some() => {
-            return Ok(kept(before, mail, &format!("kept; {error:#}")));
+            return Ok(kept(before, mail, &format!("kept; {error:#}"), false));
         }
         Err(error) => return Err(error),
     };
@@ -161,13 +176,17 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
         }
     }
     engine.stop(PATIENCE).await;
-    let state = answered(folder.reader.load(execution))?.state;
-    match state.messages.contains(&mail.message) {
-        true => {
+    let found = answered(folder.reader.load(execution))?;
+    let state = &found.state;
+    match found.receipt(&mail.message) {
+        Receipt::Taken => {
             folder.refuse_ignored(execution, &mail.message)?;
-            Ok(outcome(&state, &mail.message, false))
+            Ok(outcome(state, &mail.message, false))
         }
-        false => Ok(kept(&state, mail, "kept; it is taken when the execution goes on")),
+        Receipt::Ended(status) => answered(Err(Refusal::Ended(status).into())),
+        Receipt::Kept | Receipt::Open => {
+            Ok(kept(state, mail, "kept; it is taken when the execution goes on", false))
+        }
     }
 }
 
@@ -193,6 +212,6 @@ fn outcome(state: &State, message: &str, duplicate: bool) -> Outcome {
     Outcome { steered, note: None }
 }
 
-fn kept(state: &State, mail: &Mail, note: &str) -> Outcome {
-    Outcome { note: Some(note.to_owned()), ..outcome(state, &mail.message, false) }
+fn kept(state: &State, mail: &Mail, note: &str, duplicate: bool) -> Outcome {
+    Outcome { note: Some(note.to_owned()), ..outcome(state, &mail.message, duplicate) }
 }

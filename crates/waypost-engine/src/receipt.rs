@@ -1,0 +1,43 @@
+//! What became of a message that was put into an execution's inbox, as far as its sender may be told.
+//!
+//! The log alone says that a message was taken. Until then an owner may end the execution without it:
+//! the frame that ends an execution empties its inbox. There is one case in which that cannot happen.
+//! An execution that is held and that no instance owns is claimed before anything is decided, the
+//! claim reads the inbox, and the driver decides signals before the request that it was claimed for.
+
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::state::State;
+use waypost_core::status::Status;
+use waypost_ports::store::Control;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Receipt {
+    /// An event consumed it. The event may say that the message changed nothing.
+    Taken,
+    /// The execution ended without it.
+    Ended(Status),
+    /// It is in the inbox, and where it is a signal, the next owner appends it to the log.
+    Kept,
+    /// It is in the inbox, and an owner may take it or end the execution without it.
+    Open,
+}
+
+impl Receipt {
+    /// What became of a message that the store has accepted, by a state and a control row that were
+    /// read after that.
+    pub fn of(message: &str, state: &State, control: Option<&Control>) -> Self {
+        let is_held = |row: &Control| {
+            row.held.is_some() && (row.owner.is_none() || is_planted(Bug::KeptWhileOwned))
+        };
+        if state.messages.contains(message) {
+            Self::Taken
+        } else if state.status.is_end() {
+            Self::Ended(state.status)
+        } else if control.is_some_and(is_held) {
+            Self::Kept
+        } else {
+            Self::Open
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the sender of a signal is told while it is in an inbox: that it is kept only where it will be in
+//! the log.
+
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_engine::Receipt;
+use waypost_engine::driver::Input;
+use waypost_ports::store::{Delivery, Mail, MailBody, Store};
+
+use crate::support::{Rig, World};
+
+fn signal(execution: ExecutionId, message: &str) -> Mail {
+    let body = MailBody::Signal { name: "s".into(), body: Json::null() };
+    Mail { execution, message: message.into(), actor: None, body }
+}
+
+fn receipt(world: &World, execution: ExecutionId, message: &str) -> Receipt {
+    Receipt::of(message, &world.state(execution), world.control(execution).as_ref())
+}
+
+/// A held execution, in the inbox of which a request to cancel waits, if so asked for.
+fn held(rig: &mut Rig<'_>, cancel: bool) -> ExecutionId {
+    let execution = rig.start("w: wait go");
+    rig.settle();
+    rig.request(execution, MailBody::Pause { now: false });
+    rig.settle();
+    assert!(rig.world.control(execution).unwrap().held.is_some());
+    if cancel {
+        let body = MailBody::Cancel { reason: None };
+        let mail = Mail { execution, message: "c".into(), actor: None, body };
+        rig.world.store.deliver(&[mail]).unwrap();
+    }
+    execution
+}
+
+#[test]
+fn signal_kept_for_a_held_execution_is_in_the_log_before_the_cancel_that_ends_it() {
+    for cancel_first in [true, false] {
+        let world = World::new();
+        let mut rig = Rig::new(&world);
+        let execution = held(&mut rig, cancel_first);
+        for expected in [Delivery::Accepted { owner: None }, Delivery::Duplicate] {
+            let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
+            assert_eq!(
+                (delivered, receipt(&world, execution, "m")),
+                (vec![expected], Receipt::Kept)
+            );
+        }
+        if !cancel_first {
+            rig.request(execution, MailBody::Cancel { reason: None });
+        }
+        rig.inputs.push(Input::Nudge);
+        rig.settle();
+        let names = world.names(execution);
+        assert!(names.contains(&"SignalReceived"), "{names:?}");
+        assert_eq!(world.status(execution), Status::Cancelled);
+        assert_eq!(receipt(&world, execution, "m"), Receipt::Taken);
+        world.check();
+    }
+}
+
+#[test]
+fn signal_after_the_claim_that_cancels_is_open_and_then_refused() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = held(&mut rig, true);
+    rig.inputs.push(Input::Nudge);
+    rig.step();
+    // The claim has read the inbox, and the row still says that the execution is held.
+    rig.perform_all();
+    let control = world.control(execution).unwrap();
+    assert!(control.owner.is_some() && control.held.is_some(), "{control:?}");
+    for expected in [Delivery::Accepted { owner: control.owner }, Delivery::Duplicate] {
+        let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
+        assert_eq!((delivered, receipt(&world, execution, "m")), (vec![expected], Receipt::Open));
+    }
+    rig.settle();
+    assert!(!world.names(execution).contains(&"SignalReceived"));
+    assert_eq!(receipt(&world, execution, "m"), Receipt::Ended(Status::Cancelled));
+    world.check();
+}
