@@ -32,7 +32,7 @@ pub use remote::Reported;
 use crate::config::Config;
 use crate::driver::{Answer, Committed, EndSummary, Input, Request, Start, Ticket};
 use crate::metrics::EngineMetrics;
-use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TaskWork};
+use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TaskWork, Vitals};
 
 /// Called on the engine thread with everything that has become durable. Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
@@ -190,6 +190,7 @@ pub struct Engine {
     metrics: Arc<EngineMetrics>,
     mirror: Arc<dyn Mirror>,
     lease: Arc<Lease>,
+    vitals: Arc<Vitals>,
     clock: Arc<dyn Clock>,
     /// Locked while the threads are awaited, away from the runtime: so every caller of `stop` waits for
     /// the same end, also after one who has given up.
@@ -205,6 +206,24 @@ impl Engine {
     /// How much of this instance's lease is left, at least.
     pub fn lease_remaining(&self) -> Millis {
         self.lease.remaining(&*self.clock)
+    }
+
+    /// Why the store takes no writes, if they fail now: at once where it is full or read-only, after a
+    /// second otherwise. What was asked before is repeated until it is done, and the first write that
+    /// goes in ends this.
+    pub fn store_trouble(&self) -> Option<StoreError> {
+        self.vitals.trouble()
+    }
+
+    /// Waits until the store is full or read-only. Whoever awaits an answer then need not wait longer.
+    pub async fn lasting_store_trouble(&self) -> StoreError {
+        self.vitals.lasting_trouble().await
+    }
+
+    /// How long ago the engine's thread began its last step. It makes two a second at least, unless it
+    /// is busy with one.
+    pub fn since_step(&self) -> Millis {
+        self.vitals.since_step(&*self.clock)
     }
 
     /// Do the copies outside of the store work? Nothing depends on them but speed.

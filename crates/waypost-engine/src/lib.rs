@@ -10,6 +10,7 @@
 //! | `shell` | threads that carry: engine, store, worker |
 //! | `shell/clerk` | what is done at the store, one try at a time |
 //! | `shell/secrets` | into a task's config just before it runs, and out of what comes back |
+//! | `shell/vitals` | does the store take what is written, and does the engine thread go on? |
 //! | `shell/time` | what time it is for the store |
 //! | `shell/load` | from a stored history to a state |
 //! | `shell/desk`, `shell/tasks` | what is done with tasks for workers elsewhere, and the thread that does it |

@@ -21,6 +21,7 @@ mod secrets;
 mod store;
 mod tasks;
 mod time;
+mod vitals;
 mod worker;
 
 pub use clerk::{Clerk, Performed, Work};
@@ -33,5 +34,6 @@ pub(crate) use run::{EngineThread, Questions};
 pub(crate) use store::{Lanes, StoreThread};
 pub(crate) use tasks::{Answer as PollAnswer, TaskWork, TasksThread, Waiting};
 pub use time::StoreTime;
+pub(crate) use vitals::Vitals;
 pub(crate) use worker::Worker;
 pub use worker::{Handlers, attempt_outcome, holds_secrets};

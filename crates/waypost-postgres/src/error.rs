@@ -18,6 +18,9 @@ pub(crate) enum DbError {
     /// No space is left.
     #[error("{0}")]
     Full(String),
+    /// A standby, or a database that was set so.
+    #[error("{0}")]
+    ReadOnly(String),
     /// What is stored is not what was written.
     #[error("{0}")]
     Corrupt(String),
@@ -42,12 +45,14 @@ impl From<tokio_postgres::Error> for DbError {
         let message = error
             .as_db_error()
             .map_or_else(|| error.to_string(), |db| format!("{} ({})", db.message(), state.code()));
-        if *state == SqlState::DISK_FULL {
-            return Self::Full(message);
+        if *state == SqlState::READ_ONLY_SQL_TRANSACTION {
+            return Self::ReadOnly(message);
         }
         match state.code().get(..2).unwrap_or_default() {
             "22" | "23" | "54" => Self::Data(message),
             "40" => Self::Conflict(message),
+            // Disk, memory, a limit of its settings. Connections come and go by themselves.
+            "53" if *state != SqlState::TOO_MANY_CONNECTIONS => Self::Full(message),
             // Rights, names and syntax: a person has to do something.
             "28" | "3D" | "3F" | "42" | "0A" => Self::Refused(message),
             "XX" if state.code() != "XX000" => Self::Corrupt(message),
@@ -96,6 +101,7 @@ impl From<DbError> for StoreError {
             DbError::Data(reason) | DbError::Refused(reason) => Self::Refused(reason),
             DbError::Conflict(reason) | DbError::Unavailable(reason) => Self::Unavailable(reason),
             DbError::Full(reason) => Self::Full(reason),
+            DbError::ReadOnly(reason) => Self::ReadOnly(reason),
             DbError::Corrupt(reason) => Self::Corrupt(reason),
         }
     }

@@ -1,13 +1,15 @@
-//! Does the store answer, and has it let this instance renew its lease? Asked at most twice a second,
-//! however many want to know: anybody may, without a key.
+//! Does the store answer, does it take what is written, has it let this instance renew its lease, and
+//! does the engine go on? The store is asked at most twice a second, however many want to know: anybody
+//! may, without a key.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use waypost_core::time::Millis;
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, store_fails};
 use crate::server::Server;
 
 /// For how long an answer is good.
@@ -15,6 +17,9 @@ const FRESH: Duration = Duration::from_millis(500);
 
 /// How long the store may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the engine's thread may be busy with one step.
+const STEP_MAX: Millis = Millis::from_secs(5);
 
 /// Nothing, or why this instance is not ready.
 type Said = Result<(), Problem>;
@@ -28,6 +33,14 @@ pub(crate) struct Probe {
 
 impl Probe {
     pub(crate) async fn look(&self, server: &Arc<Server>) -> Said {
+        if let Some(trouble) = server.engine.store_trouble() {
+            return Err(store_fails(&trouble));
+        }
+        let since_step = server.engine.since_step();
+        if since_step > STEP_MAX {
+            let detail = format!("the engine has been busy with one step for {since_step}");
+            return Err(Problem::new(Code::Overloaded, detail).retry_after(5));
+        }
         self.unless_fresh(ask(Arc::clone(server))).await
     }
 

@@ -268,6 +268,7 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::Unavailable(_) => unavailable("the store does not answer"),
             StoreError::Full(_) => unavailable("the store is full"),
+            StoreError::ReadOnly(_) => unavailable("the store is read-only"),
             _ => Self::internal(&error),
         }
     }
@@ -333,6 +334,18 @@ pub fn draining() -> Problem {
     Problem::new(Code::Draining, "this instance is stopping and takes nothing new")
         .hint("try again: another instance, or this one after its restart, takes it")
         .retry_after(1)
+}
+
+/// What requests get while writes to the store fail: nothing was asked of it.
+pub fn store_fails(error: &StoreError) -> Problem {
+    let detail = match error {
+        StoreError::Full(_) => "the store is full and takes nothing new",
+        StoreError::ReadOnly(_) => "the store is read-only and takes nothing new",
+        _ => "writes to the store fail, and it takes nothing new",
+    };
+    Problem::new(Code::StoreUnavailable, detail)
+        .hint("nothing was done; try again: the server's log says what is wrong with the store")
+        .retry_after(5)
 }
 
 /// What requests get that the store has neither taken nor refused while somebody could wait for it.

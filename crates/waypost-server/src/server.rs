@@ -174,11 +174,19 @@ impl Server {
         }
     }
 
-    /// What the engine answers, if the store lets it do so in time: a store that is full takes
-    /// nothing, and says so only by not answering.
+    /// What the engine answers, if the store lets it do so in time. While writes fail nothing new is
+    /// asked of it; what was asked before is taken when the store works again, so its outcome is not
+    /// known.
     pub async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {
-        let answered = tokio::time::timeout(self.config.commit_timeout, asked).await;
-        answered.map_err(|_| problem::unanswered())
+        if let Some(trouble) = self.engine.store_trouble() {
+            return Err(problem::store_fails(&trouble));
+        }
+        tokio::select! { // all may be dropped: the engine goes on with what it was asked
+            biased;
+            answered = asked => Ok(answered),
+            _ = self.engine.lasting_store_trouble() => Err(problem::unanswered()),
+            () = tokio::time::sleep(self.config.commit_timeout) => Err(problem::unanswered()),
+        }
     }
 
     /// From here on nothing new is taken and `/readyz` fails.

@@ -157,6 +157,7 @@ pub(crate) fn normalise(error: rusqlite::Error) -> StoreError {
     let message = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full(message),
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly(message),
         _ if is_corrupt(&error) => StoreError::Corrupt(message),
         _ => StoreError::Unavailable(message),
     }

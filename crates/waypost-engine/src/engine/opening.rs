@@ -22,7 +22,7 @@ use crate::metrics::EngineMetrics;
 use crate::sealed::Seal;
 use crate::shell::{
     Clerk, Desk, EngineThread, Inbox, Lanes, Lease, Mirrored, Questions, StoreThread, StoreTime,
-    TaskWork, TasksThread, Worker,
+    TaskWork, TasksThread, Vitals, Worker,
 };
 use crate::tokens::Mint;
 
@@ -33,6 +33,7 @@ struct Shared {
     inbox: Arc<Inbox<Input>>,
     lanes: Lanes,
     lease: Arc<Lease>,
+    vitals: Arc<Vitals>,
     desk: Arc<Inbox<TaskWork>>,
     desk_gone: CancellationToken,
     time: Arc<Mutex<StoreTime>>,
@@ -83,7 +84,7 @@ impl Engine {
             spawn("waypost-tasks", move || tasks_thread.run())?,
         ]);
         let Shared { instance, inbox, desk, desk_gone, questions, stop, over, .. } = shared;
-        let Shared { metrics, lease, .. } = shared;
+        let Shared { metrics, lease, vitals, .. } = shared;
         Ok(Self {
             instance,
             inbox,
@@ -100,6 +101,7 @@ impl Engine {
             metrics,
             mirror,
             lease,
+            vitals,
             clock,
             threads: Arc::new(threads),
         })
@@ -114,6 +116,7 @@ impl Shared {
             inbox: Arc::new(Inbox::new()),
             lanes: Lanes::new(parts.config.append_lanes),
             lease: Arc::new(Lease::new(Millis(0), parts.config.lease)),
+            vitals: Arc::new(Vitals::new(parts.clock.steady())),
             desk: Arc::new(Inbox::new()),
             desk_gone: CancellationToken::new(),
             time: Arc::new(Mutex::new(StoreTime::new(parts.config.drift_ppm))),
@@ -161,6 +164,7 @@ impl Shared {
             clock: Arc::clone(&parts.clock),
             time: Arc::clone(&self.time),
             lease: Arc::clone(&self.lease),
+            vitals: Arc::clone(&self.vitals),
             mirror: Arc::clone(&parts.mirror),
             lanes: self.lanes.clone(),
             outstanding: Arc::clone(&self.outstanding),
@@ -182,6 +186,7 @@ impl Shared {
             inbox: Arc::clone(&self.inbox),
             lanes: self.lanes.clone(),
             lease: Arc::clone(&self.lease),
+            vitals: Arc::clone(&self.vitals),
             mirror,
             mirrored: Mirrored::default(),
             inline,

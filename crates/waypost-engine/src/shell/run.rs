@@ -17,7 +17,7 @@ use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{Append, Store};
 
 use super::store::{Order, append_inline};
-use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TaskWork, Work, Worker};
+use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TaskWork, Vitals, Work, Worker};
 use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
 use crate::metrics::EngineMetrics;
 use crate::{Observer, panic_text};
@@ -147,6 +147,7 @@ pub(crate) struct EngineThread {
     pub(crate) inbox: Arc<Inbox<Input>>,
     pub(crate) lanes: Lanes,
     pub(crate) lease: Arc<Lease>,
+    pub(crate) vitals: Arc<Vitals>,
     pub(crate) mirror: Arc<dyn Mirror>,
     pub(crate) mirrored: Mirrored,
     /// May an append be made on this thread, where it is the only one?
@@ -180,6 +181,7 @@ impl EngineThread {
         let (mut inputs, mut outputs, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             self.inbox.take(&mut inputs, self.wake_at());
+            self.vitals.steps(&*self.clock);
             self.forget_finished(&inputs);
             self.step(&mut inputs, &mut outputs);
             self.carry(&mut outputs, &mut appends);

@@ -25,7 +25,7 @@ use waypost_ports::mirror::{Mirror, Presence};
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
-use super::{Clerk, Inbox, Lease, StoreTime, Work};
+use super::{Clerk, Inbox, Lease, StoreTime, Vitals, Work};
 use crate::driver::{Input, Outgoing};
 use crate::metrics::EngineMetrics;
 
@@ -105,6 +105,7 @@ pub(crate) struct StoreThread {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) time: Arc<Mutex<StoreTime>>,
     pub(crate) lease: Arc<Lease>,
+    pub(crate) vitals: Arc<Vitals>,
     pub(crate) mirror: Arc<dyn Mirror>,
     pub(crate) lanes: Lanes,
     /// Appends handed over and not answered yet.
@@ -276,10 +277,15 @@ impl StoreThread {
             match self.clerk.append(batch) {
                 Ok(answer) => {
                     self.metrics.appended(batch.len(), begun.elapsed());
+                    self.vitals.worked();
                     break Some(answer);
                 }
-                Err(error) if self.waits("append", &error, &mut patience) => {}
-                Err(_) => break None,
+                Err(error) => {
+                    self.vitals.failed(&error, &*self.clock);
+                    if !self.waits("append", &error, &mut patience) {
+                        break None;
+                    }
+                }
             }
         };
         patience.is_over("append");
@@ -302,9 +308,18 @@ impl StoreThread {
 
     /// Repeats work, identically, until the store has done it. Nothing is acknowledged meanwhile.
     fn insist(&self, mut todo: Vec<Work>) {
-        let mut patience = Patience::default();
+        let (mut patience, mut writes_failed) = (Patience::default(), false);
         while !todo.is_empty() {
             let performed = self.clerk.perform_all(todo);
+            let is_write = |(work, _): &&(Work, StoreError)| {
+                matches!(work, Work::Deliver(_) | Work::ReserveNumbers | Work::Hold { .. })
+            };
+            if let Some((_, error)) = performed.again.iter().find(is_write) {
+                self.vitals.failed(error, &*self.clock);
+                writes_failed = true;
+            } else if std::mem::take(&mut writes_failed) {
+                self.vitals.worked();
+            }
             performed.inputs.into_iter().for_each(|input| self.engine.push(input));
             let again = performed.again;
             if let Some((_, error)) = again.first()

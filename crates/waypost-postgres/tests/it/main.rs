@@ -17,4 +17,5 @@ mod slots;
 mod support;
 mod tasks;
 mod tls;
+mod unwritable;
 mod waking;

@@ -21,8 +21,8 @@ pub(crate) async fn livez(_: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", "alive\n"))
 }
 
-/// Ready means: not about to stop, the store answers, and it has let this instance renew its lease,
-/// which a full one does not.
+/// Ready means: not about to stop, the store answers and takes writes, it has let this instance renew its
+/// lease, and the engine's thread goes on.
 pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     if server.is_draining() {
         return Err(problem::draining());

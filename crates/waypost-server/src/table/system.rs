@@ -66,7 +66,7 @@ pub(super) static ROUTES: &[Route] = &[
         access: Access::Public,
         tag: "system",
         summary: "Does it take work?",
-        notes: "",
+        notes: "503 while it stops, while the store does not answer or takes no writes, and while the engine has been busy with one step for more than 5 s.",
         parameters: &[],
         body: Body::None,
         replies: &[Documented { status: 200, when: "It does.", content: Content::Text }],

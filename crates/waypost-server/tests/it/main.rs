@@ -19,4 +19,5 @@ mod streams;
 mod support;
 mod tls;
 mod trail;
+mod trouble;
 mod workers;

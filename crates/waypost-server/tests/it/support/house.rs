@@ -18,6 +18,7 @@ use waypost_server::server::{Parts, Server};
 use waypost_server::watchers::Watchers;
 
 use super::events::Events;
+use super::failing::Failing;
 use super::{Answer, Ask, Client};
 
 /// A workflow that ends at once.
@@ -35,6 +36,8 @@ pub(crate) const CHOOSY: &str = "choosy";
 pub(crate) struct House {
     pub(crate) server: Arc<Server>,
     pub(crate) store: Arc<MemoryStore>,
+    /// The same, as the engine sees it.
+    pub(crate) failing: Arc<Failing>,
     pub(crate) address: SocketAddr,
 }
 
@@ -76,9 +79,10 @@ impl House {
         config.address = listener.address().unwrap();
         let address = config.address;
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+        let failing = Arc::new(Failing::over(Arc::clone(&store)));
         let (plans, watchers) = (Arc::new(plans()), Arc::new(Watchers::default()));
         let engine = Engine::open(waypost_engine::Parts {
-            store: Arc::clone(&store) as Arc<_>,
+            store: Arc::clone(&failing) as Arc<_>,
             plans: Arc::clone(&plans),
             handlers: waypost_nodes::handlers(&waypost_nodes::Settings::default()),
             secrets: Arc::new(NoSecrets),
@@ -107,7 +111,7 @@ impl House {
         });
         let server = Arc::new(server.unwrap());
         tokio::spawn(serve(Arc::clone(&server), listener));
-        Self { server, store, address }
+        Self { server, store, failing, address }
     }
 
     /// A new connection.

@@ -1,0 +1,80 @@
+//! The store in memory, which takes no writes of the engine when it is told to.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_ports::memory::MemoryStore;
+use waypost_ports::store::{
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
+    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
+};
+
+pub(crate) struct Failing {
+    store: Arc<MemoryStore>,
+    error: Mutex<Option<StoreError>>,
+}
+
+impl Failing {
+    pub(crate) fn over(store: Arc<MemoryStore>) -> Self {
+        Self { store, error: Mutex::default() }
+    }
+
+    /// From now on appends and mail fail so, or are taken again.
+    pub(crate) fn fail(&self, error: Option<StoreError>) {
+        *self.error.lock() = error;
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.error.lock().clone().map_or(Ok(()), Err)
+    }
+}
+
+impl Store for Failing {
+    fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
+        self.store.heartbeat(heartbeat)
+    }
+
+    fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
+        self.check()?;
+        self.store.append(batch)
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {
+        self.store.claim(request)
+    }
+
+    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.store.load(execution)
+    }
+
+    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+        self.store.load_all(execution)
+    }
+
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+        self.check()?;
+        self.store.deliver(mail)
+    }
+
+    fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {
+        self.store.collect(owner, limit)
+    }
+
+    fn hold(
+        &self,
+        execution: ExecutionId,
+        owner: InstanceId,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        self.store.hold(execution, owner, reason)
+    }
+
+    fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
+        self.store.define(definition)
+    }
+
+    fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError> {
+        self.store.definition(which)
+    }
+}
