@@ -12,6 +12,7 @@
 mod call;
 mod clients;
 mod exchange;
+mod redirect;
 mod reply;
 mod verdict;
 

@@ -106,10 +106,69 @@ async fn a_secret_does_not_follow_a_redirect_elsewhere() {
         assert!(other.requests().is_empty(), "{status}");
         let output = call_with(std::slice::from_ref(&key), &config("/near")).await.unwrap();
         assert_eq!(output["body"], "there");
-        // Where it may go to both, it does.
+        // Where it may go to both, the redirect is followed, without it.
         let both = grant("key", CANARY, &[&host_of(&first), &host_of(&other)]);
         assert_eq!(call_with(&[both], &config("/away")).await.unwrap()["body"], "other");
-        assert_eq!(other.request().header("x-key"), Some(CANARY));
+        assert_eq!(other.request().header("x-key"), None);
+    }
+}
+
+#[tokio::test]
+async fn redirect_to_another_origin_carries_no_header_that_a_secret_went_into() {
+    for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
+        let other = Server::fixed("200 OK", &[], "other").await;
+        let target = other.url("/");
+        let first = Server::start(move |_| reply(status, &[("location", &target)], "")).await;
+        let hosts = [host_of(&first), host_of(&other)];
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        let (key, quoted) = (grant("key", CANARY, &hosts), grant("quoted", "a\"b\\ü", &hosts));
+        let headers = json!({
+            "x-api-key": CANARY, "x-long": format!("v1 {CANARY};q"), "cookie": "a=b",
+            "private-token": "a\"b\\ü", "x-canary-7f3a": "1", "x-trace": "1", "user-agent": CANARY,
+        });
+        let config =
+            json!({"url": first.url("/"), "method": "PUT", "body": "b", "headers": headers});
+        let secrets = [key.clone(), quoted.clone()];
+        call_with(&secrets, &config).await.unwrap();
+        let seen = other.request();
+        let text = format!("{seen:?}");
+        assert!(!text.contains("canary") && !text.contains("ü"), "{status}: {text}");
+        assert_eq!(seen.header("x-trace"), Some("1"), "{status}");
+        assert_eq!(seen.header("idempotency-key"), Some("exe_test/profile/1"));
+        assert_eq!(first.request().header("x-api-key"), Some(CANARY));
+    }
+}
+
+#[tokio::test]
+async fn redirect_to_another_origin_with_a_secret_in_the_body_is_refused() {
+    for (part, value) in [("body", json!({"k": "a\"b\\"})), ("text", json!("k=a\"b\\"))] {
+        for (status, refused) in
+            [("307 Temporary", true), ("308 Permanent", true), ("303 See Other", false)]
+        {
+            let other = Server::fixed("200 OK", &[], "other").await;
+            let target = other.url("/");
+            let first = Server::start(move |request| match request.target.as_str() {
+                "/near" => reply(status, &[("location", "/there")], ""),
+                "/there" => reply("200 OK", &[], "there"),
+                _ => reply(status, &[("location", &target)], ""),
+            })
+            .await;
+            let key = grant("key", "a\"b\\", &[&host_of(&first), &host_of(&other)]);
+            let config =
+                |path: &str| json!({"url": first.url(path), "method": "POST", part: value});
+            let called = call_with(std::slice::from_ref(&key), &config("/")).await;
+            if refused {
+                let failure = called.unwrap_err();
+                assert_eq!((&*failure.kind, failure.retryable), ("secret_host", false), "{status}");
+                assert!(failure.message.contains("a body that holds secret `key`"), "{failure:?}");
+                assert!(other.requests().is_empty(), "{status}");
+            } else {
+                assert_eq!(called.unwrap()["body"], "other");
+                assert_eq!(other.request().body, "");
+            }
+            // On the same origin the body goes along, as the status says.
+            assert_eq!(call_with(&[key], &config("/near")).await.unwrap()["body"], "there");
+        }
     }
 }
 

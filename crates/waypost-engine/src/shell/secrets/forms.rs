@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use unicode_normalization::UnicodeNormalization as _;
 
 use super::scrub::FORM_BYTES_MIN;
 
@@ -17,29 +18,44 @@ pub(super) struct Form {
     pub(super) within: Within,
 }
 
-/// Ways to look at a text.
+/// Ways to look at a text. Where case does not matter, texts and forms are [`folded`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Within {
-    /// As it is, in lower case.
+    /// As it is, in any case.
     Text,
-    /// With the escapes of JSON strings undone, in lower case.
+    /// With the escapes of JSON strings and of program texts undone, in any case.
     Unescaped,
-    /// With percent-encoding undone, in lower case, every `+` as a space.
+    /// With percent-encoding undone, in any case, every `+` as a space.
     Unpercented,
-    /// As it is, to the letter. The characters beside a form may hold bits of it, too.
+    /// With the character references of HTML and XML undone, in any case.
+    Entities,
+    /// Without line ends, in any case.
+    Hex,
+    /// Without line ends, to the letter. The characters beside a form may hold bits of it, too.
     Base64,
 }
 
-/// All forms of a value.
+impl Within {
+    pub(super) const ALL: &[Self] =
+        &[Self::Text, Self::Unescaped, Self::Unpercented, Self::Entities, Self::Hex, Self::Base64];
+}
+
+/// All forms of a value, as it is and with its accents composed and decomposed.
 pub(super) fn forms(value: &str) -> BTreeSet<Form> {
+    let spellings =
+        BTreeSet::from([value.to_owned(), value.nfc().collect(), value.nfd().collect()]);
+    spellings.iter().flat_map(|value| forms_of(value)).collect()
+}
+
+fn forms_of(value: &str) -> impl Iterator<Item = Form> + use<> {
     let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
-    let lower = value.to_ascii_lowercase();
-    let backwards = lower.chars().rev().collect();
+    let lower = folded(value);
+    let backwards = folded(&value.chars().rev().collect::<String>());
     let spaced = lower.replace('+', " ");
     // As URLs respell it, and as Rust's debug output does.
     let flat: String = lower.chars().filter(|char| !matches!(char, '\t' | '\r' | '\n')).collect();
     let slashed = flat.replace('\\', "/");
-    let escaped = value.escape_debug().to_string().to_ascii_lowercase();
+    let escaped = folded(&value.escape_debug().to_string());
     let texts = [
         (flat.clone(), Within::Text),
         (flat, Within::Unpercented),
@@ -48,8 +64,9 @@ pub(super) fn forms(value: &str) -> BTreeSet<Form> {
         (escaped, Within::Text),
         (lower.clone(), Within::Text),
         (backwards, Within::Text),
-        (hex, Within::Text),
-        (lower, Within::Unescaped),
+        (hex, Within::Hex),
+        (lower.clone(), Within::Unescaped),
+        (lower, Within::Entities),
         (spaced, Within::Unpercented),
     ];
     texts
@@ -57,12 +74,23 @@ pub(super) fn forms(value: &str) -> BTreeSet<Form> {
         .chain(base64(value).map(|text| (text, Within::Base64)))
         .map(|(text, within)| Form { bytes: text.into_bytes(), within })
         .filter(|form| form.bytes.len() >= FORM_BYTES_MIN)
-        .collect()
+}
+
+/// A text as it is compared where case does not matter.
+fn folded(text: &str) -> String {
+    text.chars().flat_map(folded_char).collect()
+}
+
+/// The same for each case of a letter, and for what one becomes in the other: `ß` is `SS` in upper
+/// case, and a Greek sigma has two lower cases.
+pub(super) fn folded_char(char: char) -> impl Iterator<Item = char> {
+    char.to_uppercase().flat_map(char::to_lowercase)
 }
 
 /// What of it is sure to stand in the base64 of any text around it: six bits a character, beginning
 /// at any of three places, without the characters that hold bits of a neighbour.
-fn base64(value: &str) -> impl Iterator<Item = String> {
+fn base64(value: &str) -> impl Iterator<Item = String> + use<> {
+    let value = value.to_owned();
     (0..3_usize).flat_map(move |before| {
         let bytes = [&[0; 2][..before], value.as_bytes()].concat();
         let from = (before * 8).div_ceil(6);

@@ -4,7 +4,11 @@
 //! for every byte where it came from. Decoding what is there finds a value however it was encoded;
 //! encoding the value could not foresee every encoder's idea of which characters need it.
 
+mod entities;
+
 use std::ops::Range;
+
+use super::forms::folded_char;
 
 /// Stands between two texts. No text contains it, for it is not UTF-8, and neither does a form.
 const SEPARATOR: u8 = 0xff;
@@ -85,6 +89,17 @@ impl Layout {
         encoded.then(|| self.decoded(percent))
     }
 
+    /// The texts with the character references of HTML and XML undone.
+    pub(super) fn unreferenced(&self) -> Option<View> {
+        self.bytes.contains(&b'&').then(|| self.decoded(entities::reference))
+    }
+
+    /// The texts without line ends, which encoders put in at fixed widths.
+    pub(super) fn unwrapped(&self) -> View {
+        let wrapped = self.bytes.iter().any(|byte| b"\r\n".contains(byte));
+        if wrapped { self.decoded(line_end) } else { self.view() }
+    }
+
     fn decoded(&self, decode: fn(&[u8]) -> Option<Decoded>) -> View {
         let (mut bytes, mut origins) = (Vec::new(), Vec::new());
         let mut texts = Vec::new();
@@ -94,11 +109,8 @@ impl Layout {
             while let Some(rest) =
                 self.bytes.get(at..piece.laid.end).filter(|rest| !rest.is_empty())
             {
-                let Decoded { utf8, length, taken } = decode(rest).unwrap_or(Decoded {
-                    utf8: [rest[0], 0, 0, 0],
-                    length: 1,
-                    taken: 1,
-                });
+                let Decoded { utf8, length, taken } =
+                    decode(rest).unwrap_or(Decoded::byte(rest[0], 1));
                 bytes.extend_from_slice(&utf8[..length]);
                 origins.resize(bytes.len(), at);
                 at += taken;
@@ -123,20 +135,43 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn in_lower_case(mut self) -> Self {
-        self.bytes.make_ascii_lowercase();
-        self
+    /// The same for texts that differ in case alone.
+    pub(super) fn folded(mut self) -> Self {
+        if self.bytes.iter().all(|byte| byte.is_ascii() || *byte == SEPARATOR) {
+            self.bytes.make_ascii_lowercase();
+            return self;
+        }
+        // For each byte, where it was before.
+        let (mut bytes, mut before, mut at) = (Vec::new(), Vec::new(), 0);
+        for chunk in self.bytes.utf8_chunks() {
+            for char in chunk.valid().chars() {
+                for char in folded_char(char) {
+                    bytes.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                before.resize(bytes.len(), at);
+                at += char.len_utf8();
+            }
+            bytes.extend_from_slice(chunk.invalid());
+            before.extend(at..at + chunk.invalid().len());
+            at += chunk.invalid().len();
+        }
+        let now = |at: usize| before.partition_point(|was| *was < at);
+        let texts = self.texts.iter().map(|text| now(text.start)..now(text.end)).collect();
+        let origin =
+            |at: &usize| self.origins.as_ref().map_or(Some(*at), |all| all.get(*at).copied());
+        let origins = before.iter().map(|at| origin(at).unwrap_or_default()).collect();
+        Self { bytes, texts, origins: Some(origins) }
     }
 
-    /// The bytes of the layout that these were read from.
+    /// The bytes of the layout that these were read from. A character that was read as several bytes
+    /// is taken whole.
     pub(super) fn origin(&self, range: Range<usize>) -> Range<usize> {
-        match &self.origins {
-            None => range,
-            Some(origins) => {
-                let origin = |at: usize| origins.get(at).copied().unwrap_or_default();
-                origin(range.start)..origin(range.end)
-            }
-        }
+        let Some(origins) = &self.origins else { return range };
+        let origin = |at: usize| origins.get(at).copied().unwrap_or_default();
+        let last = origin(range.end.saturating_sub(1));
+        let behind = origins.get(range.end..).unwrap_or_default();
+        let end = behind.iter().copied().find(|at| *at > last);
+        origin(range.start)..end.unwrap_or(last)
     }
 
     /// A text without what is left of characters that were cut in half.
@@ -154,11 +189,27 @@ impl View {
 }
 
 /// What some encoded bytes mean.
-struct Decoded {
+pub(super) struct Decoded {
     utf8: [u8; 4],
     length: usize,
     /// How many bytes it took to say it.
     taken: usize,
+}
+
+impl Decoded {
+    fn char(char: char, taken: usize) -> Self {
+        let mut utf8 = [0; 4];
+        let length = char.encode_utf8(&mut utf8).len();
+        Self { utf8, length, taken }
+    }
+
+    fn byte(byte: u8, taken: usize) -> Self {
+        Self { utf8: [byte, 0, 0, 0], length: 1, taken }
+    }
+}
+
+fn line_end(rest: &[u8]) -> Option<Decoded> {
+    matches!(rest, [b'\r' | b'\n', ..]).then_some(Decoded { utf8: [0; 4], length: 0, taken: 1 })
 }
 
 fn percent(rest: &[u8]) -> Option<Decoded> {
@@ -169,11 +220,20 @@ fn percent(rest: &[u8]) -> Option<Decoded> {
     };
     // Whether a `+` means itself or a space depends on who wrote it.
     let byte = if byte == b'+' { b' ' } else { byte };
-    Some(Decoded { utf8: [byte, 0, 0, 0], length: 1, taken })
+    Some(Decoded::byte(byte, taken))
 }
 
 fn escape(rest: &[u8]) -> Option<Decoded> {
     let (char, taken) = match rest {
+        // As newer languages write a character, and as many write a byte.
+        [b'\\', b'u', b'{', rest @ ..] => {
+            let length = rest.iter().take(7).position(|byte| *byte == b'}')?;
+            (char::from_u32(hex(rest.get(..length)?)?), length + 4)
+        }
+        [b'\\', b'x', rest @ ..] => {
+            let byte = u8::try_from(hex(rest.get(..2)?)?).ok()?;
+            return Some(Decoded::byte(byte, 4));
+        }
         [b'\\', b'u', rest @ ..] => {
             let unit = hex(rest.get(..4)?)?;
             let second = match rest.get(4..) {
@@ -198,9 +258,7 @@ fn escape(rest: &[u8]) -> Option<Decoded> {
     };
     // Half a surrogate pair is an error to a parser; here it must not hide what stands around it.
     let char = char.unwrap_or(char::REPLACEMENT_CHARACTER);
-    let mut utf8 = [0; 4];
-    let length = char.encode_utf8(&mut utf8).len();
-    Some(Decoded { utf8, length, taken })
+    Some(Decoded::char(char, taken))
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {

@@ -106,19 +106,21 @@ impl Scrubber {
     /// Where secrets stand, in order and apart.
     fn hits(&self, layout: &Layout) -> Vec<Range<usize>> {
         let mut hits = Vec::new();
-        for within in [Within::Text, Within::Unescaped, Within::Unpercented, Within::Base64] {
+        for within in Within::ALL {
             let view = match within {
-                Within::Text => Some(layout.view().in_lower_case()),
-                Within::Unescaped => layout.unescaped().map(View::in_lower_case),
-                Within::Unpercented => layout.unpercented().map(View::in_lower_case),
-                Within::Base64 => Some(layout.view()),
+                Within::Text => Some(layout.view().folded()),
+                Within::Unescaped => layout.unescaped().map(View::folded),
+                Within::Unpercented => layout.unpercented().map(View::folded),
+                Within::Entities => layout.unreferenced().map(View::folded),
+                Within::Hex => Some(layout.unwrapped().folded()),
+                Within::Base64 => Some(layout.unwrapped()),
             };
             let Some(view) = view else { continue };
             let first = hits.len();
-            for needle in self.needles.iter().filter(|needle| needle.within == within) {
+            for needle in self.needles.iter().filter(|needle| needle.within == *within) {
                 needle.find(&view, &mut hits);
             }
-            if within == Within::Base64 {
+            if *within == Within::Base64 {
                 let found = hits.get_mut(first..).unwrap_or_default();
                 found.iter_mut().for_each(|hit| spread(hit, &layout.bytes));
             }

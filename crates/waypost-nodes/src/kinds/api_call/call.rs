@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName,
-    HeaderValue, PROXY_AUTHORIZATION, USER_AGENT,
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
 };
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
@@ -50,7 +49,7 @@ pub(super) struct Call {
     pub(super) connect_timeout: Millis,
     pub(super) verdict: Verdict,
     /// The secrets that are in it somewhere.
-    secrets: Vec<Grant>,
+    pub(super) secrets: Vec<Grant>,
 }
 
 #[derive(Deserialize)]
@@ -190,29 +189,6 @@ impl Call {
         let message =
             format!("secret `{name}` may not be sent to {scheme}://{host}:{port}: {hosts}");
         Err(Failure::permanent(kind::SECRET_HOST, message))
-    }
-
-    /// Turns this call into the one that a redirect asks for.
-    pub(super) fn redirect(&mut self, status: StatusCode, target: Url) {
-        let becomes_get = match status {
-            StatusCode::SEE_OTHER => self.method != Method::HEAD,
-            // Not what the RFC meant, but what every client has done since the nineties.
-            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method == Method::POST,
-            _ => false,
-        };
-        if becomes_get {
-            self.method = Method::GET;
-            self.body = None;
-            for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
-                self.headers.remove(name);
-            }
-        }
-        if target.origin() != self.url.origin() {
-            for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
-                self.headers.remove(name);
-            }
-        }
-        self.url = target;
     }
 
     /// Method and URL for messages, without the query: it may hold secrets.

@@ -28,7 +28,7 @@ pub(super) async fn exchange(clients: &Clients, mut call: Call) -> Result<Json, 
             return Err(Failure::permanent(TOO_MANY_REDIRECTS, message));
         }
         redirects += 1;
-        call.redirect(response.status(), target);
+        call.redirect(response.status(), target)?;
     }
 }
 
