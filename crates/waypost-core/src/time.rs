@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use jiff::civil::DateTime;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp as Instant};
 use serde::{Deserialize, Serialize};
 
@@ -37,17 +38,68 @@ impl Timestamp {
         Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Reads RFC 3339 text such as `2026-01-31T09:00:00Z` or `…+02:00`.
-    pub fn parse(text: &str) -> Option<Self> {
-        text.parse::<Instant>().ok().map(|instant| Self(instant.as_millisecond()))
+    /// The first time that RFC 3339 can write, 0000-01-01T00:00:00Z.
+    pub const FIRST: Self = Self(-62_167_219_200_000);
+    /// The last one, 9999-12-31T23:59:59.999Z.
+    pub const LAST: Self = Self(253_402_300_799_999);
+
+    /// A number of milliseconds, where that is a time from [`Self::FIRST`] to [`Self::LAST`].
+    pub fn from_ms(ms: i64) -> Option<Self> {
+        Some(Self(ms)).filter(|time| (Self::FIRST..=Self::LAST).contains(time))
     }
+
+    /// Reads RFC 3339 text such as `2026-01-31T09:00:00Z` or `…+02:00`. A leap second counts as the
+    /// second before it.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.parse::<Instant>() {
+            Ok(instant) => Self::from_ms(instant.as_millisecond()),
+            Err(_) => parse_last_days(text).and_then(Self::from_ms),
+        }
+    }
+}
+
+fn epoch() -> DateTime {
+    jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0)
+}
+
+/// Times of the last days of the year 9999: the library leaves them out, so that every time has a
+/// local time in every zone.
+fn parse_last_days(text: &str) -> Option<i64> {
+    let (local, offset_ms) = match text.strip_suffix(['Z', 'z']) {
+        Some(local) => (local, 0),
+        None => {
+            let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
+            (local, parse_offset(offset)?)
+        }
+    };
+    let time: DateTime = Some(local).filter(|text| text.contains(['T', 't', ' ']))?.parse().ok()?;
+    let ms = i64::try_from(time.duration_since(epoch()).as_millis()).ok()?;
+    Some(ms - offset_ms)
+}
+
+/// `+02:00`, in milliseconds.
+fn parse_offset(text: &str) -> Option<i64> {
+    let (sign, rest) = match text.as_bytes().first()? {
+        b'+' => (1, text.get(1..)?),
+        b'-' => (-1, text.get(1..)?),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let digits = |text: &str, max: i64| {
+        let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok());
+        number.flatten().filter(|number| (0..=max).contains(number))
+    };
+    Some(sign * (digits(hours, 23)? * 60 + digits(minutes, 59)?) * 60_000)
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Instant::from_millisecond(self.0) {
             Ok(instant) => write!(f, "{instant:.3}"),
-            Err(_) => write!(f, "{} ms", self.0),
+            Err(_) => match epoch().checked_add(SignedDuration::from_millis(self.0)) {
+                Ok(time) => write!(f, "{time:.3}Z"),
+                Err(_) => write!(f, "{} ms", self.0),
+            },
         }
     }
 }
@@ -174,6 +226,48 @@ impl fmt::Display for Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_from_the_first_to_the_last_that_can_be_written() {
+        for (text, shown) in [
+            ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z"),
+            ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00.000Z"),
+            ("9999-12-30T22:00:01Z", "9999-12-30T22:00:01.000Z"),
+            ("9999-12-31T00:00:00Z", "9999-12-31T00:00:00.000Z"),
+            ("9999-12-31t23:59:59.999z", "9999-12-31T23:59:59.999Z"),
+            ("9999-12-31T23:59:60Z", "9999-12-31T23:59:59.000Z"),
+            ("9999-12-31T23:59:59+02:00", "9999-12-31T21:59:59.000Z"),
+            ("9999-12-31T18:59:59-05:00", "9999-12-31T23:59:59.000Z"),
+            ("9999-12-31 23:59:59Z", "9999-12-31T23:59:59.000Z"),
+            ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59.000Z"),
+            ("2026-01-31t09:00:00z", "2026-01-31T09:00:00.000Z"),
+            ("2026-01-31T09:00:00.123456+05:30", "2026-01-31T03:30:00.123Z"),
+            ("2026-01-31T09:00:00-00:00", "2026-01-31T09:00:00.000Z"),
+        ] {
+            let time = Timestamp::parse(text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(time.to_string(), shown, "{text}");
+            assert_eq!(Timestamp::parse(shown).unwrap().to_string(), shown);
+        }
+        for text in [
+            "9999-12-31T23:59:59-00:01",
+            "10000-01-01T00:00:00Z",
+            "+010000-01-01T00:00:00Z",
+            "-000001-12-31T23:59:59Z",
+            "0000-01-01T00:00:00+00:01",
+            "9999-12-31T24:00:00Z",
+            "9999-12-31T23:59:59",
+            "9999-12-31Z",
+            "9999-12-31",
+            "9999-12-31T23:59:59+2:00",
+            "9999-12-31T23:59:59é",
+            "2026-02-30T00:00:00Z",
+            "",
+        ] {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
+        let edges = [Timestamp::FIRST.to_string(), Timestamp::LAST.to_string()];
+        assert_eq!(edges, ["0000-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"]);
+    }
 
     #[test]
     fn durations_as_people_write_them() {

@@ -305,12 +305,18 @@ fn delay_due(delay: &Delay, scope: &Scope, now: Timestamp) -> Result<Timestamp, 
         Delay::Until(template) => {
             let value = template.render(scope)?;
             let invalid = || {
-                let message = format!("`until` gave {value}, which is not a time");
+                let message = format!(
+                    "`until` gave {value}, which is not a time: RFC 3339 with a zone, or \
+                     milliseconds since 1970, up to {}",
+                    Timestamp::LAST
+                );
                 Failure::permanent(kind::INVALID_CONFIG, message)
             };
             match value.to_value()? {
                 serde_json::Value::String(text) => Timestamp::parse(&text).ok_or_else(invalid),
-                serde_json::Value::Number(ms) => ms.as_i64().map(Timestamp).ok_or_else(invalid),
+                serde_json::Value::Number(ms) => {
+                    ms.as_i64().and_then(Timestamp::from_ms).ok_or_else(invalid)
+                }
                 _ => Err(invalid()),
             }
         }

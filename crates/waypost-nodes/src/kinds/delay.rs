@@ -77,6 +77,6 @@ fn check_literal_time(until: &Template) -> Result<(), ConfigFault> {
     match text.as_deref().and_then(Timestamp::parse) {
         Some(_) => Ok(()),
         None => Err(ConfigFault::at("until", format!("{literal} is not a time"))
-            .hint("write it as RFC 3339, with a zone: 2026-01-31T09:00:00Z")),
+            .hint("write it as RFC 3339, with a zone, up to 9999: 2026-01-31T09:00:00Z")),
     }
 }

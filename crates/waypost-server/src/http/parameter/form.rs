@@ -119,7 +119,7 @@ impl Form {
             Self::Integer(min, max) => format!("a whole number from {min} to {max}"),
             Self::Flag => "true or false".to_owned(),
             Self::Patience => "a time like 30s or 500ms, at most 60s".to_owned(),
-            Self::Time => "a time like 2030-01-31T12:00:00Z".to_owned(),
+            Self::Time => "a time like 2030-01-31T12:00:00Z, from year 0000 to 9999".to_owned(),
             Self::Status => format!("one of {}", Status::ALL.map(Status::name).join(", ")),
             Self::Label => format!("name=value, each at most {LABEL_CHARS_MAX} characters"),
             Self::Place => "the id of an event of this stream, or 0".to_owned(),
