@@ -79,6 +79,62 @@ async fn a_decompression_bomb_is_cut_at_the_cap() {
 }
 
 #[tokio::test]
+async fn broken_content_encoding_is_a_permanent_failure_with_a_name() {
+    let whole = gzip(b"hello hello hello hello hello hello");
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0xff;
+    for (encoding, body) in [
+        ("gzip", whole[..whole.len() - 9].to_vec()),
+        ("gzip", whole[..4].to_vec()),
+        ("gzip", flipped),
+        ("deflate", zlib(b"hello hello hello")[..6].to_vec()),
+        ("deflate", b"this is not zlib".to_vec()),
+        ("br", b"this is not brotli".to_vec()),
+        ("br", vec![0x1b, 0x0e]),
+        ("zstd", b"whatever it is".to_vec()),
+        ("nonsense", b"\xff\xfe".to_vec()),
+        ("gzip, gzip", whole.clone()),
+        ("GZIP", whole.clone()),
+    ] {
+        let server = Server::fixed("200 OK", &[("content-encoding", encoding)], &body).await;
+        let failure = call_err(json!({"url": server.url("/")})).await;
+        let shown =
+            (&*failure.kind, failure.retryable, failure.message.contains("Content-Encoding"));
+        assert_eq!(shown, ("invalid_response", false, true), "{encoding}: {}", failure.message);
+    }
+    // A connection that breaks off is another matter, and worth another try.
+    let cut = [head("200 OK", &[("content-encoding", "gzip"), ("content-length", "100")]), whole];
+    let cut = cut.concat();
+    let server = Server::start(move |_| Reply::Bytes(cut.clone())).await;
+    let failure = call_err(json!({"url": server.url("/")})).await;
+    assert_eq!((&*failure.kind, failure.retryable), ("connection", true), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn encoding_of_a_body_that_does_not_come_does_not_matter() {
+    for encoding in ["gzip", "br", "deflate", "identity", "zstd"] {
+        let headers = [("content-encoding", encoding)];
+        for (method, status) in [("HEAD", "200 OK"), ("GET", "204 No Content"), ("GET", "200 OK")] {
+            let server = Server::fixed(status, &headers, "").await;
+            let output = call_ok(json!({"url": server.url("/"), "method": method})).await;
+            assert_eq!(output["body"], json!(null), "{encoding} {method} {status}");
+        }
+    }
+    let server = Server::fixed("200 OK", &[("content-encoding", "identity")], "plain").await;
+    assert_eq!(call_ok(json!({"url": server.url("/")})).await["body"], "plain");
+}
+
+#[tokio::test]
+async fn half_of_a_surrogate_pair_in_a_response_is_named() {
+    let json = [("content-type", "application/json")];
+    let server = Server::fixed("200 OK", &json, r#"{"a": "\ud800"}"#).await;
+    let failure = call_err(json!({"url": server.url("/")})).await;
+    assert_eq!((&*failure.kind, failure.retryable), ("invalid_response", false));
+    assert!(failure.message.contains(r"\ud800 at line 1 column 8"), "{}", failure.message);
+}
+
+#[tokio::test]
 async fn a_corrupt_compression_is_a_failure() {
     let headers = [("content-encoding", "gzip")];
     let server = Server::fixed("200 OK", &headers, "this is not gzip at all").await;

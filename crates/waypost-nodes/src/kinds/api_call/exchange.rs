@@ -84,7 +84,8 @@ fn failure_with(error: &reqwest::Error, message: String) -> Failure {
     } else if has_bad_certificate(error) {
         Failure::permanent(kind::CONNECTION, message)
     } else if is_undecodable(error) {
-        Failure::permanent(INVALID_RESPONSE, message)
+        let what = "the body is not compressed as its Content-Encoding says";
+        Failure::permanent(INVALID_RESPONSE, format!("{message}: {what}"))
     } else {
         Failure::transient(kind::CONNECTION, message)
     }
@@ -115,13 +116,11 @@ fn has_bad_certificate(error: &reqwest::Error) -> bool {
         .any(|cause| matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))))
 }
 
-/// The body is not compressed the way its headers say. (TLS reports broken records as invalid data
-/// too; those come from the connection.)
+/// The body is not compressed the way its headers say. A decoder's error comes as it is; one of the
+/// connection comes inside of the HTTP library's own.
 fn is_undecodable(error: &reqwest::Error) -> bool {
-    let invalid = chain(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|error| {
-        matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
-    });
-    invalid && !chain(error).any(|cause| cause.is::<rustls::Error>())
+    let of_decoder = chain(error).nth(1).is_some_and(|cause| cause.is::<io::Error>());
+    error.is_decode() && of_decoder && !chain(error).any(|cause| cause.is::<rustls::Error>())
 }
 
 /// The innermost cause: what is around it says only that a request failed.

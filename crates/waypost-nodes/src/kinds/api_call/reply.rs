@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
 use waypost_core::failure::{Failure, kind};
@@ -45,8 +45,18 @@ pub(super) async fn read(call: &Call, response: Response) -> Result<Json, Failur
         return Err(refused(call, response, headers).await);
     }
     let retry_after = retry_after(response.headers());
+    let encoding = headers.get(CONTENT_ENCODING.as_str()).cloned();
     let is_json = headers.get(CONTENT_TYPE.as_str()).is_some_and(|value| is_json(value));
     let bytes = read_body(call, response).await?;
+    // What was decompressed has no such header any more.
+    if let Some(encoding) = encoding.filter(|encoding| !is_identity(encoding) && !bytes.is_empty())
+    {
+        let message = format!(
+            "{}: the response has Content-Encoding {encoding:?}; gzip, deflate and br are understood",
+            call.describe()
+        );
+        return Err(Failure::permanent(INVALID_RESPONSE, message));
+    }
     let body = read_value(&bytes, is_json).map_err(|reason| {
         Failure::permanent(INVALID_RESPONSE, format!("{}: {reason}", call.describe()))
     })?;
@@ -91,9 +101,13 @@ async fn read_body(call: &Call, mut response: Response) -> Result<Vec<u8>, Failu
         let message = format!("{} answered with more than {max} bytes", call.describe());
         Failure::permanent(kind::TOO_LARGE, message)
     };
-    // A HEAD response announces the length of a body that does not come.
-    let announced = response.content_length().unwrap_or(0);
-    if call.method != reqwest::Method::HEAD && announced > max as u64 {
+    // A HEAD response announces the length and the encoding of a body that does not come.
+    let never_has_one =
+        call.method == reqwest::Method::HEAD || response.status() == StatusCode::NO_CONTENT;
+    if never_has_one {
+        return Ok(Vec::new());
+    }
+    if response.content_length().unwrap_or(0) > max as u64 {
         return Err(too_large());
     }
     let mut body = Vec::new();
@@ -124,6 +138,11 @@ fn read_value(bytes: &[u8], is_json: bool) -> Result<Json, String> {
 fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || essence == "text/json" || essence.ends_with("+json")
+}
+
+fn is_identity(encoding: &str) -> bool {
+    let mut names = encoding.split(',').map(str::trim);
+    names.all(|name| name.is_empty() || name.eq_ignore_ascii_case("identity"))
 }
 
 /// Headers with lower-case names, repeated ones joined.
