@@ -30,11 +30,12 @@ impl Json {
         Self(Arc::from(RawValue::NULL.to_owned()))
     }
 
-    /// Checks text that came from outside: well formed, and not deeper than [`DEPTH_MAX`].
+    /// Checks text that came from outside: well formed, not deeper than [`DEPTH_MAX`], and without
+    /// halves of surrogate pairs.
     pub fn parse(text: &str) -> Result<Self, BadJson> {
         // RawValue skips over nested values without building them, and without a depth limit on
         // some paths; the counting walk is what guarantees that later parses cannot overflow.
-        check_depth(text)?;
+        check_inside(text)?;
         let raw: Box<RawValue> =
             serde_json::from_str(text).map_err(|error| BadJson(error.to_string()))?;
         Ok(Self(Arc::from(raw)))
@@ -87,12 +88,17 @@ pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-fn check_depth(text: &str) -> Result<(), BadJson> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for byte in text.bytes() {
+/// Checks what [`RawValue`] does not: how deep the text nests, and whether each escape stands for a
+/// character. Half of a surrogate pair stands for none, so no value could be made of the text later.
+fn check_inside(text: &str) -> Result<(), BadJson> {
+    let bytes = text.as_bytes();
+    let (mut depth, mut in_string, mut at) = (0usize, false, 0);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
+            b'\\' if in_string => {
+                at += escape_length(bytes, at).ok_or_else(|| half(text, at - 1))?
+            }
             b'"' => in_string = !in_string,
             b'[' | b'{' if !in_string => {
                 depth += 1;
@@ -105,6 +111,37 @@ fn check_depth(text: &str) -> Result<(), BadJson> {
         }
     }
     Ok(())
+}
+
+/// How many bytes belong to an escape, after its backslash; `None` for half of a surrogate pair. What
+/// is no escape at all is left to the parser.
+fn escape_length(bytes: &[u8], at: usize) -> Option<usize> {
+    let unit = |at: usize| {
+        let digits = bytes.get(at..at + 5)?.strip_prefix(b"u")?;
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        digits.iter().try_fold(0, |number, byte| Some(number * 16 + digit(byte)?))
+    };
+    match unit(at) {
+        None => Some(1),
+        Some(0xd800..0xdc00) => {
+            let paired =
+                bytes.get(at + 5) == Some(&b'\\') && matches!(unit(at + 6), Some(0xdc00..0xe000));
+            paired.then_some(11)
+        }
+        Some(0xdc00..0xe000) => None,
+        Some(_) => Some(5),
+    }
+}
+
+fn half(text: &str, at: usize) -> BadJson {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1;
+    let escape = text.get(at..at + 6).unwrap_or_default();
+    BadJson(format!(
+        "{escape} at line {line} column {column} is half of a surrogate pair and stands for no \
+         character"
+    ))
 }
 
 impl PartialEq for Json {
@@ -135,6 +172,28 @@ mod tests {
     fn text_is_kept_to_the_letter() {
         for text in ["9007199254740993", "1e400", r#""\u0000""#, r#"{"b":1,"a":2}"#, "-0.0"] {
             assert_eq!(Json::parse(text).unwrap().text(), text);
+        }
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_is_refused_where_it_stands() {
+        for text in [r#""\ud83d\ude00""#, r#""\\ud800""#, r#"{"\u00e9":"\uD83D\uDE00\u0041"}"#] {
+            assert!(Json::parse(text).is_ok(), "{text}");
+        }
+        for (text, place) in [
+            (r#""\ud800""#, r"\ud800 at line 1 column 2 "),
+            (r#""\uDFFF""#, r"\uDFFF at line 1 column 2 "),
+            (r#"["é", "\ud800\u0041"]"#, r"\ud800 at line 1 column 8 "),
+            ("{\n \"a\": \"x\\ude00\"}", r"\ude00 at line 2 column 9 "),
+            (r#"{"\ud800":1}"#, r"\ud800 at line 1 column 3 "),
+            (r#""\ud800\ud800""#, r"\ud800 at line 1 column 2 "),
+            (r#""\\\ud800""#, r"\ud800 at line 1 column 4 "),
+        ] {
+            let error = Json::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(place), "{text}: {error}");
+        }
+        for text in [r#""\ud8""#, r#""\"#, r#""\u""#, r#""\q""#] {
+            assert!(Json::parse(text).is_err(), "{text}");
         }
     }
 
