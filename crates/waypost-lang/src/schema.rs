@@ -4,7 +4,7 @@
 //! [`crate::parse`] accepts, the schema accepts. Tests hold the two together.
 
 use serde_json::{Map, Value, json};
-use waypost_core::kind::{Catalog, Field, KindSpec, Shape};
+use waypost_core::kind::{Catalog, Family, Field, KindSpec, Shape};
 use waypost_core::limits::{ATTEMPTS_MAX, NODE_ID_CHARS_MAX, NODES_MAX, WORKFLOW_NAME_CHARS_MAX};
 
 use crate::definition::{FAILURE_POLICIES, POLICIES};
@@ -96,12 +96,18 @@ fn duration() -> Value {
 
 fn node(catalog: &Catalog<'_>) -> Value {
     let mut types: Vec<&str> = catalog.names().collect();
-    types.extend(["trigger", "logic", "action"]);
-    let per_kind: Vec<Value> = catalog.0.iter().map(|kind| config_of(kind.spec())).collect();
+    let families = [Family::Trigger, Family::Logic, Family::Action].map(Family::name);
+    types.extend(families);
+    let mut rules: Vec<Value> = catalog.0.iter().map(|kind| config_of(kind.spec())).collect();
+    rules.push(json!({
+        "if": { "properties": { "type": { "enum": families } }, "required": ["type"] },
+        "then": { "properties": { "subType": { "type": "string" } }, "required": ["subType"] },
+    }));
     json!({
         "type": "object",
         "required": ["type"],
-        "anyOf": [{ "required": ["id"] }, { "required": ["nodeId"] }],
+        // Of the two, one is needed, and the other may be left empty.
+        "oneOf": [named("id", "nodeId"), named("nodeId", "id")],
         "additionalProperties": false,
         "properties": {
             "id": optional("The node's id.", json!({ "$ref": "#/$defs/id" })),
@@ -149,7 +155,15 @@ fn node(catalog: &Catalog<'_>) -> Value {
                 json!({ "enum": ["last"] }),
             ),
         },
-        "allOf": per_kind,
+        "allOf": rules,
+    })
+}
+
+/// A node that has its id under one of the two names, and under the other none.
+fn named(name: &str, other: &str) -> Value {
+    json!({
+        "required": [name],
+        "properties": { name: { "type": "string" }, other: { "type": "null" } },
     })
 }
 

@@ -99,8 +99,8 @@ codes! {
     ExecutionDamaged => 409 "execution_damaged" "the execution is set aside",
     /// The body is too large.
     BodyTooLarge => 413 "body_too_large" "the body is too large",
-    /// The body is neither JSON nor, where that is allowed, YAML.
-    UnsupportedMediaType => 415 "unsupported_media_type" "the body has the wrong content type",
+    /// The body is neither JSON nor, where that is allowed, YAML; or it is compressed.
+    UnsupportedMediaType => 415 "unsupported_media_type" "the body has the wrong content type or encoding",
     /// The definition has faults.
     InvalidDefinition => 422 "invalid_definition" "the definition has faults",
     /// The input does not fit the workflow's schema.

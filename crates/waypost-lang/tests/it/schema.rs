@@ -41,3 +41,42 @@ fn faulty_fields_are_marked() {
         assert!(!accepts(text), "{text}");
     }
 }
+
+/// A definition with every field that there is, and each of them left empty in turn: what the parser
+/// takes for absent, the schema allows, and what the parser wants, the schema wants.
+#[test]
+fn schema_and_parser_agree_on_empty_fields() {
+    let whole = serde_json::json!({
+        "$schema": "x", "name": "x", "description": "x", "labels": { "a": 1 },
+        "input": { "type": "object" }, "timeout": "2d", "failurePolicy": "partial",
+        "concurrency": { "key": "k", "limit": 2, "policy": "reject" },
+        "nodes": [{
+            "id": "a", "nodeId": null, "type": "action", "subType": "api-call", "label": "x",
+            "registryId": "x", "needs": [], "join": null,
+            "config": { "url": "/", "weight": 1 },
+            "retry": { "maxAttempts": 3 }, "timeout": "1s", "deadline": "2s", "onError": "continue",
+            "delivery": "atLeastOnce", "variables": { "v": 1 }, "merge": "last",
+        }],
+    });
+    let agree = |definition: &serde_json::Value, what: &str| {
+        let text = definition.to_string();
+        let parsed = waypost_lang::parse(text.as_bytes(), &catalog());
+        let parsed = parsed.map(|_| ()).map_err(|faults| faults.to_string());
+        assert_eq!(accepts(&text), parsed.is_ok(), "{what}: {parsed:?}\n{text}");
+    };
+    agree(&whole, "whole");
+    let mut swapped = whole.clone();
+    swapped["nodes"][0]["nodeId"] = "a".into();
+    agree(&swapped, "both ids");
+    swapped["nodes"][0]["id"] = serde_json::Value::Null;
+    agree(&swapped, "the long form");
+    for place in ["", "/concurrency", "/nodes/0", "/nodes/0/retry", "/nodes/0/config"] {
+        let fields = whole.pointer(place).and_then(|at| at.as_object()).expect("an object");
+        for field in fields.keys() {
+            let mut empty = whole.clone();
+            *empty.pointer_mut(&format!("{place}/{field}")).expect("it is there") =
+                serde_json::Value::Null;
+            agree(&empty, &format!("{place}/{field}"));
+        }
+    }
+}

@@ -16,6 +16,7 @@ use waypost_core::json::Json;
 use super::parameter::Values;
 use crate::access::Identity;
 use crate::problem::{self, Code, Problem};
+use crate::wire::payload::object;
 
 /// A request that may be made, with its parameters checked and its body read.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ impl Call {
         let bytes: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
         // Checks the depth, which serde would not do for payloads that are not looked into.
         let text = Json::parse_bytes(bytes).map_err(|error| bad_body(&error))?;
-        serde_json::from_str(text.text()).map_err(|error| bad_body(&error))
+        let mut deserializer = serde_json::Deserializer::from_str(text.text());
+        object(&mut deserializer).map_err(|error| bad_body(&error))
     }
 
     /// Who asks, as the log names them.

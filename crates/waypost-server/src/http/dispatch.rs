@@ -243,14 +243,17 @@ fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<()
     let yaml = matches!(route.body, Body::Definition);
     let given = headers.get(header::CONTENT_TYPE).map(|given| given.to_str().unwrap_or_default());
     let kind = given.map(|given| given.split(';').next().unwrap_or_default().trim());
+    // Clients announce a type, and some an encoding, for a body that they leave out.
     match route.body {
-        Body::None if bytes.is_empty() => return Ok(()),
-        Body::None => {
-            return Err(Problem::new(Code::BadBody, "this request takes no body"));
+        Body::None | Body::Json { optional: true, .. } if bytes.is_empty() => return Ok(()),
+        Body::None => return Err(Problem::new(Code::BadBody, "this request takes no body")),
+        _ if bytes.is_empty() => {
+            let problem = Problem::new(Code::BadBody, "a body is needed, and there is none");
+            return Err(problem.hint("/openapi.json says what the body must be"));
         }
-        Body::Json { optional: true, .. } if bytes.is_empty() && given.is_none() => return Ok(()),
         Body::Json { .. } | Body::Definition => {}
     }
+    check_encoding(headers)?;
     let fits = |kind: &str| {
         let json = kind.eq_ignore_ascii_case("application/json");
         json || yaml && YAML.iter().any(|known| kind.eq_ignore_ascii_case(known))
@@ -260,8 +263,20 @@ fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<()
         let detail = format!("the body's Content-Type must be {wanted}");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    if bytes.is_empty() && !matches!(route.body, Body::Json { optional: true, .. }) {
-        return Err(Problem::new(Code::BadBody, "a body is needed"));
+    Ok(())
+}
+
+/// Bodies are taken as they are: a small one that is compressed may be a very large one.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let mut names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+        if let Some(name) = names.find(|name| !name.eq_ignore_ascii_case("identity")) {
+            let name: String = name.chars().take(40).collect();
+            let detail = format!("the body has Content-Encoding {name:?}, and none is taken");
+            let problem = Problem::new(Code::UnsupportedMediaType, detail);
+            return Err(problem.hint("send the body as it is, without Content-Encoding"));
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{IntoDeserializer as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 use waypost_core::id::Token;
@@ -46,6 +47,44 @@ pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+/// Reads a struct from an object and from nothing else: left to itself, serde would take an array too,
+/// field by field.
+pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    T::deserialize(FromObject(deserializer))
+}
+
+/// The same for a field that may be absent, but is not `null`.
+pub fn present_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    object(deserializer).map(Some)
+}
+
+struct FromObject<D>(D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for FromObject<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// Reads one of several words from a text and from nothing else: left to itself, serde would take
+/// `{"word": null}` too.
+pub fn word<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    T::deserialize(String::deserialize(deserializer)?.into_deserializer())
 }
 
 /// A whole number from `MIN` to `MAX`, however it is written: to JSON Schema, `2.0` is one.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::id::DefinitionHash;
 
-use super::payload::{Count, Labels, OwnId, Payload, Short, present};
+use super::payload::{Count, Labels, OwnId, Payload, Short, present, word};
 
 /// A version of a workflow.
 pub type Version = Count<1, 2_147_483_647>;
@@ -100,6 +100,7 @@ pub struct NewApiKey {
     /// What people call it.
     pub name: Short<128>,
     /// What its holder may do.
+    #[serde(deserialize_with = "word")]
     pub role: RoleName,
 }
 

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::payload::{Count, Payload, Short, TaskToken, Time, WorkerKey, present};
+use super::payload::{
+    Count, Payload, Short, TaskToken, Time, WorkerKey, present, present_object, word,
+};
 
 /// Handlers that one worker may serve.
 pub const HANDLERS_MAX: usize = 256;
@@ -147,12 +149,13 @@ pub struct TaskReport {
     /// The attempt.
     pub attempt: Attempt,
     /// What became of it.
+    #[serde(deserialize_with = "word")]
     pub status: TaskStatus,
     /// What the node gives, where it is completed.
     #[serde(default)]
     pub output: Payload,
     /// What went wrong, where it failed or was abandoned.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present_object")]
     #[schemars(with = "TaskFailure")]
     pub failure: Option<TaskFailure>,
 }

@@ -107,6 +107,130 @@ async fn a_body_must_be_json_of_the_right_form() {
     assert_eq!(house.get("/v1/executions").await.json()["executions"].as_array().unwrap().len(), 1);
 }
 
+/// An array with the values of all fields in their order, which serde would take for the struct.
+#[tokio::test]
+async fn array_is_no_request_of_any_kind() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    let worker = "0190163d-8694-739b-aea5-966c26f8ad90";
+    let token = "0123456789abcdef0123456789abcdef";
+    let failure = json!(["oops", "it broke", true, 500, false, 7, null]);
+    let report = json!({ "worker": worker, "execution": "e", "node": "a", "attempt": 1 });
+    let mut failed = report.clone();
+    failed["status"] = "failed".into();
+    failed["failure"] = failure;
+    let mut status = report.clone();
+    status["status"] = json!({ "completed": null });
+    for (target, body) in [
+        ("/v1/executions", json!(["quick", 1, {}, "id", {}])),
+        ("/v1/executions/e/pause", json!([true])),
+        ("/v1/executions/e/cancel", json!(["why"])),
+        ("/v1/executions/e/cancel", json!([])),
+        ("/v1/executions/e/signals", json!(["go", {}, "m"])),
+        ("/v1/waits/e~4/resume", json!([{}, "m"])),
+        ("/v1/keys", json!(["name", "admin"])),
+        ("/v1/keys", json!({ "name": "n", "role": { "admin": null } })),
+        (&format!("/v1/workers/{worker}/poll"), json!(["w", ["h"], 1, 0, 1, []])),
+        (&format!("/v1/workers/{worker}/heartbeat"), json!(["w", ["h"], 1, 0, 1, []])),
+        (&format!("/v1/tasks/{token}/start"), json!([worker, "e", "a", 1])),
+        (&format!("/v1/tasks/{token}/checkpoint"), json!([worker, "e", "a", 1, {}, 1])),
+        (&format!("/v1/tasks/{token}/report"), json!([worker, "e", "a", 1, "completed", 1, null])),
+        (&format!("/v1/tasks/{token}/report"), failed),
+        (&format!("/v1/tasks/{token}/report"), status),
+    ] {
+        let said = house.post(target, &body).await;
+        assert_eq!((said.status, said.code().as_str()), (400, "bad_body"), "{target} {body}");
+    }
+    let log = house.get("/v1/executions/e/events").await.expect(200).text();
+    for event in ["RunPauseRequested", "RunEnding", "SignalReceived"] {
+        assert!(!log.contains(event), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn half_of_a_surrogate_pair_is_refused_where_it_stands() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    for (target, body, place) in [
+        ("/v1/executions", r#"{"workflow": "quick", "input": "\ud800"}"#, "column 33"),
+        (
+            "/v1/executions",
+            "{\"workflow\": \"quick\",\n\"input\": {\"\\uDC00\": 1}}",
+            "line 2 column 12",
+        ),
+        ("/v1/executions/e/signals", r#"{"name": "go", "body": ["\ud83d\u0041"]}"#, "column 26"),
+        ("/v1/definitions", r#"{"name": "\ud800", "nodes": [{"id": "a", "type": "noop"}]}"#, ""),
+    ] {
+        let ask = Ask::new("POST", target).header("Content-Type", "application/json");
+        let said = house.ask(&ask.body(body.as_bytes().to_vec())).await;
+        assert!(matches!(said.status, 400 | 422), "{target}: {}", said.text());
+        assert!(said.text().contains("surrogate pair"), "{}", said.text());
+        assert!(said.text().contains(place), "{}", said.text());
+    }
+    let pair = br#"{"workflow": "quick", "input": "\ud83d\ude00"}"#.to_vec();
+    let ask = Ask::new("POST", "/v1/executions").header("Content-Type", "application/json");
+    house.ask(&ask.body(pair)).await.expect(201);
+}
+
+#[tokio::test]
+async fn compressed_body_is_refused_by_its_encoding() {
+    let house = House::open().await;
+    let start = br#"{"workflow": "quick"}"#;
+    for (encoding, status) in [
+        ("gzip", 415),
+        ("br", 415),
+        ("GZIP", 415),
+        ("identity, deflate", 415),
+        ("nonsense", 415),
+        ("identity", 201),
+        ("Identity", 201),
+        ("", 201),
+    ] {
+        for target in ["/v1/executions", "/v1/definitions"] {
+            let ask = Ask::new("POST", target)
+                .header("Content-Type", "application/json")
+                .header("Content-Encoding", encoding);
+            let body =
+                if status == 415 { b"\x1f\x8b\x08\x00\xff\xfe".to_vec() } else { start.to_vec() };
+            let said = house.ask(&ask.body(body)).await;
+            match status {
+                415 => {
+                    let said = said.refused(415, "unsupported_media_type");
+                    assert!(said.text().contains("Content-Encoding"), "{}", said.text());
+                }
+                _ if target == "/v1/executions" => drop(said.expect(201)),
+                _ => drop(said.refused(422, "invalid_definition")),
+            }
+        }
+    }
+}
+
+/// Clients announce a type for a body that they leave out; `curl -d ''` does.
+#[tokio::test]
+async fn empty_body_counts_as_none_whatever_its_type() {
+    let house = House::open().await;
+    for (n, kind) in ["application/x-www-form-urlencoded", "application/json", "text/plain", ""]
+        .iter()
+        .enumerate()
+    {
+        let id = format!("e{n}");
+        house.start(house::PATIENT, &id).await;
+        let empty = |target: String| {
+            let ask = Ask::new("POST", &target).header("Content-Length", "0");
+            if kind.is_empty() { ask } else { ask.header("Content-Type", kind) }
+        };
+        let encoded =
+            empty(format!("/v1/executions/{id}/pause")).header("Content-Encoding", "gzip");
+        house.ask(&encoded).await.expect(200);
+        house.ask(&empty(format!("/v1/executions/{id}/resume"))).await.expect(200);
+        house.ask(&empty(format!("/v1/executions/{id}/cancel"))).await.expect(200);
+        for target in ["/v1/executions", "/v1/definitions", "/v1/keys"] {
+            let said = house.ask(&empty(target.to_owned())).await.refused(400, "bad_body");
+            assert!(said.text().contains("a body is needed"), "{target}: {}", said.text());
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_takes_no_body_gets_none() {
     let house = House::open().await;
