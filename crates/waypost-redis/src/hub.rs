@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use redis::aio::{PubSubSink, PubSubStream};
 use tokio::sync::Notify;
 
-use crate::wire::{Wire, jittered};
+use crate::outage::jittered;
+use crate::wire::Wire;
 
 /// How often a silent connection is tried.
 const PING_EVERY: Duration = Duration::from_secs(5);

@@ -17,6 +17,7 @@
 //! | `link` | one server or a cluster of them, behind one trait |
 //! | `ask` | commands and scripts, and how their answers are read |
 //! | `wire` | the connection: who may use it, when it counts as broken, how it comes back |
+//! | `outage` | which failures of an outage are logged |
 //! | `hub` | the subscriptions |
 //! | `tasks` | tasks in streams, workers' presence; above another `Tasks` |
 //! | `nudges` | nudges as published messages; above other `Nudges` |
@@ -38,6 +39,7 @@ mod keys;
 mod link;
 mod mirror;
 mod nudges;
+mod outage;
 mod relay;
 mod seal;
 mod tasks;

@@ -29,6 +29,7 @@ use crate::counters::Counters;
 use crate::hub::Hub;
 use crate::keys::Keys;
 use crate::link::{Dialer, Link};
+use crate::outage::{Outage, jittered};
 use crate::seal::Sealer;
 
 /// How often an idle connection is tried.
@@ -86,6 +87,7 @@ impl Redis {
                 era: 0,
                 reason: "not connected yet".into(),
                 since,
+                outage: Outage::default(),
             }),
             changed: Condvar::new(),
             fell: Notify::new(),
@@ -181,6 +183,8 @@ struct State {
     era: u64,
     reason: String,
     since: Millis,
+    /// What was logged of the outage that goes on.
+    outage: Outage,
 }
 
 impl Wire {
@@ -309,7 +313,7 @@ impl Wire {
             reason.clone_into(&mut state.reason);
             state.since = self.clock.steady();
             self.counters.outages.add(1);
-            tracing::warn!(address = self.dialer.address(), reason, "going on without redis");
+            self.log_failure(&mut state);
             self.changed.notify_all();
             self.fell.notify_one();
         }
@@ -320,8 +324,14 @@ impl Wire {
         let mut state = self.state.lock();
         state.link = Some(link.into());
         state.era += 1;
+        let away_ms = self.clock.steady().0.saturating_sub(state.since.0);
         state.since = self.clock.steady();
-        tracing::info!(address = self.dialer.address(), "redis answers");
+        let address = self.dialer.address();
+        match std::mem::take(&mut state.outage).failures() {
+            0 => tracing::info!(address, "redis answers"),
+            // As loud as the outage: whoever reads of one reads that it is over.
+            failures => tracing::warn!(address, away_ms, failures, "redis answers again"),
+        }
         self.changed.notify_all();
     }
 
@@ -346,15 +356,22 @@ impl Wire {
         }
     }
 
-    /// Why there is no connection yet. The first reason is logged, and those after it are not.
+    /// Why there is still no connection.
     fn note(&self, reason: String) {
         let mut state = self.state.lock();
-        if state.era == 0 {
-            state.era = 1;
-            let address = self.dialer.address();
-            tracing::warn!(address, reason, "going on without redis");
-        }
         state.reason = reason;
+        self.log_failure(&mut state);
+    }
+
+    /// Logs a failure where its reason is another than that of the last line, or where that line is old.
+    fn log_failure(&self, state: &mut State) {
+        let now = self.clock.steady();
+        if let Some(failures) = state.outage.failed(&state.reason, now) {
+            let address = self.dialer.address();
+            let away_ms = now.0.saturating_sub(state.since.0);
+            let reason = &state.reason;
+            tracing::warn!(address, reason, away_ms, failures, "going on without redis");
+        }
     }
 
     /// Comes back when the connection has failed.
@@ -383,11 +400,4 @@ impl Wire {
             }
         }
     }
-}
-
-/// Between a half and the whole of a wait, so that instances do not come all at once.
-pub(crate) fn jittered(wait: Duration) -> Duration {
-    let mut byte = [0];
-    aws_lc_rs::rand::fill(&mut byte).unwrap_or(());
-    wait / 2 + wait.mul_f64(f64::from(byte[0]) / 512.0)
 }

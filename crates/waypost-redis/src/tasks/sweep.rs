@@ -7,7 +7,8 @@ use std::time::Duration;
 use waypost_core::time::Millis;
 
 use crate::ask::{ACKNOWLEDGE, Ask, CLAIM, HANDLERS, list, number, text};
-use crate::wire::{Wire, jittered};
+use crate::outage::jittered;
+use crate::wire::Wire;
 
 use super::offers::KEPT_MS;
 use super::{Core, GROUP, HANDLERS_MAX};
