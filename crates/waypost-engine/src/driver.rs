@@ -467,7 +467,9 @@ impl Driver {
             }
             Appended::Fenced => {
                 self.measures.fenced += 1;
-                self.measures.lost += u64::from(!flight.is_first());
+                if !flight.is_first() {
+                    self.measures.lost.push(live.state.created.key.clone());
+                }
                 self.refused(execution, &flight, &Answer::Moved, outputs);
                 // Where this was a take-over that came too late, its claim still stands: nobody
                 // else will look after the execution.

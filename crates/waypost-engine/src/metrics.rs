@@ -247,7 +247,7 @@ impl EngineMetrics {
         self.commits_fenced.add(measures.fenced);
         self.claims.add(measures.claimed);
         self.contexts_used.add(measures.copied);
-        self.ownership_lost.add(measures.lost);
+        self.ownership_lost.add(u64::try_from(measures.lost.len()).unwrap_or(u64::MAX));
         self.offers_repeated.add(measures.offers_repeated);
         self.reports_refused.add(measures.reports_refused);
         for status in &measures.ended {

@@ -16,6 +16,7 @@ mod inbox;
 mod lease;
 mod load;
 mod mirrored;
+mod ownership;
 mod run;
 mod secrets;
 mod store;

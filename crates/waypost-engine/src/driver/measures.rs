@@ -2,6 +2,7 @@
 //! more of time than the step does.
 
 use waypost_core::event::{Event, FailureEnd};
+use waypost_core::id::ExecutionKey;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 
@@ -27,8 +28,8 @@ pub struct Measures {
     pub claimed: u64,
     /// Those of them of which a copy was at hand, so that their logs were not read.
     pub copied: u64,
-    /// Executions that turned out to be somebody else's.
-    pub lost: u64,
+    /// Executions that turned out to belong to another instance.
+    pub lost: Vec<ExecutionKey>,
     /// Offers to workers elsewhere that were made again.
     pub offers_repeated: u64,
     /// Reports of workers elsewhere that were refused.
@@ -113,7 +114,8 @@ impl Measures {
     pub(super) fn clear(&mut self) {
         let Self { started, takeovers, quarantined, fenced, ended, attempts, .. } = self;
         let Self { offers_repeated, reports_refused, claimed, copied, lost, .. } = self;
-        let engine = [started, takeovers, quarantined, fenced, claimed, copied, lost];
+        lost.clear();
+        let engine = [started, takeovers, quarantined, fenced, claimed, copied];
         for count in engine.into_iter().chain([offers_repeated, reports_refused]) {
             *count = 0;
         }

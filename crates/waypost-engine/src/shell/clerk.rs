@@ -21,7 +21,7 @@ use waypost_ports::store::{
     About, Append, ClaimRequest, Claims, Heartbeat, History, Renewal, Store, StoreError,
 };
 
-use super::{Damage, Plans, fold};
+use super::{Damage, Plans, fold, ownership};
 use crate::config::Config;
 use crate::driver::{Answer, EndSummary, Input, Loaded, Outgoing, Output};
 use crate::panic_text;
@@ -204,6 +204,7 @@ impl Clerk {
                 }
             }
         }
+        ownership::log_taken_over(instance, &loaded);
         let Claims { copied, more, next_due, .. } = claims;
         let claimed = Input::Claimed { loaded, copied, more, next_due, answered };
         Performed { inputs: vec![claimed], again }

@@ -17,7 +17,7 @@ use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{Append, Store};
 
 use super::store::{Order, append_inline};
-use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TaskWork, Vitals, Work, Worker};
+use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TaskWork, Vitals, Work, Worker, ownership};
 use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
 use crate::metrics::EngineMetrics;
 use crate::{Observer, panic_text};
@@ -206,6 +206,7 @@ impl EngineThread {
         }
         self.driver.step(now, inputs, outputs);
         self.metrics.publish(&self.driver);
+        ownership::log_lost(self.driver.instance(), &self.driver.measures().lost);
         if now.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
             self.queue_looked_at = now;
             self.metrics.look_at(&self.driver.queue());

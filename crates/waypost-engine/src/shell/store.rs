@@ -25,7 +25,7 @@ use waypost_ports::mirror::{Mirror, Presence};
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
-use super::{Clerk, Inbox, Lease, StoreTime, Vitals, Work};
+use super::{Clerk, Inbox, Lease, StoreTime, Vitals, Work, ownership};
 use crate::driver::{Input, Outgoing};
 use crate::metrics::EngineMetrics;
 
@@ -352,6 +352,9 @@ impl StoreThread {
         let sent = self.clock.steady();
         let renewal = self.clerk.heartbeat(0, leaving)?;
         self.time.lock().observe(sent, renewal.now, &*self.clock);
+        if !leaving {
+            ownership::log_lapse(self.clerk.instance, self.lease.remaining(&*self.clock));
+        }
         self.lease.confirmed(sent);
         if self.clerk.config.contexts && !leaving {
             let about = &self.clerk.about;
