@@ -210,6 +210,7 @@ macro_rules! conformance_tests {
                 those_that_are_alive_are_listed,
                 the_dead_are_listed_while_they_own_something,
                 what_instances_tell_is_kept,
+                what_no_instance_has_claimed_is_counted,
             ];
             access: [
                 keys_are_kept_exactly_and_in_order,

@@ -58,6 +58,9 @@ pub trait Query: Send + Sync {
         Ok(self.instances()?.iter().any(|row| row.instance == instance && row.alive))
     }
 
+    /// Executions that could go on and that no instance has claimed. Asked for each page of metrics.
+    fn backlog(&self) -> Result<Backlog, StoreError>;
+
     /// How far the projections are behind the log.
     fn lag(&self) -> Result<ProjectionLag, StoreError>;
 
@@ -223,6 +226,18 @@ pub struct InstanceRow {
     pub about: About,
     /// How long ago its last sign of life was, by the store's time.
     pub silent: Option<Millis>,
+}
+
+/// Executions of a backlog that are counted; more are not told apart.
+pub const BACKLOG_MAX: u64 = 100_000;
+
+/// Executions that could go on and that no instance has claimed: due, or with mail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// How many, up to [`BACKLOG_MAX`] of either kind.
+    pub executions: u64,
+    /// How late the one is that was due first; zero where none is due.
+    pub oldest: Millis,
 }
 
 /// How far the projections are behind.

@@ -7,6 +7,7 @@ macro_rules! queries {
 }
 
 queries! {
+    BACKLOG = "backlog";
     CANCELS_INSERT = "cancels_insert";
     CLAIM_DIGESTS = "claim_digests";
     CLAIM_TAKE = "claim_take";

@@ -6,9 +6,9 @@ use uuid::Uuid;
 use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
-    DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest, ExecutionPage,
-    FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest, ProjectionLag, Query,
-    Submitted, read_events,
+    BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
+    EventsRequest, ExecutionPage, FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest,
+    ProjectionLag, Query, Submitted, read_events,
 };
 use waypost_ports::store::{About, History, StoreError};
 
@@ -16,7 +16,7 @@ use crate::connection::{Connection, Role};
 use crate::error::DbError;
 use crate::projections::list;
 use crate::store::PostgresStore;
-use crate::text::{array, count, get, limit_and_one, narrow, text, text_or_none};
+use crate::text::{array, count, from_stored, get, limit_and_one, narrow, text, text_or_none};
 use crate::{feed, history, projections, queries};
 
 /// Frames of one log that are read at a time, and bytes of them.
@@ -101,6 +101,15 @@ impl Query for PostgresStore {
         self.run(Role::Api, async |connection| {
             let rows = connection.query(queries::INSTANCES_LIST, &[]).await?;
             rows.iter().map(instance).collect()
+        })
+    }
+
+    fn backlog(&self) -> Result<Backlog, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let most = BACKLOG_MAX.cast_signed();
+            let row = connection.query_one(queries::BACKLOG, &[&most]).await?;
+            let oldest = get::<Option<i64>>(&row, 1)?.unwrap_or(0);
+            Ok(Backlog { executions: count(&row, 0)?, oldest: Millis(from_stored(oldest)) })
         })
     }
 

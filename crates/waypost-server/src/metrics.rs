@@ -10,7 +10,7 @@ use waypost_engine::metrics::{
     Counter, CounterFamily, Decimal, Gauge, Histogram, Metric, SECONDS, Sample, SecondsGauge,
     write_metric,
 };
-use waypost_ports::query::ProjectionLag;
+use waypost_ports::query::{Backlog, ProjectionLag};
 use waypost_ports::tasks::Depth;
 
 /// The classes of replies.
@@ -64,6 +64,8 @@ impl Default for HttpMetrics {
 pub struct Around {
     /// How far behind lists are, where that can be told.
     pub lag: Option<ProjectionLag>,
+    /// What no instance has claimed, where that can be told.
+    pub backlog: Option<Backlog>,
     /// What waits for workers elsewhere.
     pub depths: Vec<Depth>,
     /// This instance's lease, and what is left of it.
@@ -161,12 +163,24 @@ impl HttpMetrics {
                 "Commits that lists do not show yet.",
                 around.lag.map(|lag| lag.frames),
             ),
+            (
+                "waypost_executions_due_unclaimed",
+                "Executions that could go on and that no instance has claimed.",
+                around.backlog.map(|backlog| backlog.executions),
+            ),
             ("waypost_redis_up", "Does Redis answer? 1 or 0.", around.redis_up.map(u64::from)),
         ] {
             let Some(known) = known else { continue };
             let gauge = Gauge::default();
             gauge.set(known);
             write_metric(name, help, &gauge, out);
+        }
+        if let Some(backlog) = around.backlog {
+            let late = SecondsGauge::default();
+            late.set(backlog.oldest.to_std());
+            let help =
+                "How late the execution is that was due first and that no instance has claimed.";
+            write_metric("waypost_executions_due_oldest_lateness_seconds", help, &late, out);
         }
     }
 }

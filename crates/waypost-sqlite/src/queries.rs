@@ -11,6 +11,7 @@ macro_rules! queries {
 }
 
 queries! {
+    BACKLOG = "backlog";
     CLAIM_DUE = "claim_due";
     CLAIM_FORGOTTEN = "claim_forgotten";
     CLAIM_NEXT_DUE = "claim_next_due";

@@ -2,14 +2,15 @@
 
 use rusqlite::{Connection, OptionalExtension};
 use waypost_core::id::ExecutionId;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
-    DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest, ExecutionPage,
-    FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest, ProjectionLag, Query,
-    Submitted, read_events,
+    BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
+    EventsRequest, ExecutionPage, FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest,
+    ProjectionLag, Query, Submitted, read_events,
 };
 use waypost_ports::store::{History, Store, StoreError};
 
-use crate::connection::to_stored;
+use crate::connection::{from_stored, to_stored};
 use crate::store::SqliteStore;
 use crate::{definitions, feed, history, instances, queries};
 
@@ -78,6 +79,20 @@ impl Query for SqliteStore {
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
         let now = self.time();
         self.readers.read(|connection| instances::list(connection, now))
+    }
+
+    fn backlog(&self) -> Result<Backlog, StoreError> {
+        let now = self.time();
+        self.readers.read(|connection| {
+            let mut count = connection.prepare_cached(queries::BACKLOG)?;
+            count.query_row([now.0, BACKLOG_MAX.cast_signed()], |row| {
+                let oldest = row.get::<_, Option<i64>>(1)?.map(Timestamp);
+                Ok(Backlog {
+                    executions: from_stored(row.get(0)?),
+                    oldest: oldest.map_or(Millis(0), |due| now.since(due)),
+                })
+            })
+        })
     }
 
     fn lag(&self) -> Result<ProjectionLag, StoreError> {

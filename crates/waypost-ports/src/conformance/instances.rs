@@ -4,8 +4,8 @@ use waypost_core::id::InstanceId;
 use waypost_core::time::Millis;
 
 use super::Backend;
-use super::rig::{FOLD, Rig, START};
-use crate::query::{InstanceRow, Query};
+use super::rig::{FOLD, Rig, START, signal};
+use crate::query::{Backlog, InstanceRow, Query};
 use crate::store::{About, ControlChange, Heartbeat, LEASE, Store};
 
 fn list<B: Backend>(rig: &Rig<'_, B>) -> Vec<InstanceRow> {
@@ -73,4 +73,27 @@ pub fn what_instances_tell_is_kept<B: Backend>(backend: &B) {
     rig.reopen();
     rig.store().heartbeat(&beat).expect("a heartbeat is taken");
     assert_eq!(list(&rig).first().map(|row| row.about.clone()), Some(about));
+}
+
+pub fn what_no_instance_has_claimed_is_counted<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let owner = rig.instance(1);
+    let backlog = || {
+        let Backlog { executions, oldest } = rig.store().backlog().expect("it is answered");
+        (executions, oldest.0)
+    };
+    rig.start(owner);
+    rig.park(owner, None);
+    rig.park(owner, Some(START.plus(Millis(100))));
+    rig.park(owner, Some(START.plus(Millis(250))));
+    let waits = rig.park(owner, Some(START.plus(Millis(9_000))));
+    assert_eq!(backlog(), (0, 0), "owned, or not due yet");
+    rig.advance(100);
+    assert_eq!(backlog(), (1, 0), "due now");
+    rig.advance(200);
+    assert_eq!(backlog(), (2, 200));
+    rig.send(waits.execution, "m1", signal());
+    assert_eq!(backlog(), (3, 200), "mail makes it ready");
+    assert_eq!(rig.claimed(owner).len(), 3);
+    assert_eq!(backlog(), (0, 0));
 }

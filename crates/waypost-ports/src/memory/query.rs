@@ -8,14 +8,15 @@ use waypost_core::frame;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::projection::{Changes, Stamp, WaitChange};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 
 use super::tables::{KeptDefinition, Lease};
 use super::{MemoryStore, Tables};
 use crate::query::{
-    Budget, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow, EventsRequest,
-    ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest, Filter,
-    InstanceRow, ListRequest, Looked, ProjectionLag, Query, Submitted, read_events,
+    BACKLOG_MAX, Backlog, Budget, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
+    EventsRequest, ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition,
+    FeedRequest, Filter, InstanceRow, ListRequest, Looked, ProjectionLag, Query, Submitted,
+    read_events,
 };
 use crate::store::{History, Store, StoreError, StoredFrame};
 
@@ -92,6 +93,10 @@ impl Query for MemoryStore {
         self.with(|data, now| Ok(data.instances(now)))
     }
 
+    fn backlog(&self) -> Result<Backlog, StoreError> {
+        self.with(|data, now| Ok(data.backlog(now)))
+    }
+
     fn lag(&self) -> Result<ProjectionLag, StoreError> {
         self.with(|data, _| Ok(data.lag()))
     }
@@ -117,6 +122,23 @@ impl Tables {
             fold(changes.entry(*execution).or_default(), stored);
         }
         changes.iter().filter_map(|(execution, changes)| listed(*execution, changes)).collect()
+    }
+
+    fn backlog(&self, now: Timestamp) -> Backlog {
+        let unowned = || {
+            let controls = self.control.values().map(|row| &row.control);
+            controls.filter(|control| control.owner.is_none())
+        };
+        let due = || {
+            let waiting = unowned().filter(|control| !control.ready);
+            waiting.filter_map(|control| control.next_due).filter(|due| *due <= now)
+        };
+        let bounded = |count: usize| (count as u64).min(BACKLOG_MAX);
+        let ready = unowned().filter(|control| control.ready).count();
+        Backlog {
+            executions: bounded(ready) + bounded(due().count()),
+            oldest: due().min().map_or(Millis(0), |due| now.since(due)),
+        }
     }
 
     /// Rows are folded when they are asked for, and so are never behind.

@@ -43,11 +43,16 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
     server.engine.metrics().render(&mut text);
     // What cannot be asked for now is left out: the rest of the page matters most just then.
     let lag = server.blocking(|server| Ok(server.reader.home().lag()?));
+    let backlog = server.blocking(|server| Ok(server.reader.home().backlog()?));
     let depths = server.engine.depths();
-    let (lag, depths) =
-        tokio::join!(server.patiently(PATIENCE, lag), server.patiently(PATIENCE, depths));
+    let (lag, backlog, depths) = tokio::join!(
+        server.patiently(PATIENCE, lag),
+        server.patiently(PATIENCE, backlog),
+        server.patiently(PATIENCE, depths),
+    );
     let around = Around {
         lag: lag.and_then(Result::ok),
+        backlog: backlog.and_then(Result::ok),
         depths: depths.and_then(Result::ok).unwrap_or_default(),
         lease: (server.engine.lease(), server.engine.lease_remaining()),
         redis_up: match server.engine.mirror_health() {

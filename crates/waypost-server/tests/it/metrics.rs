@@ -14,6 +14,8 @@ const PROMISED: &[&str] = &[
     "waypost_append_seconds",
     "waypost_timer_lateness_seconds",
     "waypost_projection_lag_frames",
+    "waypost_executions_due_unclaimed",
+    "waypost_executions_due_oldest_lateness_seconds",
     "waypost_takeovers_total",
     "waypost_nodes_queued_too_long",
     "waypost_report_to_commit_seconds",

@@ -29,6 +29,13 @@ fn what_people_ask_for_is_served_by_indexes() {
         };
         assert!(!steps.iter().any(of_a_table), "{sql}\n{steps:#?}");
     }
+    let steps = plan(&connection, BACKLOG);
+    for index in
+        ["SCAN control USING INDEX control_ready", "SEARCH control USING INDEX control_due"]
+    {
+        assert!(steps.iter().any(|step| step.starts_with(index)), "{steps:#?}");
+    }
+    assert!(!steps.iter().any(|step| step == "SCAN control"), "{steps:#?}");
     let steps = plan(&connection, INSTANCES_LIST);
     let alive = "SEARCH instances USING COVERING INDEX instances_alive (alive_until>?)";
     assert!(steps.iter().any(|step| step == alive), "{steps:#?}");
