@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct Config {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where others reach it, where that is not where it listens: a URL without a path.
+    pub advertise_url: Option<String>,
     /// Further names that it is known by, for requests to loopback.
     pub hosts: Vec<String>,
     /// Must every request carry a key? Always so off loopback.
@@ -60,6 +62,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7070)),
+            advertise_url: None,
             hosts: Vec::new(),
             require_keys: false,
             tls: None,

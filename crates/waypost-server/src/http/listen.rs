@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, Cursor};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,14 +58,23 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// The address for clients on this machine.
+    /// Where it listens, as a URL. One that listens on every address of its machine says so: none of
+    /// them is known to be the one that others use.
     pub fn url(&self) -> io::Result<String> {
-        let address = self.address()?;
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let ip = match address.ip() {
-            any if any.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
-            other => other,
+        Ok(format!("{scheme}://{}", self.address()?))
+    }
+
+    /// The same for clients on this machine.
+    pub fn local_url(&self) -> io::Result<String> {
+        let address = self.address()?;
+        let loopback = match address.ip() {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Some(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+            _ => None,
         };
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let ip = loopback.unwrap_or(address.ip());
         Ok(format!("{scheme}://{}", SocketAddr::new(ip, address.port())))
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
 use tokio::task::JoinHandle;
+use tracing::warn;
 use waypost_server::access::keys::KeyRing;
 use waypost_server::config::Config;
 use waypost_server::http::listen::{Listener, serve};
@@ -46,10 +47,13 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     })?;
     // The port is known only now where any was asked for.
     settings.server.address = listener.address()?;
-    let url = listener.url()?;
+    let url = advertised(&settings, &listener)?;
     let home: Arc<dyn Home> = match &settings.cluster.database {
         Some(database) => Arc::new(home::open_database(database)?),
-        None => Arc::new(wiring::open_engine_store_at(&settings.data, Some(url.clone()))?),
+        None => {
+            let local = listener.local_url()?;
+            Arc::new(wiring::open_engine_store_at(&settings.data, Some(local))?)
+        }
     };
     refuse_open_door(&settings.server, &*home)?;
     let server = Arc::new(wiring::open_server(home, &url, &settings)?);
@@ -85,6 +89,21 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     server.trail.close();
     tell("stopped; every execution goes on with the next start", context);
     Ok(Exit::Done)
+}
+
+/// The address that this instance gives as its own.
+fn advertised(settings: &Settings, listener: &Listener) -> Result<String> {
+    if let Some(url) = &settings.server.advertise_url {
+        return Ok(url.clone());
+    }
+    let url = listener.url()?;
+    if settings.server.address.ip().is_unspecified() && settings.cluster.database.is_some() {
+        warn!(
+            address = url,
+            "no instance can be reached there; advertise_url says where this one is"
+        );
+    }
+    Ok(url)
 }
 
 /// The engine has ended, and nobody has stopped it: a server that only looks alive would keep its

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use reqwest::Url;
 use waypost_core::time::Millis;
 use waypost_server::config::{Config, Tls};
 
@@ -17,6 +18,9 @@ pub struct ServerFlags {
     /// Where to listen; anything but loopback needs API keys
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
+    /// Where others reach this server, for example http://10.0.0.7:7070; where it listens if absent
+    #[arg(long, value_name = "URL")]
+    pub advertise_url: Option<String>,
     /// Further host names that requests to loopback may name (may be repeated)
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
@@ -40,6 +44,7 @@ pub struct ServerFlags {
 /// Names that the settings file may use.
 pub(super) const NAMES: &[&str] = &[
     "listen",
+    "advertise_url",
     "hosts",
     "require_keys",
     "tls_certificate",
@@ -52,6 +57,7 @@ pub(super) fn decide(flags: &ServerFlags, sources: &mut Sources<'_>) -> Result<C
     let defaults = Config::default();
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let listen = sources.pick("listen", flags.listen.clone(), &defaults.address.to_string());
+    let advertised = sources.pick("advertise_url", flags.advertise_url.clone(), "");
     let hosts = (!flags.hosts.is_empty()).then(|| flags.hosts.join(","));
     let hosts = sources.pick("hosts", hosts, "");
     let keys = sources.pick("require_keys", text(flags.require_keys), "false");
@@ -76,6 +82,7 @@ pub(super) fn decide(flags: &ServerFlags, sources: &mut Sources<'_>) -> Result<C
         Millis::parse(&drain).with_context(|| format!("setting drain_timeout: {drain:?}"))?;
     Ok(Config {
         address: address(&listen)?,
+        advertise_url: advertised_url(&advertised)?,
         hosts: hosts.map(str::to_owned).collect(),
         require_keys: parse("require_keys", &keys)?,
         tls,
@@ -91,4 +98,66 @@ fn address(text: &str) -> Result<SocketAddr> {
     let wrong = || format!("setting listen: {text:?} is not an address like 127.0.0.1:7070");
     let mut found = whole.to_socket_addrs().with_context(wrong)?;
     found.next().with_context(wrong)
+}
+
+/// `http://10.0.0.7:7070`: the address of a server, and nothing else.
+fn advertised_url(text: &str) -> Result<Option<String>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let whole = || {
+        format!(
+            "setting advertise_url: {text:?} is not a URL like http://10.0.0.7:7070 or \
+             https://a.example.com, without user, path or query"
+        )
+    };
+    let url = Url::parse(text).with_context(whole)?;
+    let bare = matches!(url.scheme(), "http" | "https")
+        && url.host_str().is_some_and(|host| !host.is_empty())
+        && (url.username(), url.password()) == ("", None)
+        && (url.path(), url.query(), url.fragment()) == ("/", None, None)
+        // What the parser reads over: `http:/host`, line ends, a user that is empty.
+        && text.contains("://")
+        && !text.contains(|char: char| char == '@' || char == '\\' || char.is_whitespace() || char.is_control());
+    match bare {
+        true => Ok(Some(url.as_str().trim_end_matches('/').to_owned())),
+        false => bail!(whole()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advertised_url_is_an_address_and_nothing_else() {
+        for (text, expected) in [
+            ("http://10.0.0.7:7070", "http://10.0.0.7:7070"),
+            ("https://a.example.com/", "https://a.example.com"),
+            ("http://[fd00::7]:7070", "http://[fd00::7]:7070"),
+        ] {
+            assert_eq!(advertised_url(text).unwrap().as_deref(), Some(expected));
+        }
+        assert_eq!(advertised_url("").unwrap(), None);
+        for wrong in [
+            "10.0.0.7:7070",
+            "a.example.com",
+            "/path",
+            "ftp://a.example.com",
+            "http://",
+            "http://ann:secret@a.example.com",
+            "http://ann@a.example.com",
+            "http://@a.example.com",
+            "http://a.example.com/waypost",
+            "http://a.example.com?x=1",
+            "http://a.example.com/#top",
+            "http:a.example.com",
+            "http://a.example.com\n",
+            "http:\\\\a.example.com",
+            "http://a b",
+        ] {
+            let error = advertised_url(wrong).unwrap_err().to_string();
+            assert!(error.contains("advertise_url"), "{wrong:?}: {error}");
+        }
+    }
 }
