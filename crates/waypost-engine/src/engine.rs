@@ -377,7 +377,8 @@ fn join(thread: JoinHandle<()>) {
 pub enum Requested {
     /// Done; the execution's status after it.
     Done(waypost_core::status::Status),
-    /// Durable; whoever claims the execution does it.
+    /// Durable; whoever claims the execution does it, unless the execution ends first. See
+    /// [`Receipt`](crate::Receipt) for what became of it.
     Accepted {
         /// The id under which it was accepted.
         message: MessageId,

@@ -174,10 +174,15 @@ impl Server {
         }
     }
 
-    /// What the engine answers, if the store lets it do so in time. While writes fail nothing new is
-    /// asked of it; what was asked before is taken when the store works again, so its outcome is not
-    /// known.
+    /// What the engine answers, if the store lets it do so in time.
     pub async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {
+        let answered = tokio::time::timeout(self.config.commit_timeout, asked).await;
+        answered.map_err(|_| problem::unanswered())
+    }
+
+    /// The same for what has to be written. While writes fail nothing new is asked of the engine; what
+    /// was asked before is taken when the store works again, so its outcome is not known.
+    pub async fn written<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {
         if let Some(trouble) = self.engine.store_trouble() {
             return Err(problem::store_fails(&trouble));
         }

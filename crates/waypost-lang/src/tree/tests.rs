@@ -53,6 +53,8 @@ fn what_cannot_be_read_is_refused() {
         ("{\"a\": 1", Code::Syntax),
         ("{\"a\": 1} x", Code::Syntax),
         ("{\"a\": \"\\ud800\"}", Code::Syntax),
+        ("a: \"\\ud800\"\n", Code::Syntax),
+        ("a: \"\\udc00\"\n", Code::Syntax),
         ("{\"a\": \"\\q\"}", Code::Syntax),
         ("{\"a\": 1.}", Code::Syntax),
         ("a: [1", Code::Syntax),

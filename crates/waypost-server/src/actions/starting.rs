@@ -42,7 +42,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
         actor: call.actor(),
         ..StartRequest::new(Arc::clone(&workflow.plan), workflow.version, submission.input.0)
     };
-    let started = match server.in_time(server.engine.start(request)).await? {
+    let started = match server.written(server.engine.start(request)).await? {
         Ok(started) => started,
         Err(EngineError::Exists(existing)) => return Err(exists(&server, existing, key).await?),
         Err(error) => return Err(error.into()),

@@ -94,7 +94,7 @@ async fn steer(
 ) -> Result<Reply, Problem> {
     let is_signal = matches!(body, MailBody::Signal { .. });
     let request = Request { execution, body, message: message.clone(), actor: call.actor() };
-    match server.in_time(server.engine.request(request)).await? {
+    match server.written(server.engine.request(request)).await? {
         Ok(Requested::Done(_)) => {
             answer(StatusCode::OK, &load(server, execution).await?, message, false)
         }

@@ -109,7 +109,7 @@ async fn reported(
     let (node, attempt) = (of.node.into(), of.attempt);
     let key = Some(ExecutionKey(of.execution.as_str().into()));
     let report = TaskReport { execution, key, node, attempt, token, worker, outcome };
-    let (status, committed) = match server.in_time(server.engine.report(report)).await?? {
+    let (status, committed) = match server.written(server.engine.report(report)).await?? {
         Reported::Committed => (StatusCode::OK, true),
         Reported::Accepted => (StatusCode::ACCEPTED, false),
     };

@@ -52,6 +52,7 @@ async fn store_that_takes_no_writes_is_noticed_at_the_first_and_forgotten_when_i
         }
         house.get("/livez").await.expect(200);
         house.get("/v1/executions").await.expect(200);
+        house.get("/v1/workers").await.expect(200);
         house.failing.fail(None);
         // What was in hand is done, once, and others are taken again.
         let again = loop {
