@@ -26,7 +26,8 @@ use crate::time::Timestamp;
 pub struct Stamp {
     /// Its position in the log.
     pub seq: u64,
-    /// The store's time of its frame.
+    /// When its frame was decided: the time that the state has, too, so that lists and single executions
+    /// agree.
     pub at: Timestamp,
 }
 

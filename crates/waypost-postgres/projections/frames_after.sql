@@ -1,6 +1,6 @@
 -- projector: the frames of executions ($1) after what their rows show ($2), at most $3, and no more once
 -- their bodies have $4 bytes. Served by the key of frames.
-SELECT f.execution, f.first_seq, f.last_seq, f.at, f.checksum, f.body
+SELECT f.execution, f.first_seq, f.last_seq, f.decided_at, f.checksum, f.body
 FROM (
     SELECT n.*, sum(octet_length(n.body)) OVER (ORDER BY n.execution, n.first_seq)
                 - octet_length(n.body) AS before

@@ -53,7 +53,7 @@ pub(super) fn read(
         }
         if upto.is_some_and(|upto| header.last_seq <= upto) {
             for (seq, event) in (header.first_seq..).zip(events.into_iter().flatten()) {
-                read.changes.apply(Stamp { seq, at: frame.at }, event);
+                read.changes.apply(Stamp { seq, at: frame.header.decided_at }, event);
             }
         }
     }

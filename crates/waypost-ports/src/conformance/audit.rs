@@ -113,6 +113,8 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
     let waiting = Event::NodeWaiting { node: "c".into(), attempt, wait };
     let paused = Event::RunPaused { reason: PauseReason::Waits };
+    // Rows show when it was decided, as the state does, and not when it was committed.
+    hand.now = Timestamp(START.0 + 7);
     rig.commit(hand.write(&[started, waiting, paused]));
     rig.settle();
     let shown: Shown = rig.store().shown(&[hand.execution]).expect("it is answered").remove(0);
@@ -122,7 +124,7 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     assert_eq!((rows.view.seq, rows.view.status), (5, Status::Paused));
     let node = &rows.nodes[0];
     assert_eq!((node.path.as_str(), node.status), ("c", NodeStatus::Waiting));
-    assert_eq!((node.attempt, node.started_at), (Some(1), Some(Timestamp(START.0 + 10))));
+    assert_eq!((node.attempt, node.started_at), (Some(1), Some(hand.now)));
     let wait = &rows.waits[0];
     assert_eq!((wait.seq, wait.path.as_str()), (4, "c"));
     assert_eq!(wait.due, Some(Timestamp(START.0 + 900)));

@@ -182,12 +182,14 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
     assert_eq!(row.resume_at, Some(Timestamp(START.0 + 500)), "the earlier of two waits");
     let failure = Failure::permanent("http", "answered 404");
     let failed = Event::RunFailed { failure, nodes: vec!["b".into()], output: None };
+    // Lists show when it was decided, as the state does, and not when it was committed.
+    hand.now = Timestamp(START.0 + 7);
     rig.commit(hand.write(&[failed]).control(ControlChange::Ended));
     rig.settle();
     let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
     let row = &page.rows[0];
     assert_eq!((row.status, row.error.as_deref()), (Status::Failed, Some("answered 404")));
-    assert_eq!(row.completed_at, Some(Timestamp(START.0 + 10)));
+    assert_eq!(row.completed_at, Some(hand.now));
     assert_eq!((row.resume_at, row.current_node.as_deref()), (None, None));
 }
 

@@ -12,7 +12,7 @@ use waypost_core::json::Json;
 use waypost_core::time::{Millis, Timestamp};
 
 use super::Backend;
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::store::{
     About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat,
     History, LEASE, Mail, MailBody, Renewal, Side, SlotRequest, Store, Submission,
@@ -117,7 +117,9 @@ impl<'a, B: Backend> Rig<'a, B> {
     pub fn create_all(&self, instance: InstanceId, runs: Vec<RunCreated>) -> Vec<Hand> {
         let count = u32::try_from(runs.len()).expect("a case starts a few executions");
         let numbers = self.numbers(instance, count).into_iter();
-        let mut hands: Vec<_> = numbers.map(|number| Hand::new(number, instance)).collect();
+        let now = self.clock.now();
+        let mut hands: Vec<_> =
+            numbers.map(|number| Hand { now, ..Hand::new(number, instance) }).collect();
         let batch: Vec<Append> =
             hands.iter_mut().zip(runs).map(|(hand, run)| hand.create_as(run).into()).collect();
         for outcome in self.append_all(&batch) {
@@ -230,6 +232,8 @@ pub struct Hand {
     pub parent: Option<Parent>,
     /// The seq that comes next.
     pub next_seq: u64,
+    /// When it decides.
+    pub now: Timestamp,
 }
 
 static APPEND_IDS: AtomicU64 = AtomicU64::new(1);
@@ -237,7 +241,7 @@ static APPEND_IDS: AtomicU64 = AtomicU64::new(1);
 impl Hand {
     /// At the beginning of an execution.
     pub fn new(execution: ExecutionId, instance: InstanceId) -> Self {
-        Self { execution, instance, epoch: 1, parent: None, next_seq: 1 }
+        Self { execution, instance, epoch: 1, parent: None, next_seq: 1, now: START }
     }
 
     /// The hand of the instance that claimed this execution.
@@ -250,6 +254,7 @@ impl Hand {
             epoch: control.epoch,
             parent: Some(last.as_parent()),
             next_seq: last.last_seq + 1,
+            now: START,
         }
     }
 
@@ -264,7 +269,7 @@ impl Hand {
             parent: self.parent,
             instance: self.instance,
             epoch: self.epoch,
-            decided_at: START,
+            decided_at: self.now,
             requires: FOLD,
         };
         Draft(Append { header, body: b"[]".to_vec(), side: Side::default() })

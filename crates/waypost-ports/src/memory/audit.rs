@@ -122,7 +122,7 @@ impl Tables {
             let events = stored.body.as_ref().ok().and_then(|body| frame::decode(body).ok());
             let first_seq = stored.header.first_seq;
             for (seq, event) in (first_seq..).zip(events.into_iter().flatten()) {
-                changes.apply(Stamp { seq, at: stored.at }, event);
+                changes.apply(Stamp { seq, at: stored.header.decided_at }, event);
                 due = first_seq;
             }
         }

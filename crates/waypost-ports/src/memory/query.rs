@@ -264,7 +264,7 @@ fn fold(changes: &mut Changes, stored: &StoredFrame) {
         return;
     };
     for (seq, event) in (stored.header.first_seq..).zip(events) {
-        changes.apply(Stamp { seq, at: stored.at }, event);
+        changes.apply(Stamp { seq, at: stored.header.decided_at }, event);
     }
 }
 

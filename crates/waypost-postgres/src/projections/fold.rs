@@ -60,7 +60,7 @@ impl Touched {
         let events = taken.body.as_deref().map(frame::decode);
         let Some(Ok(events)) = events else { return Folded::Unreadable };
         for (seq, event) in (taken.first_seq..).zip(events) {
-            self.changes.apply(Stamp { seq, at: taken.at }, event);
+            self.changes.apply(Stamp { seq, at: taken.decided_at }, event);
         }
         Folded::Taken
     }
@@ -145,7 +145,7 @@ mod tests {
     fn frame(first_seq: u64, events: &[Event]) -> Frame {
         let last_seq = first_seq + events.len() as u64 - 1;
         let body = Some(encode(events));
-        Frame { execution: 1, first_seq, last_seq, at: Timestamp(5), body }
+        Frame { execution: 1, first_seq, last_seq, decided_at: Timestamp(5), body }
     }
 
     fn cancelled() -> Event {

@@ -29,7 +29,7 @@ pub(super) struct Frame {
     pub(super) execution: i64,
     pub(super) first_seq: u64,
     pub(super) last_seq: u64,
-    pub(super) at: Timestamp,
+    pub(super) decided_at: Timestamp,
     /// Nothing where the bytes are not those that were written.
     pub(super) body: Option<Vec<u8>>,
 }
@@ -83,8 +83,8 @@ impl Queue {
     pub(super) fn answered(&self, number: u64, batch: &[Append], outcomes: &[Appended]) {
         let mut state = self.state.lock();
         for (append, outcome) in batch.iter().zip(outcomes) {
-            if let Appended::Committed { at } = outcome {
-                state.push(append, *at);
+            if let Appended::Committed { .. } = outcome {
+                state.push(append);
             }
         }
         state.under_way.remove(&number);
@@ -161,7 +161,7 @@ impl Queue {
 }
 
 impl State {
-    fn push(&mut self, append: &Append, at: Timestamp) {
+    fn push(&mut self, append: &Append) {
         let header = &append.header;
         let cost = append.body.len() + FRAME_BYTES;
         if self.bytes + cost > BYTES_MAX {
@@ -173,7 +173,7 @@ impl State {
             execution: header.execution.0,
             first_seq: header.first_seq,
             last_seq: header.last_seq,
-            at,
+            decided_at: header.decided_at,
             body: Some(append.body.clone()),
         });
     }

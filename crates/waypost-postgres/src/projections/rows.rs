@@ -281,7 +281,7 @@ fn read_frame(row: &Row) -> Result<Frame, DbError> {
         execution: get(row, 0)?,
         first_seq: count(row, 1)?,
         last_seq: count(row, 2)?,
-        at: Timestamp(get(row, 3)?),
+        decided_at: Timestamp(get(row, 3)?),
         body: is_intact(body, get(row, 4)?).then(|| body.to_vec()),
     })
 }
@@ -338,8 +338,9 @@ mod tests {
     #[test]
     fn a_log_without_its_beginning_is_not_asked_for_again() {
         for (first_seq, next) in [(1, 7), (4, 8)] {
-            let at = Timestamp(0);
-            let frame = Frame { execution: 7, first_seq, last_seq: first_seq, at, body: None };
+            let decided_at = Timestamp(0);
+            let last_seq = first_seq;
+            let frame = Frame { execution: 7, first_seq, last_seq, decided_at, body: None };
             let mut touched = Touched::on(Base::default());
             touched.fold(&frame);
             let batch = BTreeMap::from([(7, touched)]);

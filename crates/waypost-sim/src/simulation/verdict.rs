@@ -50,7 +50,7 @@ impl Simulation {
                 }
             });
             for (seq, event) in (*first_seq..).zip(events.unwrap_or_default()) {
-                changes.apply(Stamp { seq, at: frame.at }, event);
+                changes.apply(Stamp { seq, at: frame.header.decided_at }, event);
             }
         }
         if self.store.strikes(Fault::ProjectorDies) {

@@ -194,6 +194,7 @@ impl Projector {
                 Entry::Occupied(entry) => entry.into_mut(),
                 Entry::Vacant(entry) => entry.insert(touch(&self.rows, execution, first_seq)?),
             };
+            let at = Timestamp(row.get(6)?);
             for (seq, event) in (first_seq..).zip(events) {
                 touched.changes.apply(Stamp { seq, at }, event);
             }
