@@ -317,9 +317,10 @@ pub(crate) fn quoted(text: &str) -> String {
     shown
 }
 
-/// Several names as messages show them: `` `a`, `b` or `c` ``.
+/// Several names as messages show them: `` `a`, `b` or `c` ``. All fields of anything and all kinds are
+/// shown, since the one that is left out is the one that was wanted; only branches can be more.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
-    const NAMES_MAX: usize = 12;
+    const NAMES_MAX: usize = 64;
     let names: Vec<&str> = names.into_iter().collect();
     let mut shown: Vec<String> = names.iter().take(NAMES_MAX).map(|name| quoted(name)).collect();
     if names.len() > NAMES_MAX {

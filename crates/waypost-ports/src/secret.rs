@@ -105,7 +105,12 @@ pub enum BadSecret {
 #[non_exhaustive]
 pub enum SecretRefused {
     /// There is none of this name.
-    #[error("there is no secret `{0}` here")]
+    #[error(
+        "there is no secret `{0}` here: define it in the settings file of the process that runs \
+         this task, as a table [secrets.{0}] with from = \"env:VARIABLE\" or \"file:/path\", \
+         workflows = [\"…\"], and hosts = [\"…\"] or shell = true; `waypost config` lists the \
+         secrets that there are"
+    )]
     Unknown(Arc<str>),
     /// It is not for this workflow.
     #[error("secret `{name}` is not granted to workflow `{workflow}`")]
