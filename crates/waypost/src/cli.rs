@@ -7,6 +7,7 @@ mod config;
 mod definitions;
 mod deploy;
 mod events;
+mod failed;
 mod find;
 mod input;
 mod interrupts;
@@ -31,12 +32,12 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::bench;
 use crate::client::Refused;
-use crate::output::{Format, harmless, print_json, print_line};
+use crate::output::{self, Format, LogWriter, complain, print_json, print_line};
 use crate::settings::{Flags, ServerFlags, Settings};
 
 /// Runs workflows that survive crashes, restarts and long waits.
@@ -192,16 +193,38 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Reads a definition file that the user named.
-pub(crate) fn read_definition(path: &std::path::Path) -> Result<Vec<u8>> {
-    let wrong = |error| Usage(format!("cannot read {}: {error}", path.display()));
-    Ok(std::fs::read(path).map_err(wrong)?)
+/// The command line. Options that all commands take are listed once, in the help of the program:
+/// repeated in that of each command they would bury its own.
+fn command() -> clap::Command {
+    let mut command = Cli::command();
+    // Passes them on to the subcommands, where they can be hidden.
+    command.build();
+    let global: Vec<_> = command.get_arguments().filter(|option| option.is_global_set()).collect();
+    let global: Vec<_> = global.into_iter().map(|option| option.get_id().clone()).collect();
+    command.mut_subcommands(|subcommand| without_global(subcommand, &global))
 }
+
+fn without_global(command: clap::Command, global: &[clap::Id]) -> clap::Command {
+    let command = command.mut_args(|option| match global.contains(option.get_id()) {
+        true => option.hide(true),
+        false => option,
+    });
+    let examples = command.get_after_help().map(|examples| format!("{examples}\n\n"));
+    let note = format!("{}{GLOBAL_OPTIONS}", examples.unwrap_or_default());
+    command.after_help(note).mut_subcommands(|subcommand| without_global(subcommand, global))
+}
+
+/// What the help of a command says about options that all commands take.
+const GLOBAL_OPTIONS: &str = "Global options: see `waypost --help`";
 
 /// Parses the command line and does what it says.
 pub fn main() -> ExitCode {
-    restore_sigpipe();
-    let cli = Cli::parse();
+    log_panics();
+    let parsed = command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(help) => return print_help(&help),
+    };
     let color = match cli.color {
         Color::Always => true,
         Color::Never => false,
@@ -211,32 +234,50 @@ pub fn main() -> ExitCode {
         return fail(&error);
     }
     match block_on(execute(cli, color)) {
-        Ok(exit) => exit.into(),
+        Ok(exit) => printed(exit).into(),
         Err(error) => fail(&error),
     }
 }
 
-#[expect(clippy::print_stderr, reason = "errors of the program go to standard error")]
+/// Prints the help that was asked for, or what is wrong with the arguments.
+fn print_help(help: &clap::Error) -> ExitCode {
+    let code = u8::try_from(help.exit_code()).unwrap_or(Exit::Wrong.code());
+    match help.print() {
+        Err(error) if !help.use_stderr() && !output::is_reader_gone(&error) => {
+            fail(&anyhow::Error::new(error).context("cannot write to standard output"))
+        }
+        _ => ExitCode::from(code),
+    }
+}
+
+/// A command that did its work and could not print all of its results has not succeeded, unless
+/// the reader did not want more of them.
+fn printed(exit: Exit) -> Exit {
+    match output::failure().filter(|error| !output::is_reader_gone(error)) {
+        Some(error) => {
+            complain(&format!("error: cannot write to standard output: {error}"));
+            if exit == Exit::Done { Exit::Failed } else { exit }
+        }
+        None => exit,
+    }
+}
+
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {}", harmless(&format!("{error:#}")));
+    complain(&format!("error: {error:#}"));
     let refused = error.downcast_ref::<Refused>().is_some_and(Refused::is_wrong);
     let wrong = refused || error.downcast_ref::<Usage>().is_some();
     if wrong { Exit::Wrong.into() } else { Exit::Failed.into() }
 }
 
-/// `waypost list | head` ends quietly instead of with a panic about a closed pipe.
-fn restore_sigpipe() {
+/// Panics go to the log, which never panics itself; those of handlers that hold secrets without their
+/// text.
+fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let text = panic.to_string();
-        if text.contains("failed printing to stdout") {
-            #[expect(clippy::exit, reason = "nobody reads our output any more")]
-            std::process::exit(0);
-        }
         if waypost_engine::holds_secrets() {
             let location = panic.location().map(ToString::to_string).unwrap_or_default();
             tracing::error!(location, "a handler that holds secrets panicked");
         } else {
-            tracing::error!("{text}");
+            tracing::error!("{panic}");
         }
     }));
 }
@@ -244,7 +285,12 @@ fn restore_sigpipe() {
 fn start_logging(filter: &str) -> Result<()> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| LogWriter)
+        // It would do so on standard error, and panic where that cannot be written either.
+        .log_internal_errors(false)
+        .init();
     Ok(())
 }
 

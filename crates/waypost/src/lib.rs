@@ -14,6 +14,7 @@
 //! | `home` | where executions live: a folder, or a database |
 //! | `door` | where commands go: to a server, or to the folder itself |
 //! | `client` | talking to a server |
+//! | `output` | printing, which may fail: results, errors, the log, lines that are drawn again |
 //! | `progress` | what a running execution looks like on a screen |
 //! | `open_files` | how many connections this process may have |
 //! | `worker` | `waypost worker`: tasks of a server or a cluster, made here |

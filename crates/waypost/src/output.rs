@@ -1,13 +1,23 @@
 //! How results reach people and programs: tables on a terminal, JSON for `-o json`.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `output/standard` | writing to the two streams, which may fail and never panics |
+//! | `output/screen` | lines on a terminal that are drawn again while something goes on |
+//! | `output/width` | how many columns text takes |
 
-#![expect(clippy::print_stdout, reason = "this is where the program prints its results")]
+pub(crate) mod screen;
+mod standard;
+mod width;
 
 use std::borrow::Cow;
-use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
+
+pub use standard::{LogWriter, failure, is_reader_gone};
+pub use width::{columns, fit, pad};
 
 /// How results are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -21,15 +31,15 @@ pub enum Format {
 
 /// Prints a value as one JSON document.
 pub fn print_json(value: &impl Serialize) -> Result<()> {
-    println!("{}", serde_json::to_string_pretty(value)?);
+    print_text(&serde_json::to_string_pretty(value)?);
     Ok(())
 }
 
 /// Prints names and values in two columns.
 pub fn print_table(rows: &[(String, String)]) -> Result<()> {
-    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let width = rows.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
     for (name, value) in rows {
-        println!("{}", harmless(&format!("{name:<width$}  {value}")));
+        print_line(&format!("{}  {value}", pad(name, width)));
     }
     Ok(())
 }
@@ -37,14 +47,13 @@ pub fn print_table(rows: &[(String, String)]) -> Result<()> {
 /// Prints rows under headings, each column as wide as it needs.
 pub fn print_columns(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain(headings.get(column).map(|heading| heading.chars().count())).max().unwrap_or(0)
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell));
+        cells.chain(headings.get(column).map(|heading| columns(heading))).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let print_row = |cells: &mut dyn Iterator<Item = &str>| {
-        let line: Vec<String> =
-            cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        println!("{}", harmless(line.join("  ").trim_end()));
+        let line: Vec<String> = cells.zip(&widths).map(|(cell, width)| pad(cell, *width)).collect();
+        print_line(line.join("  ").trim_end());
     };
     print_row(&mut headings.iter().copied());
     for row in rows {
@@ -54,7 +63,26 @@ pub fn print_columns(headings: &[&str], rows: &[Vec<String>]) {
 
 /// Prints a line.
 pub fn print_line(line: &str) {
-    println!("{}", harmless(line));
+    print_text(&harmless(line));
+}
+
+/// Prints a line on standard output, or on standard error where standard output takes no more: what
+/// people need in order to go on.
+pub fn print_line_somewhere(line: &str) {
+    print_line(line);
+    if failure().is_some() {
+        complain(line);
+    }
+}
+
+/// Prints a line on standard error: what is wrong, and all that must not mix with results.
+pub fn complain(line: &str) {
+    let line = format!("{}\n", harmless(line));
+    screen::leave(|| standard::write_err(line.as_bytes()));
+}
+
+fn print_text(text: &str) {
+    screen::leave(|| standard::write_out(&format!("{text}\n")));
 }
 
 /// The same text without what would do something to a terminal: names, outputs and errors come from
@@ -90,21 +118,24 @@ fn color_length(text: &str) -> Option<usize> {
     code.get(end..)?.starts_with('m').then_some(2 + end + 1)
 }
 
-/// Prints a line if somebody reads it: what goes on for long outlives whoever started it, and must
-/// not end because nobody listens.
+/// Prints what only informs, if it can be printed: a server outlives the terminal that it was started
+/// from, and its exit code does not depend on it.
 pub fn mention(line: &str) {
-    let mut stdout = std::io::stdout();
-    writeln!(stdout, "{}", harmless(line)).and_then(|()| stdout.flush()).unwrap_or_default();
+    let line = format!("{}\n", harmless(line));
+    screen::leave(|| standard::write_out_if_possible(&line));
+}
+
+/// The same as one JSON document.
+pub fn mention_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    screen::leave(|| standard::write_out_if_possible(&format!("{text}\n")));
+    Ok(())
 }
 
 /// Shows how far long work is: on a terminal only, on standard error, over and over in one line.
-#[expect(clippy::print_stderr, reason = "progress must not mix with results")]
 pub fn progress_line(line: &str) {
-    let mut stderr = std::io::stderr();
-    if stderr.is_terminal() {
-        eprint!("\r\x1b[K{line}");
-        // A progress line that cannot be shown is no reason to stop the work.
-        stderr.flush().unwrap_or_default();
+    if let Some(columns) = screen::error_columns() {
+        standard::write_err(format!("\r\x1b[K{}", fit(line, columns.saturating_sub(1))).as_bytes());
     }
 }
 

@@ -1,30 +1,35 @@
 //! What a running execution looks like: a line per node on a terminal, redrawn while it changes;
 //! one plain line per change in a pipe.
 
-#![expect(clippy::print_stdout, reason = "this is where progress is printed")]
-
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use waypost_core::event::{CancelReason, Event, FailureEnd, PauseReason, Wait};
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
-use crate::output::harmless;
+use crate::output::screen::{self, COLUMNS_ASSUMED, ROWS_ASSUMED};
+use crate::output::{columns, harmless, pad};
 
 /// Most unfinished nodes that are drawn at once.
 const LIVE_MAX: usize = 12;
 
+/// Columns from which on a line shows the date as well as the time.
+const COLUMNS_WITH_DATE: usize = 100;
+/// How far a note is indented that does not fit behind its node.
+const INDENT: &str = "    ";
+
 /// Draws the progress of one execution.
 pub struct Progress {
+    /// Is standard output a terminal?
     live: bool,
     color: bool,
     nodes: BTreeMap<Arc<str>, Node>,
     /// Nodes that are not settled, in the order they appeared.
     open: Vec<Arc<str>>,
-    /// Lines on the screen that will be drawn again.
-    drawn: usize,
+    /// Columns and rows of the terminal, asked for at every drawing.
+    size: (usize, usize),
 }
 
 struct Node {
@@ -38,11 +43,12 @@ impl Progress {
     /// Progress on standard output.
     pub fn new(color: bool) -> Self {
         let live = std::io::stdout().is_terminal();
-        Self { live, color, nodes: BTreeMap::new(), open: Vec::new(), drawn: 0 }
+        Self { live, color, nodes: BTreeMap::new(), open: Vec::new(), size: size() }
     }
 
     /// Takes in what has become durable.
     pub fn note<'a>(&mut self, at: Timestamp, events: impl IntoIterator<Item = &'a Event>) {
+        self.size = size();
         let mut lines = Vec::new();
         for event in events {
             self.note_event(event, at, &mut lines);
@@ -52,7 +58,8 @@ impl Progress {
 
     /// Says something among the lines, about the watching and not about the execution.
     pub fn say(&mut self, at: Timestamp, text: &str) {
-        self.redraw(&[format!("{at}  {text}")], at);
+        self.size = size();
+        self.redraw(&[format!("{}  {text}", self.time(at))], at);
     }
 
     fn note_event(&mut self, event: &Event, at: Timestamp, lines: &mut Vec<String>) {
@@ -70,7 +77,7 @@ impl Progress {
             _ => None,
         };
         if let Some(text) = run_line {
-            lines.push(format!("{at}  {text}"));
+            lines.push(format!("{}  {text}", self.time(at)));
         }
         let Some((path, status, attempt, note)) = change(event) else { return };
         let node = self.nodes.entry(Arc::clone(path)).or_insert_with(|| {
@@ -86,8 +93,8 @@ impl Progress {
         node.note = note;
         // In a pipe every state that lasts is a line; QUEUED and RUNNING of one commit are one.
         let worth_a_line = status.is_settled() || (!self.live && status != NodeStatus::Queued);
-        if worth_a_line {
-            lines.push(line(path, node, at, self.color));
+        if worth_a_line && let Some(node) = self.nodes.get(path) {
+            lines.extend(self.lines(path, node, at));
         }
         if status.is_settled() {
             self.open.retain(|open| open != path);
@@ -95,34 +102,60 @@ impl Progress {
     }
 
     /// Prints lines that stay, and draws what is open below them.
-    fn redraw(&mut self, lines: &[String], at: Timestamp) {
-        let mut out = String::new();
-        if self.live && self.drawn > 0 {
-            // Up to the first line that was drawn, and clear from there.
-            out.push_str(&format!("\x1b[{}A\x1b[J", self.drawn));
-        }
-        for line in lines {
-            out.push_str(&harmless(line));
-            out.push('\n');
-        }
-        self.drawn = 0;
+    fn redraw(&self, lines: &[String], at: Timestamp) {
+        let stays: String = lines.iter().map(|line| format!("{}\n", harmless(line))).collect();
+        let mut live = Vec::new();
         if self.live {
-            for path in self.open.iter().take(LIVE_MAX) {
-                if let Some(node) = self.nodes.get(path) {
-                    out.push_str(&harmless(&line(path, node, at, self.color)));
-                    out.push('\n');
-                    self.drawn += 1;
-                }
-            }
-            if self.open.len() > LIVE_MAX {
-                out.push_str(&format!("… and {} more nodes\n", self.open.len() - LIVE_MAX));
-                self.drawn += 1;
+            // All of them, the line of what is left out and the cursor's must be on the screen.
+            let max = LIVE_MAX.min(self.size.1.saturating_sub(2)).max(1);
+            let open = self.open.iter().filter_map(|path| Some((path, self.nodes.get(path)?)));
+            live.extend(open.take(max).map(|(path, node)| {
+                let line = format!("{} {}", self.head(path, node, at), node.note);
+                harmless(line.trim_end()).into_owned()
+            }));
+            if self.open.len() > max {
+                live.push(format!("… and {} more nodes", self.open.len() - max));
             }
         }
-        print!("{out}");
-        // Nothing can be done about a terminal that is gone; the execution goes on.
-        std::io::stdout().flush().unwrap_or_default();
+        screen::draw(&stays, &live);
     }
+
+    /// A node that changed: one line, or two on a terminal where its note does not fit behind it.
+    fn lines(&self, path: &str, node: &Node, at: Timestamp) -> Vec<String> {
+        let head = self.head(path, node, at);
+        let line = format!("{head} {}", node.note).trim_end().to_owned();
+        match self.live && columns(&line) > self.size.0 && !node.note.is_empty() {
+            true => vec![head.trim_end().to_owned(), format!("{INDENT}{}", node.note)],
+            false => vec![line],
+        }
+    }
+
+    /// What a line about a node begins with: all but its note.
+    fn head(&self, path: &str, node: &Node, at: Timestamp) -> String {
+        let took = at.since(node.since).to_string();
+        let attempt = match node.status {
+            NodeStatus::Skipped => String::new(),
+            _ => format!("attempt {}", node.attempt),
+        };
+        let (path, status) = (pad(path, 20), paint(node.status, self.color));
+        format!("{}  {path} {status} {attempt:<10} {took:<8}", self.time(at))
+    }
+
+    /// The time of a line; without its date on a terminal that has no room for it.
+    fn time(&self, at: Timestamp) -> String {
+        let time = at.to_string();
+        match time.split_once('T') {
+            Some((_, clock)) if self.live && self.size.0 < COLUMNS_WITH_DATE => {
+                format!("{}Z", clock.chars().take("00:00:00".len()).collect::<String>())
+            }
+            _ => time,
+        }
+    }
+}
+
+/// Columns and rows of the terminal.
+fn size() -> (usize, usize) {
+    screen::size().unwrap_or((COLUMNS_ASSUMED, ROWS_ASSUMED))
 }
 
 /// What an event means for a node's line.
@@ -168,16 +201,6 @@ fn change(event: &Event) -> Option<(&Arc<str>, NodeStatus, Option<u32>, String)>
         }
         _ => return None,
     })
-}
-
-fn line(path: &str, node: &Node, at: Timestamp, color: bool) -> String {
-    let took = at.since(node.since).to_string();
-    let attempt = match node.status {
-        NodeStatus::Skipped => String::new(),
-        _ => format!("attempt {}", node.attempt),
-    };
-    let status = paint(node.status, color);
-    format!("{at}  {path:<20} {status} {attempt:<10} {took:<8} {}", node.note).trim_end().to_owned()
 }
 
 /// A status in its colour, padded to the longest one.

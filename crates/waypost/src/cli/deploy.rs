@@ -9,15 +9,16 @@ use waypost_server::problem::Code;
 use waypost_server::wire;
 use waypost_server::workflows::Deploy;
 
-use super::{Context, Exit, read_definition};
+use super::input::Source;
+use super::{Context, Exit};
 use crate::client::{Refused, line_of};
 use crate::door::Door;
-use crate::output::{Format, print_json, print_line};
+use crate::output::{Format, complain, print_json, print_line};
 use crate::wiring;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Definition files
+    /// Definition files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Say what would become of them; keep nothing and change no current version
@@ -27,13 +28,11 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // All are read before any is kept: a name that is wrong changes nothing.
-    let files = args.files.iter().map(|path| Ok((path, read_definition(path)?)));
-    let files = files.collect::<Result<Vec<_>>>()?;
+    let files = Source::read_all(&args.files)?;
     let door = Door::open_or_create(&context.settings)?;
     let mut exit = Exit::Done;
     let mut reports = Vec::new();
-    for (path, source) in &files {
-        let name = path.display().to_string();
+    for Source { name, bytes: source } in &files {
         let how = if args.dry_run { Deploy::DryRun } else { Deploy::MakeCurrent };
         let judged = judge(&door, source, how).await?;
         match (context.format, &judged) {
@@ -44,10 +43,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
                 reports.push(json!({ "file": name, "faults": faults.report() }));
             }
             (Format::Text, Ok(deployed)) => {
-                warn(deployed, source, &name, context);
-                print_line(&sentence(deployed, &name, how));
+                warn(deployed, source, name, context);
+                print_line(&sentence(deployed, name, how));
             }
-            (Format::Text, Err(faults)) => faults.show(source, &name, context)?,
+            (Format::Text, Err(faults)) => faults.show(source, name, context)?,
         }
         if judged.is_err() {
             exit = Exit::Wrong;
@@ -136,7 +135,6 @@ impl Faults {
         }
     }
 
-    #[expect(clippy::print_stderr, reason = "faults go to standard error")]
     fn show(&self, source: &[u8], name: &str, context: &Context) -> Result<()> {
         match self {
             Self::Ours(faults) => return show_faults(faults, source, name, context),
@@ -144,9 +142,9 @@ impl Faults {
                 print_json(&json!({ "valid": false, "diagnostics": refused.faults() }))?;
             }
             Self::Theirs(refused) => {
-                eprintln!("error: the server finds faults that this program does not know");
+                complain("error: the server finds faults that this program does not know");
                 for fault in refused.faults() {
-                    eprintln!("  {name}:{}", line_of(fault));
+                    complain(&format!("  {name}:{}", line_of(fault)));
                 }
             }
         }
@@ -155,7 +153,6 @@ impl Faults {
 }
 
 /// Shows faults as `validate` does.
-#[expect(clippy::print_stderr, reason = "faults go to standard error")]
 pub(super) fn show_faults(
     faults: &Diagnostics,
     source: &[u8],
@@ -164,26 +161,26 @@ pub(super) fn show_faults(
 ) -> Result<()> {
     match context.format {
         Format::Json => print_json(&json!({ "valid": false, "diagnostics": faults }))?,
-        Format::Text => eprintln!("{}", faults.render(source, name, context.color).trim_end()),
+        Format::Text => complain(faults.render(source, name, context.color).trim_end()),
     }
     Ok(())
 }
 
 /// Shows what is probably not meant as it is written.
-#[expect(clippy::print_stderr, reason = "warnings go to standard error")]
 pub(super) fn show_warnings(compiled: &Compiled, source: &[u8], name: &str, context: &Context) {
     let warnings = compiled.warnings.render(source, name, context.color);
     if !warnings.is_empty() {
-        eprintln!("{}", warnings.trim_end());
+        complain(warnings.trim_end());
     }
 }
 
-#[expect(clippy::print_stderr, reason = "warnings go to standard error")]
 fn warn(deployed: &wire::Deployed, source: &[u8], name: &str, context: &Context) {
     match wiring::compile(source) {
         Ok(compiled) => show_warnings(&compiled, source, name, context),
         Err(_) => {
-            deployed.warnings.iter().for_each(|fault| eprintln!("{name}:{}", line_of(fault)));
+            for fault in &deployed.warnings {
+                complain(&format!("{name}:{}", line_of(fault)));
+            }
         }
     }
 }

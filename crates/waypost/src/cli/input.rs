@@ -1,7 +1,9 @@
 //! What people write on the command line that becomes data: payloads, labels, counts.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::builder::RangedU64ValueParser;
@@ -29,6 +31,39 @@ fn read(text: &str) -> Result<Json> {
         bail!("it has {} bytes; at most {limit} are kept", bytes.len());
     }
     Json::parse_bytes(&bytes).map_err(|error| anyhow::anyhow!("it is not JSON: {error}"))
+}
+
+/// A definition that the user named: a file, or `-` for standard input.
+pub(super) struct Source {
+    /// What to call it in messages.
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Source {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let stdin = path.as_os_str() == "-";
+        let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
+        // One byte too many is refused by whoever compiles it; more need not be read.
+        let max = waypost_core::limits::DEFINITION_BYTES_MAX as u64 + 1;
+        let mut bytes = Vec::new();
+        let read = match stdin {
+            true => std::io::stdin().take(max).read_to_end(&mut bytes),
+            false => File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes)),
+        };
+        match read {
+            Ok(_) => Ok(Self { name, bytes }),
+            Err(error) => Err(Usage(format!("cannot read {name}: {error}")).into()),
+        }
+    }
+
+    /// Reads all of them, before anything is done with any.
+    pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Self>> {
+        if paths.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+            return Err(Usage("`-` is standard input, which can be read once".to_owned()).into());
+        }
+        paths.iter().map(|path| Self::read(path)).collect()
+    }
 }
 
 /// Reads labels, `name=value` each.

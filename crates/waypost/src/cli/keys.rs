@@ -9,7 +9,7 @@ use waypost_server::wire::request::RoleName;
 
 use super::{Context, Exit, Usage, input};
 use crate::door::Vault;
-use crate::output::{Format, print_columns, print_json, print_line};
+use crate::output::{Format, complain, print_columns, print_json, print_line};
 
 /// Longest name of a key.
 const NAME_CHARS_MAX: usize = 128;
@@ -78,7 +78,6 @@ pub(crate) async fn run(action: &Action, context: &Context) -> Result<Exit> {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "standard output holds the key and nothing else")]
 async fn create(role: RoleArg, name: Option<&str>, context: &Context) -> Result<Exit> {
     let role = RoleName::from(role);
     let name = name.unwrap_or(Role::from(role).name());
@@ -92,9 +91,8 @@ async fn create(role: RoleArg, name: Option<&str>, context: &Context) -> Result<
         Format::Json => print_json(&made)?,
         Format::Text => {
             print_line(&made.key);
-            eprintln!(
-                "This is the only time that it is shown. Give it to commands as WAYPOST_KEY."
-            );
+            // Standard output holds the key and nothing else.
+            complain("This is the only time that it is shown. Give it to commands as WAYPOST_KEY.");
         }
     }
     Ok(Exit::Done)

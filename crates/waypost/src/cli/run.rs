@@ -18,13 +18,15 @@ use waypost_server::problem::Problem;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Labels, OwnId, Payload, Short};
 
+use super::input::Source;
 use super::interrupts::{Interrupts, stop_at_once};
-use super::{Context, Exit, Usage, deploy, input, read_definition, watch};
+use super::watch::Unread;
+use super::{Context, Exit, Usage, deploy, input, watch};
 use crate::client::{Client, Refused};
 use crate::door::engine::{self, Events};
 use crate::door::{self, Door, Folder, Submission};
 use crate::home;
-use crate::output::{Format, print_json, print_line};
+use crate::output::{Format, print_json, print_line, print_line_somewhere};
 use crate::progress::Progress;
 use crate::wiring;
 
@@ -33,7 +35,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The definition, YAML or JSON
+    /// The definition, YAML or JSON, or `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The input: JSON, `@file`, or `-` for standard input
@@ -51,7 +53,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let source = read_definition(&args.file)?;
+    if args.file.as_os_str() == "-" && args.input == "-" {
+        let message = "standard input can be the definition or the input, not both";
+        return Err(Usage(message.to_owned()).into());
+    }
+    let source = Source::read(&args.file)?;
     match door::server(&context.settings)? {
         Some(client) => run_there(args, &source, client, context).await,
         None => run_here(args, &source, context).await,
@@ -59,15 +65,15 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
 }
 
 /// Deploys, starts and watches at a server, which drives the execution.
-async fn run_there(args: &Args, source: &[u8], client: Client, context: &Context) -> Result<Exit> {
+async fn run_there(args: &Args, file: &Source, client: Client, context: &Context) -> Result<Exit> {
+    let (name, source) = (&file.name, &file.bytes);
     // A server may know more than this program: what we cannot compile is for it to judge.
     let compiled = wiring::compile(source).ok();
     let input = checked_input(args, compiled.as_ref())?;
     let labels = input::labels(&args.label)?;
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
     let door = Door::Remote(client.clone());
-    let name = args.file.display().to_string();
-    let Some(deployed) = deploy::keep(&door, source, &name, context).await? else {
+    let Some(deployed) = deploy::keep(&door, source, name, context).await? else {
         return Ok(Exit::Wrong);
     };
     let submission = Submission {
@@ -83,20 +89,20 @@ async fn run_there(args: &Args, source: &[u8], client: Client, context: &Context
     watch::begin(&execution, context);
     match replayed && execution.status.0.is_end() {
         true => watch::finish(&door, &started.id, context).await,
-        false => watch::follow(&door, &started.id, context).await,
+        false => watch::follow(&door, &started.id, Unread::Continue, context).await,
     }
 }
 
-async fn run_here(args: &Args, source: &[u8], context: &Context) -> Result<Exit> {
-    let name = args.file.display().to_string();
+async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit> {
+    let (name, source) = (&file.name, &file.bytes);
     let compiled = match wiring::compile(source) {
         Ok(compiled) => compiled,
         Err(faults) => {
-            deploy::show_faults(&faults, source, &name, context)?;
+            deploy::show_faults(&faults, source, name, context)?;
             return Ok(Exit::Wrong);
         }
     };
-    deploy::show_warnings(&compiled, source, &name, context);
+    deploy::show_warnings(&compiled, source, name, context);
     let input = checked_input(args, Some(&compiled))?;
     let labels = input::labels(&args.label)?;
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
@@ -203,11 +209,11 @@ pub(super) async fn watch(
             engine.stop(STOP_GRACE).await;
             watch::set_aside(&door, &key, context).await
         }
-        Stopped::Ended(None) => bail!("the engine stopped"),
+        Stopped::Ended(None) => bail!("the engine stopped; go on with: waypost resume {key}"),
         Stopped::Interrupted => {
             stop(&engine, &mut interrupts, context).await;
             if text {
-                print_line(&format!("stopped; go on with: waypost resume {key}"));
+                print_line_somewhere(&format!("stopped; go on with: waypost resume {key}"));
             } else {
                 print_json(&json!({ "id": key, "status": "INTERRUPTED" }))?;
             }

@@ -20,7 +20,7 @@ use super::interrupts::{Interrupts, stop_at_once};
 use super::{Context, Exit, Usage};
 use crate::home::{self, Home};
 use crate::open_files;
-use crate::output::{Format, mention, print_json, print_line};
+use crate::output::{Format, mention, mention_json};
 use crate::settings::{ServerFlags, Settings, Source};
 use crate::wiring;
 
@@ -139,20 +139,18 @@ fn refuse_open_door(config: &Config, store: &dyn Home) -> Result<()> {
 fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
     let place = home::name(settings);
     if context.format == Format::Json {
-        return print_json(&match &settings.cluster.database {
+        return mention_json(&match &settings.cluster.database {
             Some(_) => json!({ "listening": url, "database": place }),
             None => json!({ "listening": url, "data": settings.data }),
         });
     }
-    print_line(&format!("waypost {} serves {url}", env!("CARGO_PKG_VERSION")));
-    print_line(&format!("{place}; API at {url}/openapi.json; Ctrl-C stops"));
+    mention(&format!("waypost {} serves {url}", env!("CARGO_PKG_VERSION")));
+    mention(&format!("{place}; API at {url}/openapi.json; Ctrl-C stops"));
     if !settings.server.is_loopback() && settings.server.tls.is_none() {
-        print_line(
-            "keys and data travel in clear text: --tls-certificate and --tls-key encrypt them",
-        );
+        mention("keys and data travel in clear text: --tls-certificate and --tls-key encrypt them");
     }
     if !settings.server.needs_keys() {
-        print_line("no keys are asked for: whoever is on this machine may do everything");
+        mention("no keys are asked for: whoever is on this machine may do everything");
     }
     Ok(())
 }

@@ -8,9 +8,9 @@ use waypost_core::time::Timestamp;
 use waypost_ports::clock::{Clock, SystemClock};
 use waypost_server::wire;
 
-use super::{Context, Exit, find};
+use super::{Context, Exit, failed, find};
 use crate::door::Door;
-use crate::output::{Format, print_json, print_line};
+use crate::output::{Format, columns, pad, print_json, print_line};
 use crate::progress::paint;
 
 /// Columns of the timeline's bars.
@@ -41,12 +41,12 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     let shown = Shown::read(&door, &id).await?;
     match context.format {
         Format::Json => print_json(&shown)?,
-        Format::Text => print(&shown, context.color),
+        Format::Text => print(&door, &shown, context.color).await?,
     }
     Ok(Exit::Done)
 }
 
-fn print(shown: &Shown, color: bool) {
+async fn print(door: &Door, shown: &Shown, color: bool) -> Result<()> {
     let execution = &shown.execution;
     let created_at = execution.created_at.0;
     let now = execution.ended_at.map_or_else(|| SystemClock.now(), |at| at.0);
@@ -66,7 +66,8 @@ fn print(shown: &Shown, color: bool) {
         print_line(&format!("output     {}", short(&output.0)));
     }
     if let Some(failure) = &execution.failure {
-        print_line(&format!("failure    {} ({})", failure.message, failure.kind));
+        let sentences = failed::sentences(door, &execution.id, failure, &shown.nodes).await?;
+        sentences.iter().for_each(|sentence| print_line(&format!("failure    {sentence}")));
     }
     if let Some(place) = &execution.concurrency {
         let wire::execution::Place { key, limit, before, admitted, .. } = place;
@@ -78,14 +79,19 @@ fn print(shown: &Shown, color: bool) {
         print_line(&format!("set aside  {reason}"));
     }
     print_line("");
-    let width = shown.nodes.iter().map(|node| node.id.len()).max().unwrap_or(4).clamp(4, 40);
+    let width = shown.nodes.iter().map(|node| columns(&node.id)).max().unwrap_or(4).clamp(4, 40);
     let span = (created_at, now);
     for node in shown.nodes.iter().take(NODES_MAX) {
         print_line(&node_line(node, span, width, color));
+        let failure = node.failure.as_ref().filter(|_| node.status.0 != NodeStatus::Completed);
+        for line in failure.map(failed::printed).unwrap_or_default() {
+            print_line(&line);
+        }
     }
     if shown.nodes.len() > NODES_MAX {
         print_line(&format!("… and {} more nodes", shown.nodes.len() - NODES_MAX));
     }
+    Ok(())
 }
 
 fn node_line(node: &wire::Node, span: (Timestamp, Timestamp), width: usize, color: bool) -> String {
@@ -100,7 +106,8 @@ fn node_line(node: &wire::Node, span: (Timestamp, Timestamp), width: usize, colo
         if node.attempt > 1 { format!("{} attempts", node.attempt) } else { String::new() };
     let status = paint(node.status.0, color);
     let note = note(node);
-    let line = format!("{:<width$}  {status}  |{bar}| {took:>8}  {attempts}  {note}", node.id);
+    let id = pad(&node.id, width);
+    let line = format!("{id}  {status}  |{bar}| {took:>8}  {attempts}  {note}");
     line.trim_end().to_owned()
 }
 

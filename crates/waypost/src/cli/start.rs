@@ -7,9 +7,10 @@ use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_server::wire;
 
+use super::show::Shown;
 use super::{Context, Exit, Usage, input, watch};
 use crate::client::Client;
-use crate::door::{self, Submission};
+use crate::door::{self, Door, Submission};
 use crate::output::{Format, print_json, print_line};
 
 #[derive(clap::Args, Debug)]
@@ -63,7 +64,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
             if status.is_end() || wait.is_some() {
                 print_line(status.name());
             }
-            watch::print_end(started.output.as_ref(), started.failure.as_ref());
+            if status.is_end() {
+                let door = Door::Remote(server);
+                watch::print_end(&door, &Shown::read(&door, &started.id).await?).await?;
+            }
         }
     }
     let failed = status.is_end() && status != Status::Completed;

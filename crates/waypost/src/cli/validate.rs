@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::json;
 
-use super::{Context, Exit, read_definition};
+use super::input::Source;
+use super::{Context, Exit};
 use crate::output::{Format, print_json, print_line};
 use crate::wiring;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Definition files
+    /// Definition files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -19,9 +20,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let mut exit = Exit::Done;
     let mut reports = Vec::new();
-    for path in &args.files {
-        let source = read_definition(path)?;
-        let name = path.display().to_string();
+    for Source { name, bytes: source } in Source::read_all(&args.files)? {
         let (report, text) = match wiring::compile(&source) {
             Ok(compiled) => {
                 let warnings = compiled.warnings.render(&source, &name, context.color);

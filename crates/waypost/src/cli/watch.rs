@@ -8,10 +8,10 @@ use waypost_server::wire;
 
 use super::interrupts::Interrupts;
 use super::show::Shown;
-use super::{Context, Exit, find};
+use super::{Context, Exit, failed, find};
 use crate::client::News;
 use crate::door::Door;
-use crate::output::{Format, print_json, print_line};
+use crate::output::{self, Format, complain, print_json, print_line};
 use crate::progress::Progress;
 
 pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
@@ -20,13 +20,27 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     begin(&execution, context);
     match execution.status.0.is_end() {
         true => finish(&door, &id, context).await,
-        false => follow(&door, &id, context).await,
+        false => follow(&door, &id, Unread::Stop, context).await,
     }
+}
+
+/// What a watch does where standard output takes no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unread {
+    /// It goes on to the end, for the exit code.
+    Continue,
+    /// It stops: there is nothing to watch for.
+    Stop,
 }
 
 /// Shows the progress of an execution that somebody else drives until it ends, is set aside, or the
 /// user has seen enough.
-pub(super) async fn follow(door: &Door, id: &str, context: &Context) -> Result<Exit> {
+pub(super) async fn follow(
+    door: &Door,
+    id: &str,
+    unread: Unread,
+    context: &Context,
+) -> Result<Exit> {
     let mut interrupts = Interrupts::listen()?;
     let mut feed = door.follow(id).await?;
     let mut screen = Screen::new(context);
@@ -57,6 +71,13 @@ pub(super) async fn follow(door: &Door, id: &str, context: &Context) -> Result<E
             }
             News::Over => return finish(door, id, context).await,
         }
+        if unread == Unread::Stop && output::failure().is_some() {
+            complain(&format!(
+                "stopped watching: standard output takes no more. See it again with: waypost watch \
+                 {id}"
+            ));
+            return Ok(Exit::Failed);
+        }
     }
 }
 
@@ -76,22 +97,37 @@ pub(super) async fn finish(door: &Door, id: &str, context: &Context) -> Result<E
     let exit = if completed { Exit::Done } else { Exit::Failed };
     if context.format == Format::Json {
         print_json(&shown)?;
+        say_unprinted(execution);
         return Ok(exit);
     }
-    let took = execution.updated_at.0.since(execution.created_at.0);
+    let ended = execution.ended_at.unwrap_or(execution.updated_at);
+    let took = ended.0.since(execution.created_at.0);
     print_line(&format!("{} in {took}", execution.status.0));
-    print_end(execution.output.as_ref(), execution.failure.as_ref());
+    print_end(door, &shown).await?;
+    say_unprinted(execution);
     Ok(exit)
 }
 
-/// What came of an execution.
-pub(super) fn print_end(output: Option<&wire::Payload>, failure: Option<&wire::Failure>) {
-    if let Some(failure) = failure {
-        print_line(&format!("failure: {} ({})", failure.message, failure.kind));
+/// Says how it ended where standard output could not, unless nothing read that any more.
+fn say_unprinted(execution: &wire::Execution) {
+    if output::failure().is_some_and(|error| !output::is_reader_gone(error)) {
+        let wire::Execution { id, status, .. } = execution;
+        complain(&format!("execution {id} is {}; see it with: waypost show {id}", status.0));
     }
-    if let Some(output) = output.filter(|output| !output.0.is_null()) {
+}
+
+/// What came of an execution.
+pub(super) async fn print_end(door: &Door, shown: &Shown) -> Result<()> {
+    let execution = &shown.execution;
+    if let Some(failure) = &execution.failure {
+        let sentences = failed::sentences(door, &execution.id, failure, &shown.nodes).await?;
+        sentences.iter().for_each(|sentence| print_line(&format!("failure: {sentence}")));
+        failed::printed(failure).iter().for_each(|line| print_line(line));
+    }
+    if let Some(output) = execution.output.as_ref().filter(|output| !output.0.is_null()) {
         print_line(&format!("output: {}", output.0));
     }
+    Ok(())
 }
 
 /// Says that it cannot go on without a person.

@@ -12,7 +12,7 @@ use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage};
 use crate::client::Client;
 use crate::door::{self, Door};
-use crate::output::{Format, mention, print_columns, print_json, print_line};
+use crate::output::{Format, mention, mention_json, print_columns, print_json, print_line};
 use crate::settings::Source;
 use crate::worker::{Options, Worker};
 
@@ -95,10 +95,10 @@ fn announce(
 ) -> Result<()> {
     let id = worker.id().simple().to_string();
     if context.format == Format::Json {
-        return print_json(&json!({ "worker": id, "handlers": handlers, "servers": addresses }));
+        return mention_json(&json!({ "worker": id, "handlers": handlers, "servers": addresses }));
     }
-    print_line(&format!("worker {id} takes tasks from {}", addresses.join(", ")));
-    print_line(&format!("handlers: {}; Ctrl-C stops", handlers.join(", ")));
+    mention(&format!("worker {id} takes tasks from {}", addresses.join(", ")));
+    mention(&format!("handlers: {}; Ctrl-C stops", handlers.join(", ")));
     Ok(())
 }
 

@@ -137,6 +137,10 @@ fn the_reference_names_every_command_and_flag() {
             }
         }
     }
+    let global = flags(&help(&["--help"]));
+    assert!(global.contains("--data"), "global flags are no longer recognised");
+    let unmentioned = global.iter().filter(|flag| !reference.contains(&format!("`{flag}")));
+    faults.extend(unmentioned.map(|flag| format!("`waypost {flag}` is not mentioned")));
     refuse(&faults);
 }
 
@@ -153,13 +157,35 @@ fn flags(help: &str) -> BTreeSet<String> {
     let words = words.flat_map(|line| line.split([' ', ',', '=', '[']));
     let flags: BTreeSet<_> =
         words.filter(|word| word.starts_with("--")).map(str::to_owned).collect();
-    assert!(flags.contains("--data"), "flags are no longer recognised in:\n{help}");
+    assert!(flags.contains("--help"), "flags are no longer recognised in:\n{help}");
     flags
 }
 
 fn help(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_waypost")).args(args).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// A number that people count by hand is wrong one example later.
+#[test]
+fn the_readme_counts_the_examples() {
+    const WORDS: &[&str] = &[
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+    ];
+    let examples = find(&root(), &|name| name.starts_with("examples/") && name.ends_with(".yaml"));
+    let word = WORDS[examples.len() - 10];
+    let line = format!("- [Examples](examples/): {word} definitions");
+    assert!(page("README.md").contains(&line), "README.md does not say {line:?}");
 }
 
 #[test]

@@ -19,5 +19,7 @@ mod remote;
 mod secrets;
 mod snippets;
 mod streams;
+mod terminal;
 mod tidy;
+mod unwritable;
 mod worker;

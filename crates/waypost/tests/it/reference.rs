@@ -41,7 +41,7 @@ fn the_page_of_settings_has_every_setting() {
         .filter(|line| line.starts_with("| `"))
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
-    let help = output(&["serve", "--help"]);
+    let help = output(&["serve", "--help"]) + &output(&["--help"]);
     let mut faults = Vec::new();
     let shown: Value = serde_json::from_str(&output(&["config", "-o", "json"])).unwrap();
     let shown = shown.as_array().unwrap();

@@ -3,9 +3,10 @@
 //! A page is one session. Its `sh` blocks run in order in one Bash, in a home folder and a folder of
 //! its own. A block behind a sentence like "Save this as `hello.yaml`:" is saved when its turn comes.
 //! A `text` block behind an `sh` block is what that one prints, where `…` stands for what differs
-//! from time to time, or is left out. Pages say port 7070; each session gets a free one instead.
+//! from time to time, or is left out; a `terminal` block is what is left of it on a terminal, which the
+//! tests of terminals look at. Pages say port 7070; each session gets a free one instead.
 
-mod expected;
+pub(crate) mod expected;
 mod script;
 mod session;
 

@@ -4,7 +4,7 @@
 const ANYTHING: char = '…';
 
 /// Does the text fit what the page shows? How wide columns are does not matter.
-pub(super) fn fits(expected: &str, printed: &str) -> bool {
+pub(crate) fn fits(expected: &str, printed: &str) -> bool {
     let lines = |text: &str| -> Vec<String> { text.lines().map(squeeze).collect() };
     lines_fit(&lines(expected.trim_end()), &lines(printed.trim_end()))
 }
