@@ -6,9 +6,11 @@ mod check;
 mod config;
 mod definitions;
 mod deploy;
+mod eval;
 mod events;
 mod failed;
 mod find;
+mod init;
 mod input;
 mod interrupts;
 mod keys;
@@ -76,8 +78,12 @@ enum Command {
     Serve(serve::Args),
     /// Take tasks from a server, or a cluster of them, and make them here
     Worker(worker::Args),
+    /// Write an example workflow and the schema for editors
+    Init(init::Args),
     /// Check definitions without running them
     Validate(validate::Args),
+    /// Evaluate an expression, with an input or with what an execution has
+    Eval(eval::Args),
     /// Keep definitions, so that they can be started by name
     Deploy(deploy::Args),
     /// List workflows, the versions of one, or print a version
@@ -302,6 +308,7 @@ async fn execute(cli: Cli, color: bool) -> Result<Exit> {
     let settings = Settings::load(&cli.flags, &server)?;
     let context = Context { settings, format: cli.output, color };
     match cli.command {
+        Command::Init(args) => init::run(&args, &context),
         Command::Validate(args) => validate::run(&args, &context),
         Command::Check(args) => check::run(&args, &context),
         Command::Projections { action } => projections::run(&action, &context),
@@ -320,6 +327,7 @@ async fn execute(cli: Cli, color: bool) -> Result<Exit> {
         Command::Run(args) => run::run(&args, &context).await,
         Command::Resume(args) => resume::run(&args, &context).await,
         Command::Serve(_) => serve::run(&context).await,
+        Command::Eval(args) => eval::run(&args, &context).await,
         Command::Deploy(args) => deploy::run(&args, &context).await,
         Command::Definitions(args) => definitions::run(&args, &context).await,
         Command::Start(args) => start::run(&args, &context).await,

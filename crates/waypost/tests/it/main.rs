@@ -13,6 +13,7 @@ mod docs;
 mod examples;
 mod lines;
 mod markdown;
+mod newcomer;
 mod program;
 mod reference;
 mod remote;
