@@ -12,10 +12,10 @@ KINDS := crates/waypost-nodes/src/kinds/*.rs crates/waypost-nodes/src/kinds/*/*.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run lint test test-api sim sim-planted chaos cluster bench fmt
+.PHONY: help setup build run lint test test-api sim sim-planted fuzz-expressions chaos cluster bench fmt
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Check for what building needs, and install what is missing
 	@scripts/setup
@@ -52,6 +52,10 @@ sim: setup ## Run the engine in SEEDS=100000 made-up worlds; FROM=n starts elsew
 
 sim-planted: setup ## Plant each deliberate bug and show how soon the simulator finds it
 	cargo run --release -p waypost-sim --features planted -- planted
+
+fuzz-expressions: setup ## Evaluate random expressions for MINUTES=10 in 1 GB of address space; FROM=n is the first seed
+	cargo build --release -p waypost-core --example fuzz_expressions
+	sh -c 'ulimit -v 1048576; exec target/release/examples/fuzz_expressions $(or $(MINUTES),10) $(or $(FROM),0)'
 
 chaos: setup ## Kill, stop and starve real processes for MINUTES=5, or play one round again: SEED=n
 	CHAOS_MINUTES=$(or $(MINUTES),$(if $(SEED),,5)) CHAOS_SEED=$(SEED) cargo test -p waypost --test it \

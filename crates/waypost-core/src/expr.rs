@@ -1,4 +1,4 @@
-//! Expressions: minijinja's expression language, fenced in.
+//! Expressions: the expressions of Jinja, with an evaluation that always ends.
 //!
 //! ```text
 //!   "nodes.a.output.n > 3"          Expression   (bare, in conditions and filters)
@@ -6,51 +6,60 @@
 //! ```
 //!
 //! An [`Expression`] is compiled once, knows which nodes and names it refers to, and is evaluated
-//! against a [`Scope`] that holds just those. Evaluation is total: fuel bounds the steps, filters
-//! that could blow up memory are replaced by capped ones, and the size of every result is checked.
-//! A result is never evaluated again. Jinja statements do not exist here: only expressions are ever
-//! compiled. Secrets are in no scope: `secrets.<name>` marks a place in a rendered config (a
+//! against a [`Scope`] that holds just those. The language is that of minijinja, but parser, filters
+//! and evaluation are our own, because evaluation must be total: brackets nest to a bounded depth,
+//! and every step pays from a budget of work and of memory before it is taken. A result is never
+//! evaluated again. Secrets are in no scope: `secrets.<name>` marks a place in a rendered config (a
 //! [`Placeholder`]), and that is all that is ever known of it here.
+//!
+//! ```text
+//!   source ─ lexer ─ parser ─▶ ast            references: what a source mentions
+//!   payload ─ read ─▶ value ─ eval, operators, filters, checks ─▶ value ─ write ─▶ JSON
+//! ```
 
-mod builtins;
+mod ast;
+mod budget;
+mod checks;
+mod compare;
+mod eval;
+mod filters;
+mod lexer;
+mod number;
+mod operators;
+mod parser;
+mod read;
 mod references;
 mod scope;
 mod template;
+mod value;
+mod write;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
-
+pub use budget::{MEMORY_BYTES_MAX, WORK_MAX};
+pub use parser::NESTING_MAX;
 pub use references::{NodeRef, References, SecretRef};
 pub use scope::{Payloads, Scope, ScopeNode};
 pub use template::{Placeholder, Rendered, Template, TemplateFault};
+
+use budget::Stop;
+use eval::Evaluation;
+use value::Value;
 
 use crate::failure::{Failure, kind};
 use crate::json::{BadJson, Json};
 
 /// Longest source of one expression, in bytes.
 pub const SOURCE_BYTES_MAX: usize = 8 * 1024;
-/// Instructions that one evaluation may execute.
-pub const FUEL: u64 = 100_000;
 /// Largest result of one evaluation, as JSON text.
 pub const RESULT_BYTES_MAX: usize = 1024 * 1024;
-
-/// The one environment: the filters that may be used, and no loader, so that nothing is included.
-static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(64);
-    builtins::install(&mut environment);
-    environment
-});
 
 /// A compiled expression.
 pub struct Expression {
     source: Arc<str>,
-    compiled: minijinja::Expression<'static, 'static>,
+    node: ast::Node,
     references: References,
 }
 
@@ -79,11 +88,8 @@ impl Expression {
             });
         }
         let references = References::scan(source)?;
-        let compiled = ENVIRONMENT
-            .compile_expression_owned(source.to_owned())
-            .map_err(|error| syntax_fault(&error, whole))?;
-        builtins::refuse_unknown(&references, &ENVIRONMENT)?;
-        Ok(Self { source: source.into(), compiled, references })
+        let node = parser::parse(source)?;
+        Ok(Self { source: source.into(), node, references })
     }
 
     /// The text it was compiled from.
@@ -103,70 +109,70 @@ impl Expression {
 
     /// Evaluates to a JSON text.
     pub fn eval(&self, scope: &Scope) -> Result<Json, Failure> {
-        self.to_json(&self.eval_value(scope)?)
+        let mut text = String::new();
+        self.write(scope, &mut text)?;
+        Json::parse(&text)
+            .map_err(|error| self.failure(&format!("gave a value that cannot be kept: {error}")))
     }
 
     /// Evaluates to a JSON boolean; anything else is a failure, there is no truthiness.
     pub fn eval_bool(&self, scope: &Scope) -> Result<bool, Failure> {
-        let value = self.eval_value(scope)?;
-        match value.kind() {
-            minijinja::value::ValueKind::Bool => Ok(value.is_true()),
-            other => Err(self.failure(&format!("gave {other} where true or false is needed"))),
+        match self.eval_value(scope)? {
+            Value::Bool(value) => Ok(value),
+            other => {
+                let kind = other.kind();
+                Err(self.failure(&format!("gave {kind} where true or false is needed")))
+            }
         }
     }
 
     fn eval_value(&self, scope: &Scope) -> Result<Value, Failure> {
-        let value = self.compiled.eval(scope.value()).map_err(|error| self.eval_failure(&error))?;
-        if value.is_undefined() {
-            return Err(self.failure("is undefined; use default() if it may be missing"));
+        let evaluation = Evaluation { scope, budget: scope.budget() };
+        match evaluation.value(&self.node) {
+            Ok(Value::Undefined) => {
+                Err(self.failure("is undefined; use default() if it may be missing"))
+            }
+            Ok(value) => Ok(value),
+            Err(stop) => Err(self.stopped(&stop)),
         }
-        Ok(value)
     }
 
-    /// Evaluates to text for the inside of a string: strings as they are, all else as JSON.
-    fn eval_text(&self, scope: &Scope) -> Result<String, Failure> {
+    /// Evaluates, and writes the value as JSON.
+    fn write(&self, scope: &Scope, out: &mut String) -> Result<(), Failure> {
         let value = self.eval_value(scope)?;
-        match value.as_str() {
-            Some(text) => Ok(text.to_owned()),
-            None => Ok(self.to_json(&value)?.text().to_owned()),
-        }
+        write::json(&value, out, scope.budget()).map_err(|stop| self.stopped(&stop))
     }
 
-    fn to_json(&self, value: &Value) -> Result<Json, Failure> {
-        let mut sink = CappedSink { bytes: Vec::new(), overflow: false };
-        match serde_json::to_writer(&mut sink, value) {
-            Ok(()) => Json::parse_bytes(&sink.bytes).map_err(|error| {
-                self.failure(&format!("gave a value that cannot be kept: {error}"))
-            }),
-            Err(_) if sink.overflow => Err(Failure::permanent(
-                kind::EXPRESSION_LIMIT,
-                format!("expression `{}` gave more than {RESULT_BYTES_MAX} bytes", self.short()),
-            )),
-            Err(error) => Err(self.failure(&format!("gave a value that is not JSON: {error}"))),
-        }
+    /// Evaluates, and writes the value as it stands inside of a JSON string: strings as they are,
+    /// all else as JSON.
+    fn write_inside(&self, scope: &Scope, out: &mut String) -> Result<(), Failure> {
+        let value = self.eval_value(scope)?;
+        let budget = scope.budget();
+        let written = match &value {
+            Value::Text(text) => write::escaped(text, false, out, budget),
+            other => {
+                let mut text = String::new();
+                write::json(other, &mut text, budget)
+                    .and_then(|()| write::escaped(&text, false, out, budget))
+            }
+        };
+        written.map_err(|stop| self.stopped(&stop))
     }
 
-    fn eval_failure(&self, error: &minijinja::Error) -> Failure {
-        let root = std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |e| {
-            e.source()
-        })
-        .filter_map(|cause| cause.downcast_ref::<minijinja::Error>())
-        .last()
-        .unwrap_or(error);
-        if root.kind() == ErrorKind::OutOfFuel {
-            let message = format!("expression `{}` took more than {FUEL} steps", self.short());
-            return Failure::permanent(kind::EXPRESSION_LIMIT, message);
+    fn stopped(&self, stop: &Stop) -> Failure {
+        let short = self.short();
+        match stop {
+            Stop::Failed(what) => self.failure(what),
+            Stop::Limit(what) => {
+                Failure::permanent(kind::EXPRESSION_LIMIT, format!("expression `{short}`: {what}"))
+            }
+            Stop::Range => Failure::permanent(
+                kind::NUMBER_OUT_OF_RANGE,
+                format!(
+                    "expression `{short}` computes with a number that does not fit into 64 bits"
+                ),
+            ),
         }
-        let text = root.detail().map_or_else(|| root.kind().to_string(), ToOwned::to_owned);
-        if text.contains(scope::NUMBER_OUT_OF_RANGE) {
-            let message = format!("expression `{}` touched a number beyond 64 bits", self.short());
-            return Failure::permanent(kind::NUMBER_OUT_OF_RANGE, message);
-        }
-        if text.contains(builtins::TOO_LARGE) {
-            let message = format!("expression `{}`: {text}", self.short());
-            return Failure::permanent(kind::EXPRESSION_LIMIT, message);
-        }
-        self.failure(&text)
     }
 
     fn failure(&self, what: &str) -> Failure {
@@ -190,32 +196,6 @@ impl fmt::Debug for Expression {
 impl PartialEq for Expression {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
-    }
-}
-
-fn syntax_fault(error: &minijinja::Error, whole: Range<usize>) -> ExpressionFault {
-    let message = error.detail().map_or_else(|| error.kind().to_string(), ToOwned::to_owned);
-    ExpressionFault { message, range: error.range().unwrap_or(whole) }
-}
-
-/// A writer that stops before a result grows beyond its cap.
-struct CappedSink {
-    bytes: Vec<u8>,
-    overflow: bool,
-}
-
-impl std::io::Write for CappedSink {
-    fn write(&mut self, more: &[u8]) -> std::io::Result<usize> {
-        if self.bytes.len() + more.len() > RESULT_BYTES_MAX {
-            self.overflow = true;
-            return Err(std::io::Error::other("result too large"));
-        }
-        self.bytes.extend_from_slice(more);
-        Ok(more.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

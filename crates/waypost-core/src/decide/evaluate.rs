@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Decider;
 use super::graph::output_of;
 use crate::event::{Event, FailureEnd, MessageId, Origin, Wait};
-use crate::expr::{Expression, Rendered, Scope, ScopeNode};
+use crate::expr::{Expression, Rendered, Scope, ScopeNode, WORK_MAX};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::Json;
@@ -18,6 +18,9 @@ use crate::planted::{Bug, is_planted};
 use crate::state::{State, Variables};
 use crate::status::{NodeStatus, Status};
 use crate::time::{BadDuration, Millis, Timestamp};
+
+/// Units of work that one filter may do over all signals that came early: as many as ten evaluations.
+const EARLY_WORK_MAX: u64 = 10 * WORK_MAX;
 
 impl Decider<'_> {
     /// Evaluates a control node that is RUNNING. Anything else is an echo from before a pause, a
@@ -87,8 +90,11 @@ impl Decider<'_> {
                 let name = text_of(&name.render(&scope)?, "a signal's name")?;
                 let span = timeout.as_ref().map(|timeout| duration(timeout, &scope)).transpose()?;
                 let due = span.map(|span| self.env.now.plus(span));
+                let early = self.find_early_signal(at, &name, filter.as_ref())?;
                 self.wait(at, Wait::Signal { name: name.into(), due });
-                self.take_early_signal(at, filter.as_ref());
+                if let Some((message, body)) = early {
+                    self.signal_arrived(at, message, body);
+                }
                 Ok(())
             }
             Behaviour::Task { .. } => Ok(()),
@@ -100,18 +106,35 @@ impl Decider<'_> {
         self.emit(Event::NodeWaiting { node: self.path(at), attempt, wait });
     }
 
-    /// Gives a node that began to wait the oldest signal that came before it and fits.
-    fn take_early_signal(&mut self, at: NodeIx, filter: Option<&Expression>) {
-        let Some(Wait::Signal { name, .. }) = &self.node(at).wait else { return };
-        let found = self
-            .state
-            .early
-            .iter()
-            .find(|early| early.name == *name && self.accepts(at, filter, &early.body))
-            .map(|early| (Arc::clone(&early.message), early.body.clone()));
-        if let Some((message, body)) = found {
-            self.signal_arrived(at, message, body);
+    /// The oldest signal that came before a node began to wait for it and passes the filter. All
+    /// evaluations of the filter together are bounded: one decision must not take seconds.
+    fn find_early_signal(
+        &self,
+        at: NodeIx,
+        name: &str,
+        filter: Option<&Expression>,
+    ) -> Result<Option<(MessageId, Json)>, Failure> {
+        let mut named = self.state.early.iter().filter(|early| *early.name == *name);
+        let Some(filter) = filter else {
+            let first = named.next();
+            return Ok(first.map(|early| (Arc::clone(&early.message), early.body.clone())));
+        };
+        let scope = self.scope(at);
+        let mut work_left = EARLY_WORK_MAX;
+        for early in named {
+            if work_left == 0 {
+                let message = "the filter takes too much work for all signals that came early";
+                return Err(Failure::permanent(kind::EXPRESSION_LIMIT, message));
+            }
+            let mut scope = scope.clone();
+            scope.limit_work(work_left);
+            scope.json("signal", &early.body);
+            if filter.eval_bool(&scope).unwrap_or(false) {
+                return Ok(Some((Arc::clone(&early.message), early.body.clone())));
+            }
+            work_left -= scope.work();
         }
+        Ok(None)
     }
 
     /// Does a signal's body pass a wait's filter? A filter that fails on it says no: a stranger's

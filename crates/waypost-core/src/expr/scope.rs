@@ -1,27 +1,25 @@
-//! The values an expression can see, built for one evaluation.
+//! The values an expression can see, built for one evaluation, and what that one may use.
 //!
-//! Only what the expression mentions is put in, and a payload is parsed when it is first touched:
-//! the cost of an evaluation does not grow with the execution.
+//! Only what the expression mentions is put in, and a payload is read when it is first touched: the
+//! cost of an evaluation does not grow with the execution.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use minijinja::Value;
-use minijinja::value::{Enumerator, Object};
-use serde_json::value::RawValue;
-
+use super::budget::{Budget, Stop};
+use super::read;
+use super::value::{Key, Value};
 use crate::json::Json;
-
-/// Text in the error of a payload whose numbers do not fit; looked for when failures are made.
-pub(super) const NUMBER_OUT_OF_RANGE: &str = "number out of range";
 
 /// Payloads by name, shared between those who read them.
 pub type Payloads = Arc<BTreeMap<Arc<str>, Json>>;
 
-/// The names that an expression may use, with their values.
+/// The names that an expression may use, with their values, and one budget: all that is evaluated
+/// over one scope shares it, be it the cases of a switch or the holes of a large config.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    names: BTreeMap<&'static str, Value>,
+    names: BTreeMap<&'static str, Entry>,
+    budget: Budget,
 }
 
 /// What `nodes.<id>` shows.
@@ -43,122 +41,121 @@ impl Scope {
 
     /// Adds a payload under a name.
     pub fn json(&mut self, name: &'static str, json: &Json) {
-        self.names.insert(name, lazy(json));
+        self.names.insert(name, Entry::payload(json));
     }
 
     /// Adds many payloads under one name, without a copy of them.
     pub fn shared(&mut self, name: &'static str, entries: &Payloads) {
-        let shared = Shared { entries: Arc::clone(entries), parsed: Mutex::default() };
-        self.names.insert(name, Value::from_object(shared));
+        let shared = Shared { entries: Arc::clone(entries), found: Mutex::default() };
+        self.names.insert(name, Entry::Shared(Arc::new(shared)));
     }
 
     /// Adds the nodes an expression refers to.
     pub fn nodes(&mut self, nodes: impl Iterator<Item = (String, ScopeNode)>) {
-        let entries = nodes
-            .map(|(id, node)| {
-                let fields = [
-                    ("output".to_owned(), lazy(&node.output)),
-                    ("status".to_owned(), Value::from(node.status)),
-                    ("failure".to_owned(), lazy(&node.failure)),
-                ];
-                let fields = Names { entries: fields.into_iter().collect() };
-                (id, Value::from_object(fields))
-            })
-            .collect();
-        self.names.insert("nodes", Value::from_object(Names { entries }));
+        let entries = nodes.map(|(id, node)| {
+            let fields = [
+                ("output".into(), Entry::payload(&node.output)),
+                ("status".into(), Entry::Text(node.status.into())),
+                ("failure".into(), Entry::payload(&node.failure)),
+            ];
+            (id.into(), Entry::Tree(Arc::new(fields.into())))
+        });
+        self.names.insert("nodes", Entry::Tree(Arc::new(entries.collect())));
     }
 
     /// Adds plain text fields under one name.
     pub fn fields(&mut self, name: &'static str, fields: &[(&str, String)]) {
-        let entries = fields
-            .iter()
-            .map(|(key, text)| ((*key).to_owned(), Value::from(text.clone())))
-            .collect();
-        self.names.insert(name, Value::from_object(Names { entries }));
+        let entries =
+            fields.iter().map(|(key, text)| ((*key).into(), Entry::Text(text.as_str().into())));
+        self.names.insert(name, Entry::Tree(Arc::new(entries.collect())));
     }
 
-    pub(super) fn value(&self) -> Value {
-        let entries = self.names.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-        Value::from_object(Names { entries })
+    /// Allows the evaluations over this scope fewer units of work than [`super::WORK_MAX`].
+    pub fn limit_work(&mut self, units: u64) {
+        self.budget = Budget::of(units.min(super::WORK_MAX));
+    }
+
+    /// Units of work that the evaluations over this scope have done.
+    pub fn work(&self) -> u64 {
+        self.budget.used()
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Entry> {
+        self.names.get(name)
     }
 }
 
-/// A map whose values may be lazy payloads.
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    Payload(Arc<Payload>),
+    Text(Arc<str>),
+    Tree(Arc<BTreeMap<Arc<str>, Self>>),
+    Shared(Arc<Shared>),
+}
+
+/// A payload that is read when it is looked at.
 #[derive(Debug)]
-struct Names {
-    entries: BTreeMap<String, Value>,
-}
-
-impl Object for Names {
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let value = self.entries.get(key.as_str()?)?;
-        match value.downcast_object_ref::<Lazy>() {
-            Some(lazy) => Some(lazy.parse()),
-            None => Some(value.clone()),
-        }
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.entries.keys().map(|key| Value::from(key.as_str())).collect())
-    }
+pub(super) struct Payload {
+    json: Json,
+    value: OnceLock<Value>,
 }
 
 /// Payloads by name, looked up when an expression asks for them.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     entries: Payloads,
-    parsed: Mutex<BTreeMap<Arc<str>, Value>>,
+    found: Mutex<BTreeMap<Arc<str>, Entry>>,
 }
 
-impl Object for Shared {
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let (name, json) = self.entries.get_key_value(key.as_str()?)?;
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(parsed.entry(Arc::clone(name)).or_insert_with(|| parse(json.text())).clone())
+impl Entry {
+    fn payload(json: &Json) -> Self {
+        Self::Payload(Arc::new(Payload { json: json.clone(), value: OnceLock::new() }))
     }
 
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.entries.keys().map(|key| Value::from(&**key)).collect())
+    /// Has it names below it that can be had one by one?
+    pub(super) fn is_tree(&self) -> bool {
+        matches!(self, Self::Tree(_) | Self::Shared(_))
     }
-}
 
-/// A payload that is parsed when it is looked at.
-#[derive(Debug)]
-struct Lazy {
-    json: Json,
-    parsed: OnceLock<Value>,
-}
-
-impl Lazy {
-    fn parse(&self) -> Value {
-        self.parsed.get_or_init(|| parse(self.json.text())).clone()
+    /// The entry of that name below it.
+    pub(super) fn get(&self, name: &str) -> Option<Self> {
+        match self {
+            Self::Payload(_) | Self::Text(_) => None,
+            Self::Tree(tree) => tree.get(name).cloned(),
+            Self::Shared(shared) => {
+                let (name, json) = shared.entries.get_key_value(name)?;
+                let mut found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+                let entry = found.entry(Arc::clone(name)).or_insert_with(|| Self::payload(json));
+                Some(entry.clone())
+            }
+        }
     }
-}
 
-impl Object for Lazy {}
-
-/// Parses a payload in which some number does not fit into 64 bits. Only that number becomes an
-/// invalid value, which fails the evaluation if it is used; all around it stays readable.
-fn parse_around_huge_numbers(text: &str) -> Value {
-    if let Ok(fields) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) {
-        let fields = fields.into_iter().map(|(key, raw)| (key, parse_part(raw)));
-        return Value::from(fields.collect::<BTreeMap<_, _>>());
+    /// All of it as a value.
+    pub(super) fn read(&self, budget: &Budget) -> Result<Value, Stop> {
+        let names: Vec<Arc<str>> = match self {
+            Self::Text(text) => return Ok(Value::Text(Arc::clone(text))),
+            Self::Payload(payload) => {
+                if let Some(value) = payload.value.get() {
+                    return Ok(value.clone());
+                }
+                let value = read::json(payload.json.text(), budget)?;
+                return Ok(payload.value.get_or_init(|| value).clone());
+            }
+            Self::Tree(tree) => tree.keys().cloned().collect(),
+            Self::Shared(shared) => shared.entries.keys().cloned().collect(),
+        };
+        let mut entries = Vec::new();
+        for name in names {
+            budget.bytes(128)?;
+            let value = self.get(&name).map_or(Ok(Value::Undefined), |entry| entry.read(budget))?;
+            entries.push((Key::Text(name), value));
+        }
+        Value::map(entries, budget)
     }
-    if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
-        return Value::from(items.into_iter().map(parse_part).collect::<Vec<_>>());
-    }
-    let error = minijinja::Error::new(minijinja::ErrorKind::BadSerialization, NUMBER_OUT_OF_RANGE);
-    Value::from(error)
-}
-
-fn parse_part(raw: &RawValue) -> Value {
-    parse(raw.get())
-}
-
-fn parse(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| parse_around_huge_numbers(text))
-}
-
-fn lazy(json: &Json) -> Value {
-    Value::from_object(Lazy { json: json.clone(), parsed: OnceLock::new() })
 }

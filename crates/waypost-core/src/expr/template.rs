@@ -204,7 +204,7 @@ impl Out<'_> {
                 self.leave_place(expression);
                 self.text.push('"');
             }
-            Template::Hole(expression) => self.text.push_str(expression.eval(self.scope)?.text()),
+            Template::Hole(expression) => expression.write(self.scope, &mut self.text)?,
             Template::Text(pieces) => {
                 self.text.push('"');
                 for piece in pieces {
@@ -239,9 +239,7 @@ impl Out<'_> {
         match piece {
             Piece::Text(part) => push_escaped(&mut self.text, part),
             Piece::Hole(expression) if self.is_secret(expression) => self.leave_place(expression),
-            Piece::Hole(expression) => {
-                push_escaped(&mut self.text, &expression.eval_text(self.scope)?);
-            }
+            Piece::Hole(expression) => expression.write_inside(self.scope, &mut self.text)?,
         }
         check_size(self.text.len())
     }

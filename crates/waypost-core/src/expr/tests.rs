@@ -1,3 +1,9 @@
+//! Expressions: what they give, how they fail, and that they end.
+
+mod bounds;
+mod language;
+mod numbers;
+
 use super::*;
 
 fn scope() -> Scope {

@@ -9,6 +9,7 @@
 //! | `arrows` | both state machines, every pair, legal and refused |
 //! | `model`, `laws` | the graph's rules written a second time; laws over random plans |
 //! | `check` | the checker: a good log, one damage, one finding |
+//! | `programs`, `programs_end` | random expressions; each ends within its budget |
 //! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
 
 mod arrows;
@@ -22,6 +23,8 @@ mod laws;
 mod model;
 mod pausing;
 mod plan;
+mod programs;
+mod programs_end;
 mod queue;
 mod recovery;
 mod repair;

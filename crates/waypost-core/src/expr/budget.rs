@@ -1,0 +1,123 @@
+//! What one evaluation may use: units of work, and bytes of memory.
+//!
+//! Every operator, filter, test and function asks the budget before it loops or allocates, and so do
+//! the reading of payloads and the writing of results. The sums are counted, not timed: the same
+//! expression over the same values always stops at the same place, on every machine.
+//!
+//! A unit of work is worth about ten nanoseconds of a release build, with a margin for operations
+//! that are dearer than their price; the long form of the fuzz test measures that none is too dear.
+
+use std::cell::Cell;
+
+/// Units of work that one evaluation may do: together about 50 ms of CPU time at most.
+pub const WORK_MAX: u64 = 4_000_000;
+/// Bytes that one evaluation may allocate, counting those that it has given back.
+pub const MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Largest text that an operator or a filter may build.
+pub(super) const TEXT_BYTES_MAX: usize = super::RESULT_BYTES_MAX;
+/// How deep the lists and maps that an expression builds may nest.
+pub(super) const VALUE_DEPTH_MAX: u16 = 200;
+
+/// Why an evaluation stopped without a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// A wrong type, an undefined name.
+    Failed(String),
+    /// The budget is used up, or a value would be too large.
+    Limit(String),
+    /// A number that cannot be computed with, or that a computation would give.
+    Range,
+}
+
+impl Stop {
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(message.into())
+    }
+
+    pub(super) fn undefined() -> Self {
+        Self::failed("a value is undefined; use default() if it may be missing")
+    }
+
+    pub(super) fn too_large(what: &str) -> Self {
+        Self::Limit(format!("{what} would be larger than {TEXT_BYTES_MAX} bytes"))
+    }
+}
+
+/// What is left for the evaluations of one [`Scope`](super::Scope).
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    work_max: u64,
+    work: Cell<u64>,
+    bytes: Cell<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::of(WORK_MAX)
+    }
+}
+
+impl Budget {
+    /// A budget of so many units of work.
+    pub(super) fn of(work_max: u64) -> Self {
+        Self { work_max, work: Cell::new(work_max), bytes: Cell::new(MEMORY_BYTES_MAX) }
+    }
+
+    /// Units of work that were done.
+    pub(super) fn used(&self) -> u64 {
+        self.work_max - self.work.get()
+    }
+
+    /// Takes units of work.
+    pub(super) fn work(&self, units: usize) -> Result<(), Stop> {
+        match self.work.get().checked_sub(units as u64) {
+            Some(left) => {
+                self.work.set(left);
+                Ok(())
+            }
+            None => {
+                self.work.set(0);
+                Err(Stop::Limit(format!("took more than {} units of work", self.work_max)))
+            }
+        }
+    }
+
+    /// Takes bytes that are about to be allocated, and the work of filling them.
+    pub(super) fn bytes(&self, bytes: usize) -> Result<(), Stop> {
+        self.work(bytes / 64 + 1)?;
+        match self.bytes.get().checked_sub(bytes as u64) {
+            Some(left) => {
+                self.bytes.set(left);
+                Ok(())
+            }
+            None => {
+                self.bytes.set(0);
+                Err(Stop::Limit(format!("took more than {MEMORY_BYTES_MAX} bytes of memory")))
+            }
+        }
+    }
+
+    /// Takes room for one more item of a list.
+    pub(super) fn item(&self) -> Result<(), Stop> {
+        self.work(1)?;
+        self.bytes(48)
+    }
+
+    /// Takes room for a text, which may not be longer than [`TEXT_BYTES_MAX`].
+    pub(super) fn text(&self, what: &str, bytes: usize) -> Result<(), Stop> {
+        if bytes > TEXT_BYTES_MAX {
+            return Err(Stop::too_large(what));
+        }
+        self.bytes(bytes + 32)
+    }
+
+    /// Takes the work of reading text once, byte after byte.
+    pub(super) fn scan(&self, bytes: usize) -> Result<(), Stop> {
+        self.work(bytes / 8 + 1)
+    }
+
+    /// Takes the work of looking at each character.
+    pub(super) fn chars(&self, bytes: usize) -> Result<(), Stop> {
+        self.work(bytes / 2 + 1)
+    }
+}

@@ -1,0 +1,188 @@
+//! Evaluation: a walk over the tree that pays for every step before it takes it.
+
+use super::ast::{Arguments, Node, Step};
+use super::budget::{Budget, Stop};
+use super::filters::{self, Bound};
+use super::operators;
+use super::scope::Scope;
+use super::value::{Items, Key, Value};
+
+pub(super) struct Evaluation<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) budget: &'a Budget,
+}
+
+impl Evaluation<'_> {
+    pub(super) fn value(&self, node: &Node) -> Result<Value, Stop> {
+        self.budget.work(4)?;
+        match node {
+            Node::Const(value) => Ok(value.clone()),
+            Node::Name(name) => Ok(self.walk(name, &[])?.0),
+            Node::List(nodes) => {
+                let mut items = Items::new(self.budget);
+                for node in nodes {
+                    items.push(self.value(node)?)?;
+                }
+                items.finish()
+            }
+            Node::Map(nodes) => self.map(nodes),
+            Node::Not(times, node) => {
+                self.budget.work(*times)?;
+                Ok(Value::Bool(self.value(node)?.truth()? != (times % 2 == 1)))
+            }
+            Node::Negate(times, node) => {
+                let mut value = self.value(node)?;
+                for _ in 0..*times {
+                    value = operators::negate(&value, self.budget)?;
+                }
+                Ok(value)
+            }
+            Node::Binary(first, more) => {
+                let mut value = self.value(first)?;
+                for (operator, node) in more {
+                    let right = self.value(node)?;
+                    value = operators::binary(*operator, &value, &right, self.budget)?;
+                }
+                Ok(value)
+            }
+            Node::Compare(first, more) => {
+                let mut left = self.value(first)?;
+                for (comparison, node) in more {
+                    let right = self.value(node)?;
+                    if !operators::compare(*comparison, &left, &right, self.budget)? {
+                        return Ok(Value::Bool(false));
+                    }
+                    left = right;
+                }
+                Ok(Value::Bool(true))
+            }
+            Node::And(nodes) => self.first(nodes, false),
+            Node::Or(nodes) => self.first(nodes, true),
+            Node::If(arms, otherwise) => {
+                for (condition, value) in arms {
+                    if self.value(condition)?.truth()? {
+                        return self.value(value);
+                    }
+                }
+                otherwise.as_ref().map_or(Ok(Value::Undefined), |node| self.value(node))
+            }
+            Node::Steps(first, steps) => self.steps(first, steps),
+        }
+    }
+
+    /// The first value that counts as `wanted`, else the last one.
+    fn first(&self, nodes: &[Node], wanted: bool) -> Result<Value, Stop> {
+        let Some((last, before)) = nodes.split_last() else { return Ok(Value::Undefined) };
+        for node in before {
+            let value = self.value(node)?;
+            if value.truth()? == wanted {
+                return Ok(value);
+            }
+        }
+        self.value(last)
+    }
+
+    fn map(&self, nodes: &[(Node, Node)]) -> Result<Value, Stop> {
+        let mut entries = Vec::new();
+        for (key, value) in nodes {
+            self.budget.bytes(128)?;
+            let key = self.value(key)?;
+            let key = Key::of(key.defined()?).ok_or_else(|| {
+                Stop::failed(format!("a key must be a text or an integer, not {}", key.kind()))
+            })?;
+            entries.push((key, self.value(value)?));
+        }
+        Value::map(entries, self.budget)
+    }
+
+    fn steps(&self, first: &Node, steps: &[Step]) -> Result<Value, Stop> {
+        let (mut value, rest) = match first {
+            Node::Name(name) => self.walk(name, steps)?,
+            node => (self.value(node)?, steps),
+        };
+        for step in rest {
+            value = self.step(&value, step)?;
+        }
+        Ok(value)
+    }
+
+    /// A name with the steps that lead to a payload: only that one is read, not its neighbours.
+    fn walk<'n>(&self, name: &str, steps: &'n [Step]) -> Result<(Value, &'n [Step]), Stop> {
+        if let [Step::Call(arguments), rest @ ..] = steps {
+            let Some(function) = filters::find_function(name) else {
+                let message = format!("there is no function `{name}`; `range` is the only one");
+                return Err(Stop::failed(message));
+            };
+            let bound = self.bind(function, arguments)?;
+            return Ok(((function.run)(&Value::Undefined, &bound, self.budget)?, rest));
+        }
+        let Some(entry) = self.scope.find(name) else { return Ok((Value::Undefined, steps)) };
+        let mut entry = entry.clone();
+        let mut rest = steps;
+        while entry.is_tree() {
+            self.budget.work(4)?;
+            let (found, more) = match rest {
+                [Step::Attribute(name), more @ ..] => (entry.get(name), more),
+                [Step::Item(node), more @ ..] => match self.value(node)? {
+                    Value::Text(name) => (entry.get(&name), more),
+                    key => {
+                        key.defined()?;
+                        (None, more)
+                    }
+                },
+                _ => break,
+            };
+            let Some(found) = found else { return Ok((Value::Undefined, more)) };
+            (entry, rest) = (found, more);
+        }
+        Ok((entry.read(self.budget)?, rest))
+    }
+
+    fn step(&self, value: &Value, step: &Step) -> Result<Value, Stop> {
+        self.budget.work(4)?;
+        match step {
+            Step::Attribute(name) => operators::attribute(value, name, self.budget),
+            Step::Item(node) => {
+                let key = self.value(node)?;
+                operators::item(value, &key, self.budget)
+            }
+            Step::Slice(parts) => {
+                let part = |part: &Option<Node>| match part {
+                    Some(node) => self.value(node),
+                    None => Ok(Value::None),
+                };
+                let [start, stop, step] = &**parts;
+                operators::slice(value, &[part(start)?, part(stop)?, part(step)?], self.budget)
+            }
+            Step::Call(_) => {
+                Err(Stop::failed("values have no methods; use a filter: `input.name | upper`"))
+            }
+            Step::Filter(filter, arguments) => {
+                let bound = self.bind(filter, arguments)?;
+                (filter.run)(value, &bound, self.budget)
+            }
+            Step::Test(check, arguments) => {
+                let mut values = Vec::with_capacity(arguments.positional.len());
+                for node in &arguments.positional {
+                    values.push(self.value(node)?);
+                }
+                if let Some((name, _)) = arguments.named.first() {
+                    return Err(Stop::failed(format!("a test has no argument `{name}`")));
+                }
+                Ok(Value::Bool(check.holds(value, &values, self.budget)?))
+            }
+            Step::Not => Ok(Value::Bool(!value.truth()?)),
+        }
+    }
+
+    fn bind(&self, filter: &filters::Filter, arguments: &Arguments) -> Result<Bound, Stop> {
+        let mut bound = Bound::new(filter);
+        for node in &arguments.positional {
+            bound.push(self.value(node)?)?;
+        }
+        for (name, node) in &arguments.named {
+            bound.name(name, self.value(node)?)?;
+        }
+        Ok(bound)
+    }
+}

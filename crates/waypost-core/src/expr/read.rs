@@ -1,0 +1,163 @@
+//! Payloads as values: JSON that was checked when it came in, read when an expression looks at it.
+
+use super::budget::{Budget, Stop};
+use super::number;
+use super::value::{Key, Value};
+use crate::json::DEPTH_MAX;
+
+/// Reads a payload. Numbers keep the way they are written.
+pub(super) fn json(text: &str, budget: &Budget) -> Result<Value, Stop> {
+    budget.scan(text.len())?;
+    let mut reader = Reader { text, at: 0, depth: 0, budget };
+    let value = reader.value()?;
+    reader.skip_blanks();
+    if reader.at < text.len() { Err(broken()) } else { Ok(value) }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    budget: &'a Budget,
+}
+
+/// Cannot be met by payloads that were checked.
+fn broken() -> Stop {
+    Stop::failed("a payload is not well-formed JSON")
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn skip(&mut self, byte: u8) -> bool {
+        self.skip_blanks();
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn value(&mut self) -> Result<Value, Stop> {
+        self.budget.work(2)?;
+        self.skip_blanks();
+        match self.peek().ok_or_else(broken)? {
+            b'[' => self.nested(Self::list),
+            b'{' => self.nested(Self::map),
+            b'"' => Ok(Value::Text(self.string()?.into())),
+            b't' => self.word("true", Value::Bool(true)),
+            b'f' => self.word("false", Value::Bool(false)),
+            b'n' => self.word("null", Value::None),
+            _ => self.number(),
+        }
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Stop>) -> Result<Value, Stop> {
+        self.at += 1;
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(broken());
+        }
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn list(&mut self) -> Result<Value, Stop> {
+        let mut items = Vec::new();
+        while !self.skip(b']') {
+            if items.is_empty() {
+                // Most lists that nest have one item; a vector that grows takes room for four.
+                items.reserve_exact(1);
+            } else if !self.skip(b',') {
+                return Err(broken());
+            }
+            self.budget.item()?;
+            items.push(self.value()?);
+        }
+        Value::list(items, self.budget)
+    }
+
+    fn map(&mut self) -> Result<Value, Stop> {
+        let mut entries = Vec::new();
+        while !self.skip(b'}') {
+            if entries.is_empty() {
+                entries.reserve_exact(1);
+            } else if !self.skip(b',') {
+                return Err(broken());
+            }
+            self.skip_blanks();
+            self.budget.bytes(96)?;
+            self.budget.work(5)?;
+            let key = Key::Text(self.string()?.into());
+            if !self.skip(b':') {
+                return Err(broken());
+            }
+            entries.push((key, self.value()?));
+        }
+        Value::map(entries, self.budget)
+    }
+
+    fn string(&mut self) -> Result<std::borrow::Cow<'_, str>, Stop> {
+        let start = self.at;
+        let mut escapes = false;
+        let bytes = self.text.as_bytes();
+        if self.peek() != Some(b'"') {
+            return Err(broken());
+        }
+        let mut at = start + 1;
+        loop {
+            match bytes.get(at).ok_or_else(broken)? {
+                b'"' => break,
+                b'\\' => {
+                    escapes = true;
+                    at += 2;
+                }
+                _ => at += 1,
+            }
+        }
+        self.at = at + 1;
+        let inner = self.text.get(start + 1..at).ok_or_else(broken)?;
+        self.budget.bytes(inner.len() + 32)?;
+        self.budget.work(2)?;
+        if !escapes {
+            return Ok(inner.into());
+        }
+        self.budget.work(inner.len() / 2 + 8)?;
+        let quoted = self.text.get(start..self.at).ok_or_else(broken)?;
+        let text: String = serde_json::from_str(quoted)
+            .map_err(|error| Stop::failed(format!("a text of a payload is broken: {error}")))?;
+        Ok(text.into())
+    }
+
+    fn number(&mut self) -> Result<Value, Stop> {
+        let rest = self.text.get(self.at..).ok_or_else(broken)?;
+        let is_part = |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+        let length = rest.as_bytes().iter().take_while(|byte| is_part(byte)).count();
+        if length == 0 {
+            return Err(broken());
+        }
+        self.at += length;
+        self.budget.work(length / 2)?;
+        let number = number::read(rest.get(..length).unwrap_or_default());
+        if matches!(number, Value::Spelled(..)) {
+            self.budget.work(length / 2 + 4)?;
+            self.budget.bytes(length + 32)?;
+        }
+        Ok(number)
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value, Stop> {
+        if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
+            return Err(broken());
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+}
