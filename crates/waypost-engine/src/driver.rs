@@ -644,7 +644,7 @@ impl Driver {
             outputs.push(Output::Renew);
         }
         // What is in memory is driven to the last: somebody may want to cancel what still runs.
-        self.claims.ask_for_mail(now, !self.live.is_empty(), &self.config, outputs);
+        self.claims.ask_for_mail(now, &self.live, &self.config, outputs);
         if self.draining {
             return;
         }

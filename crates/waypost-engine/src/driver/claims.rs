@@ -37,6 +37,8 @@ pub(super) struct Claims {
     collecting: Option<Timestamp>,
     /// Everything that lay in the inbox at this time was taken in.
     read_until: Option<Timestamp>,
+    /// May there be more in the inbox than what is read at once?
+    full: bool,
     reserving: bool,
     /// How often in a row claims were left without an answer.
     unanswered: u32,
@@ -106,6 +108,7 @@ impl Claims {
 
     /// Mail was looked for, and all that there was came in, or not.
     pub(super) fn collected(&mut self, now: Timestamp, whole: bool, config: &Config) {
+        self.full |= !whole;
         self.read_until = self.collecting.take().filter(|_| whole).or(self.read_until);
         // Mail that came while the question was out may not be in the answer.
         self.collect_at = self.collect_at.min(now.plus(config.poll_every));
@@ -173,11 +176,13 @@ impl Claims {
         }
     }
 
-    /// Looks into the inbox, where anything is in memory that mail could be for.
+    /// Looks into the inbox, where anything is in memory that mail could be for. Mail that was taken in
+    /// and led to no event stays there until the next frame of its execution: whatever else is there
+    /// is read all the same, however much of it there is.
     pub(super) fn ask_for_mail(
         &mut self,
         now: Timestamp,
-        for_anybody: bool,
+        live: &HashMap<ExecutionId, Live>,
         config: &Config,
         outputs: &mut Vec<Output>,
     ) {
@@ -185,9 +190,13 @@ impl Claims {
         self.collect_at = self.collect_at.min(poll);
         if self.collecting.is_none() && now >= self.collect_at {
             self.collect_at = poll;
-            if for_anybody {
+            if !live.is_empty() {
                 self.collecting = Some(now);
-                outputs.push(Output::Collect);
+                let blocked = self.full && !is_planted(Bug::EchoesKeepOut);
+                let known = if blocked { live.values().map(Live::echoes).sum() } else { 0 };
+                // Where nothing is in the way, a flood is read bit by bit.
+                self.full = known > 0;
+                outputs.push(Output::Collect { known });
             }
         }
     }

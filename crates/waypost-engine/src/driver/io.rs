@@ -242,7 +242,11 @@ pub enum Output {
     /// [`Input::EndFound`] where it has ended or does not exist, else not at all.
     FindEnd(ExecutionId),
     /// Look into the inbox; answer with [`Input::Mail`], then [`Input::Collected`].
-    Collect,
+    Collect {
+        /// How much of what lies there was taken in before and stays until a frame deletes it: so much
+        /// more than usual is to be read.
+        known: usize,
+    },
     /// Set numbers aside; answer with [`Input::Numbers`].
     ReserveNumbers,
     /// Renew the instance's lease ahead of time; answer with [`Input::Renewed`].

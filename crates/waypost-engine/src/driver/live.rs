@@ -186,6 +186,11 @@ impl Live {
         }
     }
 
+    /// How much mail was taken in, led to no event and is deleted with the next frame.
+    pub(super) fn echoes(&self) -> usize {
+        self.consumed.len()
+    }
+
     pub(super) fn is_in_flight(&self) -> bool {
         self.in_flight.is_some()
     }

@@ -42,7 +42,10 @@ pub enum Work {
         held: Option<Vec<ExecutionId>>,
     },
     /// See [`Output::Collect`].
-    Collect,
+    Collect {
+        /// How many of the oldest are known already.
+        known: usize,
+    },
     /// See [`Output::Deliver`].
     Deliver(Outgoing),
     /// See [`Output::Hold`].
@@ -67,7 +70,7 @@ impl Work {
         Ok(match output {
             Output::Append(append) => Self::Append(append),
             Output::Claim { limit, only, held } => Self::Claim { limit, only, held },
-            Output::Collect => Self::Collect,
+            Output::Collect { known } => Self::Collect { known },
             Output::Deliver(outgoing) => Self::Deliver(outgoing),
             Output::Hold { execution, reason } => Self::Hold { execution, reason },
             Output::Reload(execution) => Self::Reload(execution),
@@ -161,7 +164,7 @@ impl Clerk {
                 Err(error) => Performed::not(Work::Append(append), error),
             },
             Work::Claim { limit, only, held } => self.claim(limit, only, held),
-            Work::Collect => self.collect(),
+            Work::Collect { known } => self.collect(known),
             Work::Deliver(outgoing) => self.deliver(vec![outgoing]),
             Work::Hold { execution, reason } => self.hold(execution, reason),
             Work::Reload(execution) => self.reload(execution),
@@ -210,10 +213,11 @@ impl Clerk {
         Performed { inputs: vec![claimed], again }
     }
 
-    fn collect(&self) -> Performed {
+    fn collect(&self, known: usize) -> Performed {
         let mut inputs = Vec::new();
-        let mail = self.store.collect(self.instance, self.config.claim_batch);
-        let whole = mail.as_ref().is_ok_and(|mail| mail.len() < self.config.claim_batch);
+        let limit = self.config.claim_batch.saturating_add(known);
+        let mail = self.store.collect(self.instance, limit);
+        let whole = mail.as_ref().is_ok_and(|mail| mail.len() < limit);
         match mail {
             Ok(mail) if mail.is_empty() => {}
             Ok(mail) => inputs.push(Input::Mail(mail)),

@@ -85,7 +85,7 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::Claim { .. } => "claim".to_owned(),
         Output::Reload(ExecutionId(id)) => format!("reload x{id}"),
         Output::FindEnd(ExecutionId(id)) => format!("find end x{id}"),
-        Output::Collect => "collect".to_owned(),
+        Output::Collect { .. } => "collect".to_owned(),
         Output::ReserveNumbers => "numbers".to_owned(),
         Output::Renew => "renew".to_owned(),
         Output::Hold { execution, reason } => format!("hold x{}: {reason}", execution.0),

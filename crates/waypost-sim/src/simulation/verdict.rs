@@ -162,8 +162,10 @@ impl Simulation {
             resumptions: done.resumptions,
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
-            // What a worker forgets, its timeout may end before somebody notices.
-            replies_lost: inner.weather.has_struck(Fault::FarForgets),
+            // What a worker forgets, its timeout may end before somebody notices; and so with an end
+            // that a failover lost, if its worker is silent when it should say it again.
+            replies_lost: inner.weather.has_struck(Fault::FarForgets)
+                || self.auditor.failed_over && self.far.is_there(),
             shared: self.far.is_there(),
             late: true,
             starts_lost: self.auditor.failed_over,

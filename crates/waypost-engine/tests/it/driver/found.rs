@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::command::Refusal;
+use waypost_core::command::{Outcome, Refusal};
 use waypost_core::event::FOLD_VERSION;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
@@ -347,4 +347,40 @@ fn an_older_version_sets_aside_what_a_newer_one_has_written() {
     let control = world.control(execution).unwrap();
     assert_eq!(control.owner, None);
     assert!(control.held.is_some_and(|reason| reason.contains("newer version")));
+}
+
+/// Workers said again that they had begun, when that was durable. No event follows from it, and so no
+/// frame that would delete it: it lay in the inbox, and kept out what others said after it, until its
+/// own execution had something to write.
+#[test]
+fn bug_what_workers_said_again_kept_out_what_others_said() {
+    let world = World::new();
+    let mut owner = Rig::with(&world, |config| config.claim_batch = 1);
+    let mut other = Rig::new(&world);
+    let executions = [(); 4].map(|()| owner.start("a: worker"));
+    let [repeated @ .., last] = executions;
+    for _ in 0..2 {
+        for execution in repeated {
+            other.say(1, (execution, "a", 1), Outcome::Started);
+        }
+        other.settle_store();
+        for _ in 0..4 {
+            world.pass(1_000);
+            owner.renew();
+            owner.settle_store();
+        }
+    }
+    for execution in repeated {
+        assert_eq!(world.state(execution).running, 1);
+        assert_eq!(world.store.load(execution).unwrap().unwrap().mail.len(), 1, "said again");
+    }
+    other.say(2, (last, "a", 1), Outcome::Completed(Json::null()));
+    other.settle_store();
+    for _ in 0..3 {
+        world.pass(1_000);
+        owner.renew();
+        owner.settle_store();
+    }
+    assert_eq!(world.status(last), Status::Completed);
+    world.check();
 }

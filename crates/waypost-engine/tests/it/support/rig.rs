@@ -51,7 +51,7 @@ pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionId, &str, u32)
 pub(crate) enum StoreWork {
     Append(Append),
     Claim { limit: usize, only: Option<Vec<ExecutionId>>, held: Option<Vec<ExecutionId>> },
-    Collect,
+    Collect { known: usize },
     Deliver(Outgoing),
     Hold { execution: ExecutionId, reason: String },
     Reload(ExecutionId),
@@ -220,7 +220,7 @@ impl<'w> Rig<'w> {
             }
             Output::Reload(execution) => self.work.push_back(StoreWork::Reload(execution)),
             Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
-            Output::Collect => self.work.push_back(StoreWork::Collect),
+            Output::Collect { known } => self.work.push_back(StoreWork::Collect { known }),
             Output::ReserveNumbers => self.work.push_back(StoreWork::Numbers),
             Output::Renew => {
                 self.renewals += 1;
@@ -264,10 +264,9 @@ impl<'w> Rig<'w> {
                 self.inputs.push(Input::Appended(vec![(execution, appended)]));
             }
             StoreWork::Claim { limit, only, held } => self.claim(limit, only, held),
-            StoreWork::Collect => {
-                let mail = store.collect(self.instance, self.config.claim_batch).unwrap();
-                self.inputs.push(Input::Mail(mail));
-                self.inputs.push(Input::Collected { whole: true });
+            StoreWork::Collect { known } => {
+                let performed = self.clerk().perform(Work::Collect { known });
+                self.inputs.extend(performed.inputs);
             }
             StoreWork::Deliver(outgoing) if matches!(outgoing.mail.body, MailBody::Report(_)) => {
                 let performed = self.clerk().perform(Work::Deliver(outgoing));
