@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, kind};
-use crate::time::Millis;
+use crate::time::{DURATION_MAX, Millis};
 
 /// A node's `retry` block with its defaults filled in.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -19,9 +19,9 @@ pub struct RetryPolicy {
     pub exponential: bool,
     /// By how much, from try to try.
     pub multiplier: f64,
-    /// The wait never grows beyond this; a server's `Retry-After` is held to it too.
+    /// The wait never grows beyond this; a server's `Retry-After` is held to it too. Jitter comes on top.
     pub wait_max: Millis,
-    /// Share of the wait that is random, 0 to 1.
+    /// How much is added to the wait at random: up to this share of it, 0 to 1.
     pub jitter: f64,
     /// Only these are retried; empty means every failure that its handler calls retryable.
     pub retry_on: Vec<Matcher>,
@@ -105,8 +105,18 @@ impl RetryPolicy {
         }
     }
 
-    /// The wait after the `tries`-th counted try (from 1) failed.
+    /// The wait after the `tries`-th counted try (from 1) failed: never shorter than
+    /// [`least_wait_after`](Self::least_wait_after), and longer by a random part of the jitter's share.
+    /// Jitter comes after the cap, so that executions that all wait as long as they may spread out too.
     pub fn wait_after(&self, tries: u32, failure: &Failure, jitter_seed: u64) -> Millis {
+        let least = self.least_wait_after(tries, failure);
+        let share = unit_interval(jitter_seed) * self.jitter;
+        let added = Millis::from_f64(least.0 as f64 * share, 1.0).unwrap_or(Millis(0));
+        Millis(least.0.saturating_add(added.0).min(DURATION_MAX.0))
+    }
+
+    /// The wait without its jitter.
+    pub fn least_wait_after(&self, tries: u32, failure: &Failure) -> Millis {
         if let Some(asked) = failure.retry_after {
             return asked.min(self.wait_max);
         }
@@ -115,10 +125,8 @@ impl RetryPolicy {
         } else {
             1.0
         };
-        let share = unit_interval(jitter_seed) * 2.0 - 1.0;
-        let wait = (self.wait.0 as f64 * growth).min(self.wait_max.0 as f64);
-        let jittered = (wait * (1.0 + share * self.jitter)).min(self.wait_max.0 as f64);
-        Millis::from_f64(jittered.max(0.0), 1.0).unwrap_or(self.wait_max)
+        let grown = Millis::from_f64(self.wait.0 as f64 * growth, 1.0);
+        grown.map_or(self.wait_max, |grown| grown.min(self.wait_max))
     }
 }
 
@@ -177,18 +185,39 @@ mod tests {
     #[test]
     fn waits_grow_spread_and_stop_at_the_cap() {
         let policy = RetryPolicy { wait_max: Millis(5000), ..RetryPolicy::default() };
-        let failure = http(500);
-        for seed in 0..200 {
-            let first = policy.wait_after(1, &failure, seed).0;
-            assert!((800..=1200).contains(&first), "{first}");
-            let third = policy.wait_after(3, &failure, seed).0;
-            assert!((3200..=4800).contains(&third), "{third}");
-            assert!(policy.wait_after(40, &failure, seed).0 <= 5000);
-            assert!(policy.wait_after(u32::MAX, &failure, seed).0 <= 5000);
+        let asked = |span| Failure { retry_after: Some(Millis(span)), ..http(429) };
+        for (tries, failure, least) in [
+            (1, http(500), 1000),
+            (3, http(500), 4000),
+            (4, http(500), 5000),
+            (u32::MAX, http(500), 5000),
+            (1, asked(0), 0),
+            (1, asked(3000), 3000),
+            (1, asked(60_000), 5000),
+        ] {
+            let waits: Vec<u64> =
+                (0..200).map(|seed| policy.wait_after(tries, &failure, seed).0).collect();
+            let most = least + least / 5;
+            assert!(waits.iter().all(|wait| (least..=most).contains(wait)), "{tries}: {waits:?}");
+            let early = waits.iter().filter(|wait| **wait < least + least / 10).count();
+            assert!(least == 0 || (60..140).contains(&early), "{tries}: {early} of 200 in one half");
         }
-        let asked = Failure { retry_after: Some(Millis(3000)), ..http(429) };
-        assert_eq!(policy.wait_after(1, &asked, 1), Millis(3000));
-        let asked = Failure { retry_after: Some(Millis(60_000)), ..http(429) };
-        assert_eq!(policy.wait_after(1, &asked, 1), Millis(5000));
+    }
+
+    #[test]
+    fn bug_a_wait_was_shorter_than_its_policy_says() {
+        for jitter in [0.0, 0.01, 0.5, 1.0] {
+            for (wait, multiplier) in [(1, 1.0), (3, 1.5), (200, 2.0), (60_000, 100.0)] {
+                let policy =
+                    RetryPolicy { wait: Millis(wait), multiplier, jitter, ..RetryPolicy::default() };
+                for (tries, seed) in (1..40).flat_map(|tries| (0..20).map(move |seed| (tries, seed))) {
+                    let waits = policy.wait_after(tries, &http(500), seed).0;
+                    let grown = (wait as f64 * multiplier.powi(tries as i32 - 1)).min(300_000.0);
+                    let range = grown - 0.5..=grown * (1.0 + jitter) + 1.0;
+                    assert!(range.contains(&(waits as f64)), "{policy:?} {tries}: {waits}");
+                    assert!(waits >= wait, "{policy:?} {tries}: {waits}");
+                }
+            }
+        }
     }
 }

@@ -306,8 +306,8 @@ fn retry() -> Value {
             "multiplier": optional("By how much it grows from try to try.", json!({
                 "type": "number", "minimum": 1, "maximum": 100, "default": 2.0,
             })),
-            "maxWait": optional("The wait never grows beyond this.", duration()),
-            "jitter": optional("Share of the wait that is random.", json!({
+            "maxWait": optional("The wait never grows beyond this; jitter comes on top.", duration()),
+            "jitter": optional("Up to this share of the wait is added to it at random.", json!({
                 "type": "number", "minimum": 0, "maximum": 1, "default": 0.2,
             })),
             "retryOn": optional("Only these are retried.", matchers.clone()),
