@@ -4,6 +4,7 @@
 //!   frame ─▶ LogCheck ── chain.rs   headers: gapless, linked, fenced, in time
 //!                     ├─ run.rs     the execution: created once, ends once, pauses, messages
 //!                     ├─ nodes.rs   the nodes; attempts.rs: the attempts and waits of one
+//!                     ├─ spans.rs   what lasts for a span is not cut short
 //!                     ├─ graph.rs   every start and every skip is justified by the edges
 //!                     └─ apply      and the log folds: the only rule that asks the engine's own code
 //! ```
@@ -20,6 +21,7 @@ mod graph;
 mod invariant;
 mod nodes;
 mod run;
+mod spans;
 
 use std::sync::Arc;
 
@@ -35,6 +37,7 @@ use chain::Chain;
 pub use invariant::{Invariant, Violation};
 use nodes::Nodes;
 use run::RunCheck;
+pub use spans::cut_short;
 
 /// A rule that is broken, and how.
 type Fault = (Invariant, String);
@@ -54,6 +57,8 @@ struct Place {
     at: Timestamp,
     /// The time of the commands that its frame answers.
     decided_at: Timestamp,
+    /// It was decided at this time of the store's, or later: its owner knew the frame before.
+    earliest: Timestamp,
 }
 
 /// Checks the log of one execution, one frame at a time.
@@ -121,6 +126,8 @@ impl LogCheck {
     pub fn frame(&mut self, header: &FrameHeader, at: Timestamp, events: Result<&[Event], &str>) {
         self.counts.frames += 1;
         let seq = header.first_seq;
+        let earliest =
+            self.chain.last_at().map_or(header.decided_at, |at| at.max(header.decided_at));
         let faults = self.chain.frame(self.execution, header, at);
         let tears = |invariant| matches!(invariant, Invariant::Linked | Invariant::AppendsOnce);
         self.blind |= faults.iter().any(|(invariant, _)| tears(*invariant));
@@ -138,7 +145,8 @@ impl LogCheck {
             return;
         }
         for (seq, event) in (seq..).zip(events) {
-            self.event(header, Place { seq, at, decided_at: header.decided_at }, event);
+            let place = Place { seq, at, decided_at: header.decided_at, earliest };
+            self.event(header, place, event);
         }
         if let Err((invariant, what)) = self.chain.close(header) {
             self.report(invariant, header.last_seq, what);

@@ -186,8 +186,11 @@ impl From<Json> for Mark {
 /// What a decision may know of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Env {
-    /// The time of the command.
+    /// The time of the command: the store's, or a little before. Says what is due.
     pub now: Timestamp,
+    /// The store's time, or a little after: what is to last for a span counts from here. A span that
+    /// counted from `now` would be too short by as much as `now` is behind.
+    pub now_max: Timestamp,
     /// Who decides.
     pub instance: InstanceId,
     /// How many attempts may be started at once here.

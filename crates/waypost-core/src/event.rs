@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::id::{DefinitionHash, ExecutionKey, InstanceId, Token, WorkerId};
 use crate::json::Json;
 use crate::plan::ConcurrencyPolicy;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 /// The newest fold this build knows; frames name the lowest one that can read them.
 ///
@@ -83,6 +83,9 @@ pub enum Event {
     RunEnding {
         /// What fixes the end. Later causes are noted, not obeyed.
         cause: EndCause,
+        /// When attempts that were told to stop are given up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace: Option<Timestamp>,
     },
     /// Every node settled.
     RunCompleted {
@@ -117,6 +120,9 @@ pub enum Event {
         generation: u32,
         /// The nodes that will run again.
         nodes: Vec<Arc<str>>,
+        /// When this generation must have ended, where the definition has a timeout.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Timestamp>,
         /// Who asked.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
@@ -146,6 +152,9 @@ pub enum Event {
         /// The events that settled its conditions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cause: Vec<u64>,
+        /// When all attempts of the node must have ended. With the first of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Timestamp>,
     },
     /// An attempt is being made.
     NodeStarted {
@@ -163,6 +172,9 @@ pub enum Event {
         /// The right to report on it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<Token>,
+        /// When its worker is given up, if it stays silent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
     },
     /// An attempt left a mark from which a later one may go on.
     NodeCheckpointed {
@@ -206,6 +218,9 @@ pub enum Event {
         failure: Failure,
         /// What becomes of the node.
         end: FailureEnd,
+        /// How long the next attempt waits at least, from when this was decided.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait: Option<Millis>,
     },
     /// The node waits durably.
     NodeWaiting {
@@ -215,6 +230,10 @@ pub enum Event {
         attempt: u32,
         /// For what.
         wait: Wait,
+        /// How long it lasts at least, from when this was decided; absent where it lasts until a time
+        /// that the definition names, or for ever.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        span: Option<Millis>,
     },
     /// What the node waited for has come, or somebody ended its wait. A retry goes on with
     /// NodeScheduled.

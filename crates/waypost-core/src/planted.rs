@@ -54,6 +54,7 @@ bugs! {
     TimerOutsideCommit = "timer-outside-commit", "the due time is not in the commit that parks";
     IdByHostName = "id-by-host-name", "an instance is named after its machine, at every start";
     OwnClock = "own-clock", "waits are judged by the machine's clock";
+    SpansFromLeast = "spans-from-least", "what lasts for a span counts from the earliest time that it may be";
     ClaimForgotten = "claim-forgotten", "a claim whose reply was lost is not asked for again";
     KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was given up while it was kept back is made";
     KeptWhileOwned = "kept-while-owned", "a signal to a held execution is said to be kept although an owner is about to end it";
@@ -77,6 +78,7 @@ bugs! {
     RecoveryRunsCompleted = "recovery-runs-completed", "a take-over runs completed nodes again";
     CancelForgotten = "cancel-forgotten", "a take-over forgets that the execution is ending";
     RetryForgets = "retry-forgets", "a retry does not know of the tries before it";
+    JitterSubtracts = "jitter-subtracts", "jitter makes the wait between two tries shorter";
     TooEarly = "too-early", "waits end a little before they are due";
     MessageTwice = "message-twice", "a message that comes twice is consumed twice";
     AnyWait = "any-wait", "a request to end one wait ends whichever is open";

@@ -220,7 +220,7 @@ impl Changes {
                 view.error = None;
             }
             Event::RunQuarantined { reason } => view.error = Some(reason),
-            Event::RunEnding { cause } => view.error = describe(&cause),
+            Event::RunEnding { cause, .. } => view.error = describe(&cause),
             Event::RunCompleted { output } => {
                 view.error = None;
                 self.end = Some(End { output: Some(output), failure: None });

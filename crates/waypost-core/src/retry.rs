@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, kind};
+use crate::planted::{Bug, is_planted};
 use crate::time::{DURATION_MAX, Millis};
 
 /// A node's `retry` block with its defaults filled in.
@@ -111,6 +112,10 @@ impl RetryPolicy {
     pub fn wait_after(&self, tries: u32, failure: &Failure, jitter_seed: u64) -> Millis {
         let least = self.least_wait_after(tries, failure);
         let share = unit_interval(jitter_seed) * self.jitter;
+        if is_planted(Bug::JitterSubtracts) {
+            let varied = least.0 as f64 * (1.0 + 2.0 * share - self.jitter);
+            return Millis::from_f64(varied, 1.0).unwrap_or(least);
+        }
         let added = Millis::from_f64(least.0 as f64 * share, 1.0).unwrap_or(Millis(0));
         Millis(least.0.saturating_add(added.0).min(DURATION_MAX.0))
     }
@@ -200,7 +205,10 @@ mod tests {
             let most = least + least / 5;
             assert!(waits.iter().all(|wait| (least..=most).contains(wait)), "{tries}: {waits:?}");
             let early = waits.iter().filter(|wait| **wait < least + least / 10).count();
-            assert!(least == 0 || (60..140).contains(&early), "{tries}: {early} of 200 in one half");
+            assert!(
+                least == 0 || (60..140).contains(&early),
+                "{tries}: {early} of 200 in one half"
+            );
         }
     }
 
@@ -208,9 +216,15 @@ mod tests {
     fn bug_a_wait_was_shorter_than_its_policy_says() {
         for jitter in [0.0, 0.01, 0.5, 1.0] {
             for (wait, multiplier) in [(1, 1.0), (3, 1.5), (200, 2.0), (60_000, 100.0)] {
-                let policy =
-                    RetryPolicy { wait: Millis(wait), multiplier, jitter, ..RetryPolicy::default() };
-                for (tries, seed) in (1..40).flat_map(|tries| (0..20).map(move |seed| (tries, seed))) {
+                let policy = RetryPolicy {
+                    wait: Millis(wait),
+                    multiplier,
+                    jitter,
+                    ..RetryPolicy::default()
+                };
+                for (tries, seed) in
+                    (1..40).flat_map(|tries| (0..20).map(move |seed| (tries, seed)))
+                {
                     let waits = policy.wait_after(tries, &http(500), seed).0;
                     let grown = (wait as f64 * multiplier.powi(tries as i32 - 1)).min(300_000.0);
                     let range = grown - 0.5..=grown * (1.0 + jitter) + 1.0;

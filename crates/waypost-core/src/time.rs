@@ -104,6 +104,30 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// The store's time, as far as it is known: between these two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Now {
+    /// It is at least this. What is due is judged by it, so that nothing happens early.
+    pub least: Timestamp,
+    /// It is at most this. Spans that begin now count from here, so that none is cut short.
+    pub most: Timestamp,
+}
+
+impl From<Timestamp> for Now {
+    /// Known exactly.
+    fn from(now: Timestamp) -> Self {
+        Self { least: now, most: now }
+    }
+}
+
+impl Now {
+    /// The same, known to be no earlier than this.
+    #[must_use]
+    pub fn not_before(self, earliest: Timestamp) -> Self {
+        Self { least: self.least.max(earliest), most: self.most.max(earliest) }
+    }
+}
+
 /// Why a text is not a duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadDuration {

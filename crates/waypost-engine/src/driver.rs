@@ -33,7 +33,7 @@ use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
 use waypost_core::status::Status;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Now, Timestamp};
 use waypost_ports::store::{Appended, Submission};
 
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
@@ -75,8 +75,10 @@ pub struct Driver {
     /// Requests that are on their way into inboxes.
     delivering: usize,
     draining: bool,
-    /// The time of the step.
+    /// The time of the step: the store's, or a little before.
     now: Timestamp,
+    /// The store's time, or a little after.
+    now_max: Timestamp,
     /// Of the step.
     measures: measures::Measures,
     ids: ids::Ids,
@@ -106,14 +108,21 @@ impl Driver {
             delivering: 0,
             draining: false,
             now: Timestamp(i64::MIN),
+            now_max: Timestamp(i64::MIN),
             measures: measures::Measures::default(),
             ids: ids::Ids::new(seed),
         }
     }
 
     /// Takes in what has come, at this time, and puts out what must be done.
-    pub fn step(&mut self, now: Timestamp, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
-        self.now = now;
+    pub fn step(
+        &mut self,
+        now: impl Into<Now>,
+        inputs: &mut Vec<Input>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Now { least: now, most } = now.into();
+        (self.now, self.now_max) = (now, most.max(now));
         self.measures.clear();
         for input in inputs.drain(..) {
             self.take(now, input, outputs);
@@ -291,7 +300,7 @@ impl Driver {
             definition: start.plan.hash,
             input: start.input,
             labels: start.labels,
-            deadline: start.plan.timeout.map(|span| now.plus(span)),
+            deadline: start.plan.timeout.map(|span| self.now_max.plus(span)),
             origin: Origin { message: None, actor: start.actor },
         };
         if let Some(ticket) = start.await_end {
@@ -433,6 +442,8 @@ impl Driver {
         if !live.may_decide() {
             return;
         }
+        let time = live.not_before_parent(Now { least: env.now, most: env.now_max });
+        (env.now, env.now_max) = (time.least, time.most);
         live.starting = std::mem::take(&mut live.promised);
         self.slots.withdraw_promises(live.starting.len());
         if !self.draining {
@@ -665,7 +676,7 @@ impl Driver {
     fn env(&mut self, now: Timestamp) -> Env {
         let entropy = self.ids.random();
         let slots = if self.draining { 0 } else { self.slots.available(now) };
-        Env { now, instance: self.instance, slots, entropy }
+        Env { now, now_max: self.now_max, instance: self.instance, slots, entropy }
     }
 }
 

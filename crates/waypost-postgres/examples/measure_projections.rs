@@ -55,7 +55,7 @@ impl Chain {
         self.done += 1;
         let node: std::sync::Arc<str> = format!("n{}", self.done).into();
         let cause = vec![self.hand.next_seq];
-        events.push(Event::NodeScheduled { node: node.clone(), attempt: 1, cause });
+        events.push(Event::NodeScheduled { node: node.clone(), attempt: 1, cause, deadline: None });
         let (worker, token) = (None, None);
         events.push(Event::NodeStarted {
             node: node.clone(),
@@ -63,6 +63,7 @@ impl Chain {
             worker,
             token,
             remote: None,
+            due: None,
         });
         let output = Some(Json::parse(r#"{"ok":true}"#).unwrap());
         let (branch, variables) = (None, BTreeMap::new());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::id::{InstanceId, Token};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Driver, Input, Output, TaskOrder};
 use waypost_engine::tokens::Mint;
@@ -107,7 +107,7 @@ impl Process {
     }
 
     /// What the process takes for the store's time.
-    pub fn now(&mut self) -> Timestamp {
+    pub fn now(&mut self) -> Now {
         self.time.now(&*self.clock)
     }
 
@@ -118,7 +118,7 @@ impl Process {
         self.driver.step(now, &mut self.inputs, outputs);
         match self.driver.next_wake() {
             Timestamp(i64::MAX) => None,
-            wake => Some(wake.since(now).0),
+            wake => Some(wake.since(now.least).0),
         }
     }
 }

@@ -336,6 +336,7 @@ impl Simulation {
                 format!("p{life} takes {taken}, puts {}", kinds.join(", "))
             });
         }
+        self.check_spans(&outputs);
         self.carry(life, outputs);
         match wait {
             Some(0) => self.fail("busy", format!("p{life} wants to step again at once")),

@@ -172,7 +172,7 @@ fn change(event: &Event) -> Option<(&Arc<str>, NodeStatus, Option<u32>, String)>
             let note = branch.as_ref().map(|branch| format!("branch {branch}"));
             (node, NodeStatus::Completed, Some(*attempt), note.unwrap_or_default())
         }
-        Event::NodeFailed { node, attempt, failure, end } => {
+        Event::NodeFailed { node, attempt, failure, end, .. } => {
             let (status, note) = match end {
                 FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => {
                     (NodeStatus::Waiting, format!("{}; next attempt at {due}", failure.message))
@@ -182,7 +182,7 @@ fn change(event: &Event) -> Option<(&Arc<str>, NodeStatus, Option<u32>, String)>
             };
             (node, status, Some(*attempt), note)
         }
-        Event::NodeWaiting { node, attempt, wait } => {
+        Event::NodeWaiting { node, attempt, wait, .. } => {
             let note = match wait {
                 Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
                 Wait::Signal { name, due: None } => format!("for signal {name}"),

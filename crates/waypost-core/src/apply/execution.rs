@@ -42,7 +42,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp
             remember(state, origin.message.as_ref())
         }
         Event::RunQuarantined { reason } => quarantined(state, reason),
-        Event::RunEnding { cause } => ending(state, cause, at),
+        Event::RunEnding { cause, grace } => ending(state, cause, *grace, at),
         Event::RunCompleted { output } => {
             expect_not_held(state)?;
             expect_status(state, &[Status::Running, Status::Scheduled, Status::Resuming])?;
@@ -69,8 +69,8 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp
             expect_cause(state, |cause| matches!(cause, EndCause::Deadline))?;
             end(state, Status::TimedOut, End { at, output: None, failure: None })
         }
-        Event::RunReopened { generation, nodes, origin } => {
-            reopened(plan, state, *generation, nodes, at)?;
+        Event::RunReopened { generation, nodes, deadline, origin } => {
+            reopened(plan, state, *generation, nodes, (*deadline, at))?;
             remember(state, origin.message.as_ref())
         }
         Event::SignalReceived { name, body, origin } => {
@@ -203,14 +203,14 @@ fn quarantined(state: &mut State, reason: &str) -> Step {
     Ok(())
 }
 
-fn ending(state: &mut State, cause: &EndCause, at: Timestamp) -> Step {
+fn ending(state: &mut State, cause: &EndCause, grace: Option<Timestamp>, at: Timestamp) -> Step {
     expect_status(state, OPEN)?;
     state.status = Status::Ending;
     state.paused = None;
     state.pausing = false;
     state.quarantine = None;
     state.timers.retain(|(_, timer)| *timer != Timer::Deadline);
-    state.timers.insert((at.plus(GRACE), Timer::Grace));
+    state.timers.insert((grace.unwrap_or_else(|| at.plus(GRACE)), Timer::Grace));
     state.cause = Some(cause.clone());
     let seq = state.seq + 1;
     for node in &mut state.nodes {
@@ -248,7 +248,7 @@ fn reopened(
     state: &mut State,
     generation: u32,
     nodes: &[Arc<str>],
-    now: Timestamp,
+    (deadline, now): (Option<Timestamp>, Timestamp),
 ) -> Step {
     expect_status(state, &[Status::Failed, Status::Cancelled, Status::TimedOut])?;
     if generation != state.generation + 1 {
@@ -275,9 +275,10 @@ fn reopened(
             }
         }
     }
-    if let Some(deadline) = state.created.deadline {
-        let span = deadline.since(state.created_at);
-        state.timers.insert((now.plus(span), Timer::Deadline));
+    // Logs of older builds do not say when.
+    let first = state.created.deadline.map(|first| first.since(state.created_at));
+    if let Some(due) = deadline.or_else(|| first.map(|span| now.plus(span))) {
+        state.timers.insert((due, Timer::Deadline));
     }
     state.generation = generation;
     state.status = Status::Scheduled;

@@ -28,12 +28,12 @@ pub(super) fn apply(
     expect_possible(state, event)?;
     let from = |state: &State, allowed: &[NodeStatus]| expect_status(plan, state, at, allowed);
     match event {
-        Event::NodeScheduled { attempt, .. } => {
+        Event::NodeScheduled { attempt, deadline, .. } => {
             from(state, &[Pending, Waiting])?;
             expect_turn(state)?;
-            scheduled(plan, state, at, *attempt, now)?;
+            scheduled(plan, state, at, (*attempt, *deadline), now)?;
         }
-        Event::NodeStarted { attempt, token, remote, .. } => {
+        Event::NodeStarted { attempt, token, remote, due, .. } => {
             from(state, &[Queued])?;
             expect_attempt(plan, state, at, *attempt)?;
             match remote {
@@ -42,7 +42,7 @@ pub(super) fn apply(
                 Some(_) => return refuse("an attempt that is made elsewhere has a token"),
                 None => expect_turn(state)?,
             }
-            started(plan, state, at, (*token, *remote), now);
+            started(plan, state, at, (*token, *remote, *due), now);
         }
         Event::NodeCheckpointed { attempt, data, number, .. } => {
             from(state, &[Running])?;
@@ -132,7 +132,13 @@ fn waits_for_retry(state: &State, at: NodeIx) -> bool {
     matches!(state.node(at).wait, Some(Wait::Retry { .. }))
 }
 
-fn scheduled(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Timestamp) -> Step {
+fn scheduled(
+    plan: &Plan,
+    state: &mut State,
+    at: NodeIx,
+    (attempt, deadline): (u32, Option<Timestamp>),
+    now: Timestamp,
+) -> Step {
     let node = state.node(at);
     if node.status == NodeStatus::Waiting && !waits_for_retry(state, at) {
         return refuse("it does not wait for a retry");
@@ -158,8 +164,9 @@ fn scheduled(plan: &Plan, state: &mut State, at: NodeIx, attempt: u32, now: Time
     node.marks = 0;
     if let Some(scheduled) = scheduled {
         node.scheduled = Some(scheduled);
-        if let Some(span) = plan.node(at).deadline {
-            let due = now.plus(span);
+        // Logs of older builds do not say when.
+        let counted = || plan.node(at).deadline.map(|span| now.plus(span));
+        if let Some(due) = deadline.or_else(counted) {
             node.deadline = Some(due);
             state.timers.insert((due, Timer::Node(at)));
         }
@@ -177,12 +184,14 @@ fn started(
     plan: &Plan,
     state: &mut State,
     at: NodeIx,
-    (token, remote): (Option<Token>, Option<WorkerId>),
+    (token, remote, due): (Option<Token>, Option<WorkerId>, Option<Timestamp>),
     now: Timestamp,
 ) {
     move_to(state, at, NodeStatus::Running);
     // Only a worker can be silent: what the engine evaluates has no token and takes no time.
-    let due = token.and(plan.node(at).timeout).map(|span| now.plus(span).plus(SILENCE));
+    // Logs of older builds do not say when.
+    let counted = || plan.node(at).timeout.map(|span| now.plus(span).plus(SILENCE));
+    let due = token.and_then(|_| due.or_else(counted));
     let epoch = state.epoch;
     let node = state.node_mut(at);
     node.token = token;

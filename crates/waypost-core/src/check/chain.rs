@@ -48,6 +48,11 @@ impl Chain {
         rules.into_iter().filter_map(Result::err).collect()
     }
 
+    /// The store's time of the last frame.
+    pub(super) fn last_at(&self) -> Option<Timestamp> {
+        self.last.as_ref().map(|last| last.at)
+    }
+
     /// Judges an event that changes the ownership.
     pub(super) fn event(&mut self, header: &FrameHeader, event: &Event) -> Verdict {
         let Event::RunOwned { instance, epoch } = event else { return Ok(()) };

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::attempts::{End, Phase, Seen};
 use super::graph::{self, Turn};
 use super::run::RunCheck;
-use super::{Invariant, Place, Verdict, broken, position};
+use super::{Invariant, Place, Verdict, broken, position, spans};
 use crate::event::{CancelReason, Event, FailureEnd, Wait};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::limits::{ABANDONED_MAX, PAYLOAD_BYTES_MAX};
 use crate::plan::{FailurePolicy, OnError, Plan};
+use crate::time::Timestamp;
 
 /// The nodes of an execution: those of its plan, or, without one, those that its log names.
 #[derive(Debug)]
@@ -71,9 +72,11 @@ impl Nodes {
     /// Is the event possible here? Says what is wrong and changes nothing.
     pub(super) fn judge(&self, place: Place, event: &Event, run: &RunCheck) -> Verdict {
         if let Event::RunReopened { nodes, .. } = event {
-            return self.may_be_reset(nodes);
+            self.may_be_reset(nodes)?;
         }
-        let Some(path) = event.node() else { return Ok(()) };
+        let Some(path) = event.node() else {
+            return spans::judge(place, event, self.plan.as_deref(), &Seen::default());
+        };
         let unseen = Seen::default();
         let at = self.find(path);
         if at.is_none() && self.plan.is_some() {
@@ -82,6 +85,7 @@ impl Nodes {
         let seen = at.and_then(|at| self.seen(at)).unwrap_or(&unseen);
         may_happen_now(event, run)?;
         self.has_a_slot(event, run)?;
+        spans::judge(place, event, self.plan.as_deref(), seen)?;
         match event {
             Event::NodeScheduled { attempt, cause, .. } => {
                 seen.may_be_scheduled(place, *attempt)?;
@@ -153,8 +157,8 @@ impl Nodes {
             _ => {}
         }
         let Some(at) = event.node().and_then(|path| self.find_or_add(path)) else { return };
-        if let Event::NodeScheduled { attempt, .. } = event {
-            self.scheduled(place, at, *attempt);
+        if let Event::NodeScheduled { attempt, deadline, .. } = event {
+            self.scheduled(place, at, *attempt, *deadline);
         }
         let Some(seen) = self.seen.get_mut(at.at()) else { return };
         let before = matches!(seen.phase, Phase::Settled(_));
@@ -196,7 +200,7 @@ impl Nodes {
         Some(at)
     }
 
-    fn scheduled(&mut self, place: Place, at: NodeIx, attempt: u32) {
+    fn scheduled(&mut self, place: Place, at: NodeIx, attempt: u32, deadline: Option<Timestamp>) {
         let Some(plan) = self.plan.clone() else { return };
         let first = self.seen(at).is_some_and(|seen| seen.phase == Phase::Pending);
         let doomed = first && graph::turn(&plan, self, at) == Turn::Fail;
@@ -206,7 +210,8 @@ impl Nodes {
         seen.doomed = doomed;
         seen.attempt = attempt;
         if first {
-            seen.deadline = node.deadline.map(|span| place.decided_at.plus(span));
+            let counted = || node.deadline.map(|span| place.decided_at.plus(span));
+            seen.deadline = deadline.or_else(counted);
         }
     }
 

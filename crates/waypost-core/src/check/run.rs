@@ -8,6 +8,7 @@ use super::nodes::Nodes;
 use super::{Invariant, Place, Verdict, broken};
 use crate::event::{EndCause, Event, MessageId, PauseReason};
 use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
+use crate::time::Timestamp;
 
 /// Where an execution stands, as far as its own rules go.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct RunCheck {
     line: Line,
     /// Somebody took it over after it was parked, and has not gone on yet.
     resuming: bool,
+    /// When this generation must have ended, where the log says so.
+    deadline: Option<Timestamp>,
     messages: Messages,
     /// Signals that nobody has taken, by message, with their names.
     signals: BTreeMap<MessageId, Arc<str>>,
@@ -154,6 +157,12 @@ impl RunCheck {
             Event::RunEnding { .. } if self.cause.is_some() => {
                 broken(Invariant::CauseDecides, "its end was fixed before")
             }
+            Event::RunEnding { cause: EndCause::Deadline, .. }
+                if self.deadline.is_some_and(|deadline| place.at < deadline) =>
+            {
+                let what = format!("its deadline struck at {}, before it was due", place.at);
+                broken(Invariant::WaitsEndInTime, what)
+            }
             event if event.is_end() => self.ends_as_it_must(event, nodes),
             _ => Ok(()),
         }
@@ -165,7 +174,10 @@ impl RunCheck {
             self.messages.remember(message);
         }
         match event {
-            Event::RunCreated(_) => self.generation = 1,
+            Event::RunCreated(created) => {
+                self.generation = 1;
+                self.deadline = created.deadline;
+            }
             Event::RunOwned { .. } => {
                 self.resuming |= self.parked;
                 self.parked = false;
@@ -181,7 +193,7 @@ impl RunCheck {
                 (self.held, self.parked, self.resuming) = (true, true, false);
             }
             Event::RunResumed { .. } => self.go_on(),
-            Event::RunEnding { cause } => {
+            Event::RunEnding { cause, .. } => {
                 self.go_on();
                 self.cause = Some(match cause {
                     EndCause::Cancel { .. } => Cause::Cancel,
@@ -190,7 +202,8 @@ impl RunCheck {
                     EndCause::Deadline => Cause::Deadline,
                 });
             }
-            Event::RunReopened { generation, .. } => {
+            Event::RunReopened { generation, deadline, .. } => {
+                self.deadline = *deadline;
                 self.go_on();
                 self.line = Line::Outside;
                 self.generation = *generation;
@@ -300,7 +313,9 @@ fn message_of(event: &Event) -> Option<&MessageId> {
         | Event::RunReopened { origin, .. }
         | Event::SignalReceived { origin, .. }
         | Event::NodeResumed { origin, .. }
-        | Event::RunEnding { cause: EndCause::Cancel { origin, .. } } => origin.message.as_ref(),
+        | Event::RunEnding { cause: EndCause::Cancel { origin, .. }, .. } => {
+            origin.message.as_ref()
+        }
         Event::MessageIgnored { message, .. } => Some(message),
         _ => None,
     }

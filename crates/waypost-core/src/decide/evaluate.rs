@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Decider;
 use super::graph::output_of;
 use crate::event::{Event, FailureEnd, MessageId, Origin, Wait};
-use crate::expr::{Expression, Rendered, Scope, ScopeNode, WORK_MAX};
+use crate::expr::{Expression, Rendered, Scope, ScopeNode, Template, WORK_MAX};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::Json;
@@ -78,20 +78,26 @@ impl Decider<'_> {
                 Ok(())
             }
             Behaviour::Delay(delay) => {
-                let due = delay_due(delay, &self.scope(at), self.env.now)?;
-                if due <= self.env.now {
+                let (due, span) = match delay {
+                    Delay::For(span) => {
+                        let span = duration(span, &self.scope(at))?;
+                        (self.env.now_max.plus(span), Some(span))
+                    }
+                    Delay::Until(time) => (time_of(time, &self.scope(at))?, None),
+                };
+                if due <= self.env.now || span == Some(Millis(0)) {
                     return self.complete(at, None, None);
                 }
-                self.wait(at, Wait::Delay { due });
+                self.wait(at, Wait::Delay { due }, span);
                 Ok(())
             }
             Behaviour::Signal { name, filter, timeout } => {
                 let scope = self.scope(at);
                 let name = text_of(&name.render(&scope)?, "a signal's name")?;
                 let span = timeout.as_ref().map(|timeout| duration(timeout, &scope)).transpose()?;
-                let due = span.map(|span| self.env.now.plus(span));
+                let due = span.map(|span| self.env.now_max.plus(span));
                 let early = self.find_early_signal(at, &name, filter.as_ref())?;
-                self.wait(at, Wait::Signal { name: name.into(), due });
+                self.wait(at, Wait::Signal { name: name.into(), due }, span);
                 if let Some((message, body)) = early {
                     self.signal_arrived(at, message, body);
                 }
@@ -101,9 +107,9 @@ impl Decider<'_> {
         }
     }
 
-    fn wait(&mut self, at: NodeIx, wait: Wait) {
+    fn wait(&mut self, at: NodeIx, wait: Wait, span: Option<Millis>) {
         let attempt = self.node(at).attempt;
-        self.emit(Event::NodeWaiting { node: self.path(at), attempt, wait });
+        self.emit(Event::NodeWaiting { node: self.path(at), attempt, wait, span });
     }
 
     /// The oldest signal that came before a node began to wait for it and passes the filter. All
@@ -322,27 +328,23 @@ fn failure_of(fail: &Fail, scope: &Scope) -> Result<Failure, Failure> {
     Ok(Failure { details, ..Failure::permanent(fail.kind.clone(), message) })
 }
 
-fn delay_due(delay: &Delay, scope: &Scope, now: Timestamp) -> Result<Timestamp, Failure> {
-    match delay {
-        Delay::For(span) => Ok(now.plus(duration(span, scope)?)),
-        Delay::Until(template) => {
-            let value = template.render(scope)?;
-            let invalid = || {
-                let message = format!(
-                    "`until` gave {value}, which is not a time: RFC 3339 with a zone, or \
-                     milliseconds since 1970, up to {}",
-                    Timestamp::LAST
-                );
-                Failure::permanent(kind::INVALID_CONFIG, message)
-            };
-            match value.to_value()? {
-                serde_json::Value::String(text) => Timestamp::parse(&text).ok_or_else(invalid),
-                serde_json::Value::Number(ms) => {
-                    ms.as_i64().and_then(Timestamp::from_ms).ok_or_else(invalid)
-                }
-                _ => Err(invalid()),
-            }
+/// A time that may be computed.
+fn time_of(template: &Template, scope: &Scope) -> Result<Timestamp, Failure> {
+    let value = template.render(scope)?;
+    let invalid = || {
+        let message = format!(
+            "`until` gave {value}, which is not a time: RFC 3339 with a zone, or \
+             milliseconds since 1970, up to {}",
+            Timestamp::LAST
+        );
+        Failure::permanent(kind::INVALID_CONFIG, message)
+    };
+    match value.to_value()? {
+        serde_json::Value::String(text) => Timestamp::parse(&text).ok_or_else(invalid),
+        serde_json::Value::Number(ms) => {
+            ms.as_i64().and_then(Timestamp::from_ms).ok_or_else(invalid)
         }
+        _ => Err(invalid()),
     }
 }
 

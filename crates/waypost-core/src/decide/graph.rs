@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Decider;
-use crate::apply::is_taken;
+use crate::apply::{GRACE, SILENCE, is_taken};
 use crate::command::Effect;
 use crate::event::{CancelReason, EndCause, Event, FailureEnd, PauseReason};
 use crate::failure::{Failure, kind};
@@ -15,6 +15,7 @@ use crate::kind::Behaviour;
 use crate::plan::{FailurePolicy, Join, OnError, Plan};
 use crate::state::State;
 use crate::status::{NodeStatus, Status};
+use crate::time::Timestamp;
 
 /// What a node's conditions allow.
 enum Turn {
@@ -111,7 +112,10 @@ impl Decider<'_> {
     fn schedule_attempt(&mut self, at: NodeIx) {
         let attempt = self.node(at).attempt + 1;
         let cause = if self.node(at).scheduled.is_none() { self.causes(at) } else { Vec::new() };
-        self.emit(Event::NodeScheduled { node: self.path(at), attempt, cause });
+        let first = self.node(at).scheduled.is_none();
+        let deadline = self.plan_node(at).deadline.filter(|_| first);
+        let deadline = deadline.map(|span| self.env.now_max.plus(span));
+        self.emit(Event::NodeScheduled { node: self.path(at), attempt, cause, deadline });
     }
 
     /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
@@ -126,16 +130,21 @@ impl Decider<'_> {
                 self.slots -= 1;
                 let delivery = self.token(at, attempt);
                 let (worker, token) = (Some(self.env.instance), Some(delivery));
-                let remote = None;
-                self.emit(Event::NodeStarted { node, attempt, worker, remote, token });
+                let (remote, due) = (None, self.silent_at(at));
+                self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
                 self.effect(Effect::Run { node: at, attempt, token: delivery });
             }
             _ => {
-                let (worker, remote, token) = (None, None, None);
-                self.emit(Event::NodeStarted { node, attempt, worker, remote, token });
+                let (worker, remote, token, due) = (None, None, None, None);
+                self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
                 self.effect(Effect::Evaluate { node: at, attempt });
             }
         }
+    }
+
+    /// When a worker that begins an attempt now and then stays silent is given up.
+    pub(super) fn silent_at(&self, at: NodeIx) -> Option<Timestamp> {
+        self.plan_node(at).timeout.map(|span| self.env.now_max.plus(span).plus(SILENCE))
     }
 
     /// A slot came free for a node that was offered one. Where it is gone again, the node is
@@ -150,8 +159,8 @@ impl Decider<'_> {
     pub(super) fn unofferable(&mut self, at: NodeIx, attempt: u32, failure: Failure) {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             let (node, worker) = (self.path(at), Some(self.env.instance));
-            let (remote, token) = (None, None);
-            self.emit(Event::NodeStarted { node, attempt, worker, remote, token });
+            let (remote, token, due) = (None, None, None);
+            self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
             self.attempt_failed(at, failure);
         }
     }
@@ -212,7 +221,8 @@ impl Decider<'_> {
     pub(super) fn node_failed(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) -> bool {
         let attempt = self.node(at).attempt;
         let node = self.path(at);
-        self.emit(Event::NodeFailed { node, attempt, failure: failure.clone(), end });
+        let recorded = failure.clone();
+        self.emit(Event::NodeFailed { node, attempt, failure: recorded, end, wait: None });
         if self.state.status == Status::Ending {
             return false;
         }
@@ -226,7 +236,8 @@ impl Decider<'_> {
 
     /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
     pub(super) fn end_for(&mut self, cause: EndCause) {
-        self.emit(Event::RunEnding { cause });
+        let grace = Some(self.env.now_max.plus(GRACE));
+        self.emit(Event::RunEnding { cause, grace });
         let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
             let node = self.node(at);

@@ -11,7 +11,7 @@ use crate::planted::{Bug, is_planted};
 use crate::refused::Heard;
 use crate::retry::RetryPolicy;
 use crate::status::{NodeStatus, Status};
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 impl Decider<'_> {
     /// Takes a report as the fact it is, if it comes from whoever holds the attempt.
@@ -38,8 +38,9 @@ impl Decider<'_> {
         let at = self.plan.find(&path).ok_or(Refusal::UnknownNode(path))?;
         if self.node(at).status == NodeStatus::Queued {
             // An end that comes before any start is taken as both.
-            let (node, token) = (self.path(at), Some(token));
-            self.emit(Event::NodeStarted { node, attempt, worker: None, remote: worker, token });
+            let (node, token, due) = (self.path(at), Some(token), self.silent_at(at));
+            let (worker, remote) = (None, worker);
+            self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
         }
         match outcome {
             Outcome::Started => {}
@@ -79,15 +80,19 @@ impl Decider<'_> {
 
     /// An attempt failed: the retry policy decides whether the node did.
     pub(super) fn attempt_failed(&mut self, at: NodeIx, failure: Failure) {
-        let end = match self.retry_due(at, &failure) {
-            Some(due) => FailureEnd::RetryAt(due),
-            None if failure.kind == kind::TIMEOUT => FailureEnd::TimedOut,
-            None => FailureEnd::Final,
-        };
-        self.close_attempt(at, failure, end);
+        match self.retry_after(at, &failure) {
+            Some((due, wait)) => {
+                self.try_again(at, failure, FailureEnd::RetryAt(due), Some(wait));
+            }
+            None if failure.kind == kind::TIMEOUT => {
+                self.fail_for_good(at, failure, FailureEnd::TimedOut);
+            }
+            None => self.fail_for_good(at, failure, FailureEnd::Final),
+        }
     }
 
-    fn retry_due(&self, at: NodeIx, failure: &Failure) -> Option<Timestamp> {
+    /// When the next try begins, and how long that is from now.
+    fn retry_after(&self, at: NodeIx, failure: &Failure) -> Option<(Timestamp, Millis)> {
         let node = self.node(at);
         let policy = self.plan_node(at).retry.as_ref()?;
         let tries = if is_planted(Bug::RetryForgets) { 1 } else { node.tries + 1 };
@@ -97,9 +102,10 @@ impl Decider<'_> {
         if !again {
             return None;
         }
-        let due = self.env.now.plus(policy.wait_after(tries, failure, self.jitter(at, tries)));
+        let wait = policy.wait_after(tries, failure, self.jitter(at, tries));
+        let due = self.env.now_max.plus(wait);
         // A retry that would begin after the node's deadline is none.
-        node.deadline.is_none_or(|deadline| due < deadline).then_some(due)
+        node.deadline.is_none_or(|deadline| due < deadline).then_some((due, wait))
     }
 
     fn jitter(&self, at: NodeIx, tries: u32) -> u64 {
@@ -128,24 +134,18 @@ impl Decider<'_> {
         // The first loss is retried at once (a crashed process is the usual reason); later ones
         // wait, so that a handler that kills its process does not do so in a tight loop.
         let policy = RetryPolicy::default();
-        let due = match lost {
-            1 => self.env.now,
-            _ => self.env.now.plus(policy.wait_after(lost - 1, &failure, self.jitter(at, lost))),
-        };
-        self.close_attempt(at, failure, FailureEnd::Abandoned(due));
+        let wait = (lost > 1).then(|| policy.wait_after(lost - 1, &failure, self.jitter(at, lost)));
+        let due = wait.map_or(self.env.now, |wait| self.env.now_max.plus(wait));
+        self.try_again(at, failure, FailureEnd::Abandoned(due), wait);
         if lost >= ABANDONED_MAX {
             self.set_aside(reason);
         }
     }
 
-    fn close_attempt(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) {
-        match end {
-            FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => {
-                let attempt = self.node(at).attempt;
-                self.emit(Event::NodeFailed { node: self.path(at), attempt, failure, end });
-            }
-            FailureEnd::Final | FailureEnd::TimedOut => self.fail_for_good(at, failure, end),
-        }
+    /// Closes an attempt; another follows.
+    fn try_again(&mut self, at: NodeIx, failure: Failure, end: FailureEnd, wait: Option<Millis>) {
+        let attempt = self.node(at).attempt;
+        self.emit(Event::NodeFailed { node: self.path(at), attempt, failure, end, wait });
     }
 
     /// Sets the execution aside. Attempts that run are told to stop and closed as lost, so that
@@ -178,10 +178,8 @@ impl Decider<'_> {
 
     /// Closes a RUNNING attempt that was told to stop; its node will be tried again.
     pub(super) fn interrupt(&mut self, at: NodeIx, why: &str) {
-        let attempt = self.node(at).attempt;
         let failure = Failure::transient(kind::ABANDONED, why);
-        let end = FailureEnd::Abandoned(self.env.now);
-        self.emit(Event::NodeFailed { node: self.path(at), attempt, failure, end });
+        self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
     }
 }
 

@@ -197,7 +197,8 @@ impl Decider<'_> {
             .map(|at| self.path(at))
             .collect();
         let generation = self.state.generation + 1;
-        self.emit(Event::RunReopened { generation, nodes, origin });
+        let deadline = self.plan.timeout.map(|span| self.env.now_max.plus(span));
+        self.emit(Event::RunReopened { generation, nodes, deadline, origin });
         let epoch = self.state.epoch + 1;
         self.emit(Event::RunOwned { instance: self.env.instance, epoch });
         self.begin();

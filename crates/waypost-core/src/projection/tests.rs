@@ -23,11 +23,18 @@ fn owned(epoch: u32) -> Event {
 }
 
 fn scheduled(node: &str, attempt: u32) -> Event {
-    Event::NodeScheduled { node: node.into(), attempt, cause: Vec::new() }
+    Event::NodeScheduled { node: node.into(), attempt, cause: Vec::new(), deadline: None }
 }
 
 fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted { node: node.into(), attempt, worker: None, remote: None, token: None }
+    Event::NodeStarted {
+        node: node.into(),
+        attempt,
+        worker: None,
+        remote: None,
+        token: None,
+        due: None,
+    }
 }
 
 fn completed(node: &str, output: &str) -> Event {
@@ -42,12 +49,12 @@ fn completed(node: &str, output: &str) -> Event {
 
 fn failed(node: &str, end: FailureEnd) -> Event {
     let failure = Failure::transient(kind::HTTP, "answered 500");
-    Event::NodeFailed { node: node.into(), attempt: 1, failure, end }
+    Event::NodeFailed { node: node.into(), attempt: 1, failure, end, wait: None }
 }
 
 fn waiting(node: &str, due: i64) -> Event {
     let wait = Wait::Delay { due: Timestamp(due) };
-    Event::NodeWaiting { node: node.into(), attempt: 1, wait }
+    Event::NodeWaiting { node: node.into(), attempt: 1, wait, span: None }
 }
 
 fn cancelled(node: &str) -> Event {
@@ -59,6 +66,7 @@ fn reopened(nodes: &[&str]) -> Event {
         generation: 2,
         nodes: nodes.iter().map(|&node| node.into()).collect(),
         origin: Origin::default(),
+        deadline: None,
     }
 }
 
@@ -76,7 +84,7 @@ fn status_follows_the_run_events() {
     let failure = Failure::permanent(kind::HTTP, "answered 404");
     let resumed = Event::RunResumed { origin: Origin::default() };
     let paused = Event::RunPaused { reason: PauseReason::Waits };
-    let ending = Event::RunEnding { cause: EndCause::Deadline };
+    let ending = Event::RunEnding { cause: EndCause::Deadline, grace: None };
     let policy = ConcurrencyPolicy::Queue;
     let queued = Event::RunQueued { key: "k".into(), limit: 1, policy };
     let failed_run = Event::RunFailed { failure, nodes: Vec::new(), output: None };

@@ -190,12 +190,12 @@ fn run_events(state: &State) -> Vec<Event> {
         Event::RunPaused { reason: PauseReason::User },
         Event::RunResumed { origin: origin.clone() },
         Event::RunQuarantined { reason: "the test says so".into() },
-        Event::RunEnding { cause: cancel() },
+        Event::RunEnding { cause: cancel(), grace: None },
         Event::RunCompleted { output: Json::null() },
         Event::RunFailed { failure: failure(), nodes: vec![], output: None },
         Event::RunCancelled { reason: None },
         Event::RunTimedOut {},
-        Event::RunReopened { generation: 2, nodes: vec![], origin: origin.clone() },
+        Event::RunReopened { generation: 2, nodes: vec![], origin: origin.clone(), deadline: None },
         Event::SignalReceived { name: "go".into(), body: Json::null(), origin },
         Event::MessageIgnored { message: "m".into(), reason: "none".into() },
     ]
@@ -212,12 +212,20 @@ fn cause_of(event: &Event) -> EndCause {
 
 fn node_events(attempt: u32) -> Vec<Event> {
     let node = || "a".into();
-    let failed = |end| Event::NodeFailed { node: node(), attempt, failure: failure(), end };
+    let failed =
+        |end| Event::NodeFailed { node: node(), attempt, failure: failure(), end, wait: None };
     let wait = Wait::Signal { name: "go".into(), due: None };
     let somebody = Origin { message: Some("m".into()), actor: None };
     vec![
-        Event::NodeScheduled { node: node(), attempt: attempt + 1, cause: vec![] },
-        Event::NodeStarted { node: node(), attempt, worker: None, remote: None, token: None },
+        Event::NodeScheduled { node: node(), attempt: attempt + 1, cause: vec![], deadline: None },
+        Event::NodeStarted {
+            node: node(),
+            attempt,
+            worker: None,
+            remote: None,
+            token: None,
+            due: None,
+        },
         Event::NodeCheckpointed { node: node(), attempt, data: Json::null(), number: 0 },
         Event::NodeCompleted {
             node: node(),
@@ -230,7 +238,7 @@ fn node_events(attempt: u32) -> Vec<Event> {
         failed(FailureEnd::Abandoned(EPOCH)),
         failed(FailureEnd::Final),
         failed(FailureEnd::TimedOut),
-        Event::NodeWaiting { node: node(), attempt, wait },
+        Event::NodeWaiting { node: node(), attempt, wait, span: None },
         Event::NodeResumed { node: node(), attempt, message: None, origin: Origin::default() },
         Event::NodeResumed { node: node(), attempt, message: None, origin: somebody },
         Event::NodeSkipped { node: node(), cause: vec![] },
@@ -346,7 +354,7 @@ fn events_that_do_not_fit_are_refused() {
     refused(&running, Event::NodeCancelled { node: "b".into(), reason: CancelReason::Join });
     // A retry is opened by a failure, not by a wait.
     let wait = Wait::Retry { due: EPOCH };
-    refused(&running, Event::NodeWaiting { node: "a".into(), attempt: 1, wait });
+    refused(&running, Event::NodeWaiting { node: "a".into(), attempt: 1, wait, span: None });
     // The cause fixes the end.
     let ending = State { cause: Some(EndCause::Deadline), ..execution_at(&plan, "ENDING") };
     refused(&ending, Event::RunCancelled { reason: None });
@@ -355,7 +363,7 @@ fn events_that_do_not_fit_are_refused() {
     let failed = execution_at(&plan, "FAILED");
     let reopened = |generation, nodes: &[&str]| {
         let nodes = nodes.iter().map(|node| (*node).into()).collect();
-        Event::RunReopened { generation, nodes, origin: Origin::default() }
+        Event::RunReopened { generation, nodes, origin: Origin::default(), deadline: None }
     };
     refused(&failed, reopened(1, &[]));
     refused(&failed, reopened(3, &[]));

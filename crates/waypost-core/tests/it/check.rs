@@ -205,6 +205,17 @@ fn remove(frames: &mut [Frame], seq: u64) {
     }
 }
 
+/// As builds wrote an event that did not record how long things last.
+fn forget_spans(event: &mut Event) {
+    match event {
+        Event::NodeScheduled { deadline, .. } => *deadline = None,
+        Event::NodeStarted { due, .. } => *due = None,
+        Event::NodeWaiting { span, .. } => *span = None,
+        Event::NodeFailed { wait, .. } => *wait = None,
+        _ => {}
+    }
+}
+
 /// Moves a frame in time.
 fn decide_and_store(frame: &mut Frame, ms: u64) {
     frame.at = EPOCH.plus(Millis(ms));
@@ -212,16 +223,23 @@ fn decide_and_store(frame: &mut Frame, ms: u64) {
 }
 
 fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted { node: node.into(), attempt, worker: None, remote: None, token: None }
+    Event::NodeStarted {
+        node: node.into(),
+        attempt,
+        worker: None,
+        remote: None,
+        token: None,
+        due: None,
+    }
 }
 
 fn started_elsewhere(node: &str, worker: Option<InstanceId>, token: Option<Token>) -> Event {
     let remote = Some(WorkerId(Uuid::from_u128(1)));
-    Event::NodeStarted { node: node.into(), attempt: 1, worker, remote, token }
+    Event::NodeStarted { node: node.into(), attempt: 1, worker, remote, token, due: None }
 }
 
 fn scheduled(node: &str, attempt: u32, cause: &[u64]) -> Event {
-    Event::NodeScheduled { node: node.into(), attempt, cause: cause.to_vec() }
+    Event::NodeScheduled { node: node.into(), attempt, cause: cause.to_vec(), deadline: None }
 }
 
 #[test]
@@ -280,7 +298,8 @@ const CASES: &[Case] = &[
         damage: |frames| {
             let (node, attempt, token) = ("a".into(), 1, Some(Token(1)));
             let worker = Some(frames[0].header.instance);
-            *event(frames, 4) = Event::NodeStarted { node, attempt, worker, remote: None, token };
+            *event(frames, 4) =
+                Event::NodeStarted { node, attempt, worker, remote: None, token, due: None };
         },
         finds: &[("I9", 4)],
     },
@@ -593,6 +612,97 @@ const CASES: &[Case] = &[
         finds: &[("I10", 6)],
     },
     Case {
+        name: "a delay that was due too early, because the time was behind",
+        flow: "a; d = delay(5s) needs a",
+        write: |draft| {
+            draft.complete("a");
+            draft.pass("9s");
+        },
+        damage: |frames| {
+            // What was decided after the first frame was stored began after that.
+            frames[0].at = EPOCH.plus(Millis(3_000));
+            frames[1].at = EPOCH.plus(Millis(3_000));
+        },
+        finds: &[("I10", 8)],
+    },
+    Case {
+        name: "a delay that is not as long as its definition says",
+        flow: "d = delay(5s)",
+        write: |draft| draft.pass("5s"),
+        damage: |frames| {
+            let Event::NodeWaiting { span, .. } = event(frames, 5) else { panic!("waits") };
+            *span = Some(Millis(4_999));
+        },
+        finds: &[("I10", 5)],
+    },
+    Case {
+        name: "a retry that is due too early, because the time was behind",
+        flow: "a retry 2 wait 1s",
+        write: |draft| {
+            draft.fail("a");
+            draft.pass("9s");
+            draft.complete("a");
+        },
+        damage: |frames| {
+            frames[0].at = EPOCH.plus(Millis(1));
+            frames[1].at = EPOCH.plus(Millis(1));
+        },
+        finds: &[("I10", 5)],
+    },
+    Case {
+        name: "a retry that waits less than its policy says",
+        flow: "a retry 2 wait 1s",
+        write: |draft| {
+            draft.fail("a");
+            draft.pass("1s");
+            draft.complete("a");
+        },
+        damage: |frames| {
+            let Event::NodeFailed { wait, .. } = event(frames, 5) else { panic!("failed") };
+            *wait = Some(Millis(810));
+        },
+        finds: &[("I10", 5)],
+    },
+    Case {
+        name: "a log of an older build, which does not say how long its waits last",
+        flow: "a retry 2 wait 1s deadline 1m timeout 9s",
+        write: |draft| {
+            draft.fail("a");
+            draft.pass("9s");
+            draft.complete("a");
+        },
+        damage: |frames| {
+            frames[0].at = EPOCH.plus(Millis(1));
+            frames[1].at = EPOCH.plus(Millis(1));
+            for frame in frames {
+                frame.events.iter_mut().for_each(forget_spans);
+            }
+        },
+        finds: &[],
+    },
+    Case {
+        name: "a node's deadline and an attempt's timeout that are due too early",
+        flow: "a; b needs a deadline 1m timeout 9s; c needs a timeout 9s",
+        write: |draft| draft.complete("a"),
+        damage: |frames| {
+            frames[0].at = EPOCH.plus(Millis(1));
+            frames[1].at = EPOCH.plus(Millis(1));
+        },
+        finds: &[("I10", 6), ("I10", 9)],
+    },
+    Case {
+        name: "a grace time that is due too early",
+        flow: "a",
+        write: |draft| {
+            draft.command(Command::Cancel { reason: None, origin: origin() });
+        },
+        damage: |frames| {
+            frames[0].at = EPOCH.plus(Millis(1));
+            frames[1].at = EPOCH.plus(Millis(1));
+        },
+        finds: &[("I10", 5)],
+    },
+    Case {
         name: "a retry that begins early",
         flow: "a retry 2 wait 1s",
         write: |draft| {
@@ -833,7 +943,8 @@ const CASES: &[Case] = &[
             let lost = frames[last].events[0].clone();
             let Event::NodeFailed { failure, .. } = lost else { panic!("lost") };
             let end = FailureEnd::Abandoned(at);
-            let again = Event::NodeFailed { node: "a".into(), attempt: 6, failure, end };
+            let again =
+                Event::NodeFailed { node: "a".into(), attempt: 6, failure, end, wait: None };
             frames[last].events.extend([scheduled("a", 6, &[]), started("a", 6), again]);
             frames[last].header.last_seq = frames[last].header.first_seq + 3;
         },
@@ -980,16 +1091,33 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
             5 => return Event::NodeSkipped { node: name, cause: vec![u64::MAX] },
             6 => {
                 let end = FailureEnd::RetryAt(due);
-                return Event::NodeFailed { node: name, attempt: n, failure: failure(), end };
+                return Event::NodeFailed {
+                    node: name,
+                    attempt: n,
+                    failure: failure(),
+                    end,
+                    wait: None,
+                };
             }
             7 => {
                 let end = FailureEnd::TimedOut;
-                return Event::NodeFailed { node: name, attempt: n, failure: failure(), end };
+                return Event::NodeFailed {
+                    node: name,
+                    attempt: n,
+                    failure: failure(),
+                    end,
+                    wait: None,
+                };
             }
             8 => return Event::RunTimedOut {},
             9 => {
                 let nodes = vec![Arc::clone(&name), name];
-                return Event::RunReopened { generation: n, nodes, origin: origin() };
+                return Event::RunReopened {
+                    generation: n,
+                    nodes,
+                    origin: origin(),
+                    deadline: None,
+                };
             }
             10 => {
                 return Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: u32::MAX - n };
@@ -1002,7 +1130,7 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
             17 => return queued(),
             15 => {
                 let cause = waypost_core::event::EndCause::Deadline;
-                return Event::RunEnding { cause };
+                return Event::RunEnding { cause, grace: None };
             }
             _ => "NodeResumed",
         };

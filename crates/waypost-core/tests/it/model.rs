@@ -183,7 +183,7 @@ impl<'a> Model<'a> {
                 (self.owned, self.held) = (true, false);
                 self.consume(origin.message.as_ref());
             }
-            Event::RunEnding { cause } => {
+            Event::RunEnding { cause, .. } => {
                 assert_eq!(self.cause, None, "one cause");
                 if let EndCause::Cancel { origin, .. } = cause {
                     self.consume(origin.message.as_ref());
@@ -215,7 +215,7 @@ impl<'a> Model<'a> {
                 assert_eq!(self.cause, Some(EndCause::Deadline));
                 self.ends();
             }
-            Event::RunReopened { generation, nodes, origin } => {
+            Event::RunReopened { generation, nodes, origin, .. } => {
                 self.consume(origin.message.as_ref());
                 self.reopen(*generation, nodes);
             }

@@ -37,6 +37,8 @@ pub(crate) struct Run<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) state: State,
     pub(crate) now: Timestamp,
+    /// By how much the time of commands may be behind the store's.
+    pub(crate) behind: Millis,
     pub(crate) slots: u32,
     /// Perform evaluations at once?
     pub(crate) evaluates: bool,
@@ -86,6 +88,7 @@ impl<'a> Run<'a> {
             shadow: state.clone(),
             state,
             now: EPOCH,
+            behind: Millis(0),
             slots: 100,
             evaluates: true,
             log: vec![(EPOCH, first)],
@@ -150,7 +153,8 @@ impl<'a> Run<'a> {
 
     fn env(&self) -> Env {
         let entropy = self.decisions;
-        Env { now: self.now, instance: self.instance, slots: self.slots, entropy }
+        let now_max = self.now.plus(self.behind);
+        Env { now: self.now, now_max, instance: self.instance, slots: self.slots, entropy }
     }
 
     /// Folds a decision into the shadow, the first `skip` events left aside.

@@ -38,7 +38,13 @@ fn build(nodes: Vec<PlanNode>, policy: FailurePolicy) -> Plan {
 }
 
 fn env() -> Env {
-    Env { now: EPOCH, instance: InstanceId(Uuid::nil()), slots: u32::MAX, entropy: 1 }
+    Env {
+        now: EPOCH,
+        now_max: EPOCH,
+        instance: InstanceId(Uuid::nil()),
+        slots: u32::MAX,
+        entropy: 1,
+    }
 }
 
 /// Runs an execution to its end: evaluates what is to be evaluated, completes what runs.
@@ -170,7 +176,8 @@ fn ten_thousand_delays_that_end_at_once() {
     let plan = build(nodes, FailurePolicy::FailFast);
     let (mut state, _) = run(&plan);
     assert_eq!(state.timers.len(), NODES_MAX);
-    let later = Env { now: EPOCH.plus(Millis(1000)), ..env() };
+    let now = EPOCH.plus(Millis(1000));
+    let later = Env { now, now_max: now, ..env() };
     decide(&plan, &mut state, Command::Tick, &later).expect("time is never refused");
     assert_eq!(state.status, Status::Completed);
 }

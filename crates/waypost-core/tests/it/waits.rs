@@ -1,13 +1,17 @@
 //! Waits: delays and signals.
 
-use waypost_core::command::Command;
-use waypost_core::event::Origin;
+use waypost_core::apply::SILENCE;
+use waypost_core::command::{Command, Outcome};
+use waypost_core::event::{Origin, Wait};
+use waypost_core::failure::Failure;
 use waypost_core::json::Json;
 use waypost_core::limits::EARLY_SIGNALS_MAX;
-use waypost_core::status::Status;
+use waypost_core::state::Timer;
+use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::Millis;
 
 use super::flow::plan;
-use super::run::Run;
+use super::run::{EPOCH, Run};
 use super::script::{Case, case, check};
 
 #[test]
@@ -30,6 +34,39 @@ fn bug_a_flood_of_unwanted_signals_kept_out_the_awaited_one() {
     assert!(run.command(signal("spam")).unwrap_err().to_string().contains("1000"));
     run.command(signal("go")).unwrap();
     assert_eq!(run.state.status, Status::Completed);
+}
+
+/// What is due is judged by the earliest time that it may be, and what lasts for a span counts from the
+/// latest: a decider whose time is behind the store's cuts nothing short.
+#[test]
+fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
+    let mut plan = plan(
+        "d = delay(10s); w = signal(go, within 5s); u = until(2001-09-09T01:46:50Z); n = delay(0s);
+         a timeout 2s deadline 1m retry 3 wait 1s",
+    );
+    plan.timeout = Some(Millis::from_secs(3_600));
+    let mut run = Run::born(&plan, "{}", None);
+    run.behind = Millis(4_000);
+    run.command(Command::TakeOver).unwrap();
+    run.command(Command::Recover).unwrap();
+    let behind = |ms: u64| Some(EPOCH.plus(Millis(4_000 + ms)));
+    let due = |run: &Run<'_>, id: &str| run.node(id).wait.as_ref().and_then(Wait::due);
+    assert_eq!(due(&run, "d"), behind(10_000), "a delay");
+    assert_eq!(due(&run, "w"), behind(5_000), "a signal's timeout");
+    assert_eq!(due(&run, "u"), Some(EPOCH.plus(Millis(10_000))), "a time is a time");
+    assert_eq!(run.node("n").status, NodeStatus::Completed, "nothing is not waited for");
+    assert_eq!(run.node("a").deadline, behind(60_000), "a node's deadline");
+    assert_eq!(run.node("a").attempt_due, behind(2_000 + SILENCE.0), "an attempt's timeout");
+    let failed = Outcome::Failed(Failure::transient("http", "not yet"));
+    run.command(Command::Report(run.report("a", None, failed))).unwrap();
+    assert_eq!(due(&run, "a"), behind(1_000), "a retry");
+    run.command(Command::Tick).unwrap();
+    assert_eq!(run.node("u").status, NodeStatus::Waiting, "nothing is early");
+    let cancel = Command::Cancel { reason: None, origin: Origin::default() };
+    run.command(cancel).unwrap();
+    run.command(Command::Reopen { origin: Origin::default() }).unwrap();
+    let deadline = run.state.timers.iter().find(|(_, timer)| *timer == Timer::Deadline);
+    assert_eq!(deadline.map(|(due, _)| *due), behind(3_600_000), "the next generation's deadline");
 }
 
 pub(crate) const CASES: &[Case] = &[

@@ -192,6 +192,8 @@ pub struct Loaded {
     pub state: State,
     /// Its last frame.
     pub parent: Parent,
+    /// The store's time of that frame.
+    pub stored_at: Timestamp,
     /// The epoch in its control row; 0 where it has none.
     pub row_epoch: u32,
     /// Does it hold a slot of its concurrency key?

@@ -16,7 +16,7 @@ use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
 use waypost_core::status::{NodeStatus, Status};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Now, Timestamp};
 use waypost_ports::mirror::Context;
 use waypost_ports::store::{Append, ControlChange, Side, SlotRequest, Submission};
 
@@ -75,6 +75,8 @@ pub(super) struct Live {
     /// The fold that its log requires so far.
     requires: u16,
     parent: Option<Parent>,
+    /// The store's time of that frame.
+    stored_at: Timestamp,
     in_flight: Option<InFlight>,
     /// Mail that was answered without an event; deleted with the next frame.
     consumed: Vec<MessageId>,
@@ -155,10 +157,10 @@ impl Live {
 
     /// An execution that was read back; its mail is left to the caller.
     pub(super) fn loaded(loaded: Loaded) -> Self {
-        let Loaded { plan, state, parent, row_epoch, requires, sizes, .. } = loaded;
+        let Loaded { plan, state, parent, stored_at, row_epoch, requires, sizes, .. } = loaded;
         let (log_bytes, snapshot_bytes) = sizes;
         let live = Self::with(plan, state, Some(parent));
-        Self { row_epoch, requires, log_bytes, snapshot_bytes, ..live }
+        Self { stored_at, row_epoch, requires, log_bytes, snapshot_bytes, ..live }
     }
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
@@ -166,6 +168,7 @@ impl Live {
             plan,
             state,
             parent,
+            stored_at: Timestamp(i64::MIN),
             row_epoch: 1,
             requires: 1,
             reports_refused: 0,
@@ -198,6 +201,12 @@ impl Live {
     /// Does it know this frame, or a later one?
     pub(super) fn is_as_new_as(&self, frame: &Parent) -> bool {
         self.parent.is_some_and(|last| last.first_seq >= frame.first_seq)
+    }
+
+    /// The store's time within a log never goes back: the next frame comes no earlier than the last
+    /// one, whatever is known of the time otherwise.
+    pub(super) fn not_before_parent(&self, now: Now) -> Now {
+        now.not_before(self.stored_at)
     }
 
     pub(super) fn may_decide(&self) -> bool {
@@ -488,6 +497,7 @@ impl Live {
         outputs: &mut Vec<Output>,
     ) -> Flight {
         self.parent = Some(flight.header.as_parent());
+        self.stored_at = at;
         let started = |event: &Event| match event {
             Event::NodeStarted { node, remote: Some(_), .. } => self.plan.find(node),
             _ => None,

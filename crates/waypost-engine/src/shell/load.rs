@@ -88,9 +88,11 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         (start, _) => (history.frames, start),
     };
     fold_frames(&frames, start, plans, store).map(|(plan, state, log_bytes)| {
-        let last = frames.last().map(|frame| frame.header).expect("a folded log has a last frame");
+        let last = frames.last().expect("a folded log has a last frame");
+        let (last, stored_at) = (last.header, last.at);
         Loaded {
             parent: last.as_parent(),
+            stored_at,
             requires: last.requires,
             row_epoch,
             holds_slot,

@@ -199,7 +199,13 @@ impl EngineThread {
     }
 
     fn step(&mut self, inputs: &mut Vec<Input>, outputs: &mut Vec<Output>) {
-        let now = self.now();
+        let (now, must_ask) = {
+            let mut time = self.time.lock();
+            (time.now(&*self.clock), time.must_ask(&*self.clock))
+        };
+        if must_ask {
+            self.lanes.renewals.push(Order::Renew);
+        }
         if !self.lease.is_trusted(&*self.clock) {
             // First: what else has come in may be a reason to begin something.
             inputs.insert(0, Input::Lapsed);
@@ -207,19 +213,16 @@ impl EngineThread {
         self.driver.step(now, inputs, outputs);
         self.metrics.publish(&self.driver);
         ownership::log_lost(self.driver.instance(), &self.driver.measures().lost);
-        if now.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
-            self.queue_looked_at = now;
+        if now.least.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
+            self.queue_looked_at = now.least;
             self.metrics.look_at(&self.driver.queue());
         }
     }
 
-    fn now(&self) -> Timestamp {
-        self.time.lock().now(&*self.clock)
-    }
-
     fn wake_at(&self) -> Instant {
         let Timestamp(wake) = self.driver.next_wake();
-        let wait = wake.saturating_sub(self.now().0).max(0);
+        let now = self.time.lock().now(&*self.clock).least;
+        let wait = wake.saturating_sub(now.0).max(0);
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0)).min(SLEEP_MAX);
         let wake = Instant::now() + wait;
         self.stop.lock().map_or(wake, |stop| wake.min(stop))

@@ -2,28 +2,39 @@
 //!
 //! Waits are judged by the store's time: a wait that ends here before it is due there has ended too
 //! early, whatever this machine's clock says. So the driver lives on the store's time, known from
-//! heartbeats and carried on in between by the local clocks, always on the late side:
+//! heartbeats and carried on in between by the local clocks, as two bounds:
 //!
 //! ```text
 //!   heartbeat sent ─────▶ the store reads its clock ─────▶ reply received
 //!        at the latest now ◀──────────┘└──────────▶ at least now
 //! ```
+//!
+//! What is due is judged by the lower one. What is to last for a span counts from the upper one: a span
+//! that counted from the lower one would be too short by as much as that is behind, which is all the
+//! time since the last heartbeat where the wall clock was set back.
 
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::time::{Millis, Timestamp};
+use waypost_core::time::{Millis, Now, Timestamp};
 use waypost_ports::clock::Clock;
+
+/// How far the two local clocks may disagree on how much time has passed before the store is asked: more
+/// than an adjustment by NTP comes to between two heartbeats.
+const DOUBT: Millis = Millis(100);
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreTime {
-    /// The store's time was at least this …
-    base: Timestamp,
+    /// The store's time was between these …
+    base: Now,
     /// … when the local clocks showed this.
     steady: Millis,
     wall: Timestamp,
-    /// The latest time that was told. What was true once stays true: a wall clock that is set back
-    /// must not take the driver's time back.
-    latest: Timestamp,
+    /// The latest that was told. What was true once stays true: a wall clock that is set back must not
+    /// take the driver's time back. Nor does the upper bound go back: a wait that begins after its
+    /// node's deadline was set must not be due before it.
+    told: Now,
+    /// Was it said that the store must be asked?
+    doubted: bool,
     drift_ppm: u32,
 }
 
@@ -31,7 +42,8 @@ impl StoreTime {
     /// Nothing is known until the first observation.
     pub fn new(drift_ppm: u32) -> Self {
         let never = Timestamp(i64::MIN);
-        Self { base: never, steady: Millis(0), wall: never, latest: never, drift_ppm }
+        let (base, told) = (never.into(), never.into());
+        Self { base, steady: Millis(0), wall: never, told, doubted: false, drift_ppm }
     }
 
     /// Takes in what the store said the time was, in answer to a question that was sent when the
@@ -42,29 +54,53 @@ impl StoreTime {
         // Later than this it cannot be: the store's clock was read after the question was sent.
         let latest = store.plus(waited).plus(self.drift_in(waited));
         let carried_on = self.carried_on(steady, wall);
-        *self = Self { base: carried_on.max(store).min(latest), steady, wall, ..*self };
+        let least = carried_on.least.max(store).min(latest);
+        // What was known before may be the better upper bound, unless the store's clock has jumped.
+        let most = if carried_on.most < least { latest } else { carried_on.most.min(latest) };
+        *self = Self { base: Now { least, most }, steady, wall, doubted: false, ..*self };
     }
 
-    /// The store's time, or a little before; never earlier than it was told before.
-    pub fn now(&mut self, clock: &dyn Clock) -> Timestamp {
+    /// Must the store be asked what time it is, because this machine's clock was set? Says so once until
+    /// it has answered. The store's clock may be the one that was set: until it is asked, nobody knows
+    /// how far its time has jumped.
+    pub fn must_ask(&mut self, clock: &dyn Clock) -> bool {
+        let by_steady = clock.steady().0.saturating_sub(self.steady.0);
+        let by_wall = clock.now().0.saturating_sub(self.wall.0);
+        let apart = by_wall.abs_diff(i64::try_from(by_steady).unwrap_or(i64::MAX));
+        let known = self.wall.0 > i64::MIN;
+        known && apart > DOUBT.0 && !std::mem::replace(&mut self.doubted, true)
+    }
+
+    /// The store's time is between these; neither is ever earlier than it was told before.
+    pub fn now(&mut self, clock: &dyn Clock) -> Now {
         if is_planted(Bug::OwnClock) {
-            return clock.now();
+            return clock.now().into();
         }
-        self.latest = self.latest.max(self.carried_on(clock.steady(), clock.now()));
-        self.latest
+        let carried_on = self.carried_on(clock.steady(), clock.now());
+        let least = self.told.least.max(carried_on.least);
+        let most = self.told.most.max(carried_on.most).max(least);
+        self.told = Now { least, most };
+        if is_planted(Bug::SpansFromLeast) {
+            return least.into();
+        }
+        self.told
     }
 
-    /// Time has passed only where both clocks say so. One of them alone may be wrong: the wall
-    /// clock is set forward by hand, the steady one goes on while the store's own clock is set
-    /// back and stands still.
-    fn carried_on(&self, steady: Millis, wall: Timestamp) -> Timestamp {
+    /// At least, time has passed only where both clocks say so. One of them alone may be wrong: the
+    /// wall clock is set forward by hand, the steady one goes on while the store's own clock is set
+    /// back and stands still. At most, as much has passed as the steady clock says, which nobody sets.
+    fn carried_on(&self, steady: Millis, wall: Timestamp) -> Now {
         let elapsed = Millis(steady.0.saturating_sub(self.steady.0));
-        let elapsed = Millis(elapsed.0.saturating_sub(self.drift_in(elapsed).0));
+        let drift = self.drift_in(elapsed);
+        let surely = Millis(elapsed.0.saturating_sub(drift.0));
         let by_wall = if wall > self.wall { wall.since(self.wall) } else { Millis(0) };
-        self.base.plus(elapsed.min(by_wall))
+        Now {
+            least: self.base.least.plus(surely.min(by_wall)),
+            most: self.base.most.plus(elapsed).plus(drift),
+        }
     }
 
-    /// How far the local clock may have run ahead, rounded up.
+    /// How far the local clock may have run ahead or stayed behind, rounded up.
     fn drift_in(&self, span: Millis) -> Millis {
         Millis(span.0.saturating_mul(u64::from(self.drift_ppm)).div_ceil(1_000_000))
     }
@@ -97,7 +133,11 @@ mod tests {
     }
 
     fn now(time: &mut StoreTime, steady: u64, wall: i64) -> i64 {
-        time.now(&Clocks { steady, wall }).0
+        time.now(&Clocks { steady, wall }).least.0
+    }
+
+    fn most(time: &mut StoreTime, steady: u64, wall: i64) -> i64 {
+        time.now(&Clocks { steady, wall }).most.0
     }
 
     #[test]
@@ -131,5 +171,47 @@ mod tests {
         // The local clock ran twice as fast as the store's.
         time.observe(Millis(5_000), Timestamp(5_002_500), &Clocks { steady: 5_000, wall: 5_000 });
         assert_eq!(now(&mut time, 5_000, 5_000), 5_002_500, "the upper bound corrects it");
+    }
+
+    /// A span that begins after the clock was set back counts from a time that the store has not
+    /// passed.
+    #[test]
+    fn bug_a_clock_that_was_set_back_cut_spans_short() {
+        let mut time = known(5_000_000, 100, 1_000);
+        assert_eq!(now(&mut time, 4_100, -3_600_000), 5_000_000, "what is due may be late");
+        assert_eq!(
+            most(&mut time, 4_100, -3_600_000),
+            5_004_004,
+            "with what the clock may be slow"
+        );
+        assert_eq!(most(&mut time, 4_100, 9_000_000), 5_004_004, "nor is it late if set forward");
+    }
+
+    #[test]
+    fn the_upper_bound_is_as_close_as_a_round_trip() {
+        let mut time = StoreTime::new(1_000);
+        time.observe(Millis(0), Timestamp(5_000_000), &Clocks { steady: 400, wall: 400 });
+        assert_eq!(most(&mut time, 400, 400), 5_000_401, "it was read at once");
+        time.observe(Millis(1_000), Timestamp(5_000_800), &Clocks { steady: 1_002, wall: 1_002 });
+        let better = time.base.most.0;
+        assert_eq!(better, 5_000_803, "a quick answer says more");
+        assert_eq!(most(&mut time, 1_002, 1_002), 5_000_803, "what was told was earlier");
+        time.observe(Millis(2_000), Timestamp(5_001_801), &Clocks { steady: 4_000, wall: 4_000 });
+        assert_eq!(time.base.most.0, 5_003_804, "a slow one does not say less");
+        time.observe(Millis(5_000), Timestamp(9_000_000), &Clocks { steady: 5_000, wall: 5_000 });
+        assert_eq!(time.base, Timestamp(9_000_000).into(), "the store's clock was set forward");
+    }
+
+    #[test]
+    fn the_store_is_asked_once_when_a_clock_was_set() {
+        let mut time = known(5_000_000, 100, 1_000);
+        assert!(!time.must_ask(&Clocks { steady: 4_100, wall: 5_050 }), "clocks are never equal");
+        for wall in [-3_600_000, 3_600_000] {
+            assert!(time.must_ask(&Clocks { steady: 4_200, wall }));
+            assert!(!time.must_ask(&Clocks { steady: 4_300, wall }), "the answer is on its way");
+            time.observe(Millis(4_300), Timestamp(5_004_200), &Clocks { steady: 4_400, wall });
+            assert!(!time.must_ask(&Clocks { steady: 4_500, wall: wall + 100 }));
+        }
+        assert!(!StoreTime::new(500).must_ask(&Clocks { steady: 1, wall: 2 }), "not asked before");
     }
 }

@@ -109,9 +109,10 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     rig.commit(hand.create("order-1", "welcome"));
     rig.advance(10);
     let (node, attempt) = ("c".into(), 1);
-    let started = Event::NodeStarted { node, attempt, worker: None, remote: None, token: None };
+    let started =
+        Event::NodeStarted { node, attempt, worker: None, remote: None, token: None, due: None };
     let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
-    let waiting = Event::NodeWaiting { node: "c".into(), attempt, wait };
+    let waiting = Event::NodeWaiting { node: "c".into(), attempt, wait, span: None };
     let paused = Event::RunPaused { reason: PauseReason::Waits };
     // Rows show when it was decided, as the state does, and not when it was committed.
     hand.now = Timestamp(START.0 + 7);

@@ -265,6 +265,7 @@ pub fn filters_of_events_are_only_text<B: Backend>(backend: &B) {
         node: text.as_str().into(),
         attempt: 1,
         cause: Vec::new(),
+        deadline: None,
     };
     let events: Vec<_> = texts.iter().map(scheduled).collect();
     rig.commit(hand.write(&events));

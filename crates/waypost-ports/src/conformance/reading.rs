@@ -144,6 +144,7 @@ fn busy(hand: &mut Hand) -> Vec<Event> {
         worker: Some(hand.instance),
         remote: None,
         token: None,
+        due: None,
     };
     let completed = Event::NodeCompleted {
         node: "a".into(),
@@ -157,9 +158,10 @@ fn busy(hand: &mut Hand) -> Vec<Event> {
         attempt: 1,
         failure: Failure::transient("http", "answered 503"),
         end: FailureEnd::RetryAt(Timestamp(START.0 + 500)),
+        wait: None,
     };
     let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
-    let waiting = Event::NodeWaiting { node: "c".into(), attempt: 1, wait };
+    let waiting = Event::NodeWaiting { node: "c".into(), attempt: 1, wait, span: None };
     let paused = Event::RunPaused { reason: PauseReason::Waits };
     vec![started("a"), completed, started("b"), failed, started("c"), waiting, paused]
 }

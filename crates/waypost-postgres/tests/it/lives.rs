@@ -35,7 +35,14 @@ pub(crate) fn created(key: &str, input: &str) -> Event {
 }
 
 pub(crate) fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted { node: node.into(), attempt, worker: None, token: None, remote: None }
+    Event::NodeStarted {
+        node: node.into(),
+        attempt,
+        worker: None,
+        token: None,
+        remote: None,
+        due: None,
+    }
 }
 
 pub(crate) fn completed(node: &str) -> Event {
@@ -54,12 +61,18 @@ pub(crate) fn lives() -> Vec<Vec<Vec<Event>>> {
         node: node.into(),
         attempt,
         cause: Vec::new(),
+        deadline: None,
     };
     let failure = Failure::transient("http", "answered 503");
-    let failed =
-        |end| Event::NodeFailed { node: "b".into(), attempt: 1, failure: failure.clone(), end };
+    let failed = |end| Event::NodeFailed {
+        node: "b".into(),
+        attempt: 1,
+        failure: failure.clone(),
+        end,
+        wait: None,
+    };
     let signal = Wait::Signal { name: "go".into(), due: Some(Timestamp(5_000_000)) };
-    let waiting = Event::NodeWaiting { node: "b".into(), attempt: 1, wait: signal };
+    let waiting = Event::NodeWaiting { node: "b".into(), attempt: 1, wait: signal, span: None };
     let resumed = Event::NodeResumed {
         node: "b".into(),
         attempt: 1,
@@ -68,8 +81,12 @@ pub(crate) fn lives() -> Vec<Vec<Vec<Event>>> {
     };
     let run_failed =
         Event::RunFailed { failure: failure.clone(), nodes: vec!["b".into()], output: None };
-    let reopened =
-        Event::RunReopened { generation: 2, nodes: vec!["b".into()], origin: Origin::default() };
+    let reopened = Event::RunReopened {
+        generation: 2,
+        nodes: vec!["b".into()],
+        origin: Origin::default(),
+        deadline: None,
+    };
     let retry_at = |due| FailureEnd::RetryAt(Timestamp(due));
     let done = || Event::RunCompleted { output: Json::parse(r#"{"sum":3}"#).unwrap() };
     vec![

@@ -197,7 +197,7 @@ impl Ran {
 
     fn read_run(&mut self, seq: u64, event: &Event) {
         match event {
-            Event::RunEnding { cause } => {
+            Event::RunEnding { cause, .. } => {
                 let cause = match cause {
                     EndCause::Cancel { .. } => Cause::Cancel,
                     EndCause::Failure { node, .. } => Cause::Failure(node.to_string()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use waypost_core::check::{Invariant, LogCheck, Violation};
+use waypost_core::check::{Invariant, LogCheck, Violation, cut_short};
 use waypost_core::event::Event as LogEvent;
 use waypost_core::frame::{FrameHeader, decode};
 use waypost_core::id::{ExecutionId, InstanceId, Token};
@@ -12,7 +12,7 @@ use waypost_core::state::State;
 use waypost_core::time::Timestamp;
 use waypost_core::why::why;
 use waypost_engine::check::check_examined;
-use waypost_engine::driver::TaskOrder;
+use waypost_engine::driver::{Output, TaskOrder};
 use waypost_ports::store::{Append, Control, Mail, StoredFrame};
 
 use super::lines::Lines;
@@ -70,6 +70,32 @@ impl Simulation {
                 names.join(", ")
             )
         });
+    }
+
+    /// What is decided now to last for a span lasts so long from now on, by the true time, which is the
+    /// store's: whatever the decider's clocks say. A log alone shows less, because nobody records when
+    /// it really was.
+    pub(super) fn check_spans(&mut self, outputs: &[Output]) {
+        let now = self.truth.now();
+        for output in outputs {
+            let Output::Append(append) = output else { continue };
+            let execution = append.header.execution;
+            let events = decode(&append.body).unwrap_or_default();
+            let known = self.auditor.logs.get(&execution);
+            let plan = match events.first() {
+                // After a failover a number may come a second time.
+                Some(LogEvent::RunCreated(created)) => {
+                    let connection = crate::store::Connection(self.store.clone());
+                    self.plans.get(created.definition, &connection).ok()
+                }
+                _ if self.auditor.failed_over => None,
+                _ => known.and_then(|log| log.check.plan().cloned()),
+            };
+            let short = events.iter().find_map(|event| cut_short(plan.as_deref(), event, now));
+            if let Some(what) = short {
+                self.fail("short", format!("x{}: {what}", execution.0));
+            }
+        }
     }
 
     /// A frame has become durable: every rule that a log can break is looked at, at once.

@@ -112,7 +112,7 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
 }
 
 fn env(now: Timestamp, entropy: u128) -> Env {
-    Env { now, instance: InstanceId(Uuid::from_u128(1)), slots: 1_000, entropy }
+    Env { now, now_max: now, instance: InstanceId(Uuid::from_u128(1)), slots: 1_000, entropy }
 }
 
 impl Driver<'_> {

@@ -66,11 +66,13 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
         worker: None,
         remote: None,
         token: None,
+        due: None,
     };
     let scheduled = |node: &str, attempt| Event::NodeScheduled {
         node: node.into(),
         attempt,
         cause: Vec::new(),
+        deadline: None,
     };
     let completed = |node: &str| Event::NodeCompleted {
         node: node.into(),
@@ -80,10 +82,15 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
         variables: BTreeMap::new(),
     };
     let failure = Failure::transient("http", "answered 503");
-    let failed =
-        |end| Event::NodeFailed { node: "b".into(), attempt: 1, failure: failure.clone(), end };
+    let failed = |end| Event::NodeFailed {
+        node: "b".into(),
+        attempt: 1,
+        failure: failure.clone(),
+        end,
+        wait: None,
+    };
     let signal = Wait::Signal { name: "go".into(), due: Some(Timestamp(5_000_000)) };
-    let waiting = Event::NodeWaiting { node: "b".into(), attempt: 1, wait: signal };
+    let waiting = Event::NodeWaiting { node: "b".into(), attempt: 1, wait: signal, span: None };
     let resumed = Event::NodeResumed {
         node: "b".into(),
         attempt: 1,
@@ -92,8 +99,12 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
     };
     let run_failed =
         Event::RunFailed { failure: failure.clone(), nodes: vec!["b".into()], output: None };
-    let reopened =
-        Event::RunReopened { generation: 2, nodes: vec!["b".into()], origin: Origin::default() };
+    let reopened = Event::RunReopened {
+        generation: 2,
+        nodes: vec!["b".into()],
+        origin: Origin::default(),
+        deadline: None,
+    };
     let retry_at = |due| FailureEnd::RetryAt(Timestamp(due));
     vec![
         vec![

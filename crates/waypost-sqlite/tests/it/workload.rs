@@ -129,13 +129,14 @@ impl Chain {
 fn node_events(node: &str, cause: u64) -> [Event; 3] {
     let node: std::sync::Arc<str> = node.into();
     [
-        Event::NodeScheduled { node: node.clone(), attempt: 1, cause: vec![cause] },
+        Event::NodeScheduled { node: node.clone(), attempt: 1, cause: vec![cause], deadline: None },
         Event::NodeStarted {
             node: node.clone(),
             attempt: 1,
             worker: None,
             remote: None,
             token: None,
+            due: None,
         },
         Event::NodeCompleted {
             node,

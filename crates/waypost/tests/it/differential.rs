@@ -260,10 +260,18 @@ impl World {
         let due = self.clock_plus(5_000);
         let failure = Failure::transient("http", "answered 503");
         let origin = Origin::default();
-        let scheduled = Event::NodeScheduled { node: node.clone(), attempt, cause: Vec::new() };
+        let scheduled =
+            Event::NodeScheduled { node: node.clone(), attempt, cause: Vec::new(), deadline: None };
         let event = match self.random.below(13) {
             0 => scheduled,
-            1 => Event::NodeStarted { node, attempt, worker: None, token: None, remote: None },
+            1 => Event::NodeStarted {
+                node,
+                attempt,
+                worker: None,
+                token: None,
+                remote: None,
+                due: None,
+            },
             // A node settles once; one that does so again has to say the same.
             2 | 3 => Event::NodeCompleted {
                 attempt,
@@ -272,15 +280,26 @@ impl World {
                 node,
                 variables: BTreeMap::new(),
             },
-            4 => Event::NodeFailed { node, attempt, failure, end: FailureEnd::RetryAt(due) },
-            5 => Event::NodeFailed { node, attempt, failure, end: FailureEnd::Final },
+            4 => Event::NodeFailed {
+                node,
+                attempt,
+                failure,
+                end: FailureEnd::RetryAt(due),
+                wait: None,
+            },
+            5 => Event::NodeFailed { node, attempt, failure, end: FailureEnd::Final, wait: None },
             6 => {
                 // A node that waits already does not begin to wait once more.
                 let wait = Wait::Delay { due };
-                return vec![scheduled, Event::NodeWaiting { node, attempt, wait }];
+                return vec![scheduled, Event::NodeWaiting { node, attempt, wait, span: None }];
             }
             7 => Event::RunResumed { origin },
-            8 => Event::RunReopened { generation: attempt, nodes: vec![node], origin },
+            8 => Event::RunReopened {
+                generation: attempt,
+                nodes: vec![node],
+                origin,
+                deadline: None,
+            },
             9 => Event::RunCompleted { output: Json::parse("[1]").unwrap() },
             10 => Event::RunFailed { failure, nodes: vec![node], output: None },
             11 => Event::RunCancelled { reason: Some("enough".to_owned()) },

@@ -1,6 +1,6 @@
 //! Time: nothing fires early, nothing fires twice, and nobody spins.
 
-use waypost_core::event::Event;
+use waypost_core::event::{Event, FailureEnd};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::MailBody;
@@ -156,4 +156,36 @@ fn a_clock_that_is_set_back_does_not_stop_the_polls() {
     rig.step();
     let wake = rig.driver.next_wake();
     assert!(wake <= world.now().plus(rig.config.poll_every), "{wake}");
+}
+
+/// The clock was set back a while ago, and the store has not been asked since: all that is known of its
+/// time is that it was so late then, and that no more than so much has passed.
+#[test]
+fn bug_a_clock_that_was_set_back_cut_spans_short() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    rig.behind = 4_000;
+    let execution = rig.start("@60000; d: delay 5000; flaky: task | retry=3 timeout=9000");
+    rig.settle_store();
+    world.pass(100);
+    rig.behind += 100;
+    let flaky = rig.take_task("flaky");
+    rig.finish(&flaky);
+    rig.settle_store();
+    let due = |event: &Event| match event {
+        Event::RunCreated(created) => created.deadline,
+        Event::NodeWaiting { wait, .. } => wait.due(),
+        Event::NodeStarted { due, .. } => *due,
+        Event::NodeFailed { end: FailureEnd::RetryAt(due), .. } => Some(*due),
+        _ => None,
+    };
+    let dues: Vec<u64> =
+        world.events(execution).iter().filter_map(due).map(|due| due.since(START).0).collect();
+    let [deadline, timeout, delay, retry] = dues[..] else { panic!("{dues:?}") };
+    assert_eq!((deadline, timeout, delay), (60_000, 14_000, 5_000));
+    assert!((1_100..=1_300).contains(&retry), "{retry}");
+    rig.behind = 0;
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
 }

@@ -14,7 +14,7 @@ use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{
     Answer, Committed, Driver, EndSummary, Input, Look, OfferOrder, Outgoing, Output, Request,
@@ -82,6 +82,8 @@ pub(crate) struct Rig<'w> {
     /// What a mirror was given, and told to forget.
     pub(crate) kept: Vec<Context>,
     pub(crate) forgotten: Vec<ExecutionKey>,
+    /// By how much the earliest time that it may be, for all that is known, is behind the store's.
+    pub(crate) behind: u64,
     /// How often the driver asked for its lease to be renewed.
     pub(crate) renewals: u32,
     tickets: u64,
@@ -115,6 +117,7 @@ impl<'w> Rig<'w> {
             committed: Vec::new(),
             kept: Vec::new(),
             forgotten: Vec::new(),
+            behind: 0,
             renewals: 0,
             tickets: 0,
         };
@@ -191,10 +194,15 @@ impl<'w> Rig<'w> {
         self.answers.get(&ticket)
     }
 
+    fn least_now(&self) -> Timestamp {
+        Timestamp(self.world.now().0 - i64::try_from(self.behind).unwrap())
+    }
+
     /// One step of the driver at the world's time.
     pub(crate) fn step(&mut self) {
         let mut outputs = Vec::new();
-        self.driver.step(self.world.now(), &mut self.inputs, &mut outputs);
+        let now = Now { least: self.least_now(), most: self.world.now() };
+        self.driver.step(now, &mut self.inputs, &mut outputs);
         for output in outputs {
             self.sort(output);
         }
@@ -243,7 +251,7 @@ impl<'w> Rig<'w> {
         assert_eq!(in_flight.len(), all, "two appends of one execution are in flight");
         let slots = usize::try_from(self.config.slots).unwrap();
         assert!(self.tasks.len() <= slots, "{} tasks in {slots} slots", self.tasks.len());
-        let (now, wake) = (self.world.now(), self.driver.next_wake());
+        let (now, wake) = (self.least_now(), self.driver.next_wake());
         assert!(wake > now, "a busy loop: it is {now} and the driver wants to wake at {wake}");
     }
 
