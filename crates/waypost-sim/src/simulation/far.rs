@@ -252,6 +252,11 @@ impl Simulation {
             worker.tasks.insert(token, Begun { task, called: false, ended: false });
         }
         if !silent {
+            // It may not have heard the answer.
+            if self.store.strikes(Fault::DoubleReport) {
+                let later = self.far.random.below(5_000);
+                self.after(later, Event::Far(FarEvent::Say(said.clone())));
+            }
             self.far_say(said);
         }
         // One that may be made only once begins when its start was answered as committed.
