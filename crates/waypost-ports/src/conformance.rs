@@ -184,6 +184,7 @@ macro_rules! conformance_tests {
                 lists_are_filtered_and_paged,
                 lists_show_where_executions_stand,
                 events_are_filtered,
+                a_read_is_weighed_before_it_is_made,
                 a_rebuild_changes_nothing,
             ];
             lists: [

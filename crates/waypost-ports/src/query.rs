@@ -40,6 +40,10 @@ pub trait Query: Send + Sync {
     /// everything is made of. Frames that commit later always come later.
     fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError>;
 
+    /// About how many bytes of the log a read would take into memory, found without reading them: so
+    /// that a caller can wait until there is room.
+    fn weigh(&self, read: Read) -> Result<u64, StoreError>;
+
     /// Where the feed ends now.
     fn feed_end(&self) -> Result<FeedPosition, StoreError>;
 
@@ -68,6 +72,31 @@ pub trait Query: Send + Sync {
     /// frames in all.
     fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError>;
 }
+
+/// What is to be read, for [`Query::weigh`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Read {
+    /// Everything that [`Query::look`] gives of an execution.
+    State(ExecutionId),
+    /// The mail that waits for an execution, with something for each of its rows.
+    Mail(ExecutionId),
+    /// The frames that a page of one execution's events is made of.
+    Events {
+        /// Of which execution.
+        execution: ExecutionId,
+        /// After this seq.
+        after: u64,
+        /// At most so many frames.
+        limit: usize,
+        /// The page ends with the frame that reaches so many bytes.
+        bytes: usize,
+    },
+    /// The frames of a page of the feed.
+    Feed(FeedRequest),
+}
+
+/// What [`Query::weigh`] counts for a row of mail besides its body.
+pub const MAIL_ROW_BYTES: usize = 200;
 
 /// A submission that was made under an idempotency key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,7 +184,7 @@ pub struct FeedPosition(pub u64);
 pub const FEED_BYTES_MAX: usize = 1 << 20;
 
 /// Which part of the feed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeedRequest {
     /// After this place.
     pub after: FeedPosition,
@@ -262,6 +291,24 @@ pub struct EventsRequest {
     pub after: u64,
     /// At most so many.
     pub limit: usize,
+    /// No more once they have so many bytes: the last one is the one that reaches them.
+    pub bytes: usize,
+}
+
+impl EventsRequest {
+    /// All events of an execution.
+    pub fn all(execution: ExecutionId) -> Self {
+        Self { execution, node: None, kind: None, after: 0, limit: usize::MAX, bytes: usize::MAX }
+    }
+
+    /// Is a page of these rows complete, whatever else there is?
+    pub fn is_full(&self, rows: &[EventRow]) -> bool {
+        rows.len() >= self.limit || bytes_of(rows) >= self.bytes
+    }
+}
+
+fn bytes_of(rows: &[EventRow]) -> usize {
+    rows.iter().map(|row| row.fields.bytes()).sum()
 }
 
 /// One event as readers see it.
@@ -286,14 +333,15 @@ pub struct EventRow {
 /// The type of the row that stands for a frame which cannot be read.
 pub const UNREADABLE: &str = "Unreadable";
 
-/// Adds to `rows` those events of a frame that `request` asks for, up to its limit.
+/// Adds to `rows` those events of a frame that `request` asks for, up to its limits.
 ///
 /// Events are read as any object with one key, so that a log written by a newer version can still
 /// be shown. A frame that cannot be read gives one row of type [`UNREADABLE`]; the events around it
 /// remain visible.
 pub fn read_events(stored: &StoredFrame, request: &EventsRequest, rows: &mut Vec<EventRow>) {
     let header = &stored.header;
-    if !may_match(stored, request) {
+    let mut bytes = bytes_of(rows);
+    if rows.len() >= request.limit || bytes >= request.bytes || !may_match(stored, request) {
         return;
     }
     let events = match &stored.body {
@@ -307,7 +355,7 @@ pub fn read_events(stored: &StoredFrame, request: &EventsRequest, rows: &mut Vec
     });
     for (seq, event) in (header.first_seq..).zip(events) {
         let Some((kind, fields)) = event.into_iter().next() else { continue };
-        if rows.len() >= request.limit {
+        if rows.len() >= request.limit || bytes >= request.bytes {
             return;
         }
         if seq <= request.after || request.kind.as_ref().is_some_and(|wanted| *wanted != kind) {
@@ -318,6 +366,7 @@ pub fn read_events(stored: &StoredFrame, request: &EventsRequest, rows: &mut Vec
             continue;
         }
         let Subject { node, attempt } = subject;
+        bytes += fields.bytes();
         rows.push(EventRow {
             seq,
             at: stored.at,

@@ -100,6 +100,10 @@ queries! {
     TRAIL_BY_ACTOR = "trail_by_actor";
     TRAIL_INSERT = "trail_insert";
     TRAIL_LIST = "trail_list";
+    WEIGH_EVENTS = "weigh_events";
+    WEIGH_FEED = "weigh_feed";
+    WEIGH_MAIL = "weigh_mail";
+    WEIGH_STATE = "weigh_state";
     WORKER_HEAR = "worker_hear";
     WORKERS_FORGET = "workers_forget";
     WORKERS_HOLD = "workers_hold";

@@ -7,8 +7,8 @@ use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
-    EventsRequest, ExecutionPage, FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest,
-    ProjectionLag, Query, Submitted, read_events,
+    EventsRequest, ExecutionPage, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest,
+    InstanceRow, ListRequest, MAIL_ROW_BYTES, ProjectionLag, Query, Read, Submitted, read_events,
 };
 use waypost_ports::store::{About, History, StoreError};
 
@@ -16,7 +16,9 @@ use crate::connection::{Connection, Role};
 use crate::error::DbError;
 use crate::projections::list;
 use crate::store::PostgresStore;
-use crate::text::{array, count, from_stored, get, limit_and_one, narrow, text, text_or_none};
+use crate::text::{
+    array, count, from_stored, get, limit, limit_and_one, narrow, text, text_or_none,
+};
 use crate::{feed, history, projections, queries};
 
 /// Frames of one log that are read at a time, and bytes of them.
@@ -71,6 +73,10 @@ impl Query for PostgresStore {
 
     fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError> {
         self.run(Role::Api, async |connection| feed::page(connection, request).await)
+    }
+
+    fn weigh(&self, read: Read) -> Result<u64, StoreError> {
+        self.run(Role::Api, async |connection| weigh(connection, read).await)
     }
 
     fn feed_end(&self) -> Result<FeedPosition, StoreError> {
@@ -129,9 +135,10 @@ async fn events(
 ) -> Result<Vec<EventRow>, DbError> {
     let mut rows = Vec::new();
     let mut next = i64::try_from(request.after).unwrap_or(i64::MAX).saturating_add(1);
-    while rows.len() < request.limit {
+    let bytes_at_once = limit(request.bytes).min(BYTES_AT_ONCE);
+    while !request.is_full(&rows) {
         let params: [&(dyn ToSql + Sync); 4] =
-            [&request.execution.0, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
+            [&request.execution.0, &next, &FRAMES_AT_ONCE, &bytes_at_once];
         let page = connection.query(queries::FRAMES_PAGE, &params).await?;
         let Some(last) = page.last() else { break };
         let after: i64 = get(last, 2)?;
@@ -151,6 +158,31 @@ async fn events(
         next = after.saturating_add(1);
     }
     Ok(rows)
+}
+
+/// Adds up the lengths of rows, which the database knows without reading large ones.
+async fn weigh(connection: &mut Connection, read: Read) -> Result<u64, DbError> {
+    let row = match read {
+        Read::State(execution) => {
+            connection.query_one(queries::WEIGH_STATE, &[&execution.0]).await?
+        }
+        Read::Mail(execution) => {
+            let row = limit(MAIL_ROW_BYTES);
+            connection.query_one(queries::WEIGH_MAIL, &[&execution.0, &row]).await?
+        }
+        Read::Events { execution, after, limit: frames, bytes } => {
+            let next = i64::try_from(after).unwrap_or(i64::MAX).saturating_add(1);
+            let params: [&(dyn ToSql + Sync); 4] =
+                [&execution.0, &next, &limit(frames), &limit(bytes)];
+            connection.query_one(queries::WEIGH_EVENTS, &params).await?
+        }
+        Read::Feed(FeedRequest { after, limit: frames }) => {
+            let after = i64::try_from(after.0).unwrap_or(i64::MAX);
+            let params: [&(dyn ToSql + Sync); 3] = [&after, &limit(frames), &limit(FEED_BYTES_MAX)];
+            connection.query_one(queries::WEIGH_FEED, &params).await?
+        }
+    };
+    count(&row, 0)
 }
 
 async fn definitions(

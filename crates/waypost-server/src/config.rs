@@ -39,6 +39,10 @@ pub struct Config {
     pub stream_sign_of_life_every: Duration,
     /// Reads of the store at once.
     pub reads_max: usize,
+    /// Bytes of replies and streams that are on their way at once, over all connections.
+    pub reply_bytes_max: usize,
+    /// Bytes of memory that reads of the store may take at once.
+    pub read_bytes_max: usize,
     /// Requests a second of one identity; twice as many may come at once.
     pub requests_per_second: u32,
     /// How long a change may take to become durable before its sender hears that it has not.
@@ -79,6 +83,9 @@ impl Default for Config {
             // Proxies customarily cut off what is silent for 30 s or 60 s.
             stream_sign_of_life_every: Duration::from_secs(15),
             reads_max: 64,
+            // A few dozen of the largest payloads, and thousands of small replies.
+            reply_bytes_max: 64 << 20,
+            read_bytes_max: 64 << 20,
             requests_per_second: 20_000,
             commit_timeout: Duration::from_secs(30),
             wait_max: Duration::from_secs(60),
@@ -108,6 +115,8 @@ impl Config {
             ("http_stream_slow_after_seconds", seconds(self.stream_slow_after)),
             ("http_stream_sign_of_life_seconds", seconds(self.stream_sign_of_life_every)),
             ("http_reads_max", self.reads_max as u64),
+            ("http_reply_bytes_max", self.reply_bytes_max as u64),
+            ("http_read_bytes_max", self.read_bytes_max as u64),
             ("http_requests_per_second", u64::from(self.requests_per_second)),
             ("http_commit_timeout_seconds", seconds(self.commit_timeout)),
             ("http_wait_max_seconds", seconds(self.wait_max)),

@@ -17,12 +17,14 @@
 //! | `wire` | what crosses the wire; never a type of the core |
 //! | `problem`, `seldom` | answers that are not what was asked for, and how often they are logged |
 //! | `http` | from bytes on a socket to an action and back |
+//! | `budget` | how many bytes are in memory for clients at once |
 //! | `server`, `config`, `metrics` | what requests share |
 //!
 //! Nothing here decides what becomes of an execution, and no store is named.
 
 pub mod access;
 mod actions;
+pub mod budget;
 pub mod config;
 pub mod http;
 pub mod metrics;

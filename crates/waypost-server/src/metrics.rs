@@ -13,6 +13,8 @@ use waypost_engine::metrics::{
 use waypost_ports::query::{Backlog, ProjectionLag};
 use waypost_ports::tasks::Depth;
 
+use crate::budget::Budget;
+
 /// The classes of replies.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -100,7 +102,7 @@ impl HttpMetrics {
     }
 
     /// Writes the page, with what others measure.
-    pub fn render(&self, around: &Around, trail_dropped: u64, out: &mut String) {
+    pub fn render(&self, around: &Around, trail_dropped: u64, budget: &Budget, out: &mut String) {
         let dropped = Counter::default();
         let by_handler = |value: fn(&Depth) -> Decimal| {
             let of = |depth: &Depth| (Arc::clone(&depth.handler), value(depth));
@@ -157,7 +159,26 @@ impl HttpMetrics {
         for (name, help, metric) in page {
             write_metric(name, help, metric, out);
         }
+        let (slow, bytes) = (Counter::default(), |bytes: usize| Some(bytes as u64));
+        slow.add(budget.dropped());
+        let help = "Connections closed because their clients read too slowly while others waited.";
+        write_metric("waypost_http_slow_connections_closed_total", help, &slow, out);
         for (name, help, known) in [
+            (
+                "waypost_http_reply_bytes",
+                "Bytes of replies and streams on their way to clients.",
+                bytes(budget.in_flight()),
+            ),
+            (
+                "waypost_http_reply_bytes_peak",
+                "The most bytes of replies and streams that were on their way at once.",
+                bytes(budget.peak()),
+            ),
+            (
+                "waypost_http_replies_waiting",
+                "Replies and streams that wait for room in memory.",
+                bytes(budget.waiting()),
+            ),
             (
                 "waypost_projection_lag_frames",
                 "Commits that lists do not show yet.",

@@ -29,8 +29,6 @@ pub const PAGE_DEFAULT: usize = 50;
 
 /// Bytes of events after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Events read at once: bounded, because each may have a payload of its largest size.
-const EVENTS_AT_ONCE: usize = 32;
 
 /// Answers questions.
 pub struct Reader {
@@ -166,25 +164,12 @@ impl Reader {
         Ok(views::why(&self.load_key(key)?))
     }
 
-    /// Its log. `request.limit` is the size of the page; one of large events is shorter.
+    /// Its log, a page of it.
     pub fn events(&self, request: &EventsRequest) -> Result<wire::EventList, Problem> {
-        let (mut events, mut bytes, mut after) = (Vec::new(), 0, request.after);
-        loop {
-            let limit = (request.limit - events.len()).min(EVENTS_AT_ONCE);
-            let rows = self.home.events(&EventsRequest { after, limit, ..request.clone() })?;
-            let more = rows.len() == limit;
-            for row in rows {
-                after = row.seq;
-                bytes += row.fields.bytes();
-                events.push(views::event(row));
-            }
-            if !more {
-                return Ok(wire::EventList { events, next: None });
-            }
-            if events.len() >= request.limit || bytes >= PAGE_BYTES_MAX {
-                return Ok(wire::EventList { events, next: Some(after) });
-            }
-        }
+        let rows = self.home.events(request)?;
+        let last = rows.last().filter(|_| request.is_full(&rows));
+        let next = last.map(|row| row.seq);
+        Ok(wire::EventList { events: rows.into_iter().map(views::event).collect(), next })
     }
 
     /// Why a message changed nothing, if it did.
@@ -193,13 +178,8 @@ impl Reader {
         execution: ExecutionId,
         message: &str,
     ) -> Result<Option<Problem>, Problem> {
-        let request = EventsRequest {
-            execution,
-            node: None,
-            kind: Some("MessageIgnored".to_owned()),
-            after: 0,
-            limit: usize::MAX,
-        };
+        let kind = Some("MessageIgnored".to_owned());
+        let request = EventsRequest { kind, ..EventsRequest::all(execution) };
         let rows = self.home.events(&request)?;
         let reason = rows.iter().rev().find_map(|row| {
             let ignored: Ignored = serde_json::from_str(row.fields.text()).ok()?;

@@ -9,23 +9,25 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use waypost_core::id::ExecutionId;
 use waypost_engine::{Engine, Plans};
 use waypost_lang::{Compiled, Diagnostics};
 use waypost_ports::access::Access;
 use waypost_ports::clock::Clock;
-use waypost_ports::query::Query;
+use waypost_ports::query::{Query, Read};
 use waypost_ports::store::Store;
 
 use crate::access::keys::KeyRing;
 use crate::access::rate::RateLimit;
 use crate::access::trail::Trail;
+use crate::budget::{Budget, SMALL_BYTES, Share};
 use crate::config::Config;
 use crate::http::guard::Guard;
 use crate::http::openapi;
 use crate::metrics::HttpMetrics;
 use crate::probe::Probe;
 use crate::problem::{self, Code, Problem};
-use crate::reader::Reader;
+use crate::reader::{Found, Reader};
 use crate::watchers::Watchers;
 use crate::workflows::Workflows;
 
@@ -39,6 +41,8 @@ pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send +
 
 /// How long a read waits for its turn.
 const READS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a large reply waits for room.
+const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a server is made of.
 pub struct Parts {
@@ -84,6 +88,8 @@ pub struct Server {
     pub clock: Arc<dyn Clock>,
     /// Streams that may be open.
     pub streams: Arc<Semaphore>,
+    /// Bytes that are in memory for clients.
+    pub budget: Budget,
     /// Ends streams and whoever waits, when the server does.
     pub closing: CancellationToken,
     /// Everything that runs for connections.
@@ -117,6 +123,11 @@ impl Server {
             metrics: HttpMetrics::default(),
             clock,
             streams: Arc::new(Semaphore::new(config.streams_max)),
+            budget: Budget::new(
+                config.reply_bytes_max,
+                config.read_bytes_max,
+                config.stream_slow_after,
+            ),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
             rate: RateLimit::new(config.requests_per_second),
@@ -141,6 +152,98 @@ impl Server {
         })?;
         let permit = permit.map_err(|error| Problem::internal(&error))?;
         self.run(work, Some(permit)).await
+    }
+
+    /// Does the same once there is room in memory for what it reads: a log of any size is read and
+    /// folded without others of its size at its side.
+    pub async fn weighing<T: Send + 'static>(
+        self: &Arc<Self>,
+        weigh: impl FnOnce(&Self) -> Result<Read, Problem> + Send + 'static,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let first = move |server: &Self| {
+            let bytes = server.weigh(weigh(server)?)?;
+            if bytes <= SMALL_BYTES { Ok(Ok(work(server)?)) } else { Ok(Err((bytes, work))) }
+        };
+        match self.blocking(first).await? {
+            Ok(done) => Ok(done),
+            Err((bytes, work)) => self.blocking_large(bytes, work).await,
+        }
+    }
+
+    /// Reads an execution back from its log.
+    pub(crate) async fn load(self: &Arc<Self>, execution: ExecutionId) -> Result<Found, Problem> {
+        let read = Read::State(execution);
+        self.weighing(move |_| Ok(read), move |server| server.reader.load(execution)).await
+    }
+
+    fn weigh(&self, read: Read) -> Result<usize, Problem> {
+        Ok(usize::try_from(self.reader.home().weigh(read)?).unwrap_or(usize::MAX))
+    }
+
+    async fn blocking_large<T: Send + 'static>(
+        self: &Arc<Self>,
+        bytes: usize,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let room = tokio::time::timeout(READS_PATIENCE, self.budget.read(bytes)).await;
+        let room = room.map_err(|_| too_much_is_read())?;
+        self.blocking(move |server| {
+            let done = work(server);
+            drop(room);
+            done
+        })
+        .await
+    }
+
+    /// Reads a page once there is room for it in memory, both for reading it and for sending it. The
+    /// page is read again where it turns out to need more room than there is: what waits holds nothing.
+    pub(crate) async fn page<T: Sent + Send + 'static>(
+        self: &Arc<Self>,
+        read: Read,
+        connection: &CancellationToken,
+        work: impl Fn(&Self) -> Result<T, Problem> + Clone + Send + 'static,
+    ) -> Result<(T, Option<Share>), Problem> {
+        let first = {
+            let work = work.clone();
+            move |server: &Self| {
+                let bytes = server.weigh(read)?;
+                if bytes <= SMALL_BYTES { Ok(Ok(work(server)?)) } else { Ok(Err(bytes)) }
+            }
+        };
+        let (mut read_bytes, mut share, mut page) = match self.blocking(first).await? {
+            Ok(page) => (SMALL_BYTES, None, page),
+            Err(bytes) => {
+                let share = self.budget.take(bytes, connection).await;
+                (bytes, share, self.blocking_large(bytes, work.clone()).await?)
+            }
+        };
+        loop {
+            let bytes = page.bytes();
+            if bytes == 0 {
+                return Ok((page, None));
+            }
+            let fits = match &mut share {
+                Some(share) => share.fit(bytes),
+                None => {
+                    share = self.budget.try_take(bytes, connection);
+                    share.is_some()
+                }
+            };
+            if fits {
+                return Ok((page, share));
+            }
+            drop((page, share));
+            share = self.budget.take(bytes, connection).await;
+            read_bytes = read_bytes.max(bytes);
+            page = self.blocking_large(read_bytes, work.clone()).await?;
+        }
+    }
+
+    /// What waits for room in the budget, if that comes in time.
+    pub(crate) async fn with_room<T>(&self, wait: impl Future<Output = T>) -> Result<T, Problem> {
+        let waited = tokio::time::timeout(REPLY_PATIENCE, wait).await;
+        waited.map_err(|_| too_much_is_sent())
     }
 
     /// The same, whatever else goes on: for what everything else depends on.
@@ -203,4 +306,21 @@ impl Server {
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
+}
+
+/// What is to be sent, and counts as long as it is in memory.
+pub(crate) trait Sent {
+    /// How much that is.
+    fn bytes(&self) -> usize;
+}
+
+fn too_much_is_read() -> Problem {
+    Problem::new(Code::Overloaded, "too many large logs are being read").retry_after(5)
+}
+
+fn too_much_is_sent() -> Problem {
+    let detail = "too many large replies wait for clients that read slowly";
+    Problem::new(Code::Overloaded, detail)
+        .retry_after(5)
+        .hint("`http_reply_bytes_max` of GET /v1/limits is what they may have together")
 }

@@ -2,25 +2,27 @@
 //!
 //! A stream reads the log from where its reader is, page after page, and then waits for commits.
 //! What it sends is what is stored, in the stored order; a reader that comes back with the id of the
-//! last event it saw goes on with the next one, on any instance. There is no buffer of events: a slow
-//! reader makes its own stream slow. One that reads nothing for too long is let go, with a marker as
-//! the last thing it will find when it reads on.
+//! last event it saw goes on with the next one, on any instance. A stream has one page in memory, and
+//! none while it waits for room: a slow reader makes its own stream slow. One that reads nothing for too
+//! long is let go, with a marker as the last thing it will find when it reads on.
 
 mod line;
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
 use waypost_core::id::ExecutionId;
 use waypost_ports::query::{
-    EventRow, EventsRequest, FeedFrame, FeedPosition, FeedRequest, read_events,
+    EventRow, EventsRequest, FeedFrame, FeedPosition, FeedRequest, Read, read_events,
 };
 
-use self::line::{Ending, Line, open};
+use self::line::{Ending, Line, open, write_event};
 use crate::access::Identity;
-use crate::http::call::Reply;
+use crate::budget::Share;
+use crate::http::call::{Call, Reply};
 use crate::problem::{Code, Problem};
 use crate::reader;
-use crate::server::Server;
+use crate::server::{Sent, Server};
 use crate::watchers::Watch;
 use crate::wire;
 
@@ -28,6 +30,23 @@ use crate::wire;
 const EVENTS_AT_ONCE: usize = 32;
 /// Frames of all executions that are read at once.
 const FRAMES_AT_ONCE: usize = 64;
+
+/// Bytes after which a page ends: with the event that reaches them.
+const PAGE_BYTES: usize = 64 * 1024;
+
+/// Who reads a stream.
+pub(crate) struct Listener {
+    /// Whose key must stay worth something for as long as the stream lasts.
+    identity: Identity,
+    /// Ends the connection that it came on.
+    connection: CancellationToken,
+}
+
+impl From<Call> for Listener {
+    fn from(call: Call) -> Self {
+        Self { identity: call.identity, connection: call.connection }
+    }
+}
 
 /// How far a stream goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,14 +63,13 @@ pub(crate) async fn of_one(
     execution: ExecutionId,
     after: u64,
     reach: Reach,
-    reader: Identity,
+    listener: Listener,
 ) -> Result<Reply, Problem> {
-    let first = read_one(server, execution, after).await?;
-    if first.events.is_empty() && first.ended {
+    if server.blocking(move |server| is_over(server, execution, after)).await? {
         // There is nothing more to come: to a browser this says not to ask again.
         return Ok(Reply::empty());
     }
-    let (line, reply) = open(server, reader)?;
+    let (line, reply) = open(server, listener)?;
     let watch = server.watchers.watch(execution);
     let server = Arc::clone(server);
     server.tasks.spawn({
@@ -64,6 +82,14 @@ pub(crate) async fn of_one(
     Ok(reply)
 }
 
+/// Is there nothing after a seq, for good? The control row goes with the last frame: where it is gone
+/// and nothing has come since, nothing will.
+fn is_over(server: &Server, execution: ExecutionId, after: u64) -> Result<bool, Problem> {
+    let home = server.reader.home();
+    let is_empty = || home.weigh(Read::Events { execution, after, limit: 1, bytes: 1 });
+    Ok(is_empty()? == 0 && !home.is_unfinished(execution)? && is_empty()? == 0)
+}
+
 async fn follow_one(
     server: &Arc<Server>,
     line: &Line,
@@ -73,61 +99,74 @@ async fn follow_one(
     reach: Reach,
 ) -> Result<Ending, Problem> {
     loop {
+        let turn = match line.turn().await {
+            Ok(turn) => turn,
+            Err(ending) => return Ok(ending),
+        };
         let look = watch.until(async || {
-            let page = read_one(server, execution, after).await?;
-            let enough = !page.events.is_empty() || page.ended || reach == Reach::UpToNow;
-            Ok::<_, Problem>(enough.then_some(page))
+            let (page, share) = read_one(server, line, execution, after).await?;
+            let enough = page.any || page.ended || reach == Reach::UpToNow;
+            Ok::<_, Problem>(enough.then_some((page, share)))
         });
-        let page = line.idle(look).await?;
-        let Some(page) = page else { return Ok(Ending::Gone) };
-        if page.events.is_empty() {
+        let Some((page, share)) = line.idle(look).await? else { return Ok(Ending::Gone) };
+        if !page.any {
             return Ok(if page.ended { Ending::Over } else { Ending::UpToNow });
         }
-        after = page.events.last().map_or(after, |event| event.seq);
-        let events = page.events.into_iter();
-        let events = events.map(|event| (event.seq.to_string(), reader::event(event)));
-        if let Some(ending) = line.tell(events).await? {
+        after = page.upto;
+        if let Some(ending) = line.send(page.text, turn, share) {
             return Ok(ending);
         }
     }
 }
 
-/// A page of one execution's log.
-struct Page {
-    events: Vec<EventRow>,
+/// A page of a stream.
+struct Page<P> {
+    /// As it is sent; what a filter leaves of it.
+    text: String,
+    /// Is there anything in it, whatever a filter leaves of that?
+    any: bool,
+    /// The place after it.
+    upto: P,
     /// Is there nothing after it, for good?
     ended: bool,
 }
 
+impl<P> Sent for Page<P> {
+    fn bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
 async fn read_one(
     server: &Arc<Server>,
+    line: &Line,
     execution: ExecutionId,
     after: u64,
-) -> Result<Page, Problem> {
-    let request = EventsRequest { execution, node: None, kind: None, after, limit: EVENTS_AT_ONCE };
-    server
-        .blocking(move |server| {
-            let home = server.reader.home();
-            let events = home.events(&request)?;
-            if !events.is_empty() {
-                return Ok(Page { events, ended: false });
-            }
-            // The control row goes with the last frame: where it is gone and nothing has come
-            // since, nothing will.
-            let ended = !home.is_unfinished(execution)?;
-            let events = if ended { home.events(&request)? } else { events };
-            Ok(Page { ended: ended && events.is_empty(), events })
-        })
-        .await
+) -> Result<(Page<u64>, Option<Share>), Problem> {
+    let (limit, bytes) = (EVENTS_AT_ONCE, PAGE_BYTES);
+    let request = EventsRequest { after, limit, bytes, ..EventsRequest::all(execution) };
+    let read = Read::Events { execution, after, limit, bytes };
+    let page = move |server: &Server| {
+        let events = server.reader.home().events(&request)?;
+        let any = !events.is_empty();
+        let (mut text, mut upto) = (String::new(), after);
+        for event in events {
+            upto = event.seq;
+            write_event(&mut text, &event.seq.to_string(), &reader::event(event))?;
+        }
+        let ended = !any && is_over(server, execution, after)?;
+        Ok(Page { text, any, upto, ended })
+    };
+    server.page(read, line.connection(), page).await
 }
 
 /// The events of all executions in the order of their commits, after a place.
 pub(crate) async fn of_all(
     server: &Arc<Server>,
     after: Option<&str>,
-    kinds: Vec<String>,
+    kinds: Arc<[String]>,
     reach: Reach,
-    reader: Identity,
+    listener: Listener,
 ) -> Result<Reply, Problem> {
     let end = server.blocking(|server| Ok(server.reader.home().feed_end()?)).await?;
     let place = match after {
@@ -143,7 +182,7 @@ pub(crate) async fn of_all(
             .hint("begin anew without it, or with after=0 for everything"));
     }
     let until = (reach == Reach::UpToNow).then_some(end);
-    let (line, reply) = open(server, reader)?;
+    let (line, reply) = open(server, listener)?;
     let watch = server.watchers.watch_all();
     let server = Arc::clone(server);
     server.tasks.spawn({
@@ -194,39 +233,59 @@ async fn follow_all(
     watch: &Watch,
     mut place: Place,
     until: Option<FeedPosition>,
-    kinds: &[String],
+    kinds: &Arc<[String]>,
 ) -> Result<Ending, Problem> {
     loop {
+        let turn = match line.turn().await {
+            Ok(turn) => turn,
+            Err(ending) => return Ok(ending),
+        };
         let look = watch.until(async || {
-            let frames = read_all(server, place).await?;
-            Ok::<_, Problem>((!frames.is_empty() || until.is_some()).then_some(frames))
+            let (page, share) = read_all(server, line, place, kinds).await?;
+            Ok::<_, Problem>((page.any || until.is_some()).then_some((page, share)))
         });
-        let Some(frames) = line.idle(look).await? else { return Ok(Ending::Gone) };
+        let Some((page, share)) = line.idle(look).await? else { return Ok(Ending::Gone) };
         // What is committed meanwhile is not chased: a busy server would never let go.
-        if frames.is_empty() || until.is_some_and(|end| place.frame > end.0) {
+        if !page.any || until.is_some_and(|end| place.frame > end.0) {
             return Ok(Ending::UpToNow);
         }
-        let events = frames.iter().flat_map(|frame| events_of(frame, place, kinds));
-        if let Some(ending) = line.tell(events).await? {
+        place = page.upto;
+        if let Some(ending) = line.send(page.text, turn, share) {
             return Ok(ending);
         }
-        place = frames.last().map_or(place, |frame| Place::after(frame.position));
     }
 }
 
-/// Frames with something after a place.
-async fn read_all(server: &Arc<Server>, place: Place) -> Result<Vec<FeedFrame>, Problem> {
+/// The events of frames with something after a place.
+async fn read_all(
+    server: &Arc<Server>,
+    line: &Line,
+    place: Place,
+    kinds: &Arc<[String]>,
+) -> Result<(Page<Place>, Option<Share>), Problem> {
     // A place within a frame needs that frame once more.
     let whole = place.events == u64::MAX;
     let after = FeedPosition(if whole { place.frame } else { place.frame.saturating_sub(1) });
     let request = FeedRequest { after, limit: FRAMES_AT_ONCE };
-    let frames = server.blocking(move |server| Ok(server.reader.home().feed(&request)?)).await?;
-    let more = |frame: &FeedFrame| {
-        let header = &frame.frame.header;
-        let events = header.last_seq.saturating_sub(header.first_seq) + 1;
-        frame.position.0 > place.frame || events > place.events
+    let kinds = Arc::clone(kinds);
+    let page = move |server: &Server| {
+        let frames = server.reader.home().feed(&request)?;
+        let more = |frame: &FeedFrame| {
+            let header = &frame.frame.header;
+            let events = header.last_seq.saturating_sub(header.first_seq) + 1;
+            frame.position.0 > place.frame || events > place.events
+        };
+        let any = frames.iter().any(more);
+        let (mut text, mut upto) = (String::new(), place);
+        for frame in frames.iter().filter(|_| any) {
+            for (id, event) in events_of(frame, place, &kinds) {
+                write_event(&mut text, &id, &event)?;
+            }
+            upto = Place::after(frame.position);
+        }
+        Ok(Page { text, any, upto, ended: false })
     };
-    Ok(if frames.iter().any(more) { frames } else { Vec::new() })
+    server.page(Read::Feed(request), line.connection(), page).await
 }
 
 /// The events of a frame that come after a place, each with its id in the stream.
@@ -237,13 +296,7 @@ fn events_of(
 ) -> impl Iterator<Item = (String, wire::Event)> {
     let header = &frame.frame.header;
     let skip = if frame.position.0 == place.frame { place.events } else { 0 };
-    let request = EventsRequest {
-        execution: header.execution,
-        node: None,
-        kind: None,
-        after: 0,
-        limit: usize::MAX,
-    };
+    let request = EventsRequest::all(header.execution);
     let mut rows = Vec::new();
     read_events(&frame.frame, &request, &mut rows);
     let wanted = move |(count, row): &(u64, EventRow)| {

@@ -95,6 +95,10 @@ queries! {
     TRAIL_BY_ACTOR = "trail_by_actor";
     TRAIL_INSERT = "trail_insert";
     TRAIL_LIST = "trail_list";
+    WEIGH_EVENTS = "weigh_events";
+    WEIGH_FEED = "weigh_feed";
+    WEIGH_MAIL = "weigh_mail";
+    WEIGH_STATE = "weigh_state";
 }
 
 /// How SQLite would go about a statement, step by step.

@@ -5,8 +5,8 @@ use waypost_core::id::ExecutionId;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
-    EventsRequest, ExecutionPage, FeedFrame, FeedPosition, FeedRequest, InstanceRow, ListRequest,
-    ProjectionLag, Query, Submitted, read_events,
+    EventsRequest, ExecutionPage, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest,
+    InstanceRow, ListRequest, MAIL_ROW_BYTES, ProjectionLag, Query, Read, Submitted, read_events,
 };
 use waypost_ports::store::{History, Store, StoreError};
 
@@ -64,6 +64,10 @@ impl Query for SqliteStore {
         self.readers.read(|connection| feed::page(connection, request))
     }
 
+    fn weigh(&self, read: Read) -> Result<u64, StoreError> {
+        self.readers.read(|connection| weigh(connection, read))
+    }
+
     fn feed_end(&self) -> Result<FeedPosition, StoreError> {
         self.readers.read(feed::end)
     }
@@ -112,7 +116,32 @@ fn events(connection: &Connection, request: &EventsRequest) -> rusqlite::Result<
     let mut rows = Vec::new();
     history::each_frame(connection, request.execution, from, |stored| {
         read_events(&stored, request, &mut rows);
-        rows.len() < request.limit
+        !request.is_full(&rows)
     })?;
     Ok(rows)
+}
+
+/// Reads the lengths of rows, which stand before their bytes: a log of megabytes costs no more than one
+/// of so many small frames.
+fn weigh(connection: &Connection, read: Read) -> rusqlite::Result<u64> {
+    let stored = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    let bytes: i64 = match read {
+        Read::State(execution) => connection
+            .prepare_cached(queries::WEIGH_STATE)?
+            .query_row([execution.0], |row| row.get(0))?,
+        Read::Mail(execution) => connection
+            .prepare_cached(queries::WEIGH_MAIL)?
+            .query_row([execution.0, stored(MAIL_ROW_BYTES)], |row| row.get(0))?,
+        Read::Events { execution, after, limit, bytes } => {
+            let next = to_stored(after.min(i64::MAX as u64 - 1) + 1)?;
+            let params = [execution.0, next, stored(limit), stored(bytes)];
+            connection.prepare_cached(queries::WEIGH_EVENTS)?.query_row(params, |row| row.get(0))?
+        }
+        Read::Feed(FeedRequest { after, limit }) => {
+            let after = i64::try_from(after.0).unwrap_or(i64::MAX);
+            let params = [after, stored(limit), stored(FEED_BYTES_MAX)];
+            connection.prepare_cached(queries::WEIGH_FEED)?.query_row(params, |row| row.get(0))?
+        }
+    };
+    Ok(u64::try_from(bytes).unwrap_or(0))
 }

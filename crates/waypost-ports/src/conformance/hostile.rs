@@ -270,13 +270,8 @@ pub fn filters_of_events_are_only_text<B: Backend>(backend: &B) {
     let events: Vec<_> = texts.iter().map(scheduled).collect();
     rig.commit(hand.write(&events));
     for (seq, text) in (3..).zip(&texts) {
-        let of_node = EventsRequest {
-            execution: hand.execution,
-            node: Some(text.clone()),
-            kind: None,
-            after: 0,
-            limit: 9,
-        };
+        let of_node =
+            EventsRequest { node: Some(text.clone()), ..EventsRequest::all(hand.execution) };
         let seqs = |request: &EventsRequest| -> Vec<u64> {
             let rows = rig.store().events(request).expect("the events are answered");
             rows.iter().map(|row| row.seq).collect()

@@ -11,8 +11,11 @@ use waypost_core::time::Timestamp;
 
 use super::Backend;
 use super::rig::{Hand, Rig, START};
-use crate::query::{EventsRequest, ExecutionPage, ListRequest, Query};
-use crate::store::{ControlChange, Store};
+use crate::query::{
+    EventsRequest, ExecutionPage, FeedPosition, FeedRequest, ListRequest, MAIL_ROW_BYTES, Query,
+    Read,
+};
+use crate::store::{ControlChange, MailBody, Store};
 
 pub fn nothing_is_known_of_an_unknown_execution<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
@@ -195,6 +198,47 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
     assert_eq!((row.resume_at, row.current_node.as_deref()), (None, None));
 }
 
+/// What a read would take into memory is known before it is made.
+pub fn a_read_is_weighed_before_it_is_made<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let mut hand = Hand::new(rig.number(instance), instance);
+    rig.commit(hand.create("order-1", "welcome"));
+    let events = busy(&mut hand);
+    rig.commit(hand.write(&events));
+    rig.commit(hand.next(1));
+    let weigh = |read| rig.store().weigh(read).expect("the read is weighed");
+    let execution = hand.execution;
+    let frames: Vec<u64> = rig
+        .load(execution)
+        .frames
+        .iter()
+        .map(|frame| frame.body.as_ref().map_or(0, Vec::len) as u64)
+        .collect();
+    let all: u64 = frames.iter().sum();
+    assert_eq!(weigh(Read::State(execution)), all);
+    let page = |after, limit, bytes| weigh(Read::Events { execution, after, limit, bytes });
+    assert_eq!(page(0, usize::MAX, usize::MAX), all);
+    assert_eq!(page(0, 1, usize::MAX), frames[0]);
+    assert_eq!(page(0, usize::MAX, 1), frames[0], "up to the frame that reaches the bytes");
+    assert_eq!(page(2, 2, usize::MAX), frames[1] + frames[2]);
+    assert_eq!(page(5, 1, 1), frames[1], "the frame that holds the next event");
+    assert_eq!(page(hand.next_seq - 1, usize::MAX, usize::MAX), 0, "there is nothing to read");
+    assert_eq!(page(u64::MAX, usize::MAX, usize::MAX), 0);
+    let feed = |after, limit| weigh(Read::Feed(FeedRequest { after, limit }));
+    assert_eq!(feed(FeedPosition::default(), 10), all);
+    assert_eq!(feed(FeedPosition::default(), 2), frames[0] + frames[1]);
+    assert_eq!(feed(rig.store().feed_end().expect("the end is answered"), 10), 0);
+    let nothing = ExecutionId(99);
+    assert_eq!(weigh(Read::State(nothing)), 0);
+    // Mail that waits is read with it.
+    let body = Json::from_value(&serde_json::json!("x".repeat(1_000)));
+    rig.send(execution, "m1", MailBody::Signal { name: "go".into(), body });
+    assert!(weigh(Read::State(execution)) > all + 1_000);
+    assert!((1_000 + MAIL_ROW_BYTES as u64..2_000).contains(&weigh(Read::Mail(execution))));
+    assert_eq!(weigh(Read::Mail(nothing)), 0);
+}
+
 pub fn events_are_filtered<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
@@ -203,13 +247,7 @@ pub fn events_are_filtered<B: Backend>(backend: &B) {
     rig.advance(10);
     let events = busy(&mut hand);
     rig.commit(hand.write(&events));
-    let all = EventsRequest {
-        execution: hand.execution,
-        node: None,
-        kind: None,
-        after: 0,
-        limit: usize::MAX,
-    };
+    let all = EventsRequest::all(hand.execution);
     let seqs = |request: &EventsRequest| -> Vec<u64> {
         let rows = rig.store().events(request).expect("the events are answered");
         rows.iter().map(|row| row.seq).collect()
@@ -220,6 +258,13 @@ pub fn events_are_filtered<B: Backend>(backend: &B) {
     let started = Some("NodeStarted".to_owned());
     assert_eq!(seqs(&EventsRequest { kind: started, ..all.clone() }), [3, 5, 7]);
     assert!(seqs(&EventsRequest { after: 9, ..all.clone() }).is_empty());
+    // A page ends with the event that reaches its bytes.
+    let bytes: Vec<_> =
+        rig.store().events(&all).expect("answered").iter().map(|row| row.fields.bytes()).collect();
+    for (count, limit) in [(1, 1), (1, bytes[0]), (2, bytes[0] + 1), (9, bytes.iter().sum())] {
+        let page = seqs(&EventsRequest { bytes: limit, ..all.clone() });
+        assert_eq!(page, (1..=count).collect::<Vec<_>>(), "of {limit} bytes");
+    }
     assert!(seqs(&EventsRequest { execution: ExecutionId(99), ..all.clone() }).is_empty());
     let rows = rig.store().events(&all).expect("the events are answered");
     let row = &rows[3];

@@ -15,10 +15,10 @@ use super::{MemoryStore, Tables};
 use crate::query::{
     BACKLOG_MAX, Backlog, Budget, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
     EventsRequest, ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition,
-    FeedRequest, Filter, InstanceRow, ListRequest, Looked, ProjectionLag, Query, Submitted,
-    read_events,
+    FeedRequest, Filter, InstanceRow, ListRequest, Looked, MAIL_ROW_BYTES, ProjectionLag, Query,
+    Read, Submitted, read_events,
 };
-use crate::store::{History, Store, StoreError, StoredFrame};
+use crate::store::{History, Mail, Store, StoreError, StoredFrame};
 
 impl Query for MemoryStore {
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
@@ -71,6 +71,36 @@ impl Query for MemoryStore {
 
     fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError> {
         self.with(|data, _| Ok(data.feed(request)))
+    }
+
+    fn weigh(&self, read: Read) -> Result<u64, StoreError> {
+        let bytes_of = |frame: &StoredFrame| frame.body.as_ref().map_or(0, Vec::len);
+        let mail_bytes = |mail: &Mail| serde_json::to_vec(&mail.body).map_or(0, |body| body.len());
+        let bytes = match read {
+            Read::State(execution) => self.load(execution)?.map_or(0, |history| {
+                let mail = history.mail.iter().map(mail_bytes);
+                let snapshot = history.snapshot.map_or(0, |snapshot| snapshot.body.len());
+                snapshot + mail.sum::<usize>() + history.frames.iter().map(bytes_of).sum::<usize>()
+            }),
+            Read::Mail(execution) => self.load(execution)?.map_or(0, |history| {
+                let row = |mail: &Mail| mail_bytes(mail) + MAIL_ROW_BYTES;
+                history.mail.iter().map(row).sum()
+            }),
+            Read::Events { execution, after, limit, bytes } => self.with(|data, _| {
+                let frames = data.frames_from(execution, 0);
+                let mut sum = 0;
+                for frame in frames.filter(|frame| frame.header.last_seq > after).take(limit) {
+                    if sum >= bytes {
+                        break;
+                    }
+                    sum += bytes_of(frame);
+                }
+                sum
+            }),
+            Read::Feed(request) => self
+                .with(|data, _| data.feed(&request).iter().map(|fed| bytes_of(&fed.frame)).sum()),
+        };
+        Ok(bytes as u64)
     }
 
     fn feed_end(&self) -> Result<FeedPosition, StoreError> {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
-use waypost_ports::query::{EventsRequest, ListRequest};
+use waypost_ports::query::{EventsRequest, ListRequest, Read};
 
 use super::page_size;
 use crate::http::call::{Call, Reply};
 use crate::problem::Problem;
-use crate::reader::Nodes;
+use crate::reader::{Nodes, PAGE_BYTES_MAX, Reader};
 use crate::server::Server;
 use crate::stream::{self, Reach};
 
@@ -65,54 +65,70 @@ pub(crate) async fn get(server: Arc<Server>, call: Call) -> Result<Reply, Proble
         // Whether it has ended is read off the log below.
         server.patiently(wait, server.engine.ended(execution)).await;
     }
-    Reply::ok(&server.blocking(move |server| server.reader.execution(&key)).await?)
+    Reply::ok(&folded(&server, key, Reader::execution).await?)
+}
+
+/// What is read off an execution's log.
+async fn folded<T: Send + 'static>(
+    server: &Arc<Server>,
+    key: String,
+    look: impl FnOnce(&Reader, &str) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let sought = key.clone();
+    let weigh = move |server: &Server| Ok(Read::State(server.reader.find(&sought)?));
+    server.weighing(weigh, move |server| look(&server.reader, &key)).await
 }
 
 pub(crate) async fn nodes(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let key = call.values.text("id").to_owned();
     let incomplete = call.values.get("state") == Some("incomplete");
     let which = if incomplete { Nodes::Incomplete } else { Nodes::All };
-    Reply::ok(&server.blocking(move |server| server.reader.nodes(&key, which)).await?)
+    Reply::ok(&folded(&server, key, move |reader, key| reader.nodes(key, which)).await?)
 }
 
 pub(crate) async fn events(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let values = call.values.clone();
-    let limit = page_size(&call);
-    let page = server
-        .blocking(move |server| {
-            server.reader.events(&EventsRequest {
-                execution: server.reader.find(values.text("id"))?,
-                node: values.get("node").map(str::to_owned),
-                kind: values.get("type").map(str::to_owned),
-                after: values.number("after").unwrap_or(0),
-                limit,
-            })
-        })
-        .await?;
-    Reply::ok(&page)
+    let key = call.values.text("id").to_owned();
+    let execution = server.blocking(move |server| server.reader.find(&key)).await?;
+    let values = &call.values;
+    let request = EventsRequest {
+        execution,
+        node: values.get("node").map(str::to_owned),
+        kind: values.get("type").map(str::to_owned),
+        after: values.number("after").unwrap_or(0),
+        limit: page_size(&call),
+        bytes: server.budget.page_bytes(PAGE_BYTES_MAX),
+    };
+    let EventsRequest { after, limit, bytes, .. } = request;
+    let read = Read::Events { execution, after, limit, bytes };
+    let page = move |server: &Server| Reply::ok(&server.reader.events(&request)?);
+    let page = server.page(read, &call.connection, page);
+    let (mut reply, share) = server.with_room(page).await??;
+    reply.share = share;
+    Ok(reply)
 }
 
 pub(crate) async fn output(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let key = call.values.text("id").to_owned();
-    Reply::ok(&server.blocking(move |server| server.reader.output(&key)).await?)
+    Reply::ok(&folded(&server, key, Reader::output).await?)
 }
 
 pub(crate) async fn why(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let key = call.values.text("id").to_owned();
-    Reply::ok(&server.blocking(move |server| server.reader.why(&key)).await?)
+    Reply::ok(&folded(&server, key, Reader::why).await?)
 }
 
 pub(crate) async fn stream(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let key = call.values.text("id").to_owned();
     let execution = server.blocking(move |server| server.reader.find(&key)).await?;
     let after = call.values.number("last-event-id").or_else(|| call.values.number("after"));
-    stream::of_one(&server, execution, after.unwrap_or(0), reach(&call), call.identity).await
+    stream::of_one(&server, execution, after.unwrap_or(0), reach(&call), call.into()).await
 }
 
 pub(crate) async fn stream_all(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let after = call.values.get("last-event-id").or_else(|| call.values.get("after"));
+    let after = after.map(str::to_owned);
     let kinds = call.values.all("type").map(str::to_owned).collect();
-    stream::of_all(&server, after, kinds, reach(&call), call.identity.clone()).await
+    stream::of_all(&server, after.as_deref(), kinds, reach(&call), call.into()).await
 }
 
 /// How far the stream is to go.

@@ -118,7 +118,7 @@ fn ended(key: &ExecutionKey, workflow: &Startable, end: EndSummary) -> wire::Sta
 
 /// What stands in the log.
 async fn look(server: &Arc<Server>, execution: ExecutionId) -> Result<wire::Started, Problem> {
-    let found = server.blocking(move |server| server.reader.load(execution)).await?;
+    let found = server.load(execution).await?;
     let (created, end) = (&found.state.created, found.state.end.as_ref());
     Ok(wire::Started {
         id: created.key.to_string(),

@@ -61,12 +61,12 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
             Health::Down { .. } => Some(false),
         },
     };
-    server.metrics.render(&around, server.trail.dropped(), &mut text);
+    server.metrics.render(&around, server.trail.dropped(), &server.budget, &mut text);
     Ok(Reply::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }
 
 pub(crate) async fn describe(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
-    Ok(Reply::text(StatusCode::OK, "application/json", server.description.clone()))
+    Ok(Reply::shared("application/json", server.description.clone()))
 }
 
 pub(crate) async fn limits(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {

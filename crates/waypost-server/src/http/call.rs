@@ -11,15 +11,18 @@ use hyper::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use waypost_core::json::Json;
 
 use super::parameter::Values;
 use crate::access::Identity;
+use crate::budget::{Share, TINY_BYTES};
 use crate::problem::{self, Code, Problem};
+use crate::server::Sent;
 use crate::wire::payload::object;
 
 /// A request that may be made, with its parameters checked and its body read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Call {
     /// Who asks.
     pub identity: Identity,
@@ -31,6 +34,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body; empty where there was none.
     pub body: Bytes,
+    /// Ends the connection that it came on.
+    pub connection: CancellationToken,
 }
 
 impl Call {
@@ -66,6 +71,8 @@ pub struct Reply {
     pub body: ReplyBody,
     /// What was acted upon, for the trail.
     pub subject: Option<Arc<str>>,
+    /// The room that its body takes up in the budget, where it has been counted.
+    pub share: Option<Share>,
 }
 
 impl Reply {
@@ -85,13 +92,20 @@ impl Reply {
     pub fn text(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(media_type));
-        Self { status, headers, body: ReplyBody::Whole(Some(body.into())), subject: None }
+        Self {
+            status,
+            headers,
+            body: ReplyBody::Whole(Some(body.into())),
+            subject: None,
+            share: None,
+        }
     }
 
     /// Nothing.
     pub fn empty() -> Self {
         let body = ReplyBody::Whole(None);
-        Self { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), body, subject: None }
+        let headers = HeaderMap::new();
+        Self { status: StatusCode::NO_CONTENT, headers, body, subject: None, share: None }
     }
 
     /// A problem.
@@ -115,6 +129,22 @@ impl Reply {
         reply
     }
 
+    /// Bytes of its body that are in memory, where they are worth counting and have not been.
+    pub fn uncounted(&self) -> Option<usize> {
+        match &self.body {
+            ReplyBody::Whole(Some(bytes)) if self.share.is_none() && bytes.len() > TINY_BYTES => {
+                Some(bytes.len())
+            }
+            ReplyBody::Whole(_) | ReplyBody::Shared(_) | ReplyBody::Stream(_) => None,
+        }
+    }
+
+    /// Bytes that are in memory once, however many ask for them.
+    pub fn shared(media_type: &'static str, body: Bytes) -> Self {
+        let reply = Self::text(StatusCode::OK, media_type, Bytes::new());
+        Self { body: ReplyBody::Shared(Some(body)), ..reply }
+    }
+
     /// The same with a header.
     #[must_use]
     pub fn with(mut self, name: header::HeaderName, value: &str) -> Self {
@@ -131,11 +161,19 @@ impl Reply {
     }
 }
 
+impl Sent for Reply {
+    fn bytes(&self) -> usize {
+        self.uncounted().unwrap_or(0)
+    }
+}
+
 /// The body of a reply.
 #[derive(Debug)]
 pub enum ReplyBody {
     /// All of it; none once it is sent.
     Whole(Option<Bytes>),
+    /// All of it, and the same for every request.
+    Shared(Option<Bytes>),
     /// Pieces, as they come.
     Stream(mpsc::Receiver<Bytes>),
 }
@@ -149,7 +187,9 @@ impl Body for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.get_mut() {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Whole(bytes) | Self::Shared(bytes) => {
+                Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
             Self::Stream(pieces) => {
                 pieces.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
             }
@@ -157,12 +197,12 @@ impl Body for ReplyBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self, Self::Whole(None) | Self::Shared(None))
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => {
+            Self::Whole(bytes) | Self::Shared(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Stream(_) => SizeHint::default(),

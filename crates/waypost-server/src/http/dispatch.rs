@@ -12,12 +12,14 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use tokio_util::sync::CancellationToken;
 use waypost_ports::access::TrailEntry;
 
 use super::call::{Call, Reply, ReplyBody};
 use super::parameter::Values;
 use super::route::{Access, Body, Matched, Route, find};
 use crate::access::{Identity, keys};
+use crate::budget::Share;
 use crate::problem::{self, Code, Problem};
 use crate::server::Server;
 use crate::table::routes;
@@ -28,6 +30,15 @@ const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Characters of what was acted upon that the trail keeps.
 const SUBJECT_CHARS_MAX: usize = 128;
 
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Ends its connection.
+    pub connection: CancellationToken,
+}
+
 /// Answers a request.
 ///
 /// What changes something goes on and is written down even where its sender hangs up meanwhile, so
@@ -36,12 +47,12 @@ const SUBJECT_CHARS_MAX: usize = 128;
 pub async fn answer(
     server: Arc<Server>,
     request: Request<Incoming>,
-    address: SocketAddr,
+    peer: Peer,
 ) -> Response<ReplyBody> {
     if ends_with_its_sender(&request) {
-        return answer_here(server, request, address).await;
+        return answer_here(server, request, peer).await;
     }
-    let answered = server.tasks.spawn(answer_here(Arc::clone(&server), request, address)).await;
+    let answered = server.tasks.spawn(answer_here(Arc::clone(&server), request, peer)).await;
     answered.unwrap_or_else(|error| respond(Reply::problem(&Problem::internal(&error)), false))
 }
 
@@ -57,7 +68,7 @@ fn ends_with_its_sender(request: &Request<Incoming>) -> bool {
 async fn answer_here(
     server: Arc<Server>,
     request: Request<Incoming>,
-    address: SocketAddr,
+    peer: Peer,
 ) -> Response<ReplyBody> {
     let began = Instant::now();
     let (parts, mut body) = request.into_parts();
@@ -65,7 +76,7 @@ async fn answer_here(
     // Whoever sends this sends nothing more before it is told to go on.
     let expects = parts.headers.contains_key(header::EXPECT);
     let mut known = Known::default();
-    let reply = match judge(&server, parts, &mut body, address, &mut known).await {
+    let reply = match judge(&server, parts, &mut body, &peer, &mut known).await {
         Ok(reply) => reply,
         Err(problem) => {
             if problem.code != Code::BodyTimeout && !expects && !body.is_end_stream() {
@@ -74,7 +85,7 @@ async fn answer_here(
             Reply::problem(&problem)
         }
     };
-    note(&server, &known, &reply, address, began);
+    note(&server, &known, &reply, peer.address, began);
     respond(reply, head)
 }
 
@@ -102,7 +113,7 @@ async fn judge(
     server: &Arc<Server>,
     parts: Parts,
     body: &mut Incoming,
-    address: SocketAddr,
+    peer: &Peer,
     known: &mut Known,
 ) -> Result<Reply, Problem> {
     server
@@ -135,10 +146,52 @@ async fn judge(
     let values = Values::read(route.parameters, path, parts.uri.query(), &parts.headers)?;
     check_accept(route, &parts.headers)?;
     let body = read_body(server, route, &parts.headers, body).await?;
-    let call = Call { identity, address, values, headers: parts.headers, body };
-    let reply = (route.action)(Arc::clone(server), call).await?;
+    let Peer { address, connection } = peer.clone();
+    let call = Call { identity, address, values, headers: parts.headers, body, connection };
+    let reply = if parts.method == Method::GET {
+        read(server, route, call).await?
+    } else {
+        let connection = call.connection.clone();
+        let reply = (route.action)(Arc::clone(server), call).await?;
+        count(server, reply, parts.method == Method::HEAD, &connection).await?
+    };
     if reply.subject.is_some() {
         known.subject.clone_from(&reply.subject);
+    }
+    Ok(reply)
+}
+
+/// Answers what only looks. A reply that there is no room for is dropped and made again when there is:
+/// what waits holds nothing.
+async fn read(server: &Arc<Server>, route: &Route, call: Call) -> Result<Reply, Problem> {
+    let connection = call.connection.clone();
+    let mut reply = (route.action)(Arc::clone(server), call.clone()).await?;
+    let mut share = None;
+    while let Some(bytes) = reply.uncounted() {
+        share = share.or_else(|| server.budget.try_take(bytes, &connection));
+        if share.as_mut().is_some_and(|share: &mut Share| share.fit(bytes)) {
+            reply.share = share.take();
+            break;
+        }
+        drop((reply, share));
+        share = server.with_room(server.budget.take(bytes, &connection)).await?;
+        reply = (route.action)(Arc::clone(server), call.clone()).await?;
+    }
+    Ok(reply)
+}
+
+/// Counts a reply that cannot be made again.
+async fn count(
+    server: &Server,
+    mut reply: Reply,
+    head: bool,
+    connection: &CancellationToken,
+) -> Result<Reply, Problem> {
+    if let Some(bytes) = reply.uncounted().filter(|_| !head) {
+        let share = server.with_room(server.budget.take(bytes, connection)).await;
+        reply.share = share.map_err(|problem| {
+            problem.hint("the request was carried out; GET the execution for what became of it")
+        })?;
     }
     Ok(reply)
 }
@@ -315,12 +368,17 @@ fn note(server: &Server, known: &Known, reply: &Reply, address: SocketAddr, bega
 }
 
 fn respond(reply: Reply, head: bool) -> Response<ReplyBody> {
-    let Reply { status, headers, body, .. } = reply;
+    let Reply { status, headers, body, share, .. } = reply;
     let length = match &body {
-        ReplyBody::Whole(Some(bytes)) => Some(bytes.len()),
-        ReplyBody::Whole(None) | ReplyBody::Stream(_) => None,
+        ReplyBody::Whole(Some(bytes)) | ReplyBody::Shared(Some(bytes)) => Some(bytes.len()),
+        ReplyBody::Whole(None) | ReplyBody::Shared(None) | ReplyBody::Stream(_) => None,
     };
-    let mut response = Response::new(if head { ReplyBody::Whole(None) } else { body });
+    let body = match (body, share) {
+        _ if head => ReplyBody::Whole(None),
+        (ReplyBody::Whole(Some(bytes)), Some(share)) => ReplyBody::Whole(Some(share.hold(bytes))),
+        (body, _) => body,
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     let headers = response.headers_mut();

@@ -19,9 +19,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
 use super::call::ReplyBody;
-use super::dispatch;
+use super::dispatch::{self, Peer};
 use super::stall::Stall;
 use crate::access::keys::REFRESH_EVERY;
 use crate::config::{Config, Tls};
@@ -31,6 +32,9 @@ use crate::server::Server;
 const PREFACE_BYTES: usize = 24;
 /// How long a TLS handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Bytes that a socket takes and cannot send yet.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 /// Headers of a request.
 const HEADERS_MAX: usize = 100;
 /// Requests that may be under way on one HTTP/2 connection.
@@ -137,6 +141,15 @@ pub async fn serve(server: Arc<Server>, listener: Listener) {
     drop(tokio::time::timeout(GOODBYE_MAX, graceful.shutdown()).await);
 }
 
+/// Keeps replies that a client does not read out of the kernel's memory, too, which would take megabytes for
+/// each: no more is handed to a socket than it can send. What is under way is not bounded by this.
+fn limit_unsent(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    drop(socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX));
+    #[cfg(not(target_os = "linux"))]
+    let _ = stream;
+}
+
 async fn connection(
     server: &Arc<Server>,
     stream: TcpStream,
@@ -146,9 +159,11 @@ async fn connection(
 ) {
     // Small replies are not to wait for more.
     drop(stream.set_nodelay(true));
+    limit_unsent(&stream);
+    let peer = Peer { address, connection: CancellationToken::new() };
     let stream = Stall::new(stream, server.config.stall_timeout);
     let Some(tls) = tls else {
-        return speak_http1(server, TokioIo::new(stream), address, watcher).await;
+        return speak_http1(server, TokioIo::new(stream), peer, watcher).await;
     };
     match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
         Ok(Ok(mut stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
@@ -158,10 +173,10 @@ async fn connection(
             if let Ok(Ok(_)) = tokio::time::timeout(server.config.header_timeout, read).await {
                 let (rest, writer) = tokio::io::split(stream);
                 let stream = tokio::io::join(Cursor::new(preface).chain(rest), writer);
-                speak_http2(server, TokioIo::new(stream), address, watcher).await;
+                speak_http2(server, TokioIo::new(stream), peer, watcher).await;
             }
         }
-        Ok(Ok(stream)) => speak_http1(server, TokioIo::new(stream), address, watcher).await,
+        Ok(Ok(stream)) => speak_http1(server, TokioIo::new(stream), peer, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
@@ -170,16 +185,25 @@ async fn connection(
 /// What answers the requests of one connection.
 fn service(
     server: &Arc<Server>,
-    address: SocketAddr,
+    peer: Peer,
 ) -> impl HttpService<Incoming, ResBody = ReplyBody, Error = Infallible, Future: Send> + use<> {
     let server = Arc::clone(server);
     service_fn(move |request: Request<Incoming>| {
-        let server = Arc::clone(&server);
-        async move { Ok::<_, Infallible>(dispatch::answer(server, request, address).await) }
+        let (server, peer) = (Arc::clone(&server), peer.clone());
+        async move { Ok::<_, Infallible>(dispatch::answer(server, request, peer).await) }
     })
 }
 
-async fn speak_http1<I>(server: &Arc<Server>, io: I, address: SocketAddr, watcher: Watcher)
+/// Says why a connection ended, where that is not for its client to say.
+fn note_end(served: Option<hyper::Result<()>>) {
+    match served {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(%error, "a connection ended badly"),
+        None => tracing::debug!("a connection was dropped: its client reads too slowly"),
+    }
+}
+
+async fn speak_http1<I>(server: &Arc<Server>, io: I, peer: Peer, watcher: Watcher)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -189,13 +213,12 @@ where
         .header_read_timeout(config.header_timeout)
         .max_buf_size(config.header_bytes_max)
         .max_headers(HEADERS_MAX)
-        .serve_connection(io, service(server, address));
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "a connection ended badly");
-    }
+        .serve_connection(io, service(server, peer.clone()));
+    let served = peer.connection.run_until_cancelled(watcher.watch(connection)).await;
+    note_end(served);
 }
 
-async fn speak_http2<I>(server: &Arc<Server>, io: I, address: SocketAddr, watcher: Watcher)
+async fn speak_http2<I>(server: &Arc<Server>, io: I, peer: Peer, watcher: Watcher)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -207,10 +230,9 @@ where
         .max_concurrent_streams(REQUESTS_PER_CONNECTION_MAX)
         .keep_alive_interval(config.header_timeout)
         .keep_alive_timeout(config.header_timeout)
-        .serve_connection(io, service(server, address));
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "a connection ended badly");
-    }
+        .serve_connection(io, service(server, peer.clone()));
+    let served = peer.connection.run_until_cancelled(watcher.watch(connection)).await;
+    note_end(served);
 }
 
 /// Keys that were revoked elsewhere are noticed by reading them again.

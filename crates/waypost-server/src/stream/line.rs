@@ -1,23 +1,23 @@
-//! The way to the reader of a stream: pages on their way, signs of life, the last word.
+//! The way to the reader of a stream: one page at a time, signs of life, the last word.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode, header};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::access::Identity;
+use super::Listener;
+use crate::budget::Share;
 use crate::http::call::{Reply, ReplyBody};
 use crate::problem::{Code, Problem};
 use crate::server::Server;
 use crate::wire;
 
-/// Pages that may wait for a reader.
-const PAGES_WAITING_MAX: usize = 4;
-/// Bytes after which a page ends: with the event that reaches them.
-const PAGE_BYTES: usize = 64 * 1024;
+/// What may wait for a reader: a page, a sign of life, the last word.
+const WAITING_MAX: usize = 3;
 
 /// Why a stream ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,17 +41,18 @@ pub(super) struct Line {
     said_at: parking_lot::Mutex<Instant>,
     slow_after: Duration,
     sign_of_life_every: Duration,
-    /// Whose key must stay worth something for as long as the stream lasts.
-    reader: Identity,
+    /// Taken by the page that is on its way, until its last byte is.
+    turn: Arc<Semaphore>,
+    listener: Listener,
     server: Arc<Server>,
     _permit: OwnedSemaphorePermit,
 }
 
-pub(super) fn open(server: &Arc<Server>, reader: Identity) -> Result<(Line, Reply), Problem> {
+pub(super) fn open(server: &Arc<Server>, listener: Listener) -> Result<(Line, Reply), Problem> {
     let permit = Arc::clone(&server.streams)
         .try_acquire_owned()
         .map_err(|_| Problem::new(Code::Overloaded, "too many streams are open").retry_after(5))?;
-    let (pages, body) = mpsc::channel(PAGES_WAITING_MAX + 1);
+    let (pages, body) = mpsc::channel(WAITING_MAX);
     let last = pages.clone().try_reserve_owned().ok();
     let line = Line {
         pages,
@@ -59,7 +60,8 @@ pub(super) fn open(server: &Arc<Server>, reader: Identity) -> Result<(Line, Repl
         said_at: parking_lot::Mutex::new(Instant::now()),
         slow_after: server.config.stream_slow_after,
         sign_of_life_every: server.config.stream_sign_of_life_every,
-        reader,
+        turn: Arc::new(Semaphore::new(1)),
+        listener,
         server: Arc::clone(server),
         _permit: permit,
     };
@@ -70,7 +72,7 @@ pub(super) fn open(server: &Arc<Server>, reader: Identity) -> Result<(Line, Repl
     // Proxies that gather would hold events back.
     headers.insert(header::HeaderName::from_static("x-accel-buffering"), fixed("no"));
     let body = ReplyBody::Stream(body);
-    Ok((line, Reply { status: StatusCode::OK, headers, body, subject: None }))
+    Ok((line, Reply { status: StatusCode::OK, headers, body, subject: None, share: None }))
 }
 
 impl Line {
@@ -119,7 +121,7 @@ impl Line {
                 () = self.pages.closed() => return Ok(None),
                 () = self.server.closing.cancelled() => return Ok(None),
                 () = tokio::time::sleep_until(silence_ends) => {
-                    if !self.server.keys.knows(&self.reader) {
+                    if !self.server.keys.knows(&self.listener.identity) {
                         return Ok(None);
                     }
                     // A line without room for a comment has enough to say.
@@ -130,44 +132,64 @@ impl Line {
         }
     }
 
-    /// Sends events, in pages; gives the reason to stop where it cannot.
-    pub(super) async fn tell(
-        &self,
-        events: impl Iterator<Item = (String, wire::Event)>,
-    ) -> Result<Option<Ending>, Problem> {
-        let mut text = String::new();
-        for (id, event) in events {
-            write_event(&mut text, &id, &event)?;
-            if text.len() >= PAGE_BYTES
-                && let Some(ending) = self.send(std::mem::take(&mut text)).await
-            {
-                return Ok(Some(ending));
-            }
+    /// Ends the connection of its reader.
+    pub(super) fn connection(&self) -> &CancellationToken {
+        &self.listener.connection
+    }
+
+    /// Waits until the page before is on its way as a whole; gives the reason to stop where it is not.
+    pub(super) async fn turn(&self) -> Result<OwnedSemaphorePermit, Ending> {
+        let turn = Arc::clone(&self.turn).acquire_owned();
+        tokio::select! { // all are cancel-safe
+            turn = tokio::time::timeout(self.slow_after, turn) => match turn {
+                Ok(turn) => turn.map_err(|_| Ending::Gone),
+                Err(_) => Err(Ending::Slow),
+            },
+            () = self.pages.closed() => Err(Ending::Gone),
+            () = self.server.closing.cancelled() => Err(Ending::Gone),
         }
-        Ok(if text.is_empty() { None } else { self.send(text).await })
     }
 
     /// Sends a page; gives the reason to stop where it cannot.
-    async fn send(&self, text: String) -> Option<Ending> {
-        if !self.server.keys.knows(&self.reader) {
+    pub(super) fn send(
+        &self,
+        text: String,
+        turn: OwnedSemaphorePermit,
+        share: Option<Share>,
+    ) -> Option<Ending> {
+        if !self.server.keys.knows(&self.listener.identity) {
             return Some(Ending::Gone);
         }
-        let sent = self.pages.send(Bytes::from(text));
-        tokio::select! { // a page that is dropped is read again by whoever comes back
-            sent = tokio::time::timeout(self.slow_after, sent) => match sent {
-                Ok(Ok(())) => {
-                    *self.said_at.lock() = Instant::now();
-                    None
-                }
-                Ok(Err(_)) => Some(Ending::Gone),
-                Err(_) => Some(Ending::Slow),
-            },
-            () = self.server.closing.cancelled() => Some(Ending::Gone),
+        if text.is_empty() {
+            return None;
+        }
+        let bytes = match share {
+            Some(share) => share.hold(text.into()),
+            None => text.into(),
+        };
+        *self.said_at.lock() = Instant::now();
+        // The page before it is gone, so there is room, unless not even signs of life are read.
+        match self.pages.try_send(Bytes::from_owner(Turned { bytes, _turn: turn })) {
+            Ok(()) => None,
+            Err(mpsc::error::TrySendError::Closed(_)) => Some(Ending::Gone),
+            Err(mpsc::error::TrySendError::Full(_)) => Some(Ending::Slow),
         }
     }
 }
 
-fn write_event(text: &mut String, id: &str, event: &wire::Event) -> Result<(), Problem> {
+/// A page on its way.
+struct Turned {
+    bytes: Bytes,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Turned {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+pub(super) fn write_event(text: &mut String, id: &str, event: &wire::Event) -> Result<(), Problem> {
     let data = serde_json::to_string(event).map_err(|error| Problem::internal(&error))?;
     text.push_str("id: ");
     text.push_str(id);

@@ -13,6 +13,7 @@ mod limits;
 mod metrics;
 mod paging;
 mod racing;
+mod slow_readers;
 mod starting;
 mod steering;
 mod streams;

@@ -119,13 +119,8 @@ fn a_damaged_frame_is_flagged_and_the_others_go_on() {
     let intact: Vec<bool> = damaged.frames.iter().map(|frame| frame.body.is_ok()).collect();
     assert_eq!(intact, [true, false, false]);
     assert!(damaged.frames[1].body.as_ref().unwrap_err().contains("checksum"));
-    let request = EventsRequest {
-        execution: chains[0].execution,
-        node: None,
-        kind: Some(UNREADABLE.to_owned()),
-        after: 0,
-        limit: 10,
-    };
+    let kind = Some(UNREADABLE.to_owned());
+    let request = EventsRequest { kind, ..EventsRequest::all(chains[0].execution) };
     assert_eq!(store.events(&request).unwrap().len(), 2);
     let all = FeedRequest { after: FeedPosition::default(), limit: 10 };
     let fed: Vec<bool> =

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use waypost_core::id::ExecutionId;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest};
-use waypost_server::reader::{Nodes, Reader, unknown_definition};
+use waypost_server::reader::{Nodes, PAGE_BYTES_MAX, Reader, unknown_definition};
 use waypost_server::workflows::{Deploy, Workflows};
 use waypost_server::{server, wire};
 
@@ -46,7 +46,7 @@ impl Folder {
     /// has an id all the same.
     pub(super) fn newest(&self) -> Result<Option<String>> {
         let Some(execution) = self.store.find(None)? else { return Ok(None) };
-        let request = EventsRequest { execution, node: None, kind: None, after: 0, limit: 1 };
+        let request = EventsRequest { limit: 1, ..EventsRequest::all(execution) };
         let first = self.store.events(&request)?.into_iter().next();
         let first = first.context("the newest execution has no log")?;
         #[derive(Deserialize)]
@@ -69,7 +69,8 @@ impl Folder {
     pub(super) fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
         let EventsOf { node, kind, after, limit } = wanted.clone();
         let execution = self.find(id)?;
-        answered(self.reader.events(&EventsRequest { execution, node, kind, after, limit }))
+        let bytes = PAGE_BYTES_MAX;
+        answered(self.reader.events(&EventsRequest { execution, node, kind, after, limit, bytes }))
     }
 
     pub(super) fn definitions(&self, request: &DefinitionsRequest) -> Result<wire::DefinitionList> {

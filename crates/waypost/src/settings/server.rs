@@ -36,10 +36,17 @@ pub struct ServerFlags {
     /// Requests a second that one key may make
     #[arg(long, value_name = "N")]
     pub rate_limit: Option<u32>,
+    /// Bytes of replies and streams that may be on their way to clients at once
+    #[arg(long, value_name = "BYTES")]
+    pub reply_bytes_max: Option<usize>,
     /// How long attempts that run may take to end after SIGTERM
     #[arg(long, value_name = "DURATION")]
     pub drain_timeout: Option<String>,
 }
+
+/// What `reply_bytes_max` may be: a few of the largest payloads at least, and what one lock can count.
+const REPLY_BYTES_LEAST: usize = 4 << 20;
+const REPLY_BYTES_MOST: usize = 2 << 30;
 
 /// Names that the settings file may use.
 pub(super) const NAMES: &[&str] = &[
@@ -50,6 +57,7 @@ pub(super) const NAMES: &[&str] = &[
     "tls_certificate",
     "tls_key",
     "rate_limit",
+    "reply_bytes_max",
     "drain_timeout",
 ];
 
@@ -65,6 +73,8 @@ pub(super) fn decide(flags: &ServerFlags, sources: &mut Sources<'_>) -> Result<C
     let key = sources.pick("tls_key", path(&flags.tls_key), "");
     let rate = defaults.requests_per_second.to_string();
     let rate = sources.pick("rate_limit", text(flags.rate_limit), &rate);
+    let reply_bytes = defaults.reply_bytes_max.to_string();
+    let reply_bytes = sources.pick("reply_bytes_max", text(flags.reply_bytes_max), &reply_bytes);
     let drain = format!("{}s", defaults.drain_timeout.as_secs());
     let drain = sources.pick("drain_timeout", flags.drain_timeout.clone(), &drain);
 
@@ -78,6 +88,10 @@ pub(super) fn decide(flags: &ServerFlags, sources: &mut Sources<'_>) -> Result<C
     if requests_per_second == 0 {
         bail!("rate_limit must be at least 1");
     }
+    let reply_bytes_max = parse("reply_bytes_max", &reply_bytes)?;
+    if !(REPLY_BYTES_LEAST..=REPLY_BYTES_MOST).contains(&reply_bytes_max) {
+        bail!("reply_bytes_max must be between {REPLY_BYTES_LEAST} and {REPLY_BYTES_MOST}");
+    }
     let drain =
         Millis::parse(&drain).with_context(|| format!("setting drain_timeout: {drain:?}"))?;
     Ok(Config {
@@ -87,6 +101,7 @@ pub(super) fn decide(flags: &ServerFlags, sources: &mut Sources<'_>) -> Result<C
         require_keys: parse("require_keys", &keys)?,
         tls,
         requests_per_second,
+        reply_bytes_max,
         drain_timeout: Duration::from_millis(drain.0),
         ..defaults
     })

@@ -502,13 +502,7 @@ impl World {
         let all = ChunkRequest { after: None, limit: 10_000, since: None };
         let chunk = self.ask("executions", |store| store.executions(&all).unwrap(), Clone::clone);
         for execution in &chunk.executions {
-            let request = EventsRequest {
-                execution: *execution,
-                node: None,
-                kind: None,
-                after: 0,
-                limit: usize::MAX,
-            };
+            let request = EventsRequest::all(*execution);
             let events = |store: &dyn Audit| store.events(&request).unwrap();
             self.ask("events", events, |events| format!("{events:#?}"));
             let load = |store: &dyn Audit| store.load_all(*execution).unwrap().unwrap();

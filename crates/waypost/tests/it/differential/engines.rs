@@ -182,8 +182,7 @@ impl Side {
     /// The log of an execution as lines.
     async fn log(&self, execution: ExecutionId, order: Order) -> Vec<String> {
         let home = Arc::clone(&self.home);
-        let request =
-            EventsRequest { execution, node: None, kind: None, after: 0, limit: usize::MAX };
+        let request = EventsRequest::all(execution);
         let events = tokio::task::spawn_blocking(move || home.events(&request).unwrap());
         let mut lines: Vec<_> =
             events.await.unwrap().iter().map(|event| line(event, order)).collect();
