@@ -305,6 +305,11 @@ pub enum Refusal {
     /// Too many signals wait.
     #[error("{0} signals already wait for this execution, which is the limit")]
     TooManySignals(usize),
+    /// The signals that wait have too many bytes.
+    #[error(
+        "the signals that wait for this execution may have {0} bytes together, and with this one they would have more, so it is not kept; the limit is `early_signals_bytes_max`"
+    )]
+    SignalsTooLarge(usize),
     /// Nothing to repair.
     #[error(
         "only an execution that failed, timed out or was cancelled can be reopened; this one is {0}"

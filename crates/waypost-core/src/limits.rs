@@ -27,6 +27,9 @@ pub const SECRETS_MAX: usize = 16;
 pub const SECRET_NAME_CHARS_MAX: usize = 64;
 /// Signals that came early and wait in the state of one execution.
 pub const EARLY_SIGNALS_MAX: usize = 1_000;
+/// Bytes of their bodies: the state is written and read as a whole, so this bounds what one more signal
+/// costs.
+pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Message ids that an execution remembers in order to refuse duplicates.
 pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 /// Abandoned attempts of one node before its execution is quarantined.

@@ -198,6 +198,7 @@ pub(crate) fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
         ("payload_bytes_max", core::PAYLOAD_BYTES_MAX as u64),
         ("json_depth_max", waypost_core::json::DEPTH_MAX as u64),
         ("early_signals_max", core::EARLY_SIGNALS_MAX as u64),
+        ("early_signals_bytes_max", core::EARLY_SIGNALS_BYTES_MAX as u64),
         ("messages_remembered_max", core::MESSAGES_REMEMBERED_MAX as u64),
         ("abandoned_max", u64::from(core::ABANDONED_MAX)),
         ("attempts_max", u64::from(core::ATTEMPTS_MAX)),

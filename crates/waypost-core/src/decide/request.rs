@@ -12,7 +12,7 @@ use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, Wait};
 use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
-use crate::limits::EARLY_SIGNALS_MAX;
+use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
 use crate::plan::{Delivery, OnError};
 use crate::status::{NodeStatus, Status};
 
@@ -100,10 +100,12 @@ impl Decider<'_> {
             return self.ignore(origin, Refusal::Ending);
         }
         let takers = if self.state.acts() { self.takers(name, body) } else { Vec::new() };
-        // The limit is for what would have to be kept: a flood of signals that nobody waits for
+        // The limits are for what would have to be kept: a flood of signals that nobody waits for
         // must not keep out the one that somebody does.
-        if takers.is_empty() && self.state.early.len() >= EARLY_SIGNALS_MAX {
-            return self.ignore(origin, Refusal::TooManySignals(EARLY_SIGNALS_MAX));
+        if takers.is_empty()
+            && let Some(refusal) = self.refuses_to_keep(body)
+        {
+            return self.ignore(origin, refusal);
         }
         let origin = self.identified(origin);
         let message = origin.message.clone();
@@ -112,6 +114,17 @@ impl Decider<'_> {
             self.deliver(&takers, &message, body);
         }
         Ok(())
+    }
+
+    /// Why a signal that no node waits for is not kept until one does.
+    fn refuses_to_keep(&self, body: &Json) -> Option<Refusal> {
+        let kept = &self.state.early;
+        if kept.len() >= EARLY_SIGNALS_MAX {
+            return Some(Refusal::TooManySignals(EARLY_SIGNALS_MAX));
+        }
+        let bytes: usize = kept.iter().map(|signal| signal.body.bytes()).sum();
+        let too_large = bytes.saturating_add(body.bytes()) > EARLY_SIGNALS_BYTES_MAX;
+        too_large.then_some(Refusal::SignalsTooLarge(EARLY_SIGNALS_BYTES_MAX))
     }
 
     /// Signals that came while nothing could happen go to every wait that was open then, the

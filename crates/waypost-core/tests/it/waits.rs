@@ -5,7 +5,7 @@ use waypost_core::command::{Command, Outcome};
 use waypost_core::event::{Origin, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::json::Json;
-use waypost_core::limits::EARLY_SIGNALS_MAX;
+use waypost_core::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
 use waypost_core::state::Timer;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
@@ -67,6 +67,30 @@ fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
     run.command(Command::Reopen { origin: Origin::default() }).unwrap();
     let deadline = run.state.timers.iter().find(|(_, timer)| *timer == Timer::Deadline);
     assert_eq!(deadline.map(|(due, _)| *due), behind(3_600_000), "the next generation's deadline");
+}
+
+#[test]
+fn signals_that_are_kept_have_a_bounded_number_of_bytes() {
+    let plan = plan("w = signal(go)");
+    let mut run = Run::start(&plan, "{}", None, 1);
+    let signal = |name: &str, bytes: usize| Command::Signal {
+        name: name.into(),
+        body: Json::from_value(&serde_json::json!("x".repeat(bytes - 2))),
+        origin: Origin::default(),
+    };
+    let large = 1 << 20;
+    for _ in 0..EARLY_SIGNALS_BYTES_MAX / large {
+        run.command(signal("spam", large)).unwrap();
+    }
+    // Not a byte more, from whoever sends it: a request is refused, and mail is consumed without an effect.
+    let refused = run.command(signal("spam", 3)).unwrap_err().to_string();
+    assert!(refused.contains(&EARLY_SIGNALS_BYTES_MAX.to_string()), "{refused}");
+    assert!(refused.contains("early_signals_bytes_max"), "{refused}");
+    let kept: usize = run.state.early.iter().map(|kept| kept.body.bytes()).sum();
+    assert_eq!(kept, EARLY_SIGNALS_BYTES_MAX);
+    // One that a node waits for is not kept, and so is taken whatever is.
+    run.command(signal("go", large)).unwrap();
+    assert_eq!(run.state.status, Status::Completed);
 }
 
 pub(crate) const CASES: &[Case] = &[

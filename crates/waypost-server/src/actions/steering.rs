@@ -7,7 +7,9 @@ use hyper::StatusCode;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
+use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_engine::{EngineError, Receipt, Request, Requested};
+use waypost_ports::query::Read;
 use waypost_ports::store::MailBody;
 
 use super::starting::refuse_large;
@@ -16,7 +18,7 @@ use crate::problem::{Code, Problem, undecided};
 use crate::reader::Found;
 use crate::server::Server;
 use crate::wire;
-use crate::wire::payload::ExecutionStatus;
+use crate::wire::payload::{ExecutionStatus, Payload};
 
 /// How long a request that went through the inbox is awaited.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -47,6 +49,7 @@ pub(crate) async fn signal(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let asked: wire::Signal = call.json()?;
     refuse_large(&asked.body)?;
     let execution = find(&server, call.values.text("id")).await?;
+    refuse_full(&server, execution, &asked.body).await?;
     let body = MailBody::Signal { name: asked.name.0.into(), body: asked.body.0 };
     let message = asked.message_id.map(|message| message.0.into());
     steer(&server, &call, execution, body, message).await
@@ -71,6 +74,22 @@ pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply
     steer(&server, &call, execution, body, message).await
 }
 
+/// Refuses a signal to an execution with an inbox that is full. One that is paused takes nothing out of
+/// it before it is resumed, and then reads all of it at once.
+async fn refuse_full(
+    server: &Arc<Server>,
+    execution: ExecutionId,
+    body: &Payload,
+) -> Result<(), Problem> {
+    let weigh = move |server: &Server| Ok(server.reader.home().weigh(Read::Mail(execution))?);
+    let waiting = server.blocking(weigh).await?;
+    let bytes = waiting.saturating_add(body.0.bytes() as u64);
+    if bytes <= INBOX_BYTES_MAX as u64 {
+        return Ok(());
+    }
+    Err(Refusal::SignalsTooLarge(INBOX_BYTES_MAX).into())
+}
+
 fn refuse(refusal: Option<Refusal>) -> Result<(), Problem> {
     refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
@@ -81,7 +100,7 @@ async fn find(server: &Arc<Server>, key: &str) -> Result<ExecutionId, Problem> {
 }
 
 async fn load(server: &Arc<Server>, execution: ExecutionId) -> Result<Found, Problem> {
-    server.blocking(move |server| server.reader.load(execution)).await
+    server.load(execution).await
 }
 
 /// Asks something of an execution and says what became of it.

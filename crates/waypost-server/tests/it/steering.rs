@@ -108,6 +108,38 @@ async fn a_request_that_was_refused_is_refused_again() {
 }
 
 #[tokio::test]
+async fn signals_beyond_the_bytes_that_are_kept_are_refused() {
+    let house = House::open().await;
+    for (id, paused) in [("waits", false), ("paused", true)] {
+        house.start(house::PATIENT, id).await;
+        open_wait(&house, id).await;
+        if paused {
+            house.post(&format!("/v1/executions/{id}/pause"), &json!({})).await.expect(200);
+        }
+        let target = format!("/v1/executions/{id}/signals");
+        let large = json!({ "name": "later", "body": "x".repeat(1_000_000) });
+        let mut kept = 0;
+        let refused = loop {
+            let said = house.post(&target, &large).await;
+            match said.status {
+                200 | 202 if kept < 20 => kept += 1,
+                _ => break said.refused(409, "illegal_transition").json(),
+            }
+        };
+        assert_eq!(kept, 8, "{id}: {refused}");
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains("early_signals_bytes_max"), "{detail}");
+        // It goes on with what it waits for as soon as it may.
+        if paused {
+            house.ask(&Ask::new("POST", &format!("/v1/executions/{id}/resume"))).await.expect(200);
+        }
+        house.post(&target, &json!({ "name": "go" })).await.expect(200);
+        let end = house.get(&format!("/v1/executions/{id}?wait=60s")).await.expect(200).json();
+        assert_eq!(end["status"], "COMPLETED", "{id}");
+    }
+}
+
+#[tokio::test]
 async fn a_signal_that_is_kept_is_not_said_to_be_taken() {
     let house = House::open().await;
     house.start(house::PATIENT, "e").await;
