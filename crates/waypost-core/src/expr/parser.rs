@@ -37,8 +37,9 @@ impl<'s> Parser<'s> {
         self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
     }
 
+    /// Where the next token stands; at the end, where the last one does.
     fn place(&self) -> Range<usize> {
-        let last = self.tokens.len().saturating_sub(1);
+        let last = self.tokens.len().saturating_sub(2);
         self.tokens.get(self.at.min(last)).map_or(0..0, |(_, range)| range.clone())
     }
 

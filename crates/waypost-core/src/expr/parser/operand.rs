@@ -29,7 +29,7 @@ impl Parser<'_> {
                 return Ok(Node::List(self.row("]", Vec::new())?));
             }
             Token::Symbol("{") => return self.map(),
-            Token::Symbol(_) | Token::End => return Err(self.unexpected("an expression")),
+            Token::Symbol(_) | Token::End => return Err(self.unexpected("expression")),
         };
         self.at += 1;
         Ok(node)
