@@ -201,7 +201,10 @@ impl PartialEq for Expression {
 
 impl From<BadJson> for Failure {
     fn from(error: BadJson) -> Self {
-        Self::permanent(kind::EXPRESSION, error.to_string())
+        let message = error.to_string();
+        let is_range = message.contains("number out of range");
+        let kind = if is_range { kind::NUMBER_OUT_OF_RANGE } else { kind::EXPRESSION };
+        Self::permanent(kind, message)
     }
 }
 

@@ -54,7 +54,12 @@ impl Decider<'_> {
     /// executions whose input lacks a field would wait for each other.
     fn concurrency_key(&self, template: &Template) -> Result<String, Failure> {
         let value = template.render(&outer_scope(self.state, self.env.now))?;
-        let key = match value.to_value()? {
+        // A number is the name that it is written as: two of them that a float would take for one
+        // are two keys.
+        let is_number =
+            value.text().starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let parsed = if is_number { Value::from(value.text()) } else { value.to_value()? };
+        let key = match parsed {
             Value::String(text) => text,
             Value::Number(number) => number.to_string(),
             Value::Bool(flag) => flag.to_string(),

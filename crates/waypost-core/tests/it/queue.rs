@@ -137,6 +137,8 @@ fn keys_are_texts() {
     let keys = [
         ("\"ann\"".to_owned(), Some("ann".to_owned())),
         ("7".to_owned(), Some("7".to_owned())),
+        ("100000000000000000001".to_owned(), Some("100000000000000000001".to_owned())),
+        ("1E400".to_owned(), Some("1E400".to_owned())),
         ("true".to_owned(), Some("true".to_owned())),
         (format!("{longest:?}"), Some(longest.clone())),
         (format!("\"{longest}k\""), None),

@@ -14,6 +14,15 @@ const TOO_LARGE: BadNumber = BadNumber {
     hint: "put it between quotes to keep it as a text",
 };
 
+/// What a float would change without a word.
+const TOO_LONG: BadNumber = BadNumber {
+    message: "the number has more digits, or is closer to zero, than 64 bits can keep",
+    hint: "put it between quotes to keep it as a text",
+};
+
+/// Significant digits that a float is sure to keep apart.
+const DIGITS_MAX: usize = 17;
+
 /// Reads a JSON number.
 pub(super) fn json(text: &str) -> Result<Number, BadNumber> {
     if text.contains(['.', 'e', 'E']) {
@@ -65,7 +74,14 @@ fn whole(text: &str) -> Result<Number, BadNumber> {
 }
 
 fn float(text: &str) -> Result<Number, BadNumber> {
-    text.parse::<f64>().ok().and_then(Number::from_f64).ok_or(TOO_LARGE)
+    let value = text.parse::<f64>().map_err(|_| TOO_LARGE)?;
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let digits = digits.trim_matches('0');
+    if digits.len() > DIGITS_MAX || value == 0.0 && !digits.is_empty() {
+        return Err(TOO_LONG);
+    }
+    Number::from_f64(value).ok_or(TOO_LARGE)
 }
 
 fn radix(digits: &str, radix: u32) -> Option<Result<Number, BadNumber>> {
@@ -110,8 +126,16 @@ mod tests {
             ("0x1F", "31"),
             ("0o17", "15"),
             ("0.1", "0.1"),
+            ("0.30000000000000004", "0.30000000000000004"),
+            ("0.10000000000000000000000", "0.1"),
+            ("0e-400", "0.0"),
+            ("5e-324", "5e-324"),
         ] {
             assert_eq!(yaml(text).unwrap().unwrap().to_string(), expected, "{text}");
+        }
+        for text in ["1e-400", "-1e-400", "3.141592653589793238", "12345678901234567890.5"] {
+            assert_eq!(yaml(text), Some(Err(TOO_LONG)), "{text}");
+            assert_eq!(json(text), Err(TOO_LONG), "{text}");
         }
         for text in ["012", "-007", "00", "1e400", "18446744073709551616", ".inf", "-.INF", ".nan"]
         {

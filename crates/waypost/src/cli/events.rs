@@ -1,7 +1,9 @@
 //! `waypost events`.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
-use serde_json::{Value, json};
+use waypost_core::json::Json;
 use waypost_server::wire;
 
 use super::{Context, Exit, find, input};
@@ -57,12 +59,13 @@ fn columns(event: &wire::Event) -> Vec<String> {
         (Some(node), _) => node.clone(),
         (None, _) => String::new(),
     };
-    let mut details = event.data.0.to_value().unwrap_or_default();
-    if let Value::Object(fields) = &mut details {
-        fields.remove("node");
-        fields.remove("attempt");
-    }
-    let details = if details == json!({}) { String::new() } else { details.to_string() };
+    // Field by field, so that numbers are shown as they were written.
+    let mut details: BTreeMap<String, Json> =
+        serde_json::from_str(event.data.0.text()).unwrap_or_default();
+    details.remove("node");
+    details.remove("attempt");
+    let details = if details.is_empty() { None } else { serde_json::to_string(&details).ok() };
+    let details = details.unwrap_or_default();
     let short: String = details.chars().take(160).collect();
     let short = if short.len() < details.len() { format!("{short}…") } else { short };
     vec![event.seq.to_string(), event.at.0.to_string(), event.kind.clone(), node, short]
