@@ -34,12 +34,12 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::bench;
 use crate::client::Refused;
-use crate::output::{self, Format, LogWriter, complain, print_json, print_line};
+use crate::output::{self, Color, Format, LogWriter, complain, print_json, print_line};
 use crate::settings::{Flags, ServerFlags, Settings};
 
 /// Runs workflows that survive crashes, restarts and long waits.
@@ -59,13 +59,6 @@ struct Cli {
     /// What to log to standard error, for example `info` or `waypost_engine=debug`
     #[arg(long, global = true, value_name = "FILTER", env = "WAYPOST_LOG", default_value = "warn")]
     log: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Color {
-    Auto,
-    Always,
-    Never,
 }
 
 #[derive(Subcommand, Debug)]
@@ -154,7 +147,10 @@ enum Command {
 pub(crate) struct Context {
     settings: Settings,
     format: Format,
+    /// Is standard output in colour?
     color: bool,
+    /// Is standard error?
+    color_errors: bool,
 }
 
 /// How a command ended: the process's exit code.
@@ -231,15 +227,12 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(help) => return print_help(&help),
     };
-    let color = match cli.color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-    };
-    if let Err(error) = start_logging(&cli.log) {
+    let color = cli.color.is_wanted(std::io::stdout().is_terminal());
+    let color_errors = cli.color.is_wanted(std::io::stderr().is_terminal());
+    if let Err(error) = start_logging(&cli.log, color_errors) {
         return fail(&error);
     }
-    match block_on(execute(cli, color)) {
+    match block_on(execute(cli, color, color_errors)) {
         Ok(exit) => printed(exit).into(),
         Err(error) => fail(&error),
     }
@@ -288,25 +281,26 @@ fn log_panics() {
     }));
 }
 
-fn start_logging(filter: &str) -> Result<()> {
+fn start_logging(filter: &str, color: bool) -> Result<()> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| LogWriter)
+        .with_writer(move || LogWriter { color })
+        .with_ansi(color)
         // It would do so on standard error, and panic where that cannot be written either.
         .log_internal_errors(false)
         .init();
     Ok(())
 }
 
-async fn execute(cli: Cli, color: bool) -> Result<Exit> {
+async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
     let server = match &cli.command {
         Command::Serve(args) => args.flags.clone(),
         _ => ServerFlags::default(),
     };
     let settings = Settings::load(&cli.flags, &server)?;
-    let context = Context { settings, format: cli.output, color };
+    let context = Context { settings, format: cli.output, color, color_errors };
     match cli.command {
         Command::Init(args) => init::run(&args, &context),
         Command::Validate(args) => validate::run(&args, &context),

@@ -10,7 +10,7 @@ use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
 use crate::output::screen::{self, COLUMNS_ASSUMED, ROWS_ASSUMED};
-use crate::output::{columns, harmless, pad};
+use crate::output::{columns, harmless, harmless_painted, pad};
 
 /// Most unfinished nodes that are drawn at once.
 const LIVE_MAX: usize = 12;
@@ -59,7 +59,7 @@ impl Progress {
     /// Says something among the lines, about the watching and not about the execution.
     pub fn say(&mut self, at: Timestamp, text: &str) {
         self.size = size();
-        self.redraw(&[format!("{}  {text}", self.time(at))], at);
+        self.redraw(&[format!("{}  {}", self.time(at), harmless(text))], at);
     }
 
     fn note_event(&mut self, event: &Event, at: Timestamp, lines: &mut Vec<String>) {
@@ -77,7 +77,7 @@ impl Progress {
             _ => None,
         };
         if let Some(text) = run_line {
-            lines.push(format!("{}  {text}", self.time(at)));
+            lines.push(format!("{}  {}", self.time(at), harmless(&text)));
         }
         let Some((path, status, attempt, note)) = change(event) else { return };
         let node = self.nodes.entry(Arc::clone(path)).or_insert_with(|| {
@@ -90,7 +90,7 @@ impl Progress {
         }
         node.attempt = attempt.unwrap_or(node.attempt);
         node.status = status;
-        node.note = note;
+        node.note = harmless(&note).into_owned();
         // In a pipe every state that lasts is a line; QUEUED and RUNNING of one commit are one.
         let worth_a_line = status.is_settled() || (!self.live && status != NodeStatus::Queued);
         if worth_a_line && let Some(node) = self.nodes.get(path) {
@@ -103,7 +103,8 @@ impl Progress {
 
     /// Prints lines that stay, and draws what is open below them.
     fn redraw(&self, lines: &[String], at: Timestamp) {
-        let stays: String = lines.iter().map(|line| format!("{}\n", harmless(line))).collect();
+        let stays: String =
+            lines.iter().map(|line| format!("{}\n", harmless_painted(line))).collect();
         let mut live = Vec::new();
         if self.live {
             // All of them, the line of what is left out and the cursor's must be on the screen.
@@ -111,7 +112,7 @@ impl Progress {
             let open = self.open.iter().filter_map(|path| Some((path, self.nodes.get(path)?)));
             live.extend(open.take(max).map(|(path, node)| {
                 let line = format!("{} {}", self.head(path, node, at), node.note);
-                harmless(line.trim_end()).into_owned()
+                harmless_painted(line.trim_end()).into_owned()
             }));
             if self.open.len() > max {
                 live.push(format!("… and {} more nodes", self.open.len() - max));
@@ -137,7 +138,7 @@ impl Progress {
             NodeStatus::Skipped => String::new(),
             _ => format!("attempt {}", node.attempt),
         };
-        let (path, status) = (pad(path, 20), paint(node.status, self.color));
+        let (path, status) = (pad(&harmless(path), 20), paint(node.status, self.color));
         format!("{}  {path} {status} {attempt:<10} {took:<8}", self.time(at))
     }
 

@@ -13,7 +13,7 @@ use super::input::Source;
 use super::{Context, Exit};
 use crate::client::{Refused, line_of};
 use crate::door::Door;
-use crate::output::{Format, complain, print_json, print_line};
+use crate::output::{Format, complain, complain_painted, harmless, print_json, print_line};
 use crate::wiring;
 
 #[derive(clap::Args, Debug)]
@@ -161,16 +161,21 @@ pub(super) fn show_faults(
 ) -> Result<()> {
     match context.format {
         Format::Json => print_json(&json!({ "valid": false, "diagnostics": faults }))?,
-        Format::Text => complain(faults.render(source, name, context.color).trim_end()),
+        Format::Text => complain_painted(rendered(faults, source, name, context).trim_end()),
     }
     Ok(())
 }
 
+/// Faults as they are shown on standard error.
+fn rendered(faults: &Diagnostics, source: &[u8], name: &str, context: &Context) -> String {
+    faults.render(source, &harmless(name), context.color_errors)
+}
+
 /// Shows what is probably not meant as it is written.
 pub(super) fn show_warnings(compiled: &Compiled, source: &[u8], name: &str, context: &Context) {
-    let warnings = compiled.warnings.render(source, name, context.color);
+    let warnings = rendered(&compiled.warnings, source, name, context);
     if !warnings.is_empty() {
-        complain(warnings.trim_end());
+        complain_painted(warnings.trim_end());
     }
 }
 

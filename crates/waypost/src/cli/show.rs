@@ -10,7 +10,9 @@ use waypost_server::wire;
 
 use super::{Context, Exit, failed, find};
 use crate::door::Door;
-use crate::output::{Format, columns, pad, print_json, print_line};
+use crate::output::{
+    Format, columns, harmless, harmless_line, pad, print_json, print_line, print_painted,
+};
 use crate::progress::paint;
 
 /// Columns of the timeline's bars.
@@ -79,10 +81,11 @@ async fn print(door: &Door, shown: &Shown, color: bool) -> Result<()> {
         print_line(&format!("set aside  {reason}"));
     }
     print_line("");
-    let width = shown.nodes.iter().map(|node| columns(&node.id)).max().unwrap_or(4).clamp(4, 40);
+    let width =
+        shown.nodes.iter().map(|node| columns(&harmless(&node.id))).max().unwrap_or(4).clamp(4, 40);
     let span = (created_at, now);
     for node in shown.nodes.iter().take(NODES_MAX) {
-        print_line(&node_line(node, span, width, color));
+        print_painted(&node_line(node, span, width, color));
         let failure = node.failure.as_ref().filter(|_| node.status.0 != NodeStatus::Completed);
         for line in failure.map(failed::printed).unwrap_or_default() {
             print_line(&line);
@@ -105,8 +108,7 @@ fn node_line(node: &wire::Node, span: (Timestamp, Timestamp), width: usize, colo
     let attempts =
         if node.attempt > 1 { format!("{} attempts", node.attempt) } else { String::new() };
     let status = paint(node.status.0, color);
-    let note = note(node);
-    let id = pad(&node.id, width);
+    let (id, note) = (pad(&harmless(&node.id), width), harmless_line(&note(node)));
     let line = format!("{id}  {status}  |{bar}| {took:>8}  {attempts}  {note}");
     line.trim_end().to_owned()
 }

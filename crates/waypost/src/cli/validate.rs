@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::input::Source;
 use super::{Context, Exit};
-use crate::output::{Format, print_json, print_line};
+use crate::output::{Format, harmless, print_json, print_painted};
 use crate::wiring;
 
 #[derive(clap::Args, Debug)]
@@ -23,23 +23,24 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     for Source { name, bytes: source } in Source::read_all(&args.files)? {
         let (report, text) = match wiring::compile(&source) {
             Ok(compiled) => {
-                let warnings = compiled.warnings.render(&source, &name, context.color);
+                let warnings = compiled.warnings.render(&source, &harmless(&name), context.color);
                 let (nodes, hash) = (compiled.plan.nodes.len(), compiled.hash);
                 let report = json!({
                     "file": name, "valid": true, "workflow": compiled.name, "nodes": nodes,
                     "hash": hash, "diagnostics": compiled.warnings,
                 });
-                let line = format!("{name}: ok, workflow {}, {nodes} nodes", compiled.name);
+                let (file, workflow) = (harmless(&name), &compiled.name);
+                let line = format!("{file}: ok, workflow {workflow}, {nodes} nodes");
                 (report, if warnings.is_empty() { line } else { format!("{warnings}\n{line}") })
             }
             Err(faults) => {
                 exit = Exit::Wrong;
                 let report = json!({ "file": name, "valid": false, "diagnostics": faults });
-                (report, faults.render(&source, &name, context.color))
+                (report, faults.render(&source, &harmless(&name), context.color))
             }
         };
         if context.format == Format::Text {
-            print_line(text.trim_end());
+            print_painted(text.trim_end());
         }
         reports.push(report);
     }

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
+use super::escape::{harmless, harmless_painted};
 use super::screen;
 
 /// The first error of standard output; nothing is written there after it.
@@ -47,16 +48,46 @@ fn try_write(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Where log lines go: to standard error, above what is drawn there. Errors are swallowed, because the
 /// subscriber would report them on standard error, and a report that fails is a panic.
+///
+/// What is logged comes from anywhere. The subscriber spells out changes of colour in it, so that those
+/// left are its own; line ends inside of an event are indented, so that nothing looks like another event.
 #[derive(Clone, Copy, Debug)]
-pub struct LogWriter;
+pub struct LogWriter {
+    /// Are events logged in colour?
+    pub color: bool,
+}
+
+impl LogWriter {
+    fn clean(self, bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        let event = text.trim_end_matches('\n');
+        let event = if self.color { harmless_painted(event) } else { harmless(event) };
+        format!("{}\n", event.replace('\n', "\n    "))
+    }
+}
 
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        screen::above(|| write_err(bytes));
+        let line = self.clean(bytes);
+        screen::above(|| write_err(line.as_bytes()));
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_writer_spells_out_what_acts_and_indents_what_follows() {
+        let event = "WARN \x1b[31mred\x1b[0m \u{202e}\u{9b}2J\nINFO forged\n";
+        let shown = |color| LogWriter { color }.clean(event.as_bytes());
+        let plain = "WARN \\u{1b}[31mred\\u{1b}[0m \\u{202e}\\u{9b}2J\n    INFO forged\n";
+        assert_eq!(shown(false), plain);
+        assert_eq!(shown(true), plain.replace("\\u{1b}", "\x1b"));
     }
 }

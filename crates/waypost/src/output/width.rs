@@ -2,6 +2,8 @@
 
 use unicode_width::UnicodeWidthChar;
 
+use super::escape::color_length;
+
 /// Makes the character before it an emoji, which is two columns wide.
 const EMOJI: char = '\u{fe0f}';
 
@@ -63,13 +65,6 @@ fn parts(text: &str) -> impl Iterator<Item = (&str, usize)> {
         narrow = color.is_none() && width == 1 && char != EMOJI;
         Some((part, width))
     })
-}
-
-/// How long the change of colour is that a text begins with.
-fn color_length(text: &str) -> Option<usize> {
-    let code = text.strip_prefix("\x1b[")?;
-    let end = code.find(|char: char| !char.is_ascii_digit() && char != ';')?;
-    code.get(end..)?.starts_with('m').then_some(2 + end + 1)
 }
 
 #[cfg(test)]

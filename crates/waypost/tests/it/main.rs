@@ -11,6 +11,7 @@ mod cluster;
 mod differential;
 mod docs;
 mod examples;
+mod hostile;
 mod lines;
 mod markdown;
 mod newcomer;
