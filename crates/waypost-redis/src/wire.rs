@@ -324,12 +324,10 @@ impl Wire {
         let mut state = self.state.lock();
         state.link = Some(link.into());
         state.era += 1;
-        let away_ms = self.clock.steady().0.saturating_sub(state.since.0);
-        state.since = self.clock.steady();
-        let address = self.dialer.address();
+        let (now, address) = (self.clock.steady(), self.dialer.address());
+        let away_ms = now.0.saturating_sub(std::mem::replace(&mut state.since, now).0);
         match std::mem::take(&mut state.outage).failures() {
             0 => tracing::info!(address, "redis answers"),
-            // As loud as the outage: whoever reads of one reads that it is over.
             failures => tracing::warn!(address, away_ms, failures, "redis answers again"),
         }
         self.changed.notify_all();
@@ -367,9 +365,8 @@ impl Wire {
     fn log_failure(&self, state: &mut State) {
         let now = self.clock.steady();
         if let Some(failures) = state.outage.failed(&state.reason, now) {
-            let address = self.dialer.address();
+            let (address, reason) = (self.dialer.address(), &state.reason);
             let away_ms = now.0.saturating_sub(state.since.0);
-            let reason = &state.reason;
             tracing::warn!(address, reason, away_ms, failures, "going on without redis");
         }
     }

@@ -204,7 +204,7 @@ impl Tables {
             version: kept.definition.version,
             hash: kept.definition.hash,
             created_at: Some(kept.created_at),
-            current: self.current.get(&kept.definition.name).copied().unwrap_or_default(),
+            current: self.current_versions.get(&kept.definition.name).copied().unwrap_or_default(),
         };
         self.definitions.iter().map(row).collect()
     }

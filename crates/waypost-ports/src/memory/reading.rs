@@ -74,12 +74,12 @@ impl Tables {
             let definition = definition.clone();
             self.definitions.push(KeptDefinition { definition, created_at: now });
         }
-        let previous = self.current.get(&definition.name).copied();
+        let previous = self.current_versions.get(&definition.name).copied();
         let current = match previous {
             Some(previous) if !new.make_current => previous,
             _ => definition.version,
         };
-        self.current.insert(Arc::clone(&definition.name), current);
+        self.current_versions.insert(Arc::clone(&definition.name), current);
         Defined { definition, created, previous, current }
     }
 

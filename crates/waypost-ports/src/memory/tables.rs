@@ -47,8 +47,7 @@ pub struct Tables {
     /// The lines of all concurrency keys, in the order of commits.
     pub(super) slots: Vec<SlotRow>,
     pub(super) definitions: Vec<KeptDefinition>,
-    /// The current version of each workflow.
-    pub(super) current: BTreeMap<Arc<str>, u32>,
+    pub(super) current_versions: BTreeMap<Arc<str>, u32>,
     /// In the order in which they were added.
     pub(super) api_keys: Vec<KeyRow>,
     /// In the order in which it was recorded.
