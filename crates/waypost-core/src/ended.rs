@@ -83,10 +83,11 @@ impl Ended {
             }
     }
 
-    /// As it was, or as one that leaves doubt is recorded.
+    /// As it was, or as one is recorded that leaves doubt, or that passes `onError` by.
     fn is_failure(&self, failure: &Failure) -> bool {
         self.said == Said::failed(failure)
             || self.said == Said::failed(&outcome_unknown(&failure.message))
+            || self.said == Said::failed(&failure.clone().past_on_error())
     }
 }
 

@@ -22,7 +22,9 @@ use crate::time::{Millis, Timestamp};
 ///
 /// 3: executions wait for a slot of their concurrency key (`RunQueued`, `RunAdmitted`); attempts are made
 /// elsewhere (`NodeStarted` has a remote worker, and outlives its owner).
-pub const FOLD_VERSION: u16 = 3;
+///
+/// 4: a failure may pass its node's `onError` by (`on_error_skipped` of the failure in `NodeFailed`).
+pub const FOLD_VERSION: u16 = 4;
 
 /// The fold that knows of attempts made elsewhere. An engine that writes an older one has none made.
 pub const REMOTE_FOLD: u16 = 3;
@@ -476,6 +478,7 @@ impl Event {
         match self {
             Self::NodeStarted { remote: Some(_), .. } => REMOTE_FOLD,
             Self::RunQueued { .. } | Self::RunAdmitted {} => 3,
+            Self::NodeFailed { failure, .. } if failure.on_error_skipped => 4,
             Self::NodeResumed { origin, .. } if !origin.is_unknown() => 2,
             Self::RunCreated(_)
             | Self::RunOwned { .. }

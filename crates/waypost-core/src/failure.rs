@@ -23,6 +23,9 @@ pub struct Failure {
     /// Is it sure that nothing was sent, so that there can have been no effect?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsent: bool,
+    /// Was the node's `onError` passed by, because the definition itself is at fault?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_error_skipped: bool,
     /// How long the other side asked us to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Millis>,
@@ -44,6 +47,7 @@ impl Failure {
             status: None,
             retryable: false,
             unsent: false,
+            on_error_skipped: false,
             retry_after: None,
             details: None,
         }
@@ -52,6 +56,22 @@ impl Failure {
     /// A failure that may pass.
     pub fn transient(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self { retryable: true, ..Self::permanent(kind, message) }
+    }
+
+    /// Is the definition, or what is configured for it, at fault? Such a failure says nothing about
+    /// the business, so that `onError` does not handle it unless it asks for it.
+    pub fn is_definition_error(&self) -> bool {
+        kind::DEFINITION_ERRORS.contains(&&*self.kind)
+    }
+
+    /// The failure as it is recorded where `onError` is passed by.
+    #[must_use]
+    pub fn past_on_error(self) -> Self {
+        let message = format!(
+            "{}; this is a mistake in the definition, so `onError` was not taken",
+            self.message
+        );
+        Self { message, on_error_skipped: true, ..self }
     }
 
     /// The same failure with more known about it.
@@ -71,6 +91,10 @@ pub mod kind {
             pub const RESERVED: &[&str] = &[$($word,)+];
         };
     }
+
+    /// Kinds of failures for which the definition, or what is configured for it, is at fault.
+    pub const DEFINITION_ERRORS: &[&str] =
+        &[EXPRESSION, EXPRESSION_LIMIT, NUMBER_OUT_OF_RANGE, INVALID_CONFIG, SECRET];
 
     kinds! {
         /// An attempt, a node or a wait took longer than it may.
@@ -111,5 +135,21 @@ pub mod kind {
         SECRET_HOST = "secret_host",
         /// No handler of this name is registered.
         NO_HANDLER = "no_handler",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_past_on_error_says_so_and_is_read_from_old_logs_as_handled() {
+        let old = r#"{"kind":"expression","message":"input.a is undefined"}"#;
+        let failure: Failure = serde_json::from_str(old).expect("as old logs have it");
+        assert!(failure.is_definition_error() && !failure.on_error_skipped);
+        let passed = failure.past_on_error();
+        assert!(passed.on_error_skipped);
+        assert!(passed.message.ends_with("so `onError` was not taken"), "{}", passed.message);
+        assert!(!Failure::permanent(kind::HTTP, "answered 500").is_definition_error());
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::expr::{Expression, Template};
+use crate::failure::Failure;
 use crate::id::{DefinitionHash, NodeIx};
 use crate::json::Json;
 use crate::kind::{Behaviour, Family};
@@ -118,6 +119,8 @@ pub struct PlanNode {
     pub deadline: Option<Millis>,
     /// What follows its failure.
     pub on_error: OnError,
+    /// Does `on_error` handle mistakes of the definition, too?
+    pub on_definition_errors: bool,
     /// What an interrupted attempt means.
     pub delivery: Delivery,
     /// Variables to set when it completes; expressions see its own result as `output`.
@@ -226,6 +229,23 @@ pub enum PlanFault {
     /// The edges form a cycle.
     #[error("the nodes form a cycle")]
     Cycle,
+}
+
+impl PlanNode {
+    /// What follows the node's failure, given how it was recorded.
+    pub fn error_handling(&self, failure: Option<&Failure>) -> &OnError {
+        static FAIL: OnError = OnError::Fail;
+        match failure {
+            Some(failure) if failure.on_error_skipped => &FAIL,
+            _ => &self.on_error,
+        }
+    }
+
+    /// Does its `onError` pass this failure by?
+    pub fn skips_on_error(&self, failure: &Failure) -> bool {
+        let handled = self.on_error != OnError::Fail && !self.on_definition_errors;
+        handled && failure.is_definition_error()
+    }
 }
 
 impl Plan {

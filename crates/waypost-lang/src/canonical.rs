@@ -82,11 +82,18 @@ fn node_value<'d>(
     fields.put_some("retry", node.retry.as_ref().map(retry_value));
     fields.put_some("timeout", node.timeout.map(|timeout| timeout.0));
     fields.put_some("deadline", node.deadline.map(|deadline| deadline.0));
-    match on_error {
-        OnError::Fail => {}
-        OnError::Continue => fields.put("onError", "continue"),
-        OnError::Branch(branch) => fields.put("onError", branch.as_ref()),
-    }
+    let take = match on_error {
+        OnError::Fail => None,
+        OnError::Continue => Some("continue"),
+        OnError::Branch(branch) => Some(branch.as_ref()),
+    };
+    fields.put_some(
+        "onError",
+        take.map(|take| match node.on_definition_errors {
+            true => json!({ "take": take, "definitionErrors": true }),
+            false => json!(take),
+        }),
+    );
     if node.delivery == Delivery::AtMostOnce {
         fields.put("delivery", "atMostOnce");
     }

@@ -84,6 +84,8 @@ pub(crate) struct Node<'t> {
     pub(crate) deadline: Option<Millis>,
     /// As written; absent where it was not.
     pub(crate) on_error: Option<OnError>,
+    /// Does it handle mistakes of the definition, too?
+    pub(crate) on_definition_errors: bool,
     pub(crate) on_error_span: Span,
     pub(crate) delivery: Delivery,
     pub(crate) variables: Vec<Variable>,

@@ -141,6 +141,7 @@ fn plan(definition: Definition<'_>, graph: Graph, hash: DefinitionHash) -> Plan 
             timeout: node.timeout,
             deadline: node.deadline,
             on_error,
+            on_definition_errors: node.on_definition_errors,
             delivery: node.delivery,
             variables: node
                 .variables

@@ -140,7 +140,7 @@ fn node(catalog: &Catalog<'_>) -> Value {
             ),
             "onError": optional(
                 "What follows a failure: `fail`, `continue`, or a branch to take.",
-                json!({ "type": "string", "default": "fail", "examples": ["fail", "continue", "error"] }),
+                on_error(),
             ),
             "delivery": optional(
                 "What an interrupted attempt means: try again, or never start twice.",
@@ -214,6 +214,32 @@ fn shape_of(field: &Field) -> Value {
         Shape::Boolean => json!({ "type": "boolean" }),
         Shape::Duration => duration(),
     }
+}
+
+fn on_error() -> Value {
+    let word = json!({
+        "type": "string", "default": "fail", "examples": ["fail", "continue", "error"],
+    });
+    json!({
+        "anyOf": [
+            word,
+            {
+                "type": "object",
+                "required": ["take"],
+                "additionalProperties": false,
+                "properties": {
+                    "take": described("`continue`, or a branch to take.", json!({
+                        "type": "string",
+                    })),
+                    "definitionErrors": optional(
+                        "Also where the definition is at fault: an expression that fails, a config \
+                         that cannot be rendered, a secret that is missing.",
+                        json!({ "type": "boolean", "default": false }),
+                    ),
+                },
+            },
+        ],
+    })
 }
 
 fn concurrency() -> Value {

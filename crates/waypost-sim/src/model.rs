@@ -37,6 +37,7 @@ mod values;
 
 use std::fmt;
 
+use waypost_core::failure::kind;
 use waypost_core::status::NodeStatus;
 
 pub use foretell::{Forecast, foretell};
@@ -53,6 +54,8 @@ pub enum Outcome {
     Completed(Option<String>),
     /// Failed.
     Failed,
+    /// Failed because the definition is at fault, which `onError` does not handle.
+    Mistaken,
     /// Took too long.
     TimedOut,
     /// Its conditions could not be met.
@@ -63,9 +66,10 @@ pub enum Outcome {
 
 impl Outcome {
     /// The outcome of a settled status.
-    pub fn of(status: NodeStatus, branch: Option<&str>) -> Option<Self> {
+    pub fn of(status: NodeStatus, branch: Option<&str>, failure: Option<&str>) -> Option<Self> {
         match status {
             NodeStatus::Completed => Some(Self::Completed(branch.map(Into::into))),
+            NodeStatus::Failed if failure == Some(kind::EXPRESSION) => Some(Self::Mistaken),
             NodeStatus::Failed => Some(Self::Failed),
             NodeStatus::TimedOut => Some(Self::TimedOut),
             NodeStatus::Skipped => Some(Self::Skipped),
@@ -79,7 +83,7 @@ impl Outcome {
 
     /// Does it count as failed?
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::Failed | Self::TimedOut)
+        matches!(self, Self::Failed | Self::Mistaken | Self::TimedOut)
     }
 }
 
@@ -89,6 +93,7 @@ impl fmt::Display for Outcome {
             Self::Completed(None) => f.write_str("COMPLETED"),
             Self::Completed(Some(branch)) => write!(f, "COMPLETED({branch})"),
             Self::Failed => f.write_str("FAILED"),
+            Self::Mistaken => f.write_str("FAILED(expression)"),
             Self::TimedOut => f.write_str("TIMED_OUT"),
             Self::Skipped => f.write_str("SKIPPED"),
             Self::Cancelled => f.write_str("CANCELLED"),

@@ -34,11 +34,13 @@ pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Conditi
     };
     let taken = match state.status {
         NodeStatus::Completed => condition.unlabelled || selected(state.branch.as_ref()),
-        NodeStatus::Failed | NodeStatus::TimedOut => match &source.on_error {
-            OnError::Fail => false,
-            OnError::Continue => condition.unlabelled,
-            OnError::Branch(branch) => selected(Some(branch)),
-        },
+        NodeStatus::Failed | NodeStatus::TimedOut => {
+            match source.error_handling(state.failure.as_deref()) {
+                OnError::Fail => false,
+                OnError::Continue => condition.unlabelled,
+                OnError::Branch(branch) => selected(Some(branch)),
+            }
+        }
         NodeStatus::Skipped | NodeStatus::Cancelled => return EdgeEnd::Neutral,
         NodeStatus::Pending | NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting => {
             unreachable!("edges end when their source settles")

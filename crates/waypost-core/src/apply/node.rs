@@ -304,7 +304,8 @@ fn failed(
 }
 
 fn failed_for_good(plan: &Plan, state: &mut State, at: NodeIx, end: FailureEnd, now: Timestamp) {
-    let unhandled = plan.node(at).on_error == OnError::Fail;
+    let failure = state.node(at).failure.as_deref();
+    let unhandled = *plan.node(at).error_handling(failure) == OnError::Fail;
     if unhandled && plan.failure_policy == FailurePolicy::Partial {
         state.unhandled.push(at);
     }

@@ -45,7 +45,7 @@ pub(super) enum Phase {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Completed { branch: Option<Arc<str>> },
-    Failed,
+    Failed { past_on_error: bool },
     Skipped,
     Cancelled,
 }
@@ -84,7 +84,9 @@ impl Seen {
                 self.abandoned = self.abandoned.saturating_add(1);
                 waiting(Wait::Retry { due: *due })
             }
-            Event::NodeFailed { .. } => Phase::Settled(End::Failed),
+            Event::NodeFailed { failure, .. } => {
+                Phase::Settled(End::Failed { past_on_error: failure.on_error_skipped })
+            }
             Event::NodeSkipped { .. } => Phase::Settled(End::Skipped),
             Event::NodeCancelled { .. } => Phase::Settled(End::Cancelled),
             _ => return,

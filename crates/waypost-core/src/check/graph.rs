@@ -82,11 +82,14 @@ fn edge(plan: &Plan, nodes: &Nodes, condition: &Condition) -> Edge {
         Phase::Settled(End::Completed { branch }) => {
             condition.unlabelled || branch.as_deref().is_some_and(on)
         }
-        Phase::Settled(End::Failed) => match &plan.node(condition.source).on_error {
-            OnError::Fail => false,
-            OnError::Continue => condition.unlabelled,
-            OnError::Branch(branch) => on(branch),
-        },
+        Phase::Settled(End::Failed { past_on_error: true }) => false,
+        Phase::Settled(End::Failed { past_on_error: false }) => {
+            match &plan.node(condition.source).on_error {
+                OnError::Fail => false,
+                OnError::Continue => condition.unlabelled,
+                OnError::Branch(branch) => on(branch),
+            }
+        }
         Phase::Settled(End::Skipped | End::Cancelled) => return Edge::Neutral,
         Phase::Pending | Phase::Queued | Phase::Running | Phase::Waiting { .. } => {
             return Edge::Open;

@@ -8,6 +8,7 @@ use super::graph::{self, Turn};
 use super::run::RunCheck;
 use super::{Invariant, Place, Verdict, broken, position, spans};
 use crate::event::{CancelReason, Event, FailureEnd, Wait};
+use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::limits::{ABANDONED_MAX, PAYLOAD_BYTES_MAX};
@@ -110,6 +111,7 @@ impl Nodes {
             }
             Event::NodeFailed { attempt, failure, end, .. } => {
                 seen.may_fail(place, *attempt, failure, *end)?;
+                self.may_skip_on_error(at, failure)?;
                 self.may_be_tried_again(at, seen, *end)
             }
             Event::NodeWaiting { attempt, wait, .. } => {
@@ -241,10 +243,27 @@ impl Nodes {
     }
 
     fn note_unhandled(&mut self, at: NodeIx) {
-        let failed = self.seen(at).is_some_and(|seen| seen.phase == Phase::Settled(End::Failed));
-        if let Some(plan) = self.plan.as_ref().filter(|_| failed) {
+        let Some(Phase::Settled(End::Failed { past_on_error })) =
+            self.seen(at).map(|seen| &seen.phase)
+        else {
+            return;
+        };
+        if let Some(plan) = &self.plan {
             self.unhandled |= plan.failure_policy == FailurePolicy::Partial
-                && plan.node(at).on_error == OnError::Fail;
+                && (*past_on_error || plan.node(at).on_error == OnError::Fail);
+        }
+    }
+
+    /// `onError` is passed by for mistakes of the definition alone, where the node has not asked for
+    /// them. Logs from before that was so pass nothing by, and are right.
+    fn may_skip_on_error(&self, at: Option<NodeIx>, failure: &Failure) -> Verdict {
+        let node = self.plan.as_ref().zip(at).map(|(plan, at)| plan.node(at));
+        match node {
+            Some(node) if failure.on_error_skipped && !node.skips_on_error(failure) => {
+                let what = format!("its failure `{}` passes `onError` by", failure.kind);
+                broken(Invariant::Justified, what)
+            }
+            _ => Ok(()),
         }
     }
 

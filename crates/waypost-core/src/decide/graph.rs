@@ -221,12 +221,16 @@ impl Decider<'_> {
     pub(super) fn node_failed(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) -> bool {
         let attempt = self.node(at).attempt;
         let node = self.path(at);
+        let failure = match self.plan_node(at).skips_on_error(&failure) {
+            true => failure.past_on_error(),
+            false => failure,
+        };
         let recorded = failure.clone();
         self.emit(Event::NodeFailed { node, attempt, failure: recorded, end, wait: None });
         if self.state.status == Status::Ending {
             return false;
         }
-        let unhandled = self.plan_node(at).on_error == OnError::Fail;
+        let unhandled = *self.plan_node(at).error_handling(Some(&failure)) == OnError::Fail;
         if unhandled && self.plan.failure_policy == FailurePolicy::FailFast {
             self.end_for(EndCause::Failure { node: self.path(at), failure });
             return false;
@@ -330,7 +334,8 @@ impl Decider<'_> {
 /// What a node gave, as others see it: a failure that is passed over is the node's output.
 pub(super) fn output_of(plan: &Plan, state: &State, at: NodeIx) -> Json {
     let node = state.node(at);
-    match (&plan.node(at).on_error, node.status, node.failure.as_deref()) {
+    let failure = node.failure.as_deref();
+    match (plan.node(at).error_handling(failure), node.status, failure) {
         (OnError::Continue, NodeStatus::Failed | NodeStatus::TimedOut, Some(failure)) => {
             Json::from_value(&serde_json::json!({ "failure": failure }))
         }

@@ -185,7 +185,8 @@ impl Decider<'_> {
             .filter(|at| match self.node(*at).status {
                 NodeStatus::Cancelled => self.may_run_again(*at),
                 NodeStatus::Failed | NodeStatus::TimedOut => {
-                    self.plan_node(*at).on_error == OnError::Fail
+                    let failure = self.node(*at).failure.as_deref();
+                    *self.plan_node(*at).error_handling(failure) == OnError::Fail
                 }
                 _ => false,
             })

@@ -490,6 +490,16 @@ const CASES: &[Case] = &[
         finds: &[("I6", 8)],
     },
     Case {
+        name: "a failure of the work passes onError by",
+        flow: "a error oops",
+        write: |draft| draft.fail("a"),
+        damage: |frames| {
+            let Event::NodeFailed { failure, .. } = event(frames, 5) else { panic!("a failed") };
+            failure.on_error_skipped = true;
+        },
+        finds: &[("I9", 5)],
+    },
+    Case {
         name: "a completed node runs again",
         flow: CHAIN,
         write: chain,
@@ -1023,6 +1033,20 @@ const CASES: &[Case] = &[
         finds: &[("V1", 5)],
     },
 ];
+
+/// Before `onError` passed mistakes of the definition by, an expression that failed took its branch.
+#[test]
+fn old_log_in_which_a_failed_expression_took_on_error_has_no_finding() {
+    let then = "a = value(${{ input.coupon.code }}) error oops always; b needs a:oops; c needs a";
+    let written = Arc::new(plan(then));
+    let mut draft = Draft::new(&written);
+    draft.complete("b");
+    let mut check = LogCheck::new(ExecutionId(7), Arc::new(plan(&then.replace(" always", ""))));
+    for frame in &draft.logbook.frames {
+        check.frame(&frame.header, frame.at, Ok(&frame.events));
+    }
+    assert_eq!(check.violations(), []);
+}
 
 #[test]
 fn a_frame_that_cannot_be_read_is_one_finding() {

@@ -111,7 +111,7 @@ pub(crate) const CASES: &[Case] = &[
         far 1 fail a timeout -> nothing
         far 1 complete a     -> refused stale
     "),
-    case("variables that cannot be computed", "a = worker set v = output.x.y error x; b needs a:x", "
+    case("variables that cannot be computed", "a = worker set v = output.x.y error x always; b needs a:x", "
         start
         far 1 complete a 1 -> a FAILED, runs b
         far 1 complete a 1 -> nothing
@@ -244,13 +244,18 @@ pub(crate) const CASES: &[Case] = &[
         far 1 fail a x retry
         wait 1s -> a attempt 2, a marked 5
     "),
-    case("a config that cannot be rendered", "a = worker error x; b needs a:x; c = worker retry 2 after 1s", "
+    case("a config that cannot be rendered", "a = worker error x always; b needs a:x; c = worker retry 2 after 1s", "
         start
         unofferable a   -> logs NodeStarted NodeFailed NodeScheduled NodeStarted, a FAILED, runs b
         unofferable a   -> nothing
         unofferable c@2 -> nothing
         far 1 start c
         unofferable c   -> nothing
+    "),
+    case("a mistake in the definition that passed onError by is known when it is said again", "a = worker error x; b needs a:x", "
+        start
+        far 1 fail a expression -> a FAILED, b CANCELLED, execution FAILED
+        far 1 fail a expression -> nothing
     "),
     case("a repair remembers", "a = worker", "
         start

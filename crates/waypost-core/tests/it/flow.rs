@@ -85,6 +85,7 @@ pub(crate) fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> Pla
         timeout: None,
         deadline: None,
         on_error: OnError::Fail,
+        on_definition_errors: false,
         delivery: Delivery::AtLeastOnce,
         variables: Vec::new(),
         successors: Vec::new(),
@@ -193,6 +194,7 @@ impl<'a> Statement<'a> {
                     node.retry = Some(policy);
                 }
                 "error" => {
+                    node.on_definition_errors = words.get(1) == Some(&"always");
                     node.on_error = match words[0] {
                         "fail" => OnError::Fail,
                         "continue" => OnError::Continue,

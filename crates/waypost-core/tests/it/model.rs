@@ -14,7 +14,7 @@ use waypost_core::time::Timestamp;
 #[derive(Clone, PartialEq, Debug)]
 enum End {
     Completed { branch: Option<String> },
-    Failed,
+    Failed { past_on_error: bool },
     Skipped,
     Cancelled,
 }
@@ -131,7 +131,8 @@ impl<'a> Model<'a> {
             Phase::Ended(End::Completed { branch }) => {
                 condition.unlabelled || branch.as_deref().is_some_and(on)
             }
-            Phase::Ended(End::Failed) => match &source.on_error {
+            Phase::Ended(End::Failed { past_on_error: true }) => false,
+            Phase::Ended(End::Failed { past_on_error: false }) => match &source.on_error {
                 OnError::Fail => false,
                 OnError::Continue => condition.unlabelled,
                 OnError::Branch(branch) => on(branch),
@@ -309,7 +310,13 @@ impl<'a> Model<'a> {
             }
             Event::NodeFailed { end, failure, .. } => {
                 assert_eq!(seen.doomed, failure.kind == kind::JOIN_UNSATISFIABLE, "{id}");
-                self.failed(node, *end)
+                let mistake = kind::DEFINITION_ERRORS.contains(&&*failure.kind);
+                let settles = matches!(end, FailureEnd::Final | FailureEnd::TimedOut);
+                let plan_node = &self.plan.nodes[node];
+                let handled =
+                    plan_node.on_error != OnError::Fail && !plan_node.on_definition_errors;
+                assert_eq!(failure.on_error_skipped, mistake && settles && handled, "{id}");
+                self.failed(node, *end, failure.on_error_skipped)
             }
             Event::NodeSkipped { .. } => {
                 assert!(may_start, "{id} may not be skipped now");
@@ -334,7 +341,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn failed(&mut self, node: usize, end: FailureEnd) -> Phase {
+    fn failed(&mut self, node: usize, end: FailureEnd, past_on_error: bool) -> Phase {
         let plan_node = &self.plan.nodes[node];
         match end {
             FailureEnd::RetryAt(due) => {
@@ -346,10 +353,10 @@ impl<'a> Model<'a> {
             }
             FailureEnd::Abandoned(due) => Phase::Waiting(Wait::Retry { due }),
             FailureEnd::Final | FailureEnd::TimedOut => {
-                if plan_node.on_error == OnError::Fail {
+                if plan_node.on_error == OnError::Fail || past_on_error {
                     self.unhandled |= self.plan.failure_policy == FailurePolicy::Partial;
                 }
-                Phase::Ended(End::Failed)
+                Phase::Ended(End::Failed { past_on_error })
             }
         }
     }

@@ -84,6 +84,57 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "bug: an expression that failed took the error branch, and ran a refund",
+        "a = value(${{ input.coupon.code }}) error oops; b needs a:oops; c needs a",
+        r#"
+        start {} -> a FAILED, a failed expression, b+c CANCELLED, execution FAILED, failure expression
+    "#,
+    ),
+    case(
+        "a mistake in the definition is not passed over by continue either",
+        "a = if(input.coupon) error continue; b needs a",
+        r#"
+        start {"coupon": "x"} -> a FAILED, b CANCELLED, execution FAILED, failure expression
+    "#,
+    ),
+    case(
+        "a variable that cannot be computed after a task does not take the error branch",
+        "a error oops set total = output.total + 1; b needs a:oops",
+        r#"
+        start
+        complete a {"amount": 1} -> a FAILED, b CANCELLED, execution FAILED, failure expression
+    "#,
+    ),
+    case(
+        "a config that cannot be rendered does not take the error branch",
+        "a = delay(${{ input.wait }}) error oops; b needs a:oops",
+        r#"
+        start {"wait": "soon"} -> a FAILED, b CANCELLED, execution FAILED, failure invalid_config
+    "#,
+    ),
+    case(
+        "onError handles mistakes in the definition where it asks for them",
+        "a = value(${{ input.coupon.code }}) error oops always; b = value(${{ nodes.a.failure.kind }}) needs a:oops; c needs a",
+        r#"
+        start {} -> a FAILED, b COMPLETED, b gives "expression", c SKIPPED, execution COMPLETED
+    "#,
+    ),
+    case(
+        "onError: continue, asked to pass over mistakes, has the failure as output",
+        "a = value(${{ input.coupon.code }}) error continue always; b = value(${{ nodes.a.output.failure.kind }}) needs a",
+        r#"
+        start {} -> a FAILED, b COMPLETED, b gives "expression", execution COMPLETED
+    "#,
+    ),
+    case(
+        "a repair tries the node again whose onError was not taken",
+        "a = value(${{ input.coupon.code }}) error oops; b needs a:oops",
+        r#"
+        start {} -> execution FAILED
+        reopen   -> a FAILED, b CANCELLED, execution FAILED, failure expression
+    "#,
+    ),
+    case(
         "an error branch of a node that completes is dead",
         "a error oops; b needs a; c needs a:oops",
         "

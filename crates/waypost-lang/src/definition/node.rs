@@ -29,6 +29,9 @@ pub(crate) const NODE_FIELDS: &[&str] = &[
     "merge",
 ];
 
+/// The fields of `onError`, where it is a map.
+const ON_ERROR_FIELDS: &[&str] = &["take", "definitionErrors"];
+
 pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node<'t>> {
     let entries = fields::map("a node", tree, context.faults)?;
     let meant = fields::refuse_unknown(entries, NODE_FIELDS, "a node", context.faults);
@@ -71,12 +74,16 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
         retry,
         timeout: optional_limit(entries, "timeout", faults),
         deadline: optional_limit(entries, "deadline", faults),
-        on_error: on_error.and_then(|entry| read_on_error(&entry.value, faults)),
+        on_error: None,
+        on_definition_errors: false,
         on_error_span: on_error.map_or(0..0, |entry| entry.value.span.clone()),
         delivery: read_delivery(entries, faults),
         variables: Vec::new(),
         merge_last: read_merge(entries, faults),
     };
+    if let Some(entry) = on_error {
+        read_on_error(&entry.value, &mut node, faults);
+    }
     if let Some(entry) = fields::present(entries, "variables") {
         node.variables = read_variables(&entry.value, &mut expressions, context);
     }
@@ -206,13 +213,36 @@ fn optional_limit(
     fields::time_limit(&format!("`{key}`"), &entry.value, faults)
 }
 
-fn read_on_error(tree: &Tree, faults: &mut Faults) -> Option<OnError> {
-    let word = fields::word("`onError`", tree, faults)?;
+/// A word, or `{ take: word, definitionErrors: true }`.
+fn read_on_error(tree: &Tree, node: &mut Node<'_>, faults: &mut Faults) {
+    let Some(entries) = tree.as_map() else {
+        node.on_error = read_error_word("`onError`", tree, faults);
+        return;
+    };
+    let meant = fields::refuse_unknown(entries, ON_ERROR_FIELDS, "`onError`", faults);
+    let take = fields::present(entries, "take");
+    if take.is_none() && !meant.contains(&"take") {
+        let fault = Fault::error(Code::MissingField, tree.span.clone(), "`onError` needs `take`");
+        faults.add(fault.hint("write `{ take: continue, definitionErrors: true }`, or a branch"));
+    }
+    node.on_error = take.and_then(|entry| read_error_word("`take`", &entry.value, faults));
+    let flag = fields::present(entries, "definitionErrors");
+    node.on_definition_errors = flag
+        .and_then(|entry| fields::boolean("`definitionErrors`", &entry.value, faults))
+        .unwrap_or(false);
+    if let Some(entry) = flag.filter(|_| node.on_error == Some(OnError::Fail)) {
+        let message = "`definitionErrors` says which failures are taken, and `fail` takes none";
+        faults.add(Fault::error(Code::BadValue, entry.key_span.clone(), message));
+    }
+}
+
+fn read_error_word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<OnError> {
+    let word = fields::word(what, tree, faults)?;
     Some(match word.as_str() {
         "fail" => OnError::Fail,
         "continue" => OnError::Continue,
         branch => {
-            fields::check_name("`onError`", branch, &tree.span, &fields::ID, faults);
+            fields::check_name(what, branch, &tree.span, &fields::ID, faults);
             OnError::Branch(branch.into())
         }
     })

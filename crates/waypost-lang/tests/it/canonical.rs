@@ -25,6 +25,23 @@ fn spellings_of_one_definition_give_one_text() {
     }
 }
 
+/// A map that says no more than a word is written as the word.
+#[test]
+fn on_error_has_one_spelling() {
+    let of = |on_error: &str| {
+        let text =
+            canonical(&format!("name: x\nnodes: [{{id: a, type: noop, onError: {on_error}}}]"));
+        let definition: Value = serde_json::from_str(&text).expect("JSON");
+        definition["nodes"][0]["onError"].to_string()
+    };
+    for word in ["continue", "{take: continue}", "{take: continue, definitionErrors: false}"] {
+        assert_eq!(of(word), r#""continue""#, "{word}");
+    }
+    let always = r#"{"definitionErrors":true,"take":"continue"}"#;
+    assert_eq!(of("{take: continue, definitionErrors: true}"), always);
+    assert_eq!(of(always), always);
+}
+
 /// Limits and policies that are as by default are left out.
 #[test]
 fn concurrency_has_one_spelling() {

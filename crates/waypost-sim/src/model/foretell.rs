@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
+use waypost_core::failure::kind;
 use waypost_core::status::Status;
 
-use super::graph::{Edge, conditions, edge};
+use super::graph::{Edge, conditions, edge, handling};
 use super::values::{are_sound, asked_about, choose, n_of};
 use super::{Outcome, SLACK_MS};
 use crate::program::{FailurePolicy, Join, Kind, Node, OnError, Program, Retry, RetryOn, Script};
@@ -67,11 +68,13 @@ impl Forecast {
 
     /// How failures end the execution, and whom that stops.
     fn end(&mut self, program: &Program) {
-        let unhandled = |at: &usize| program.nodes[*at].on_error == OnError::Fail;
-        let fails = |at: &usize| self.nodes[*at].iter().any(Outcome::is_failure);
-        let failing: Vec<usize> =
-            (0..self.nodes.len()).filter(|at| unhandled(at) && fails(at)).collect();
-        let surely = failing.iter().any(|at| self.nodes[*at].iter().all(Outcome::is_failure));
+        let unhandled = |at: usize, end: &Outcome| {
+            end.is_failure() && *handling(&program.nodes[at], end) == OnError::Fail
+        };
+        let failing: Vec<usize> = (0..self.nodes.len())
+            .filter(|at| self.nodes[*at].iter().any(|end| unhandled(*at, end)))
+            .collect();
+        let surely = failing.iter().any(|at| self.nodes[*at].iter().all(|end| unhandled(*at, end)));
         if !failing.is_empty() {
             self.ends.insert(Status::Failed);
         }
@@ -168,7 +171,8 @@ fn own_outcomes(node: &Node, n: u64, known: &[BTreeSet<Outcome>]) -> BTreeSet<Ou
     let all: Vec<Outcome> = match &node.kind {
         Kind::Noop | Kind::Join => vec![completed],
         Kind::Transform(values) | Kind::Output(values) if are_sound(values) => vec![completed],
-        Kind::Transform(_) | Kind::Output(_) | Kind::Fail => vec![Outcome::Failed],
+        Kind::Transform(_) | Kind::Output(_) => vec![Outcome::Mistaken],
+        Kind::Fail => vec![Outcome::Failed],
         Kind::Condition(_) | Kind::Switch { .. } => choices(&node.kind, n, known),
         Kind::Delay(span) => match node.deadline_ms {
             Some(deadline) if span.ms(n) > deadline => vec![Outcome::TimedOut],
@@ -185,8 +189,8 @@ fn own_outcomes(node: &Node, n: u64, known: &[BTreeSet<Outcome>]) -> BTreeSet<Ou
 }
 
 /// What a condition or switch may select, for each way that those it asks about may have ended.
-fn choices(kind: &Kind, n: u64, known: &[BTreeSet<Outcome>]) -> Vec<Outcome> {
-    let mut asked = asked_about(kind);
+fn choices(choice: &Kind, n: u64, known: &[BTreeSet<Outcome>]) -> Vec<Outcome> {
+    let mut asked = asked_about(choice);
     asked.sort_unstable();
     asked.dedup();
     let is_completed = |end: &Outcome| matches!(end, Outcome::Completed(_));
@@ -199,8 +203,11 @@ fn choices(kind: &Kind, n: u64, known: &[BTreeSet<Outcome>]) -> Vec<Outcome> {
             asked.iter().position(|of| *of == at).is_some_and(|bit| way & (1 << bit) != 0)
         };
         asked.iter().all(|at| fits(*at, completed(*at))).then(|| {
-            choose(kind, n, &completed)
-                .map_or(Outcome::Failed, |branch| Outcome::Completed(Some(branch)))
+            match choose(choice, n, &completed) {
+                Ok(branch) => Outcome::Completed(Some(branch)),
+                Err(failure) if failure == kind::EXPRESSION => Outcome::Mistaken,
+                Err(_) => Outcome::Failed,
+            }
         })
     })
     .collect()

@@ -53,7 +53,7 @@ pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) 
         Outcome::Completed(branch) => {
             condition.unlabelled || branch.as_deref().is_some_and(selected)
         }
-        Outcome::Failed | Outcome::TimedOut => match &source.on_error {
+        Outcome::Failed | Outcome::TimedOut | Outcome::Mistaken => match handling(source, end) {
             OnError::Fail if program.failure_policy == FailurePolicy::FailFast => {
                 return Edge::Open;
             }
@@ -63,6 +63,14 @@ pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) 
         },
     };
     if taken { Edge::Taken } else { Edge::Dead }
+}
+
+/// What follows a failure. A mistake in the definition is not handled.
+pub(super) fn handling<'n>(node: &'n Node, end: &Outcome) -> &'n OnError {
+    match end {
+        Outcome::Mistaken => &OnError::Fail,
+        _ => &node.on_error,
+    }
 }
 
 /// Whose turn it is, given what has become of the conditions so far.

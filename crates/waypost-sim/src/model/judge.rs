@@ -85,7 +85,7 @@ impl<'a> Judge<'a> {
 
     fn outcome_of(&self, at: usize) -> Option<Outcome> {
         let node = &self.nodes[at];
-        Outcome::of(node.status, node.branch.as_deref())
+        Outcome::of(node.status, node.branch.as_deref(), node.failure.as_deref())
     }
 
     /// Where nobody disturbed it, what happened must have been foretold.

@@ -84,6 +84,7 @@ fn node(line: &str, ids: &[&str]) -> Result<PlanNode, String> {
         timeout: None,
         deadline: None,
         on_error: OnError::Fail,
+        on_definition_errors: false,
         delivery: Delivery::AtLeastOnce,
         variables: Vec::new(),
         successors: Vec::new(),

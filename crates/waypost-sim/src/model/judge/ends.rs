@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json};
 use waypost_core::status::{NodeStatus, Status};
 
 use super::{Judge, has_failed};
+use crate::model::graph::handling;
 use crate::model::{Cause, End, SLACK_MS};
 use crate::program::{FailurePolicy, Kind, Node, OnError};
 
@@ -47,7 +48,8 @@ impl Judge<'_> {
 
     /// Did a node fail with nobody to handle it?
     fn is_unhandled(&self, at: usize) -> bool {
-        has_failed(&self.nodes[at]) && self.program.nodes[at].on_error == OnError::Fail
+        let unhandled = |end| *handling(&self.program.nodes[at], &end) == OnError::Fail;
+        has_failed(&self.nodes[at]) && self.outcome_of(at).is_some_and(unhandled)
     }
 
     /// Was what fixed the end there to do it?

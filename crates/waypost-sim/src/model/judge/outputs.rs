@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use waypost_core::status::NodeStatus;
 
 use super::{Judge, has_failed};
+use crate::model::graph::handling;
 use crate::model::values::plain;
 use crate::program::{Kind, OnError, Signal, Value};
 
@@ -66,7 +67,8 @@ impl Judge<'_> {
     /// Is this what others see of a settled node? A failure that is passed over is its output.
     fn is_output_of(&self, found: &Json, of: usize) -> bool {
         let ran = &self.nodes[of];
-        if has_failed(ran) && self.program.nodes[of].on_error == OnError::Continue {
+        let passed_over = |end| *handling(&self.program.nodes[of], &end) == OnError::Continue;
+        if has_failed(ran) && self.outcome_of(of).is_some_and(passed_over) {
             return found["failure"]["kind"] == json!(ran.failure);
         }
         *found == ran.output.clone().unwrap_or_default()
