@@ -27,6 +27,7 @@ mod lexer;
 mod number;
 mod operators;
 mod parser;
+mod paths;
 mod read;
 mod references;
 mod scope;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 
 pub use budget::{MEMORY_BYTES_MAX, WORK_MAX};
 pub use parser::NESTING_MAX;
+pub use paths::{PathRef, Step};
 pub use references::{NodeRef, References, SecretRef};
 pub use scope::{Payloads, Scope, ScopeNode};
 pub use template::{Placeholder, Rendered, Template, TemplateFault};

@@ -13,6 +13,7 @@
 
 mod bits;
 mod edges;
+mod inputs;
 mod paths;
 mod references;
 mod shape;
@@ -48,6 +49,7 @@ pub(crate) fn check(
     let paths = paths::Paths::find(definition, &graph, &order);
     paths.warn_about_mixed_merges(definition, faults);
     references::check(definition, &paths, source, faults);
+    inputs::check(definition, source, faults);
     variables::check(definition, &paths, faults);
     Some(graph)
 }

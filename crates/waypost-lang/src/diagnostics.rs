@@ -109,6 +109,10 @@ codes! {
     NotUpstream => "not_upstream",
     /// Warning: an expression refers to a node that may have been skipped.
     MayBeSkipped => "may_be_skipped",
+    /// Warning: an expression uses a field of the input that need not be there.
+    MayBeMissing => "may_be_missing",
+    /// Warning: an expression uses a field of the input that its schema does not know.
+    UnknownInputField => "unknown_input_field",
     /// A node needs itself.
     SelfDependency => "self_dependency",
     /// Warning: an edge is given twice.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::ExpressionFault;
+use super::paths::{self, PathRef};
 
 /// A mention of a node: `nodes.<id>` or `nodes['<id>']`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +39,8 @@ pub struct References {
     pub secrets: Vec<SecretRef>,
     /// Top-level names with the place of their first mention.
     pub names: BTreeMap<String, Range<usize>>,
+    /// Fields of the input, and of nodes, in order of appearance.
+    pub paths: Vec<PathRef>,
     /// Filters (`| join`) with the place of their first mention.
     pub filters: BTreeMap<String, Range<usize>>,
     /// Tests (`is defined`) with the place of their first mention.
@@ -52,7 +55,8 @@ impl References {
 
     pub(super) fn scan(source: &str) -> Result<Self, ExpressionFault> {
         let tokens = tokens(source);
-        let mut found = Self::default();
+        let paths = paths::scan(&tokens, &["input", "trigger", "nodes"]);
+        let mut found = Self { paths, ..Self::default() };
         for (position, token) in tokens.iter().enumerate() {
             let Token::Name(name) = &token.kind else { continue };
             let before = position.checked_sub(1).and_then(|p| tokens.get(p)).map(|t| &t.kind);
@@ -143,16 +147,16 @@ fn secret_ref(tokens: &[Spanned], position: usize) -> SecretRef {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Token {
+pub(super) enum Token {
     Name(String),
     Text(String),
     Punctuation(char),
     Other,
 }
 
-struct Spanned {
-    kind: Token,
-    range: Range<usize>,
+pub(super) struct Spanned {
+    pub(super) kind: Token,
+    pub(super) range: Range<usize>,
 }
 
 fn tokens(source: &str) -> Vec<Spanned> {

@@ -58,6 +58,79 @@ fn keyed(code: Code, message: &'static str, hint: &'static str, fields: &str) ->
     case(code, message, hint, &source)
 }
 
+/// A condition over an input whose schema knows a few fields, two of which are required.
+fn touches(code: Code, message: &'static str, hint: &'static str, expression: &str) -> Case {
+    case(code, message, hint, &touching(expression))
+}
+
+fn touching(expression: &str) -> String {
+    format!(
+        "name: test\n\
+         input:\n\
+         \x20 type: object\n\
+         \x20 required: [name, lines, known]\n\
+         \x20 properties:\n\
+         \x20   name: {{ type: string }}\n\
+         \x20   nick: {{ type: string }}\n\
+         \x20   coupon: {{ $ref: '#/$defs/coupon' }}\n\
+         \x20   lines: {{ type: array, items: {{ $ref: '#/$defs/line' }} }}\n\
+         \x20   either: {{ anyOf: [{{ required: [a] }}], properties: {{ a: {{}}, b: {{}} }} }}\n\
+         \x20   free: {{ type: object, additionalProperties: {{ type: string }} }}\n\
+         \x20   anything: true\n\
+         \x20 $defs:\n\
+         \x20   coupon: {{ type: object, required: [code], properties: {{ code: {{}}, by: {{}} }} }}\n\
+         \x20   line: {{ type: object, required: [price], properties: {{ price: {{}}, note: {{}} }} }}\n\
+         nodes:\n\
+         \x20 - id: a\n\
+         \x20   type: condition\n\
+         \x20   config: {{ expression: \"{expression}\" }}\n"
+    )
+}
+
+/// What may be missing, and is reckoned with, or of which the schema says nothing that is sure.
+#[test]
+fn uses_of_the_input_that_are_guarded_or_unclear_are_not_warned_of() {
+    for silent in [
+        "input.name == 'x'",
+        "input.nick | default('') == 'x'",
+        "(input.nick) | default('') == 'x'",
+        "input.nick | d('') == 'x'",
+        "input.nick | trim | default('') == 'x'",
+        "input.nick is defined and input.nick == 'x'",
+        "input.nick is not defined or input.nick == 'x'",
+        "(input.nick == 'x') if input.nick is defined else false",
+        "'nick' in input and input.nick == 'x'",
+        "'nick' not in input or input['nick'] == 'x'",
+        "input.coupon is defined and input.coupon.code == 'x'",
+        "(input.coupon | default({})).by | default('') == 'x'",
+        "input.name | default(input.nick) == 'x'",
+        "input.lines[0].price > 1",
+        "input.lines[-1]['price'] > 1",
+        "input.lines | map(attribute='note') | list | length > 1",
+        "input.lines[1:] | length > 1",
+        "input.known == 1",
+        "input.known.deeper.still == 1",
+        "input.either is defined and input.either.b == 1",
+        "input.free is defined and input.free.colour == 'red'",
+        "input.anything is defined and input.anything.at_all == 1",
+        "input.coupon.code.deeper is defined and input.coupon is defined",
+        "input[execution.id] == 1",
+        "input == {}",
+    ] {
+        let found = parse_text(&touching(silent));
+        let said: Vec<&str> = found.faults.iter().map(|fault| fault.message.as_str()).collect();
+        assert!(said.is_empty(), "{silent}: {said:?}");
+    }
+}
+
+/// Fields inside of what was asked for are judged by their own schema.
+#[test]
+fn guard_of_a_field_does_not_guard_what_is_optional_inside() {
+    let found = parse_text(&touching("input.coupon is defined and input.coupon.by == 'x'"));
+    let codes: Vec<Code> = found.faults.iter().map(|fault| fault.code).collect();
+    assert_eq!(codes, [Code::MayBeMissing]);
+}
+
 /// A call with this header, which has a secret that does not stand alone.
 fn secret(header: &str) -> Case {
     let message = "stands alone in its `${{ }}`";
@@ -598,6 +671,50 @@ fn cases() -> Vec<Case> {
             "did you mean `continue`?",
             "  - { id: a, type: noop, onError: «contniue» }",
         ),
+        node(
+            MissingField,
+            "`onError` needs `take`",
+            "take: continue",
+            "onError: «{ definitionErrors: true }»",
+        ),
+        node(
+            UnknownField,
+            "`onError` has no field `kinds`",
+            "",
+            "onError: { take: continue, «kinds»: [http] }",
+        ),
+        node(
+            BadValue,
+            "`fail` takes none",
+            "",
+            "onError: { take: fail, «definitionErrors»: true }",
+        ),
+        touches(
+            MayBeMissing,
+            "`coupon` may be missing",
+            "is defined",
+            "«input.coupon».code == 'x'",
+        ),
+        touches(MayBeMissing, "`nick` may be missing", "default", "«input.nick» == 'x'"),
+        touches(
+            MayBeMissing,
+            "`coupon` may be missing",
+            "not even with default()",
+            "«input.coupon».code | default('') == 'x'",
+        ),
+        touches(MayBeMissing, "`note` may be missing", "default", "«input.lines[0].note» == 'x'"),
+        touches(
+            UnknownInputField,
+            "has no field `nmae`",
+            "did you mean `name`",
+            "«input.nmae» == 'x'",
+        ),
+        touches(
+            UnknownInputField,
+            "has no field `zzz`",
+            "add it to the `properties`",
+            "input.name == «trigger['zzz']»",
+        ),
         config(
             NothingRetried,
             "the node has no `retry`",
@@ -709,6 +826,8 @@ fn warnings_do_not_stop_a_definition() {
         Code::MayBeSkipped,
         Code::DuplicateNeed,
         Code::UnusedErrorBranch,
+        Code::MayBeMissing,
+        Code::UnknownInputField,
         Code::NothingRetried,
         Code::NeverTaken,
         Code::MixedMerge,

@@ -24,11 +24,17 @@ pub(crate) struct Args {
     /// Say what would become of them; keep nothing and change no current version
     #[arg(long)]
     dry_run: bool,
+    /// Keep nothing where one of them has warnings, and exit with 1
+    #[arg(long)]
+    deny_warnings: bool,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // All are read before any is kept: a name that is wrong changes nothing.
     let files = Source::read_all(&args.files)?;
+    if args.deny_warnings && show_all_warnings(&files, context) {
+        return Ok(Exit::Failed);
+    }
     let door = Door::open_or_create(&context.settings)?;
     let mut exit = Exit::Done;
     let mut reports = Vec::new();
@@ -56,6 +62,20 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         print_json(&reports)?;
     }
     Ok(exit)
+}
+
+/// Shows the warnings of all files; true where there are any.
+fn show_all_warnings(files: &[Source], context: &Context) -> bool {
+    let mut found = false;
+    for Source { name, bytes } in files {
+        if let Ok(compiled) = wiring::compile(bytes)
+            && !compiled.warnings.is_empty()
+        {
+            show_warnings(&compiled, bytes, name, context);
+            found = true;
+        }
+    }
+    found
 }
 
 fn sentence(deployed: &wire::Deployed, file: &str, how: Deploy) -> String {

@@ -15,6 +15,9 @@ pub(crate) struct Args {
     /// Definition files, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Exit with 1 where there are warnings, too
+    #[arg(long)]
+    deny_warnings: bool,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
@@ -24,6 +27,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
         let (report, text) = match wiring::compile(&source) {
             Ok(compiled) => {
                 let warnings = compiled.warnings.render(&source, &harmless(&name), context.color);
+                let denied = args.deny_warnings && !compiled.warnings.is_empty();
+                if denied && matches!(exit, Exit::Done) {
+                    exit = Exit::Failed;
+                }
                 let (nodes, hash) = (compiled.plan.nodes.len(), compiled.hash);
                 let report = json!({
                     "file": name, "valid": true, "workflow": compiled.name, "nodes": nodes,
