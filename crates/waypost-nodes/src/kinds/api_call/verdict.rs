@@ -75,7 +75,8 @@ pub(super) struct Verdict {
 
 struct Judge {
     expression: Expression,
-    scope: Scope,
+    /// What it refers to; a [`Scope`] itself cannot be held across an await.
+    names: BTreeMap<String, Json>,
 }
 
 /// What an expression says of a response.
@@ -123,17 +124,16 @@ impl Judge {
     fn new(judgement: &Judgement) -> Result<Self, Failure> {
         let expression = Expression::compile(&judgement.expression)
             .map_err(|fault| invalid_config(format!("not a valid expression: {fault}")))?;
-        let mut scope = Scope::new();
-        for name in NAMES.into_iter().chain(["nodes"]) {
-            if let Some(json) = judgement.scope.get(name) {
-                scope.json(name, json);
-            }
-        }
-        Ok(Self { expression, scope })
+        Ok(Self { expression, names: judgement.scope.clone() })
     }
 
     fn holds(&self, response: &Json) -> Result<bool, Failure> {
-        let mut scope = self.scope.clone();
+        let mut scope = Scope::new();
+        for name in NAMES.into_iter().chain(["nodes"]) {
+            if let Some(json) = self.names.get(name) {
+                scope.json(name, json);
+            }
+        }
         scope.json("response", response);
         self.expression.eval_bool(&scope)
     }
