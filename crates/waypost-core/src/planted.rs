@@ -60,7 +60,6 @@ bugs! {
     KeptWhileOwned = "kept-while-owned", "a signal to a held execution is said to be kept although an owner is about to end it";
     CancelBeforeKept = "cancel-before-kept", "a held execution is cancelled before the signals in its inbox are read";
     MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
-    EchoesKeepOut = "echoes-keep-out", "mail that was taken in without an event keeps out what came after it";
     CacheTrustedBySeq = "cache-trusted-by-seq", "a snapshot counts for the seq on its label, whatever it holds";
     QueuedTokenUnchecked = "queued-token-unchecked", "a report on a queued attempt counts whoever made its token";
     OfferedOnce = "offered-once", "an offer to workers elsewhere that was lost is not repeated";

@@ -192,8 +192,7 @@ impl Claims {
             self.collect_at = poll;
             if !live.is_empty() {
                 self.collecting = Some(now);
-                let blocked = self.full && !is_planted(Bug::EchoesKeepOut);
-                let known = if blocked { live.values().map(Live::echoes).sum() } else { 0 };
+                let known = if self.full { live.values().map(Live::echoes).sum() } else { 0 };
                 // Where nothing is in the way, a flood is read bit by bit.
                 self.full = known > 0;
                 outputs.push(Output::Collect { known });
