@@ -7,7 +7,7 @@
 //! A unit of work is worth about ten nanoseconds of a release build, with a margin for operations
 //! that are dearer than their price; the long form of the fuzz test measures that none is too dear.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Units of work that one evaluation may do: together about 50 ms of CPU time at most.
 pub const WORK_MAX: u64 = 4_000_000;
@@ -44,11 +44,20 @@ impl Stop {
 }
 
 /// What is left for the evaluations of one [`Scope`](super::Scope).
-#[derive(Clone, Debug)]
+///
+/// Atomic only so that a scope may be held where threads change; no two of them evaluate over one.
+#[derive(Debug)]
 pub(super) struct Budget {
     work_max: u64,
-    work: Cell<u64>,
-    bytes: Cell<u64>,
+    work: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Clone for Budget {
+    fn clone(&self) -> Self {
+        let copy = |left: &AtomicU64| AtomicU64::new(left.load(Relaxed));
+        Self { work_max: self.work_max, work: copy(&self.work), bytes: copy(&self.bytes) }
+    }
 }
 
 impl Default for Budget {
@@ -60,23 +69,23 @@ impl Default for Budget {
 impl Budget {
     /// A budget of so many units of work.
     pub(super) fn of(work_max: u64) -> Self {
-        Self { work_max, work: Cell::new(work_max), bytes: Cell::new(MEMORY_BYTES_MAX) }
+        Self { work_max, work: work_max.into(), bytes: MEMORY_BYTES_MAX.into() }
     }
 
     /// Units of work that were done.
     pub(super) fn used(&self) -> u64 {
-        self.work_max - self.work.get()
+        self.work_max - self.work.load(Relaxed)
     }
 
     /// Takes units of work.
     pub(super) fn work(&self, units: usize) -> Result<(), Stop> {
-        match self.work.get().checked_sub(units as u64) {
+        match self.work.load(Relaxed).checked_sub(units as u64) {
             Some(left) => {
-                self.work.set(left);
+                self.work.store(left, Relaxed);
                 Ok(())
             }
             None => {
-                self.work.set(0);
+                self.work.store(0, Relaxed);
                 Err(Stop::Limit(format!("took more than {} units of work", self.work_max)))
             }
         }
@@ -85,13 +94,13 @@ impl Budget {
     /// Takes bytes that are about to be allocated, and the work of filling them.
     pub(super) fn bytes(&self, bytes: usize) -> Result<(), Stop> {
         self.work(bytes / 64 + 1)?;
-        match self.bytes.get().checked_sub(bytes as u64) {
+        match self.bytes.load(Relaxed).checked_sub(bytes as u64) {
             Some(left) => {
-                self.bytes.set(left);
+                self.bytes.store(left, Relaxed);
                 Ok(())
             }
             None => {
-                self.bytes.set(0);
+                self.bytes.store(0, Relaxed);
                 Err(Stop::Limit(format!("took more than {MEMORY_BYTES_MAX} bytes of memory")))
             }
         }
