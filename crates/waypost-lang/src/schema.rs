@@ -238,6 +238,7 @@ fn on_error() -> Value {
                     ),
                 },
             },
+            { "type": "null" },
         ],
     })
 }

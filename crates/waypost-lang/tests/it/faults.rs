@@ -680,7 +680,7 @@ fn cases() -> Vec<Case> {
         node(
             UnknownField,
             "`onError` has no field `kinds`",
-            "",
+            "`take` and `definitionErrors`",
             "onError: { take: continue, «kinds»: [http] }",
         ),
         node(
