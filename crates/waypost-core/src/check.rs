@@ -275,6 +275,18 @@ impl LogCheck {
                 self.report(Invariant::Folds, place.seq, illegal.to_string());
             }
         }
+        self.compare_losses(place, event);
+    }
+
+    /// Losses are what an execution is quarantined for: the state counts the same ones as the rules.
+    fn compare_losses(&mut self, place: Place, event: &Event) {
+        let (Event::NodeFailed { .. }, Some(state)) = (event, &self.state) else { return };
+        let Some((at, lost)) = self.nodes.losses(event) else { return };
+        let counted = state.nodes.get(at.at()).map_or(lost, |node| node.abandoned);
+        if counted != lost {
+            let what = format!("{lost} attempts were lost, and {counted} are counted");
+            self.report_node(place, event, Invariant::Limits, &what);
+        }
     }
 
     fn report(&mut self, invariant: Invariant, seq: u64, what: String) {

@@ -36,6 +36,8 @@ pub enum Command {
     },
     /// What a worker says of an attempt.
     Report(Report),
+    /// The process stops in order before these attempts have ended: the next owner makes them again.
+    HandOver,
     /// A queued attempt that cannot be handed to anybody: its config cannot be rendered.
     Unofferable {
         /// Which one.
@@ -117,6 +119,7 @@ impl Command {
             | Self::Reopen { origin } => Some(origin),
             Self::TakeOver
             | Self::Recover
+            | Self::HandOver
             | Self::Admit
             | Self::Evaluate { .. }
             | Self::Start { .. }

@@ -68,6 +68,7 @@ pub fn decide(
     match command {
         Command::TakeOver => decider.take_over()?,
         Command::Recover => decider.recover(),
+        Command::HandOver => decider.hand_over(),
         Command::Admit => decider.admit()?,
         Command::Evaluate { node, attempt } => decider.evaluate(node, attempt),
         Command::Start { node, attempt } => decider.start_queued(node, attempt),

@@ -74,6 +74,16 @@ impl Failure {
         Self { message, on_error_skipped: true, ..self }
     }
 
+    /// The end of an attempt whose process stops in order: the next owner or worker makes it again.
+    pub fn handed_over(message: impl Into<String>) -> Self {
+        Self::transient(kind::HANDED_OVER, message)
+    }
+
+    /// Was the attempt given back in order? Then its end is no evidence against its node.
+    pub fn is_handed_over(&self) -> bool {
+        self.kind == kind::HANDED_OVER
+    }
+
     /// The same failure with more known about it.
     #[must_use]
     pub fn with_details(self, details: Json) -> Self {
@@ -121,6 +131,8 @@ pub mod kind {
         JOIN_UNSATISFIABLE = "join_unsatisfiable",
         /// The instance or worker that ran the attempt is gone.
         ABANDONED = "abandoned",
+        /// The instance or worker that ran the attempt was stopped in order, and gave it back.
+        HANDED_OVER = "handed_over",
         /// The handler panicked.
         PANIC = "panic",
         /// An at-most-once attempt was interrupted: nobody knows whether it had its effect.

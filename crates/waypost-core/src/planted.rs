@@ -70,6 +70,7 @@ bugs! {
     AdmittedWithoutSlot = "admitted-without-slot", "whoever takes an execution over lets it begin, slot or no slot";
     SlotForgottenInLine = "slot-forgotten-in-line", "an execution that goes back in line does not ask whether it has a slot by now";
     // The core.
+    HandedOverCounts = "handed-over-counts", "an attempt that an orderly stop handed over counts as lost";
     AbandonedCounts = "abandoned-counts", "an attempt that was lost counts as a try";
     BranchNeutral = "branch-neutral", "a branch that was not selected counts as neutral";
     AttemptInKey = "attempt-in-key", "the idempotency key names the attempt";

@@ -75,6 +75,8 @@ pub struct Driver {
     /// Requests that are on their way into inboxes.
     delivering: usize,
     draining: bool,
+    /// Executions that close their attempts as handed over, and have not committed that yet.
+    handing_over: HashSet<ExecutionId>,
     /// The time of the step: the store's, or a little before.
     now: Timestamp,
     /// The store's time, or a little after.
@@ -107,6 +109,7 @@ impl Driver {
             numbers: 0..0,
             delivering: 0,
             draining: false,
+            handing_over: HashSet::new(),
             now: Timestamp(i64::MIN),
             now_max: Timestamp(i64::MIN),
             measures: measures::Measures::default(),
@@ -185,6 +188,11 @@ impl Driver {
         self.slots.are_idle() && self.delivering == 0 && !committing
     }
 
+    /// Is everything handed over that [`Input::HandOver`] found?
+    pub fn is_handed_over(&self) -> bool {
+        self.handing_over.is_empty()
+    }
+
     /// Was it told to stop?
     pub fn is_draining(&self) -> bool {
         self.draining
@@ -254,6 +262,18 @@ impl Driver {
                 let tickets = self.backlog.drain(..).map(|start| start.ticket);
                 outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Draining)));
             }
+            Input::HandOver => self.hand_over(),
+        }
+    }
+
+    /// Has every execution with an attempt in a slot close it as handed over, and leave memory.
+    fn hand_over(&mut self) {
+        let runs = |(id, live): (&ExecutionId, &Live)| live.running_tokens().next().map(|_| *id);
+        let mut running: Vec<_> = self.live.iter().filter_map(runs).collect();
+        running.sort_unstable();
+        for execution in running {
+            self.handing_over.insert(execution);
+            self.post(execution, Letter::command(Command::HandOver));
         }
     }
 
@@ -564,6 +584,11 @@ impl Driver {
             }
             return;
         }
+        if self.live.get(&execution).is_some_and(|live| live.handed_over) {
+            // The next owner goes on with it: nothing of it may begin here any more.
+            self.drop_live(execution, outputs);
+            return;
+        }
         flight.runs.into_iter().for_each(|order| self.run(order, outputs));
         for offer in flight.offers {
             match self.live.get(&execution).is_some_and(|live| live.is_foreign(offer.node)) {
@@ -642,6 +667,7 @@ impl Driver {
     fn remove(&mut self, execution: ExecutionId) -> Option<Live> {
         self.wheel.arm(execution, None);
         self.remote.forget(execution);
+        self.handing_over.remove(&execution);
         let live = self.live.remove(&execution)?;
         self.slots.withdraw_promises(live.promised.len());
         Some(live)

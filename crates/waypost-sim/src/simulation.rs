@@ -273,6 +273,7 @@ impl Simulation {
             Event::Fate => self.fate(),
             Event::Start { machine } => self.start(machine),
             Event::Resume(life) => self.resume(life),
+            Event::HandOver(life) => self.hand_over(life),
             Event::Leave(life) => self.leave(life),
             Event::OutageEnds => self.store.inner().outage = false,
             Event::SpaceComes => self.store.inner().full = false,

@@ -296,6 +296,8 @@ fn failed(
     move_to(state, at, NodeStatus::Waiting);
     let node = state.node_mut(at);
     match end {
+        FailureEnd::Abandoned(_)
+            if failure.is_handed_over() && !is_planted(Bug::HandedOverCounts) => {}
         FailureEnd::Abandoned(_) if !is_planted(Bug::AbandonedCounts) => node.abandoned += 1,
         _ => node.tries += 1,
     }

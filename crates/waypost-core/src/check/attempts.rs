@@ -80,8 +80,9 @@ impl Seen {
                 self.tries = self.tries.saturating_add(1);
                 waiting(Wait::Retry { due: *due })
             }
-            Event::NodeFailed { end: FailureEnd::Abandoned(due), .. } => {
-                self.abandoned = self.abandoned.saturating_add(1);
+            Event::NodeFailed { failure, end: FailureEnd::Abandoned(due), .. } => {
+                let lost = u32::from(!failure.is_handed_over());
+                self.abandoned = self.abandoned.saturating_add(lost);
                 waiting(Wait::Retry { due: *due })
             }
             Event::NodeFailed { failure, .. } => {

@@ -58,6 +58,12 @@ impl Nodes {
         self.plan.is_some().then_some(self.unhandled)
     }
 
+    /// How often the event's node was lost since a person last looked; unknown without a plan.
+    pub(super) fn losses(&self, event: &Event) -> Option<(NodeIx, u32)> {
+        let at = event.node().and_then(|path| self.find(path)).filter(|_| self.plan.is_some())?;
+        Some((at, self.seen.get(at.at())?.abandoned))
+    }
+
     /// Where a node stands.
     pub(super) fn seen(&self, at: NodeIx) -> Option<&Seen> {
         self.seen.get(at.at())
@@ -112,7 +118,7 @@ impl Nodes {
             Event::NodeFailed { attempt, failure, end, .. } => {
                 seen.may_fail(place, *attempt, failure, *end)?;
                 self.may_skip_on_error(at, failure)?;
-                self.may_be_tried_again(at, seen, *end)
+                self.may_be_tried_again(at, seen, failure, *end)
             }
             Event::NodeWaiting { attempt, wait, .. } => {
                 seen.is_running(*attempt)?;
@@ -323,7 +329,13 @@ impl Nodes {
         }
     }
 
-    fn may_be_tried_again(&self, at: Option<NodeIx>, seen: &Seen, end: FailureEnd) -> Verdict {
+    fn may_be_tried_again(
+        &self,
+        at: Option<NodeIx>,
+        seen: &Seen,
+        failure: &Failure,
+        end: FailureEnd,
+    ) -> Verdict {
         let (Some(plan), Some(at)) = (&self.plan, at) else { return Ok(()) };
         match end {
             FailureEnd::RetryAt(_) => {
@@ -334,6 +346,7 @@ impl Nodes {
                 let what = format!("to be tried again, although {most} tries are allowed");
                 broken(Invariant::AttemptsInOrder, what)
             }
+            FailureEnd::Abandoned(_) if failure.is_handed_over() => Ok(()),
             FailureEnd::Abandoned(_) if seen.abandoned >= ABANDONED_MAX => {
                 let what = format!("lost more than {ABANDONED_MAX} times, and nobody looked");
                 broken(Invariant::Limits, what)

@@ -6,6 +6,7 @@ use crate::command::{Effect, Refusal};
 use crate::event::{Event, Origin, PauseReason};
 use crate::failure::{Failure, kind};
 use crate::kind::Behaviour;
+use crate::plan::Delivery;
 use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 
@@ -35,6 +36,23 @@ impl Decider<'_> {
         }
         self.go_on();
         self.tick();
+    }
+
+    /// Closes the attempts that run in this process, which stops in order. An attempt that must not be
+    /// made twice is left to the next owner, and so is an execution that is ending.
+    pub(super) fn hand_over(&mut self) {
+        if self.state.status == Status::Ending {
+            return;
+        }
+        for at in self.plan.positions() {
+            let node = self.node(at);
+            let here = node.token.is_some() && node.remote.is_none();
+            if here && self.plan_node(at).delivery == Delivery::AtLeastOnce {
+                self.tell_to_stop(at);
+                let message = "the instance that ran the attempt was stopped in order";
+                self.attempt_lost(at, Failure::handed_over(message));
+            }
+        }
     }
 
     fn close_lost_attempts(&mut self) {

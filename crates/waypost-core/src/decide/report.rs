@@ -114,7 +114,8 @@ impl Decider<'_> {
     }
 
     /// An attempt was lost through no fault of the node. It does not count as a try, but the same
-    /// node cannot be lost for ever: after a few times a person has to look.
+    /// node cannot be lost for ever: after a few times a person has to look. An attempt that was
+    /// handed over in order says nothing about its node: it is made again at once, and not counted.
     pub(super) fn attempt_lost(&mut self, at: NodeIx, failure: Failure) {
         if self.state.status == Status::Ending {
             let reason = CancelReason::Ending;
@@ -123,6 +124,10 @@ impl Decider<'_> {
         }
         if self.plan_node(at).delivery == Delivery::AtMostOnce && !failure.unsent {
             self.fail_for_good(at, outcome_unknown(&failure.message), FailureEnd::Final);
+            return;
+        }
+        if failure.is_handed_over() {
+            self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
             return;
         }
         let lost = self.node(at).abandoned + 1;

@@ -235,6 +235,25 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
+        "an attempt that its worker gives back is made again at once and not counted",
+        "a retry 1",
+        "
+        start
+        give-back a -> a WAITING, a lost 0, due 0s
+        wait 0s     -> a RUNNING, a attempt 2, runs a
+        give-back a
+        wait 0s     -> a RUNNING, a attempt 3, a lost 0
+    ",
+    ),
+    case(
+        "an at-most-once attempt that is given back has an unknown outcome",
+        "a once error unsure; b needs a:unsure",
+        "
+        start
+        give-back a -> a FAILED, a failed outcome_unknown, runs b
+    ",
+    ),
+    case(
         "an at-most-once attempt that is lost has an unknown outcome",
         "a once error unsure; b needs a:unsure",
         "

@@ -49,6 +49,53 @@ pub(crate) const CASES: &[Case] = &[
         resume    -> a lost 0
         wait 5m   -> a+b RUNNING
     "),
+    case("an orderly stop is no loss, however often", "a retry 1; b", "
+        start
+        hand-over -> logs NodeFailed NodeFailed, a+b WAITING, a failed handed_over, a lost 0, stops a b, due 0s
+        take-over -> a+b RUNNING, a attempt 2, runs a b
+        hand-over
+        take-over -> a attempt 3
+        hand-over
+        take-over -> a attempt 4
+        hand-over
+        take-over -> a attempt 5
+        hand-over
+        take-over -> a attempt 6
+        hand-over
+        take-over -> execution RUNNING, a+b RUNNING, a attempt 7, a lost 0, b lost 0
+        complete a
+        complete b -> execution COMPLETED
+    "),
+    case("losses between orderly stops are counted", "a", "
+        start
+        lose a
+        wait 0s
+        lose a
+        wait 5m
+        lose a
+        wait 5m
+        lose a
+        wait 5m   -> a attempt 5, a lost 4
+        hand-over -> a lost 4, due 0s
+        take-over -> a RUNNING, a attempt 6
+        lose a    -> execution QUARANTINED, a lost 5
+    "),
+    case("an orderly stop leaves an at-most-once attempt to the next owner", "a once error unsure; b needs a:unsure", "
+        start
+        hand-over -> nothing
+        take-over -> a FAILED, a failed outcome_unknown, runs b
+    "),
+    case("an orderly stop of an execution that is ending", "a; b", "
+        start
+        cancel
+        hand-over -> nothing
+        take-over -> a+b CANCELLED, execution CANCELLED
+    "),
+    case("an orderly stop of an execution that is pausing", "a", "
+        start
+        pause
+        hand-over -> a WAITING, a lost 0, execution HELD
+    "),
     case("ENDING is brought to its end", "a; b", "
         start
         cancel    -> execution ENDING

@@ -11,7 +11,7 @@
 //! `evaluate node`, `start-queued node`, `slots n`, `complete|fail|lose|stopped|mark node[@attempt] …`,
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
 //! `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
-//! `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
+//! `hand-over` (the process stops in order), `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
 //! `quarantine`, `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
 //!
 //! What must be so: see `Line::expect`. A command that is refused fails its line unless the line
@@ -135,6 +135,7 @@ impl Line<'_, '_> {
                 self.run.last.events.splice(0..0, owned.events);
                 return;
             }
+            ["hand-over"] => Command::HandOver,
             ["park"] => Command::Park,
             ["admit"] => Command::Admit,
             ["quarantine"] => Command::Quarantine { reason: "the test says so".into() },
@@ -317,6 +318,7 @@ fn outcome(verb: &str, rest: &[&str]) -> Outcome {
         }
         "fail" => Outcome::Failed(failure(rest)),
         "lose" => Outcome::Lost(Failure::transient("panic", "it panicked")),
+        "give-back" => Outcome::Lost(Failure::handed_over("the worker was stopped in order")),
         "give-up" => Outcome::Lost(failure(rest)),
         "stopped" => Outcome::Cancelled,
         other => panic!("{other:?} is not a command"),

@@ -138,6 +138,8 @@ pub enum Input {
     Lapsed,
     /// Start nothing new; what runs may end.
     Drain,
+    /// The time of a drain is over: close what still runs here as handed over.
+    HandOver,
 }
 
 /// A submission.

@@ -64,6 +64,8 @@ pub(super) struct Live {
     pub(super) orphaned: bool,
     /// Was it claimed, by this instance, while a frame was in flight?
     pub(super) claimed_again: bool,
+    /// Were its attempts closed as handed over?
+    pub(super) handed_over: bool,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
     /// Reports from elsewhere that were refused, and not counted yet.
@@ -181,6 +183,7 @@ impl Live {
             was_loaded: parent.is_some(),
             orphaned: false,
             claimed_again: false,
+            handed_over: false,
             mail_waits: false,
             in_flight: None,
             consumed: Vec::new(),
@@ -319,6 +322,7 @@ impl Live {
                 self.heard.truncate(HEARD_MAX - 1);
                 self.heard.push_front(Arc::clone(message));
             }
+            self.handed_over |= matches!(letter.command, Command::HandOver);
             let seq = self.state.seq;
             let from_elsewhere =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());

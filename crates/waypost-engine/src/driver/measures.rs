@@ -55,12 +55,20 @@ pub enum AttemptEnd {
     Abandoned,
     /// It was stopped.
     Cancelled,
+    /// Its process or worker was stopped in order, and gave it back.
+    HandedOver,
 }
 
 impl AttemptEnd {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Completed, Self::Failed, Self::TimedOut, Self::Abandoned, Self::Cancelled];
+    pub const ALL: [Self; 6] = [
+        Self::Completed,
+        Self::Failed,
+        Self::TimedOut,
+        Self::Abandoned,
+        Self::Cancelled,
+        Self::HandedOver,
+    ];
 
     /// Its name on a page of metrics.
     pub fn name(self) -> &'static str {
@@ -70,13 +78,15 @@ impl AttemptEnd {
             Self::TimedOut => "timed_out",
             Self::Abandoned => "abandoned",
             Self::Cancelled => "cancelled",
+            Self::HandedOver => "handed_over",
         }
     }
 
     fn of(event: &Event, live: &Live) -> Option<Self> {
         match event {
             Event::NodeCompleted { .. } => Some(Self::Completed),
-            Event::NodeFailed { end, .. } => Some(match end {
+            Event::NodeFailed { failure, end, .. } => Some(match end {
+                FailureEnd::Abandoned(_) if failure.is_handed_over() => Self::HandedOver,
                 FailureEnd::RetryAt(_) | FailureEnd::Final => Self::Failed,
                 FailureEnd::TimedOut => Self::TimedOut,
                 FailureEnd::Abandoned(_) => Self::Abandoned,

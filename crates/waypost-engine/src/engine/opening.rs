@@ -206,6 +206,7 @@ impl Shared {
             running: HashMap::new(),
             attempts,
             stop: Arc::clone(&self.stop),
+            hand_over_until: None,
             over: self.over.clone(),
         }
     }

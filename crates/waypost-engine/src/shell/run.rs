@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{error, warn};
+use waypost_core::event::Event;
 use waypost_core::id::Token;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
@@ -27,6 +28,10 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// How often the queue is walked for the metrics.
 const QUEUE_LOOKED_AT_EVERY: Millis = Millis::from_secs(1);
+
+/// How long after a drain's deadline attempts that still run may be closed as handed over. Where the
+/// store does not take that in time, they count as lost.
+const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
 /// Questions that wait for their answers.
 #[derive(Default)]
@@ -166,6 +171,8 @@ pub(crate) struct EngineThread {
     pub(crate) attempts: Arc<AtomicU32>,
     /// When to stop although something still runs.
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
+    /// Was the driver told to hand over what still runs, and until when is that awaited?
+    pub(crate) hand_over_until: Option<Instant>,
     /// Says that this thread has ended.
     pub(crate) over: CancellationToken,
 }
@@ -194,6 +201,7 @@ impl EngineThread {
             if self.is_over() {
                 break;
             }
+            self.hand_over_in_time();
         }
         self.running.values().for_each(CancellationToken::cancel);
     }
@@ -225,17 +233,28 @@ impl EngineThread {
         let wait = wake.saturating_sub(now.0).max(0);
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0)).min(SLEEP_MAX);
         let wake = Instant::now() + wait;
-        self.stop.lock().map_or(wake, |stop| wake.min(stop))
+        let stop = self.hand_over_until.or(*self.stop.lock());
+        stop.map_or(wake, |stop| wake.min(stop))
     }
 
     /// Has it done all that it should before it ends? Not before the driver has heard of the end, which
     /// is told right after the deadline is set: it refuses what it will not take.
     fn is_over(&self) -> bool {
-        match *self.stop.lock() {
-            Some(deadline) if self.driver.is_draining() => {
-                self.driver.is_quiet() || Instant::now() >= deadline
+        self.driver.is_draining()
+            && self.stop.lock().is_some()
+            && match self.hand_over_until {
+                None => self.driver.is_quiet(),
+                Some(until) => self.driver.is_handed_over() || Instant::now() >= until,
             }
-            _ => false,
+    }
+
+    /// At the deadline of a drain, closes what still runs as handed over: it is no loss, and the next
+    /// owner makes it again at once.
+    fn hand_over_in_time(&mut self) {
+        let due = self.stop.lock().is_some_and(|deadline| Instant::now() >= deadline);
+        if due && self.driver.is_draining() && self.hand_over_until.is_none() {
+            self.hand_over_until = Some(Instant::now() + HAND_OVER_MAX);
+            self.inbox.push(Input::HandOver);
         }
     }
 
@@ -294,6 +313,11 @@ impl EngineThread {
 
     /// An observer that panics must not take the engine with it.
     fn observe(&self, committed: &Committed) {
+        for event in committed.events.iter() {
+            if let Event::RunQuarantined { reason } = event {
+                warn!(execution = %committed.key, reason, "execution is set aside");
+            }
+        }
         let Some(observer) = &self.observer else { return };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(committed))) {
             error!(execution = %committed.execution, panic = panic_text(&*panic), "an observer panicked");

@@ -55,7 +55,9 @@ pub enum Event {
     Start { machine: usize },
     /// A process goes on after it stood still.
     Resume(Life),
-    /// A process that was told to stop has had its time.
+    /// A process that was told to stop has had its time: it hands over what still runs.
+    HandOver(Life),
+    /// It leaves, whether that was committed or not.
     Leave(Life),
     /// The store answers again.
     OutageEnds,

@@ -97,6 +97,13 @@ impl Simulation {
         self.poke(life);
     }
 
+    /// As the engine thread does at the deadline of a drain: it waits for the commit, but not for long.
+    pub(super) fn hand_over(&mut self, life: Life) {
+        self.inputs(life, vec![Input::HandOver]);
+        let soon = self.random.below(2_000);
+        self.after(soon, Event::Leave(life));
+    }
+
     pub(super) fn leave(&mut self, life: Life) {
         if self.processes.contains_key(&life) {
             self.say_goodbye(life);
@@ -129,7 +136,7 @@ impl Simulation {
             if let Some(process) = self.processes.get_mut(&life) {
                 process.draining = true;
                 let grace = self.random.below(10_000);
-                self.after(grace, Event::Leave(life));
+                self.after(grace, Event::HandOver(life));
             }
         }
         self.shake_machine(life);

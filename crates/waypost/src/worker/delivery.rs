@@ -118,7 +118,7 @@ impl Delivery<'_> {
     /// does not hear it hears that the worker has left.
     async fn give_up(&self) {
         let message = "the worker stopped before the attempt had begun";
-        let failure = Failure { unsent: true, ..Failure::transient(kind::ABANDONED, message) };
+        let failure = Failure { unsent: true, ..Failure::handed_over(message) };
         let Some(report) = self.wire(&Outcome::Lost(failure)) else { return };
         if let Err(error) = self.tell("report", &report).await {
             info!(%error, node = self.task.node, "a task that had not begun was given up");
@@ -144,6 +144,13 @@ impl Delivery<'_> {
             token: Token(token),
         };
         let outcome = attempt_outcome(handler, Arc::clone(&options.secrets), task, cancel).await;
+        let outcome = match outcome {
+            // Stopped because this process stops in order, which says nothing about the task.
+            Outcome::Cancelled if self.worker.leaving.load(Ordering::Relaxed) => Outcome::Lost(
+                Failure::handed_over("the worker that ran the attempt was stopped in order"),
+            ),
+            outcome => outcome,
+        };
         let mut finished = self.worker.finished.lock();
         finished.remember(attempt.clone(), outcome.clone(), Instant::now());
         outcome

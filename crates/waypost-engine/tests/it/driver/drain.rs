@@ -34,6 +34,49 @@ fn a_draining_driver_finishes_what_runs_and_starts_nothing() {
     world.check();
 }
 
+/// A task that is longer than the drain, at six deploys in a row.
+#[test]
+fn an_attempt_that_outlasts_orderly_stops_is_handed_over_and_never_counted() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    for stops in 1..=6 {
+        assert_eq!(rig.take_task("a").task.attempt, stops);
+        rig.inputs.push(Input::Drain);
+        rig.settle_store();
+        assert!(!rig.driver.is_quiet(), "its attempts run");
+        rig.inputs.push(Input::HandOver);
+        rig.settle_store();
+        assert!(rig.driver.is_handed_over());
+        assert_eq!(rig.driver.live(), 0, "nothing of it begins here any more");
+        assert!(!rig.cancelled.is_empty(), "its attempt is told to stop");
+        rig.leave();
+        rig = Rig::new(&world);
+        rig.settle_store();
+        let state = world.state(execution);
+        let node = state.node(waypost_core::id::NodeIx(0));
+        assert_eq!((node.abandoned, node.tries), (0, 0));
+    }
+    assert_eq!(rig.running(), ["a"], "made again at once");
+    world.check();
+}
+
+/// A stop whose last commit fails is a loss like any other.
+#[test]
+fn an_attempt_that_could_not_be_handed_over_is_lost() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    rig.inputs.extend([Input::Drain, Input::HandOver]);
+    rig.step();
+    assert!(!rig.driver.is_handed_over(), "its frame is not committed");
+    rig.leave();
+    let mut next = Rig::new(&world);
+    next.settle_store();
+    assert_eq!(world.state(execution).node(waypost_core::id::NodeIx(0)).abandoned, 1);
+    world.check();
+}
+
 /// Somebody cancels at another instance what still runs at the one that stops.
 #[test]
 fn a_draining_driver_reads_its_mail() {

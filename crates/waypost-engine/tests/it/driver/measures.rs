@@ -152,7 +152,7 @@ fn a_report_counts_until_its_commit() {
     rig.report(&b, Outcome::Failed(failure));
     let measures = settled(&mut rig);
     assert_eq!(measures.report_to_commit, [Millis(0)]);
-    assert_eq!((measures.ended, measures.attempts), (vec![Status::Failed], [0, 1, 0, 0, 0]));
+    assert_eq!((measures.ended, measures.attempts), (vec![Status::Failed], [0, 1, 0, 0, 0, 0]));
 }
 
 #[test]
