@@ -1,7 +1,8 @@
 //! Requests that a browser was tricked into. A page anywhere on the web can have a browser send
 //! requests to a server on its user's own machine, and with a name of its own that resolves to
 //! 127.0.0.1 it can even read the answers. So on loopback the `Host` must be a name of this machine,
-//! and an `Origin` must be this server; bodies are JSON or YAML, which no page can send unasked.
+//! and an `Origin` must be this server; bodies are JSON or YAML, which no page can send unasked. An
+//! empty body needs no type, so `Sec-Fetch-Site` is looked at as well: every browser sends it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -51,6 +52,11 @@ impl Guard {
             let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             // The same host and port as the request's own: a page of this server.
             if rest != Some(host.as_str()) {
+                return Err(refuse("the request comes from another site"));
+            }
+        }
+        for site in headers.get_all("sec-fetch-site") {
+            if !matches!(site.as_bytes(), b"same-origin" | b"none") {
                 return Err(refuse("the request comes from another site"));
             }
         }

@@ -90,11 +90,16 @@ async fn what_a_page_can_send_unasked_is_not_taken() {
             house.ask(&ask).await.refused(415, "unsupported_media_type");
         }
     }
-    // An empty form could be sent, too; only what nobody named a type for may be left out.
-    let form = Ask::new("POST", "/v1/executions/waiting/cancel")
-        .header("Content-Type", "application/x-www-form-urlencoded")
-        .body("");
-    house.ask(&form).await.refused(415, "unsupported_media_type");
+    // An empty form needs no type of its own; what a browser says of its page gives it away.
+    for (name, value) in
+        [("Origin", "https://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")]
+    {
+        let form = Ask::new("POST", "/v1/executions/waiting/cancel")
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .header(name, value)
+            .body("");
+        house.ask(&form).await.refused(403, "foreign_origin");
+    }
     let status = house.get("/v1/executions/waiting").await.expect(200).json()["status"].clone();
     assert_eq!(status, "PAUSED", "nothing of this was heeded");
     let fine = Ask::new("POST", "/v1/executions")
