@@ -16,6 +16,7 @@
 mod claims;
 mod ids;
 mod io;
+mod leaving;
 mod live;
 mod measures;
 mod remote;
@@ -29,9 +30,7 @@ use std::sync::Arc;
 use waypost_core::command::{Command, Env, Outcome, Report};
 use waypost_core::event::{Origin, RunCreated};
 use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, Token};
-use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::{Now, Timestamp};
 use waypost_ports::store::{Appended, Submission};
@@ -182,22 +181,6 @@ impl Driver {
         self.live.len()
     }
 
-    /// Is nothing running here and nothing on its way to the store?
-    pub fn is_quiet(&self) -> bool {
-        let committing = self.live.values().any(Live::is_in_flight);
-        self.slots.are_idle() && self.delivering == 0 && !committing
-    }
-
-    /// Is everything handed over that [`Input::HandOver`] found?
-    pub fn is_handed_over(&self) -> bool {
-        self.handing_over.is_empty()
-    }
-
-    /// Was it told to stop?
-    pub fn is_draining(&self) -> bool {
-        self.draining
-    }
-
     fn take(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
         match input {
             Input::Start(start) if self.draining => {
@@ -263,17 +246,6 @@ impl Driver {
                 outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Draining)));
             }
             Input::HandOver => self.hand_over(),
-        }
-    }
-
-    /// Has every execution with an attempt in a slot close it as handed over, and leave memory.
-    fn hand_over(&mut self) {
-        let runs = |(id, live): (&ExecutionId, &Live)| live.running_tokens().next().map(|_| *id);
-        let mut running: Vec<_> = self.live.iter().filter_map(runs).collect();
-        running.sort_unstable();
-        for execution in running {
-            self.handing_over.insert(execution);
-            self.post(execution, Letter::command(Command::HandOver));
         }
     }
 
@@ -620,19 +592,6 @@ impl Driver {
         } else if !live.queued {
             live.queued = true;
             self.ready.push_back(execution);
-        }
-    }
-
-    /// An execution left memory for the line of its concurrency key. There may have been room for it;
-    /// or somebody here is to be cancelled for it.
-    fn stands_in_line(&mut self, state: &State) {
-        let Some(place) = state.place.as_ref().filter(|_| state.status == Status::Scheduling)
-        else {
-            return;
-        };
-        self.claims.nudge(self.now);
-        if place.policy == ConcurrencyPolicy::CancelOldest {
-            self.claims.look_for_mail(self.now);
         }
     }
 

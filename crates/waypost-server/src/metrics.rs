@@ -159,6 +159,11 @@ impl HttpMetrics {
         for (name, help, metric) in page {
             write_metric(name, help, metric, out);
         }
+        Self::render_known(around, budget, out);
+    }
+
+    /// Writes what is asked for at this moment, where it is known.
+    fn render_known(around: &Around, budget: &Budget, out: &mut String) {
         let (slow, bytes) = (Counter::default(), |bytes: usize| Some(bytes as u64));
         slow.add(budget.dropped());
         let help = "Connections closed because their clients read too slowly while others waited.";

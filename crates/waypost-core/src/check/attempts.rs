@@ -6,6 +6,8 @@ use super::run::RunCheck;
 use super::{Invariant, Place, Verdict, broken};
 use crate::event::{Event, FailureEnd, MessageId, Wait};
 use crate::failure::{Failure, kind};
+use crate::json::Json;
+use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::time::Timestamp;
 
 /// Where a node stands.
@@ -138,6 +140,28 @@ impl Seen {
             return broken(Invariant::AttemptsInOrder, what);
         }
         Ok(())
+    }
+
+    /// An output must be small enough for the log.
+    pub(super) fn may_complete(&self, attempt: u32, output: Option<&Json>) -> Verdict {
+        self.is_running(attempt)?;
+        match output {
+            Some(output) if output.bytes() > PAYLOAD_BYTES_MAX => {
+                broken(Invariant::Limits, format!("its output has {} bytes", output.bytes()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A wait for a retry comes with the failure that is retried, never by itself.
+    pub(super) fn may_wait(&self, attempt: u32, wait: &Wait) -> Verdict {
+        self.is_running(attempt)?;
+        match wait {
+            Wait::Retry { .. } => {
+                broken(Invariant::WaitsEndInTime, "it waits for a retry without a failure")
+            }
+            Wait::Delay { .. } | Wait::Signal { .. } => Ok(()),
+        }
     }
 
     pub(super) fn is_running(&self, attempt: u32) -> Verdict {

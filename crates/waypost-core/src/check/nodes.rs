@@ -7,11 +7,11 @@ use super::attempts::{End, Phase, Seen};
 use super::graph::{self, Turn};
 use super::run::RunCheck;
 use super::{Invariant, Place, Verdict, broken, position, spans};
-use crate::event::{CancelReason, Event, FailureEnd, Wait};
+use crate::event::{CancelReason, Event, FailureEnd};
 use crate::failure::Failure;
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
-use crate::limits::{ABANDONED_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::ABANDONED_MAX;
 use crate::plan::{FailurePolicy, OnError, Plan};
 use crate::time::Timestamp;
 
@@ -106,29 +106,14 @@ impl Nodes {
                 seen.may_be_marked(*attempt, *number)
             }
             Event::NodeCompleted { attempt, output, .. } => {
-                seen.is_running(*attempt)?;
-                match output {
-                    Some(output) if output.bytes() > PAYLOAD_BYTES_MAX => {
-                        let what = format!("its output has {} bytes", output.bytes());
-                        broken(Invariant::Limits, what)
-                    }
-                    _ => Ok(()),
-                }
+                seen.may_complete(*attempt, output.as_ref())
             }
             Event::NodeFailed { attempt, failure, end, .. } => {
                 seen.may_fail(place, *attempt, failure, *end)?;
                 self.may_skip_on_error(at, failure)?;
                 self.may_be_tried_again(at, seen, failure, *end)
             }
-            Event::NodeWaiting { attempt, wait, .. } => {
-                seen.is_running(*attempt)?;
-                match wait {
-                    Wait::Retry { .. } => {
-                        broken(Invariant::WaitsEndInTime, "it waits for a retry without a failure")
-                    }
-                    Wait::Delay { .. } | Wait::Signal { .. } => Ok(()),
-                }
-            }
+            Event::NodeWaiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
             Event::NodeResumed { attempt, origin, .. } if origin.message.is_some() => {
                 if run.is_held() {
                     return broken(

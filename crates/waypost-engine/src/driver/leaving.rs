@@ -1,0 +1,52 @@
+//! Leaving: executions that leave memory for a line, and what still runs when a drain is over.
+
+use waypost_core::command::Command;
+use waypost_core::id::ExecutionId;
+use waypost_core::plan::ConcurrencyPolicy;
+use waypost_core::state::State;
+use waypost_core::status::Status;
+
+use super::Driver;
+use super::live::{Letter, Live};
+
+impl Driver {
+    /// Was it told to stop?
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Is everything handed over that `Input::HandOver` found?
+    pub fn is_handed_over(&self) -> bool {
+        self.handing_over.is_empty()
+    }
+
+    /// Has every execution with an attempt in a slot close it as handed over, and leave memory.
+    pub(super) fn hand_over(&mut self) {
+        let runs = |(id, live): (&ExecutionId, &Live)| live.running_tokens().next().map(|_| *id);
+        let mut running: Vec<_> = self.live.iter().filter_map(runs).collect();
+        running.sort_unstable();
+        for execution in running {
+            self.handing_over.insert(execution);
+            self.post(execution, Letter::command(Command::HandOver));
+        }
+    }
+
+    /// Is nothing running here and nothing on its way to the store?
+    pub fn is_quiet(&self) -> bool {
+        let committing = self.live.values().any(Live::is_in_flight);
+        self.slots.are_idle() && self.delivering == 0 && !committing
+    }
+
+    /// An execution left memory for the line of its concurrency key. There may have been room for it;
+    /// or somebody here is to be cancelled for it.
+    pub(super) fn stands_in_line(&mut self, state: &State) {
+        let Some(place) = state.place.as_ref().filter(|_| state.status == Status::Scheduling)
+        else {
+            return;
+        };
+        self.claims.nudge(self.now);
+        if place.policy == ConcurrencyPolicy::CancelOldest {
+            self.claims.look_for_mail(self.now);
+        }
+    }
+}
