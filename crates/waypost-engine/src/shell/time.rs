@@ -196,7 +196,7 @@ mod tests {
         let better = time.base.most.0;
         assert_eq!(better, 5_000_803, "a quick answer says more");
         assert_eq!(most(&mut time, 1_002, 1_002), 5_000_803, "what was told was earlier");
-        time.observe(Millis(2_000), Timestamp(5_001_801), &Clocks { steady: 4_000, wall: 4_000 });
+        time.observe(Millis(2_000), Timestamp(5_001_900), &Clocks { steady: 4_000, wall: 4_000 });
         assert_eq!(time.base.most.0, 5_003_804, "a slow one does not say less");
         time.observe(Millis(5_000), Timestamp(9_000_000), &Clocks { steady: 5_000, wall: 5_000 });
         assert_eq!(time.base, Timestamp(9_000_000).into(), "the store's clock was set forward");

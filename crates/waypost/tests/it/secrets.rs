@@ -69,7 +69,7 @@ nodes:
   - id: ungranted
     type: api-call
     config: { url: "http://ADDRESS/${{ secrets.foreign }}" }
-    onError: continue
+    onError: { take: continue, definitionErrors: true }
   - id: done
     type: output
     needs: [send, command, number, refused, exits, cut, elsewhere, redirected, ungranted]

@@ -320,7 +320,8 @@ fn line(event: &EventRow, order: Order) -> String {
 }
 
 /// Fields whose values are new with every execution: who, under which right, when.
-const NEW: &[&str] = &["instance", "worker", "token", "due", "deadline", "retry_at", "abandoned"];
+const NEW: &[&str] =
+    &["instance", "worker", "token", "due", "deadline", "grace", "retry_at", "abandoned"];
 
 fn normalize(value: &mut Value) {
     match value {

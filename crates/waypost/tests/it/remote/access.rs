@@ -63,7 +63,7 @@ fn the_trail_says_who_did_what() {
     assert_eq!(server.wait().0, 0);
     let trail = program.json(&["trail", "--actor", &actor]);
     assert_eq!(trail["entries"][0]["action"], "deployDefinition", "{trail}");
-    assert_eq!(trail["entries"][0]["subject"], "hello");
+    assert_eq!(trail["entries"][0]["subject"], "hello v1");
     let page = program.json(&["trail", "--limit", "1"]);
     let next = page["next"].as_str().unwrap();
     let rest = program.json(&["trail", "--before", next]);

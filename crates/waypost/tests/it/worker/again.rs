@@ -86,7 +86,10 @@ fn what_runs_when_a_second_start_is_committed_is_awaited() {
     process.terminate();
     for token in [A, B] {
         let report = server.told("report", token);
-        assert_eq!(body(&report.request)["status"], "cancelled");
+        let said = body(&report.request);
+        assert_eq!(said["status"], "abandoned");
+        assert_eq!(said["failure"]["kind"], "handed_over");
+        assert!(said["failure"]["unsent"].as_bool() != Some(true), "{said}");
         committed(report);
     }
     assert_eq!(sink.received().len(), 1);

@@ -55,7 +55,9 @@ fn a_handler_that_runs_is_stopped_after_the_grace_time() {
     sink.wait_for(1, LONG);
     process.terminate();
     let report = server.told("report", A);
-    assert_eq!(body(&report.request)["status"], "cancelled");
+    let said = body(&report.request);
+    assert_eq!(said["status"], "abandoned");
+    assert_eq!(said["failure"]["kind"], "handed_over");
     committed(report);
     // What listened meanwhile is not awaited.
     wait_until("it has left", LONG, || {
