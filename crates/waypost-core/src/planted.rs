@@ -47,6 +47,8 @@ bugs! {
     PromotionLost = "promotion-lost", "the end of an execution gives its slot to nobody, and nobody sweeps";
     SlotReleasedTwice = "slot-released-twice", "the end of an execution gives its slot to two";
     LastComesFirst = "last-comes-first", "a free slot goes to the last in line";
+    CrashUncounted = "crash-uncounted", "the death of an owner is not counted against what it had in hand";
+    CrashNeverForgiven = "crash-never-forgiven", "progress does not clear the deaths that were counted before it";
     OrphansIgnored = "orphans-ignored", "executions of dead owners are not claimed";
     // The engine.
     ActBeforeCommit = "act-before-commit", "an attempt is made before its start is durable";

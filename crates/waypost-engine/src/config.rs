@@ -69,6 +69,11 @@ pub struct Config {
     /// The least that its frames say they require, although most can be read by older folds. Above 1
     /// for tests of upgrades only.
     pub fold_min: u16,
+    /// Deaths of processes, each while this one execution alone was loaded or decided, after which it
+    /// is set aside. Two deaths that point at nothing in particular come before them: four in all,
+    /// one less than the losses that a node with a long task may have, so that what was merely in
+    /// hand with it is not set aside for those.
+    pub crashes_max: u32,
     /// How much faster than the store's clock this machine's may run, in parts per million. The
     /// default is the fastest that a clock is slewed when it is being set right.
     pub drift_ppm: u32,
@@ -114,6 +119,7 @@ impl Default for Config {
             scope: Scope::All,
             fold: waypost_core::event::FOLD_VERSION,
             fold_min: 1,
+            crashes_max: 2,
             drift_ppm: 500,
         }
     }

@@ -22,6 +22,7 @@ mod measures;
 mod remote;
 mod requests;
 mod slots;
+mod suspicion;
 mod wheel;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -42,6 +43,7 @@ use live::{Broken, Decided, Letter, Live};
 pub use measures::{AttemptEnd, Measures, Queue};
 pub use remote::FORGOTTEN;
 pub use remote::TaskReport;
+pub use suspicion::Suspicion;
 
 use crate::config::{Config, Scope};
 use crate::tokens::Mint;
@@ -70,6 +72,8 @@ pub struct Driver {
     /// The newest fold that everybody alive reads.
     readable: u16,
     claims: claims::Claims,
+    /// Suspects in memory that are in doubt: one, as a rule.
+    doubted: HashSet<ExecutionId>,
     numbers: std::ops::Range<i64>,
     /// Requests that are on their way into inboxes.
     delivering: usize,
@@ -105,6 +109,7 @@ impl Driver {
             ends_after: ExecutionId(i64::MIN),
             adopted: HashSet::new(),
             readable: u16::MAX,
+            doubted: HashSet::new(),
             numbers: 0..0,
             delivering: 0,
             draining: false,
@@ -208,7 +213,9 @@ impl Driver {
             Input::Request { request, ticket } => self.request(request, ticket, outputs),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
             Input::Claimed { loaded, copied, more, next_due, answered } => {
-                self.claims.answered(now, loaded.len(), more, next_due, &self.config);
+                let alone = loaded.iter().any(|one| one.suspicion.is_alone());
+                let free = self.doubted.is_empty() && !alone;
+                self.claims.answered(now, (loaded.len(), more, free), next_due, &self.config);
                 if answered {
                     self.claims.is_answered();
                 } else if !is_planted(Bug::ClaimForgotten) {
@@ -344,6 +351,7 @@ impl Driver {
             // flight, its answer will tell: it may be the one that parked it.
             live.claimed_again |= live.is_in_flight();
             if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
+                live.suspicion = loaded.suspicion;
                 let admits = admits(&loaded) && !live.is_in_flight();
                 loaded.mail.into_iter().for_each(|mail| self.mail(mail));
                 if admits {
@@ -359,6 +367,9 @@ impl Driver {
             self.measures.timer(due, self.now);
         }
         let mut live = Live::loaded(loaded);
+        if live.suspicion.is_alone() {
+            self.doubted.insert(execution);
+        }
         live.orphaned = live.state.owner.is_some_and(|owner| owner != self.instance);
         self.live.insert(execution, live);
         self.find_held(execution);
@@ -466,6 +477,9 @@ impl Driver {
                 self.measures.reports_landed(flight.reported(), self.now);
                 self.measures.takeovers += u64::from(std::mem::take(&mut live.orphaned));
                 let flight = live.committed(at, flight, outputs);
+                if !live.suspicion.doubt {
+                    self.settled(execution);
+                }
                 self.follow_up(execution, flight, outputs);
             }
             Appended::Fenced => {
@@ -627,6 +641,7 @@ impl Driver {
         self.wheel.arm(execution, None);
         self.remote.forget(execution);
         self.handing_over.remove(&execution);
+        self.settled(execution);
         let live = self.live.remove(&execution)?;
         self.slots.withdraw_promises(live.promised.len());
         Some(live)
@@ -654,8 +669,8 @@ impl Driver {
                 Some(ids)
             }
         };
-        let room = self.room();
-        self.claims.ask(now, room, only, &self.live, &self.config, outputs);
+        let (room, suspects) = (self.room(), self.doubted.is_empty());
+        self.claims.ask(now, (room, suspects), only, &self.live, &self.config, outputs);
     }
 
     fn env(&mut self, now: Timestamp) -> Env {

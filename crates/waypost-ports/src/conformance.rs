@@ -12,6 +12,7 @@
 //! | `chain` | the log: parent links, repeats, batches, bytes, time |
 //! | `names` | submissions, numbers, definitions |
 //! | `ownership` | control rows, claims, leases, holding |
+//! | `crashes` | deaths of owners, and what was in hand at them |
 //! | `mail` | the inbox and waking up |
 //! | `slots`, `lines` | the lines of concurrency keys; what a checker asks of them |
 //! | `reading` | loads, snapshots, lists, events |
@@ -32,6 +33,8 @@ pub mod access;
 pub mod audit;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod chain;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod crashes;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod definitions;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
@@ -134,6 +137,18 @@ macro_rules! conformance_tests {
                 only_the_owner_sets_aside,
                 a_roll_call_finds_what_its_owner_forgot,
                 ownership_survives_reopening_as_claimable,
+            ];
+            crashes: [
+                a_death_counts_against_what_was_in_hand,
+                a_death_counts_when_its_data_is_opened_again,
+                an_orderly_end_counts_nothing,
+                only_a_death_in_doubt_counts_again,
+                suspects_are_taken_alone_and_last,
+                progress_clears_the_count,
+                a_park_clears_the_count,
+                holding_clears_the_count,
+                a_fenced_frame_settles_nothing,
+                a_roll_call_counts_nothing,
             ];
             mail: [
                 mail_wakes_a_parked_execution,

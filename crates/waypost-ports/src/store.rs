@@ -6,6 +6,7 @@
 
 mod mail;
 mod slot;
+mod suspicion;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use waypost_core::time::{Millis, Timestamp};
 
 pub use mail::{Delivery, Mail, MailBody, Urgency};
 pub use slot::{Slot, SlotPolicy, SlotRequest, cancel_message};
+pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it asks for
 /// another time.
@@ -42,6 +44,11 @@ pub trait Store: Send + Sync {
     /// first those that are ready or whose owner is dead, by number, then those that are due, by
     /// time. What the claimer owns already is not claimed again, except by a roll call
     /// ([`ClaimRequest::held`]).
+    ///
+    /// Taking an execution from an owner that died, and did not leave in order, counts that death
+    /// ([`crashes_after_death`]). What has been counted is in doubt from then on. Of suspects
+    /// ([`SUSPECT_FROM`]) at most one is taken, the least suspicious first, after everything else,
+    /// and only where the claimer asks for it; those that are left count as more.
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
 
     /// Everything that is known of one execution: its newest snapshot and what came after it.
@@ -172,6 +179,9 @@ pub struct Side {
     /// Where the frame parks the execution: the digest of the state after it, encoded. A copy of
     /// the state from elsewhere is used only if it has this digest.
     pub digest: Option<[u8; 32]>,
+    /// For an execution that was in hand at a death: what this frame proves. Whatever parks an
+    /// execution or sets it aside clears its deaths without this.
+    pub settled: Option<Settled>,
     /// For a frame with which an execution begins to wait for a slot of its concurrency key, or goes
     /// back to waiting for it.
     pub slot: Option<SlotRequest>,
@@ -267,6 +277,8 @@ pub struct ClaimRequest {
     /// never heard of it (the reply to a claim was lost) or thinks that it is done with it (the
     /// store lost its latest commits), and nobody else will look after it as long as it lives.
     pub held: Option<Vec<ExecutionId>>,
+    /// May one suspect be among them?
+    pub suspects: bool,
 }
 
 /// What was claimed.
@@ -310,6 +322,10 @@ pub struct Control {
     pub ready: bool,
     /// Why it is set aside, if it is.
     pub held: Option<String>,
+    /// Deaths of its owners that count against it; see [`crashes_after_death`].
+    pub crashes: u32,
+    /// Was it taken after such a death, and has its owner not decided it yet?
+    pub doubt: bool,
     /// Where it stands in the line for its concurrency key, if it has one.
     pub slot: Option<Slot>,
 }

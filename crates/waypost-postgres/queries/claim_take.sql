@@ -1,8 +1,10 @@
 -- claim: $1 becomes the owner of at most $3 executions that $2 (a fold) can read, and of none but $4
 -- where that is given; $5 as a roll call: what the claimer has in memory. First what is ready, forgotten
 -- or was left behind by the dead, by number; then what is due, by time. Nobody waits for a row that
--- somebody else has locked. Always gives a row: the count of what was found, and when more is due.
--- Served by control_ready, control_by_owner, control_due and the key of instances.
+-- somebody else has locked. The death of an owner that did not leave in order counts against what it had
+-- in hand; what has two deaths or more is taken alone, after everything else, where $6 says so. Always
+-- gives a row: the count of what was found, when more is due, and whether suspects are left.
+-- Served by control_ready, control_by_owner, control_due, control_suspects and the key of instances.
 WITH RECURSIVE owners (id) AS (
     (SELECT c.owner FROM control AS c WHERE c.owner IS NOT NULL ORDER BY c.owner LIMIT 1)
     UNION ALL
@@ -10,13 +12,16 @@ WITH RECURSIVE owners (id) AS (
     SELECT (SELECT c.owner FROM control AS c WHERE c.owner > owners.id ORDER BY c.owner LIMIT 1)
     FROM owners WHERE owners.id IS NOT NULL
 ), dead AS MATERIALIZED (
-    SELECT owners.id FROM owners
+    SELECT owners.id,
+           NOT EXISTS (SELECT 1 FROM instances AS i
+                       WHERE i.id = owners.id AND i.alive_until IS NULL) AS died
+    FROM owners
     WHERE owners.id IS NOT NULL AND owners.id <> $1
       AND NOT EXISTS (SELECT 1 FROM instances AS i
                       WHERE i.id = owners.id AND i.alive_until > (SELECT waypost_now()))
 ), ready AS MATERIALIZED (
     SELECT c.execution FROM control AS c
-    WHERE c.owner IS NULL AND c.ready AND c.requires <= $2
+    WHERE c.owner IS NULL AND c.ready AND c.requires <= $2 AND c.crashes < 2
       AND ($4::int8[] IS NULL OR c.execution = ANY ($4))
     ORDER BY c.execution LIMIT $3::int8 + 1
     FOR UPDATE SKIP LOCKED
@@ -24,6 +29,7 @@ WITH RECURSIVE owners (id) AS (
     SELECT c.execution FROM dead
     CROSS JOIN LATERAL (SELECT o.execution FROM control AS o
                         WHERE o.owner = dead.id AND o.requires <= $2
+                          AND o.crashes + (o.crashes = 1 AND o.doubt AND dead.died)::int < 2
                           AND ($4 IS NULL OR o.execution = ANY ($4))
                         ORDER BY o.execution LIMIT $3::int8 + 1
                         FOR UPDATE SKIP LOCKED) AS c
@@ -39,20 +45,37 @@ WITH RECURSIVE owners (id) AS (
     SELECT c.execution, c.next_due FROM control AS c
     WHERE c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
       AND c.next_due <= (SELECT waypost_now())
-      AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
+      AND c.requires <= $2 AND c.crashes < 2 AND ($4 IS NULL OR c.execution = ANY ($4))
     ORDER BY c.next_due, c.execution LIMIT $3::int8 + 1
     FOR UPDATE SKIP LOCKED
+), suspects AS MATERIALIZED (
+    -- Two, in order to tell whether there are more than the one that may be taken.
+    SELECT c.execution, c.crashes FROM control AS c
+    WHERE c.crashes >= 1 AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
+      AND CASE WHEN c.owner IS NULL
+               THEN c.crashes >= 2 AND (c.ready OR c.next_due <= (SELECT waypost_now()))
+               ELSE (SELECT c.crashes + (c.doubt AND dead.died)::int >= 2
+                     FROM dead WHERE dead.id = c.owner)
+          END
+    ORDER BY c.crashes, c.execution LIMIT 2
+    FOR UPDATE OF c SKIP LOCKED
 ), found AS MATERIALIZED (
     SELECT execution, NULL::int8 AS next_due FROM ready
     UNION ALL SELECT execution, NULL FROM orphaned
     UNION ALL SELECT execution, NULL FROM forgotten
     UNION ALL SELECT execution, next_due FROM due
 ), chosen AS MATERIALIZED (
-    SELECT execution, row_number() OVER (ORDER BY next_due NULLS FIRST, execution) AS n
-    FROM found ORDER BY n LIMIT $3::int8
+    (SELECT execution, row_number() OVER (ORDER BY next_due NULLS FIRST, execution) AS n
+     FROM found ORDER BY n LIMIT $3::int8)
+    UNION ALL
+    (SELECT execution, 9223372036854775807 FROM suspects
+     WHERE $6::bool ORDER BY crashes, execution LIMIT 1)
 ), taken AS (
     UPDATE control AS c SET
-        epoch = CASE WHEN c.owner = $1 THEN c.epoch ELSE c.epoch + 1 END, owner = $1, ready = false
+        epoch = CASE WHEN c.owner = $1 THEN c.epoch ELSE c.epoch + 1 END, owner = $1, ready = false,
+        crashes = c.crashes + ((c.crashes = 0 OR c.doubt)
+                               AND (c.owner IN (SELECT id FROM dead WHERE died)) IS TRUE)::int,
+        doubt = c.crashes > 0 OR (c.owner IN (SELECT id FROM dead WHERE died)) IS TRUE
     FROM chosen WHERE c.execution = chosen.execution
     RETURNING c.execution, chosen.n
 )
@@ -61,6 +84,7 @@ SELECT taken.execution, (SELECT count(*) FROM found),
         WHERE c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
           AND c.next_due > (SELECT waypost_now())
           AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
-        ORDER BY c.next_due, c.execution LIMIT 1)
+        ORDER BY c.next_due, c.execution LIMIT 1),
+       (SELECT count(*) FROM suspects) > $6::bool::int
 FROM (SELECT 1) AS always LEFT JOIN taken ON true
 ORDER BY taken.n

@@ -44,23 +44,29 @@ WITH named AS (
     RETURNING execution, at
 ), standing AS (
     INSERT INTO control AS c (execution, owner, epoch, next_due, ready, held, wakes_from, requires,
-                              state_seq, state_digest)
+                              state_seq, state_digest, crashes)
+    -- A first frame settles nothing: below zero, `crashes` only tells the update what to do.
     SELECT s.execution, s.owner, s.epoch, s.next_due, false, s.held, s.wakes_from, s.requires,
-           s.state_seq, s.state_digest
+           s.state_seq, s.state_digest, -s.settled
     FROM unnest($18::int8[], $19::uuid[], $20::int8[], $21::int8[], $22::bytea[], $23::int2[],
-                $24::int4[], $25::int8[], $26::bytea[])
-         AS s (execution, owner, epoch, next_due, held, wakes_from, requires, state_seq, state_digest)
+                $24::int4[], $25::int8[], $26::bytea[], $38::int4[])
+         AS s (execution, owner, epoch, next_due, held, wakes_from, requires, state_seq, state_digest,
+               settled)
     WHERE (s.execution IN (SELECT execution FROM ins)) IS TRUE
     ORDER BY s.execution
     ON CONFLICT (execution) DO UPDATE SET
         owner = excluded.owner, epoch = greatest(c.epoch, excluded.epoch),
         next_due = excluded.next_due, ready = false, held = excluded.held,
         wakes_from = excluded.wakes_from, requires = greatest(c.requires, excluded.requires),
-        state_seq = excluded.state_seq, state_digest = excluded.state_digest, deaf_to = '{}'
+        state_seq = excluded.state_seq, state_digest = excluded.state_digest, deaf_to = '{}',
+        crashes = CASE WHEN excluded.owner IS NULL OR excluded.crashes = -2 THEN 0 ELSE c.crashes END,
+        doubt = c.doubt AND excluded.owner IS NOT NULL AND excluded.crashes = 0
 ), raised AS (
-    UPDATE control AS c SET requires = r.requires
-    FROM unnest($27::int8[], $28::int4[]) AS r (execution, requires)
-    WHERE c.execution = r.execution AND c.requires < r.requires
+    UPDATE control AS c SET requires = greatest(c.requires, r.requires),
+        crashes = CASE WHEN r.settled = 2 THEN 0 ELSE c.crashes END,
+        doubt = c.doubt AND r.settled = 0
+    FROM unnest($27::int8[], $28::int4[], $39::int4[]) AS r (execution, requires, settled)
+    WHERE c.execution = r.execution AND (c.requires < r.requires OR r.settled > 0)
       AND (r.execution IN (SELECT execution FROM ins)) IS TRUE
 ), ended AS (
     DELETE FROM control AS c

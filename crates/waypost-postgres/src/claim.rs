@@ -121,13 +121,16 @@ async fn take(
     // Never at the end of what can be counted: the statement asks for one more.
     let limit = limit(request.limit).min(1 << 20);
     let rows = connection
-        .query(queries::CLAIM_TAKE, &[&request.instance.0, &fold, &limit, &only, &held])
+        .query(
+            queries::CLAIM_TAKE,
+            &[&request.instance.0, &fold, &limit, &only, &held, &request.suspects],
+        )
         .await?;
     let mut executions = Vec::with_capacity(rows.len());
     let mut claims = Claims::default();
     for row in &rows {
         executions.extend(get::<Option<i64>>(row, 0)?.map(ExecutionId));
-        claims.more = count(row, 1)? > from_stored(limit);
+        claims.more = count(row, 1)? > from_stored(limit) || get(row, 3)?;
         claims.next_due = get::<Option<i64>>(row, 2)?.map(Timestamp);
     }
     Ok((executions, claims))

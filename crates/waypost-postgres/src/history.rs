@@ -349,6 +349,8 @@ pub(crate) fn read_control(row: &Row) -> Result<Control, DbError> {
         next_due: get::<Option<i64>>(row, 3)?.map(Timestamp),
         ready: get(row, 4)?,
         held: text_or_none(row, 5)?.map(|held| held.to_string()),
+        crashes: narrow(row, 9)?,
+        doubt: get(row, 10)?,
         slot,
     })
 }

@@ -40,6 +40,7 @@ const KNOWN: &[Migration] = &[
         sql: include_str!("../migrations/0002_projections.sql"),
     },
     Migration { version: 3, name: "current", sql: include_str!("../migrations/0003_current.sql") },
+    Migration { version: 4, name: "crashes", sql: include_str!("../migrations/0004_crashes.sql") },
 ];
 
 /// Where a database stands, without changing it.

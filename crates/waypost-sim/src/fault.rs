@@ -39,6 +39,7 @@ macro_rules! faults {
 
 faults! {
     Kill = "kill", "a process dies at any point and another is started later";
+    Killer = "killer", "one execution kills every process that decides it";
     Suspend = "suspend", "a process stands still, sometimes beyond its lease, and wakes up";
     Skew = "skew", "a machine's clock is wrong";
     Step = "step", "a machine's clock is set, forward or back";
@@ -129,6 +130,17 @@ impl Weather {
         let at = fault as usize;
         let chance = self.chances.get(at).copied().unwrap_or(0);
         let strikes = !self.healed && self.random.below(1_000) < chance;
+        if strikes && let Some(struck) = self.struck.get_mut(at) {
+            *struck += 1;
+        }
+        strikes
+    }
+
+    /// The same, drawn from another stream: the faults before it strike as they did without it.
+    pub fn strikes_apart(&mut self, fault: Fault, random: &mut Random) -> bool {
+        let at = fault as usize;
+        let chance = self.chances.get(at).copied().unwrap_or(0);
+        let strikes = !self.healed && random.below(1_000) < chance;
         if strikes && let Some(struck) = self.struck.get_mut(at) {
             *struck += 1;
         }

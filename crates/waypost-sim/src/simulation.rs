@@ -18,6 +18,7 @@
 //! | `tasks` | workers and their calls |
 //! | `far` | workers elsewhere: offers, polls, reports |
 //! | `people` | submissions, requests, and what they were told |
+//! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
 //! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
 
@@ -25,6 +26,7 @@ mod auditing;
 mod event;
 mod far;
 mod fate;
+mod killer;
 mod leases;
 mod lines;
 mod mail;
@@ -150,6 +152,7 @@ pub struct Simulation {
     /// What a replica that is behind holds.
     replica: Option<(Tables, u64)>,
     failovers: u32,
+    killer: killer::Killer,
     /// Processes that did not survive the healing.
     kills: u32,
     healed: bool,
@@ -186,6 +189,7 @@ impl Simulation {
         };
         let people = people::People::new(&seed, &options);
         let far = far::Far::new(&seed, &truth);
+        let killer = killer::Killer::new(&seed);
         Self {
             trace: Trace::new(options.trace),
             random: seed.split("schedule"),
@@ -210,6 +214,7 @@ impl Simulation {
             poisoned: BTreeSet::new(),
             replica: None,
             failovers: 0,
+            killer,
             kills: 0,
             healed: false,
             finding: None,
@@ -330,6 +335,9 @@ impl Simulation {
         let taken = u64::try_from(process.inputs.len()).unwrap_or(0);
         let mut outputs = Vec::new();
         let wait = process.step(&mut outputs);
+        if self.killer.strikes(&outputs) {
+            return self.die_deciding(life);
+        }
         let put = u64::try_from(outputs.len()).unwrap_or(0);
         if taken + put > 0 {
             self.note("step", &[life.into(), taken, put], || {

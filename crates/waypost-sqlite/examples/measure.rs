@@ -179,7 +179,14 @@ fn claim(folder: &Path) {
     store.wait_projected().unwrap();
     let (started, before) = (Instant::now(), workload::cpu());
     let mut claimed = 0;
-    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 500, only: None, held: None };
+    let request = ClaimRequest {
+        instance: INSTANCE,
+        fold: 1,
+        limit: 500,
+        only: None,
+        held: None,
+        suspects: true,
+    };
     loop {
         let claims = store.claim(&request).unwrap();
         claimed += claims.claimed.len() as u64;

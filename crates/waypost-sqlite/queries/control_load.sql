@@ -3,7 +3,8 @@
 SELECT instances.id, control.epoch, control.next_due, control.ready, control.held,
        slots.key, slots.holding,
        (SELECT count(*) FROM slots AS earlier
-        WHERE earlier.key = slots.key AND earlier.ticket < slots.ticket)
+        WHERE earlier.key = slots.key AND earlier.ticket < slots.ticket),
+       control.crashes, control.doubt
 FROM control LEFT JOIN instances ON instances.number = control.owner
              LEFT JOIN slots ON slots.execution = control.execution
 WHERE control.execution = ?1

@@ -7,4 +7,4 @@ WHERE true
 ON CONFLICT (execution) DO UPDATE SET
     owner = NULL, epoch = max(epoch, excluded.epoch), next_due = excluded.next_due,
     ready = excluded.ready, held = excluded.held, wakes_from = excluded.wakes_from,
-    requires = max(requires, excluded.requires)
+    requires = max(requires, excluded.requires), crashes = 0, doubt = 0

@@ -1,3 +1,4 @@
--- heartbeat, claim: everything that a dead instance owned is ready. Scans control: once for each
--- instance that dies.
-UPDATE control SET owner = NULL, ready = 1 WHERE owner = ?1
+-- heartbeat, claim: everything that an instance owned is ready. Where it died (?2), and did not leave in
+-- order, that counts against what it had in hand. Scans control: once for each instance that is gone.
+UPDATE control SET owner = NULL, ready = 1, crashes = crashes + (?2 AND (crashes = 0 OR doubt)), doubt = 0
+WHERE owner = ?1

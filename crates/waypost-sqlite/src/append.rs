@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, OptionalExtension, params};
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Append, Appended, ControlChange, Side, Submission, Urgency};
+use waypost_ports::store::{Append, Appended, ControlChange, Settled, Side, Submission, Urgency};
 
 use crate::connection::{checksum, is_about_data, to_stored};
 use crate::store::Write;
@@ -241,6 +241,10 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
     }
     if let Some(change) = &side.control {
         change_control(write, header, change)?;
+    }
+    if let Some(settled) = side.settled {
+        let mut settle = write.tx.prepare_cached(queries::CONTROL_SETTLED)?;
+        settle.execute(params![execution, settled == Settled::Progress])?;
     }
     if let Some(request) = &side.slot {
         slots::stand_in_line(write, header, request)?;

@@ -63,8 +63,11 @@ pub(crate) fn take(
             executions.push(ExecutionId(execution?));
         }
     }
-    let more = executions.len() > request.limit;
+    let suspects = suspects(write, request, only.as_deref())?;
+    let alone = usize::from(request.suspects);
+    let more = executions.len() > request.limit || suspects.len() > alone;
     executions.truncate(request.limit);
+    executions.extend(suspects.into_iter().take(alone));
     let mut take = write.tx.prepare_cached(queries::CLAIM_TAKE)?;
     for execution in executions.iter().skip(forgotten.len()) {
         take.execute([execution.0, instance])?;
@@ -74,6 +77,19 @@ pub(crate) fn take(
         .query_row(params![request.fold, only, write.now.0], |row| row.get(0))
         .optional()?;
     Ok(Taken { executions, more, next_due: next_due.map(Timestamp) })
+}
+
+/// Those that are to be taken alone: the least suspicious, and whether there are more.
+fn suspects(
+    write: &Write<'_>,
+    request: &ClaimRequest,
+    only: Option<&str>,
+) -> rusqlite::Result<Vec<ExecutionId>> {
+    let mut find = write.tx.prepare_cached(queries::CLAIM_SUSPECTS)?;
+    let rows = find.query_map(params![request.fold, 2, only, write.now.0], |row| {
+        row.get(0).map(ExecutionId)
+    })?;
+    rows.collect()
 }
 
 /// Reads what was taken: what is still the claimer's. One that cannot be read is handed out all the

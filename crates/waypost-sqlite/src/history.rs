@@ -189,6 +189,8 @@ pub(crate) fn load_control(
             ready: row.get(3)?,
             held: row.get(4)?,
             slot: slots::read(row, 5)?,
+            crashes: row.get(8)?,
+            doubt: row.get(9)?,
         })
     });
     control.optional()

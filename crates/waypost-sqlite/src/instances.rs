@@ -25,7 +25,7 @@ pub(crate) fn heartbeat(write: &Write<'_>, heartbeat: &Heartbeat) -> rusqlite::R
         renew.execute(params![id, until, heartbeat.fold, about, write.now.0])?;
     } else {
         let number = write.instance(heartbeat.instance)?;
-        end(write, number)?;
+        end(write, number, Gone::Left)?;
     }
     let mut oldest = write.tx.prepare_cached(queries::INSTANCES_OLDEST)?;
     let fold: Option<u16> = oldest.query_row([write.now.0], |row| row.get(0))?;
@@ -43,7 +43,7 @@ pub(crate) fn release_expired(write: &Write<'_>, except: i64) -> rusqlite::Resul
     let Timestamp(now) = write.now;
     let numbers = expired.query_map([now, except], |row| row.get::<_, i64>(0))?;
     for number in numbers.collect::<Result<Vec<_>, _>>()? {
-        end(write, number)?;
+        end(write, number, Gone::Died)?;
     }
     Ok(())
 }
@@ -96,9 +96,17 @@ fn from_json(text: Option<&str>) -> About {
     }
 }
 
-fn end(write: &Write<'_>, number: i64) -> rusqlite::Result<()> {
+/// How an instance went: only a death counts against what it had in hand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    Left,
+    Died,
+}
+
+fn end(write: &Write<'_>, number: i64, gone: Gone) -> rusqlite::Result<()> {
     write.tx.prepare_cached(queries::INSTANCE_END)?.execute([number])?;
-    let released = write.tx.prepare_cached(queries::CONTROL_RELEASE)?.execute([number])?;
+    let mut release = write.tx.prepare_cached(queries::CONTROL_RELEASE)?;
+    let released = release.execute(params![number, gone == Gone::Died])?;
     if released > 0 {
         tracing::info!(executions = released, "the executions of an instance were released");
     }

@@ -36,6 +36,7 @@ const KNOWN: &[Migration] = &[
     Migration { version: 2, name: "access", sql: include_str!("../migrations/0002_access.sql") },
     Migration { version: 3, name: "slots", sql: include_str!("../migrations/0003_slots.sql") },
     Migration { version: 4, name: "current", sql: include_str!("../migrations/0004_current.sql") },
+    Migration { version: 5, name: "crashes", sql: include_str!("../migrations/0005_crashes.sql") },
 ];
 
 /// Where a folder stands, without changing it.

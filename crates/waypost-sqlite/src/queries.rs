@@ -16,6 +16,7 @@ queries! {
     CLAIM_FORGOTTEN = "claim_forgotten";
     CLAIM_NEXT_DUE = "claim_next_due";
     CLAIM_READY = "claim_ready";
+    CLAIM_SUSPECTS = "claim_suspects";
     CLAIM_TAKE = "claim_take";
     CONTROL_ADMIT = "control_admit";
     CONTROL_ENDED = "control_ended";
@@ -28,6 +29,7 @@ queries! {
     CONTROL_RELEASE = "control_release";
     CONTROL_RELEASE_ALL = "control_release_all";
     CONTROL_REQUIRES = "control_requires";
+    CONTROL_SETTLED = "control_settled";
     CONTROL_STANDING = "control_standing";
     CONTROL_WAKE = "control_wake";
     CURRENT_VERSION = "current_version";

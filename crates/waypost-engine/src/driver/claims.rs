@@ -24,6 +24,10 @@ pub(super) struct Claims {
     claim_at: Timestamp,
     /// The places in memory that the answer may take, while a question is out.
     claiming: Option<usize>,
+    /// Did the last claim leave nothing but suspects? These come after everything else.
+    caught_up: bool,
+    /// May the answer to the question that is out hold a suspect?
+    asking_suspects: bool,
     /// Is it a roll call that is out?
     calling: bool,
     claimed_at: Timestamp,
@@ -86,12 +90,13 @@ impl Claims {
     pub(super) fn answered(
         &mut self,
         now: Timestamp,
-        claimed: usize,
-        more: bool,
+        (claimed, more, free): (usize, bool, bool),
         next_due: Option<Timestamp>,
         config: &Config,
     ) {
-        self.claiming = None;
+        self.caught_up = self.claiming.take().is_some_and(|limit| claimed < limit);
+        // What is left are suspects, and one of them may be taken.
+        let suspects = more && free && self.caught_up && !self.asking_suspects;
         if self.calling && more && claimed > 0 {
             // Nothing but a roll call finds the rest.
             self.roll_call_at = Timestamp(i64::MIN);
@@ -102,6 +107,7 @@ impl Claims {
         // the answer.
         self.claim_at = match (more, claimed) {
             (true, 1..) => now,
+            _ if suspects => now.plus(config.claim_every_min),
             _ => self.claim_at.min(hint).max(self.claimed_at.plus(config.claim_every_min)),
         };
     }
@@ -141,7 +147,7 @@ impl Claims {
     pub(super) fn ask(
         &mut self,
         now: Timestamp,
-        room: usize,
+        (room, suspects): (usize, bool),
         only: Option<Vec<ExecutionId>>,
         live: &HashMap<ExecutionId, Live>,
         config: &Config,
@@ -171,7 +177,9 @@ impl Claims {
                     held.sort_unstable();
                     held
                 });
-                outputs.push(Output::Claim { limit, only, held });
+                self.asking_suspects = suspects && self.caught_up;
+                let suspects = self.asking_suspects;
+                outputs.push(Output::Claim { limit, only, held, suspects });
             }
         }
     }

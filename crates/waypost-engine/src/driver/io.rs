@@ -18,6 +18,7 @@ use waypost_ports::mirror::Context;
 use waypost_ports::store::{Append, Appended, Idempotency, Mail, MailBody};
 use waypost_ports::tasks::{Holds, OfferId};
 
+use super::suspicion::Suspicion;
 use crate::sealed::OfferedTask;
 
 /// Names a question, so that its answer finds back to whoever asked.
@@ -198,6 +199,8 @@ pub struct Loaded {
     pub stored_at: Timestamp,
     /// The epoch in its control row; 0 where it has none.
     pub row_epoch: u32,
+    /// The deaths that its control row counts against it, and whether it is in doubt.
+    pub suspicion: Suspicion,
     /// Does it hold a slot of its concurrency key?
     pub holds_slot: bool,
     /// The fold that its log requires so far.
@@ -238,6 +241,8 @@ pub enum Output {
         only: Option<Vec<ExecutionId>>,
         /// For a roll call: what is in memory.
         held: Option<Vec<ExecutionId>>,
+        /// May one suspect be among them?
+        suspects: bool,
     },
     /// A frame was refused. Read the execution again and, where this instance owns it by its control
     /// row, answer with [`Input::Reloaded`]; else not at all.

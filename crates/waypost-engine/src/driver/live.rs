@@ -18,12 +18,13 @@ use waypost_core::state::State;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::{Now, Timestamp};
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{Append, ControlChange, Side, SlotRequest, Submission};
+use waypost_ports::store::{Append, ControlChange, Settled, Side, SlotRequest, Submission};
 
 pub(super) use orders::Flight;
 
 use super::io::{Answer, Committed, EndSummary, Loaded, Output, Ticket};
 use super::slots::Offer;
+use super::suspicion::Suspicion;
 use crate::config::Config;
 use crate::queue::slot_request;
 
@@ -72,6 +73,10 @@ pub(super) struct Live {
     pub(super) reports_refused: u64,
     /// Reports that came as mail and were decided: mail is read again until its frame is committed.
     heard: VecDeque<MessageId>,
+    /// The deaths that count against it.
+    pub(super) suspicion: Suspicion,
+    /// Was the recovery that follows a take-over decided, and is it durable?
+    recovery: (bool, bool),
     /// The epoch in its control row, when it was read.
     row_epoch: u32,
     /// The fold that its log requires so far.
@@ -95,6 +100,7 @@ struct InFlight {
     /// When the reports came that it answers to.
     reported: Vec<Timestamp>,
     parked: bool,
+    settled: Option<Settled>,
     /// What it was parked with, for a mirror.
     context: Option<Box<Context>>,
 }
@@ -160,9 +166,9 @@ impl Live {
     /// An execution that was read back; its mail is left to the caller.
     pub(super) fn loaded(loaded: Loaded) -> Self {
         let Loaded { plan, state, parent, stored_at, row_epoch, requires, sizes, .. } = loaded;
-        let (log_bytes, snapshot_bytes) = sizes;
+        let (suspicion, (log_bytes, snapshot_bytes)) = (loaded.suspicion, sizes);
         let live = Self::with(plan, state, Some(parent));
-        Self { stored_at, row_epoch, requires, log_bytes, snapshot_bytes, ..live }
+        Self { stored_at, row_epoch, suspicion, requires, log_bytes, snapshot_bytes, ..live }
     }
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
@@ -171,6 +177,9 @@ impl Live {
             state,
             parent,
             stored_at: Timestamp(i64::MIN),
+            suspicion: Suspicion::default(),
+            // What was created here has nothing to recover.
+            recovery: (parent.is_none(), false),
             row_epoch: 1,
             requires: 1,
             reports_refused: 0,
@@ -294,6 +303,7 @@ impl Live {
             slot: self.slot_request().filter(|_| goes_back),
             control: self.control_change(&batch.decision.events),
             consumed: std::mem::take(&mut self.consumed),
+            settled: self.settles(&batch.decision.effects),
             ..Side::default()
         };
         let append = self.append(env.now, ids, batch.decision, batch.answers, side, config);
@@ -323,6 +333,7 @@ impl Live {
                 self.heard.push_front(Arc::clone(message));
             }
             self.handed_over |= matches!(letter.command, Command::HandOver);
+            self.recovery.0 |= matches!(letter.command, Command::Recover);
             let seq = self.state.seq;
             let from_elsewhere =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
@@ -391,6 +402,19 @@ impl Live {
         self.state.next_due().is_some() && events.iter().any(resumed) && events.iter().all(woke)
     }
 
+    /// What the frame proves, where the execution was in hand at a death. The take-over alone proves
+    /// nothing as long as there is something to evaluate behind it.
+    fn settles(&self, effects: &[Effect]) -> Option<Settled> {
+        let evaluates = |effect: &Effect| matches!(effect, Effect::Evaluate { .. });
+        match self.suspicion.is_some() {
+            true if self.recovery.1 => Some(Settled::Progress),
+            true if self.mailbox.is_empty() && !effects.iter().any(evaluates) => {
+                self.suspicion.doubt.then_some(Settled::Decided)
+            }
+            _ => None,
+        }
+    }
+
     fn refused(&self, refusal: Refusal) -> Answer {
         match (refusal, &self.state.end) {
             (Refusal::Ended(status), Some(end)) => Answer::Ended(EndSummary {
@@ -446,6 +470,7 @@ impl Live {
             answers,
             reported: std::mem::take(&mut self.reported),
             parked,
+            settled: side.settled,
         });
         Output::Append(Append { header, body, side })
     }
@@ -502,6 +527,12 @@ impl Live {
     ) -> Flight {
         self.parent = Some(flight.header.as_parent());
         self.stored_at = at;
+        self.recovery.1 = self.recovery.0;
+        match flight.settled {
+            Some(Settled::Progress) => self.suspicion = Suspicion::default(),
+            Some(Settled::Decided) => self.suspicion.doubt = false,
+            None => {}
+        }
         let started = |event: &Event| match event {
             Event::NodeStarted { node, remote: Some(_), .. } => self.plan.find(node),
             _ => None,

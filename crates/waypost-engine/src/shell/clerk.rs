@@ -18,7 +18,8 @@ use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::status::Status;
 use waypost_ports::nudge::Nudges;
 use waypost_ports::store::{
-    About, Append, ClaimRequest, Claims, Heartbeat, History, Renewal, Store, StoreError,
+    About, Append, ClaimRequest, Claims, Heartbeat, History, Renewal, SUSPECT_FROM, Store,
+    StoreError,
 };
 
 use super::{Damage, Plans, fold, ownership};
@@ -40,6 +41,8 @@ pub enum Work {
         only: Option<Vec<ExecutionId>>,
         /// For a roll call: what is in memory.
         held: Option<Vec<ExecutionId>>,
+        /// May one suspect be among them?
+        suspects: bool,
     },
     /// See [`Output::Collect`].
     Collect {
@@ -69,7 +72,9 @@ impl Work {
     pub fn of(output: Output) -> Result<Self, Output> {
         Ok(match output {
             Output::Append(append) => Self::Append(append),
-            Output::Claim { limit, only, held } => Self::Claim { limit, only, held },
+            Output::Claim { limit, only, held, suspects } => {
+                Self::Claim { limit, only, held, suspects }
+            }
             Output::Collect { known } => Self::Collect { known },
             Output::Deliver(outgoing) => Self::Deliver(outgoing),
             Output::Hold { execution, reason } => Self::Hold { execution, reason },
@@ -163,7 +168,10 @@ impl Clerk {
                 Ok(input) => Performed::with(vec![input]),
                 Err(error) => Performed::not(Work::Append(append), error),
             },
-            Work::Claim { limit, only, held } => self.claim(limit, only, held),
+            Work::Claim { limit, only, held, suspects } => {
+                let (instance, fold) = (self.instance, self.config.fold);
+                self.claim(&ClaimRequest { instance, fold, limit, only, held, suspects })
+            }
             Work::Collect { known } => self.collect(known),
             Work::Deliver(outgoing) => self.deliver(vec![outgoing]),
             Work::Hold { execution, reason } => self.hold(execution, reason),
@@ -182,14 +190,8 @@ impl Clerk {
 
     /// Claims, and folds what was claimed. What cannot be claimed now is not asked for again here:
     /// the driver asks by itself, and knows by then what it has room for.
-    fn claim(
-        &self,
-        limit: usize,
-        only: Option<Vec<ExecutionId>>,
-        held: Option<Vec<ExecutionId>>,
-    ) -> Performed {
-        let (instance, fold) = (self.instance, self.config.fold);
-        let claims = self.store.claim(&ClaimRequest { instance, fold, limit, only, held });
+    fn claim(&self, request: &ClaimRequest) -> Performed {
+        let claims = self.store.claim(request);
         let answered = claims.is_ok();
         let claims = claims.unwrap_or_else(|error| {
             warn!(%error, "executions cannot be claimed");
@@ -207,7 +209,7 @@ impl Clerk {
                 }
             }
         }
-        ownership::log_taken_over(instance, &loaded);
+        ownership::log_taken_over(self.instance, &loaded);
         let Claims { copied, more, next_due, .. } = claims;
         let claimed = Input::Claimed { loaded, copied, more, next_due, answered };
         Performed { inputs: vec![claimed], again }
@@ -238,6 +240,10 @@ impl Clerk {
             let known = self.config.fold;
             let reason = format!("it needs a newer version: fold {needed}, this one reads {known}");
             return self.hold(execution, reason);
+        }
+        let crashes = history.control.as_ref().map_or(0, |control| control.crashes);
+        if crashes >= SUSPECT_FROM.saturating_add(self.config.crashes_max) {
+            return self.hold(execution, killed_its_owners(crashes));
         }
         match fold_guarded(history, &self.plans, &*self.store) {
             Ok(loaded) => Performed::with(vec![Input::Reloaded(Box::new(loaded))]),
@@ -285,6 +291,16 @@ impl Clerk {
         }
         Ok(Some(end.map_or(Answer::Unknown, Answer::Ended)))
     }
+}
+
+/// Why an execution is set aside that was in hand whenever a process died.
+fn killed_its_owners(crashes: u32) -> String {
+    let alone = crashes - SUSPECT_FROM;
+    format!(
+        "{crashes} processes died with this execution in hand, the last {alone} of them while they \
+         loaded or decided no other suspect (setting crashes_max); find out why, then resume it, or \
+         cancel it"
+    )
 }
 
 /// How an execution ended: its last event says so. Nothing is folded, which would need a definition

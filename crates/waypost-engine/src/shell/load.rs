@@ -13,7 +13,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
 use waypost_ports::store::{DefinitionRef, History, Store, StoreError, StoredFrame};
 
-use crate::driver::Loaded;
+use crate::driver::{Loaded, Suspicion};
 
 /// Turns the canonical form of a definition into a plan.
 pub type PlanSource = dyn Fn(&str) -> Result<Plan, String> + Send + Sync;
@@ -79,6 +79,10 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
     let slot = history.control.as_ref().and_then(|control| control.slot.as_ref());
     let holds_slot = slot.is_some_and(|slot| slot.holding);
     let row_epoch = history.control.as_ref().map_or(0, |control| control.epoch);
+    let suspicion = history.control.as_ref().map_or_else(Suspicion::default, |control| Suspicion {
+        crashes: control.crashes,
+        doubt: control.doubt,
+    });
     let snapshot_bytes = history.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
     let (frames, start) = match (from_snapshot, &history.snapshot) {
         (None, Some(_)) => {
@@ -95,6 +99,7 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
             stored_at,
             requires: last.requires,
             row_epoch,
+            suspicion,
             holds_slot,
             plan,
             state,

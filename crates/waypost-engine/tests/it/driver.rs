@@ -15,6 +15,7 @@ mod queue;
 mod receipts;
 mod requests;
 mod slots;
+mod suspects;
 mod takeover;
 mod time;
 mod told;

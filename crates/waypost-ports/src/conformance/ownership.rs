@@ -78,7 +78,8 @@ pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
     rig.send(second_ready, "m1", signal());
     rig.send(first_ready, "m1", signal());
     rig.advance(100);
-    let request = ClaimRequest { instance, fold: FOLD, limit: 3, only: None, held: None };
+    let request =
+        ClaimRequest { instance, fold: FOLD, limit: 3, only: None, held: None, suspects: true };
     let claims = rig.claim_as(&request);
     assert_eq!(executions(&claims), [first_ready, second_ready, early]);
     assert!(claims.more);
@@ -93,8 +94,14 @@ pub fn claims_can_be_limited_to_some<B: Backend>(backend: &B) {
     let instance = rig.instance(1);
     let hands: Vec<_> = (0..4).map(|_| rig.park(instance, due(0)).execution).collect();
     let parked = rig.park(instance, due(50)).execution;
-    let only =
-        |only| ClaimRequest { instance, fold: FOLD, limit: 10, only: Some(only), held: None };
+    let only = |only| ClaimRequest {
+        instance,
+        fold: FOLD,
+        limit: 10,
+        only: Some(only),
+        held: None,
+        suspects: true,
+    };
     let claims = rig.claim_as(&only(vec![hands[2], hands[1], parked]));
     assert_eq!(executions(&claims), [hands[1], hands[2]]);
     assert_eq!((claims.more, claims.next_due), (false, due(50)));
@@ -112,7 +119,14 @@ pub fn claims_leave_what_they_cannot_read<B: Backend>(backend: &B) {
     rig.commit(hand.next(1).control(ControlChange::Parked { next_due: due(0) }));
     let claims = rig.claim(old);
     assert_eq!((claims.claimed.len(), claims.more), (0, false));
-    let request = ClaimRequest { instance: new, fold: FOLD + 1, limit: 10, only: None, held: None };
+    let request = ClaimRequest {
+        instance: new,
+        fold: FOLD + 1,
+        limit: 10,
+        only: None,
+        held: None,
+        suspects: true,
+    };
     assert_eq!(executions(&rig.claim_as(&request)), [hand.execution]);
 }
 
@@ -312,7 +326,7 @@ pub fn a_roll_call_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), []);
     rig.commit(Hand::of(&lost.claimed[1]).next(1).control(ControlChange::Owned));
     let held = Some(vec![driven.execution, taken.execution]);
-    let again = ClaimRequest { instance, fold: FOLD, limit: 10, only: None, held };
+    let again = ClaimRequest { instance, fold: FOLD, limit: 10, only: None, held, suspects: true };
     let claims = rig.claim_as(&again);
     assert_eq!(executions(&claims), [parked.execution], "the others are in memory");
     assert_eq!(Hand::of(&claims.claimed[0]).epoch, Hand::of(&lost.claimed[0]).epoch);

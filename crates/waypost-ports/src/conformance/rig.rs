@@ -15,7 +15,7 @@ use super::Backend;
 use crate::clock::{Clock, ManualClock};
 use crate::store::{
     About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat,
-    History, LEASE, Mail, MailBody, Renewal, Side, SlotRequest, Store, Submission,
+    History, LEASE, Mail, MailBody, Renewal, Settled, Side, SlotRequest, Store, Submission,
 };
 
 /// When every case begins.
@@ -166,7 +166,14 @@ impl<'a, B: Backend> Rig<'a, B> {
 
     /// Claims whatever `instance` can get.
     pub fn claim(&self, instance: InstanceId) -> Claims {
-        self.claim_as(&ClaimRequest { instance, fold: FOLD, limit: 100, only: None, held: None })
+        self.claim_as(&ClaimRequest {
+            instance,
+            fold: FOLD,
+            limit: 100,
+            only: None,
+            held: None,
+            suspects: true,
+        })
     }
 
     /// Claims as asked.
@@ -341,6 +348,13 @@ impl Draft {
     #[must_use]
     pub fn consuming(mut self, messages: &[&str]) -> Self {
         self.0.side.consumed = messages.iter().map(|&message| message.into()).collect();
+        self
+    }
+
+    /// With what it proves of an execution that was in hand at a death.
+    #[must_use]
+    pub fn settled(mut self, settled: Settled) -> Self {
+        self.0.side.settled = Some(settled);
         self
     }
 

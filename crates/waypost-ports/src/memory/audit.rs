@@ -159,7 +159,8 @@ impl Tables {
         let before = self.control.get(&execution);
         let epoch = before.map_or(0, |row| row.control.epoch).max(epoch);
         let requires = before.map_or(0, |row| row.requires).max(requires);
-        let control = Control { owner: None, epoch, next_due, ready, held, slot: None };
+        let (owner, crashes, doubt) = (None, 0, false);
+        let control = Control { owner, epoch, next_due, ready, held, crashes, doubt, slot: None };
         self.control
             .insert(execution, ControlRow { control, wakes_from, deaf_to: Vec::new(), requires });
         self.mend_slot(execution, slot.as_ref());

@@ -1,12 +1,16 @@
 //! Claiming, in its three statements: the sweep, the list, the taking.
 
-use waypost_core::id::ExecutionId;
+use std::sync::Arc;
+
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
 use super::Tables;
 use super::tables::ControlRow;
-use crate::store::{ClaimRequest, Claims, History};
+use crate::store::{
+    ClaimRequest, Claims, Control, History, SUSPECT_FROM, Urgency, crashes_after_death,
+};
 
 /// What can be claimed, as a statement saw it.
 #[derive(Clone, Debug, Default)]
@@ -52,10 +56,18 @@ impl Tables {
 
     /// What could be taken now.
     pub fn list_claimable(&self, request: &ClaimRequest, now: Timestamp) -> Claimable {
-        let mut found = Vec::new();
+        let (mut found, mut suspects) = (Vec::new(), Vec::new());
         let mut next_due = None::<Timestamp>;
         for (execution, row) in &self.control {
-            match self.reason(*execution, row, request, now) {
+            let reason = self.reason(*execution, row, request, now);
+            let crashes = self.crashes_if_taken(row, request, now);
+            let claimable = matches!(reason, Some(Reason::Now | Reason::Due(_)));
+            let own = row.control.owner == Some(request.instance);
+            if claimable && !own && crashes >= SUSPECT_FROM {
+                suspects.push((crashes, *execution));
+                continue;
+            }
+            match reason {
                 Some(Reason::Now) => found.push((None, *execution)),
                 Some(Reason::Due(due)) => found.push((Some(due), *execution)),
                 Some(Reason::Later(due)) => {
@@ -65,9 +77,13 @@ impl Tables {
             }
         }
         found.sort_unstable();
-        let more = found.len() > request.limit;
+        suspects.sort_unstable();
+        let alone = usize::from(request.suspects);
+        let more = found.len() > request.limit || suspects.len() > alone;
         found.truncate(request.limit);
-        let executions = found.into_iter().map(|(_, execution)| execution).collect();
+        let suspects = suspects.into_iter().take(alone).map(|(_, execution)| execution);
+        let executions =
+            found.into_iter().map(|(_, execution)| execution).chain(suspects).collect();
         Claimable { executions, more, next_due }
     }
 
@@ -86,7 +102,9 @@ impl Tables {
             if !still && !is_planted(Bug::SweepByIdAlone) {
                 continue;
             }
+            let crashes = self.crashes_if_taken(row, request, now);
             if let Some(row) = self.control.get_mut(execution) {
+                (row.control.crashes, row.control.doubt) = (crashes, crashes > 0);
                 let owner = row.control.owner.replace(request.instance);
                 row.control.epoch += u32::from(owner != Some(request.instance));
                 row.control.ready = false;
@@ -94,6 +112,18 @@ impl Tables {
             taken.extend(self.load(*execution));
         }
         taken
+    }
+
+    /// The deaths that its row will show once it is taken.
+    fn crashes_if_taken(&self, row: &ControlRow, request: &ClaimRequest, now: Timestamp) -> u32 {
+        let Control { owner, crashes, doubt, .. } = row.control;
+        let died = |owner: InstanceId| {
+            owner != request.instance && !self.is_alive(owner, now) && !self.has_left(owner)
+        };
+        match owner.is_some_and(died) {
+            true => crashes_after_death(crashes, doubt),
+            false => crashes,
+        }
     }
 
     fn reason(
@@ -123,6 +153,27 @@ impl Tables {
                 true => Reason::Due(due),
                 false => Reason::Later(due),
             }),
+        }
+    }
+
+    /// Has an instance left in order?
+    pub fn has_left(&self, instance: InstanceId) -> bool {
+        self.leases.get(&instance).is_some_and(|lease| lease.until.is_none())
+    }
+
+    /// Sets an execution of this owner aside.
+    pub fn hold(&mut self, execution: ExecutionId, owner: InstanceId, reason: &str) {
+        if let Some(row) = self.control.get_mut(&execution)
+            && (row.control.owner == Some(owner) || is_planted(Bug::HoldByIdAlone))
+        {
+            let there = self.inbox.iter().filter(|mail| mail.execution == execution);
+            row.deaf_to = there.map(|mail| Arc::clone(&mail.message)).collect();
+            row.wakes_from = Urgency::Resume;
+            row.control.owner = None;
+            row.control.ready = false;
+            row.control.next_due = None;
+            row.control.held = Some(reason.to_owned());
+            (row.control.crashes, row.control.doubt) = (0, false);
         }
     }
 }

@@ -23,7 +23,7 @@ use waypost_core::time::Timestamp;
 use crate::access::{KeyRow, TrailEntry};
 use crate::store::{
     About, Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, Mail,
-    Renewal, SlotRequest, Snapshot, StoredFrame, Submission, Urgency,
+    Renewal, Settled, SlotRequest, Snapshot, StoredFrame, Submission, Urgency,
 };
 
 /// See the module.
@@ -259,6 +259,14 @@ impl Tables {
         if let Some(change) = &side.control {
             self.change_control(header, change);
         }
+        if let Some(settled) = side.settled
+            && let Some(row) = self.control.get_mut(&execution)
+        {
+            row.control.doubt = false;
+            if settled == Settled::Progress && !is_planted(Bug::CrashNeverForgiven) {
+                row.control.crashes = 0;
+            }
+        }
         if let Some(request) = &side.slot {
             self.stand_in_line(header, request);
         }
@@ -285,8 +293,9 @@ impl Tables {
                 return;
             }
         };
-        let control =
-            Control { owner, epoch: header.epoch, next_due, ready: false, held, slot: None };
+        let (epoch, ready, slot) = (header.epoch, false, None);
+        let (crashes, doubt) = (0, false);
+        let control = Control { owner, epoch, next_due, ready, held, crashes, doubt, slot };
         match self.control.entry(execution) {
             Entry::Vacant(slot) => {
                 slot.insert(ControlRow {
@@ -299,7 +308,12 @@ impl Tables {
             Entry::Occupied(slot) => {
                 let row = slot.into_mut();
                 let epoch = control.epoch.max(row.control.epoch);
-                row.control = Control { epoch, ..control };
+                let keeps = owner.is_some() || is_planted(Bug::CrashNeverForgiven);
+                let (crashes, doubt) = match keeps {
+                    true => (row.control.crashes, row.control.doubt),
+                    false => (0, false),
+                };
+                row.control = Control { epoch, crashes, doubt, ..control };
                 row.wakes_from = wakes_from;
                 row.deaf_to.clear();
             }
@@ -326,21 +340,6 @@ impl Tables {
     pub fn is_alive(&self, instance: InstanceId, now: Timestamp) -> bool {
         let until = self.leases.get(&instance).and_then(|lease| lease.until);
         until.is_some_and(|until| until > now)
-    }
-
-    /// Sets an execution of this owner aside.
-    pub fn hold(&mut self, execution: ExecutionId, owner: InstanceId, reason: &str) {
-        if let Some(row) = self.control.get_mut(&execution)
-            && (row.control.owner == Some(owner) || is_planted(Bug::HoldByIdAlone))
-        {
-            let there = self.inbox.iter().filter(|mail| mail.execution == execution);
-            row.deaf_to = there.map(|mail| Arc::clone(&mail.message)).collect();
-            row.wakes_from = Urgency::Resume;
-            row.control.owner = None;
-            row.control.ready = false;
-            row.control.next_due = None;
-            row.control.held = Some(reason.to_owned());
-        }
     }
 
     /// A whole delivery, with nothing in between.

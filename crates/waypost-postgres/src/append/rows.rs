@@ -3,7 +3,7 @@
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use waypost_core::frame::FrameHeader;
-use waypost_ports::store::{Append, ControlChange, Side, Urgency};
+use waypost_ports::store::{Append, ControlChange, Settled, Side, Urgency};
 
 use crate::error::DbError;
 use crate::text::{checksum, to_stored};
@@ -40,7 +40,7 @@ pub(super) struct Sides<'a> {
     named: Vec<bool>,
     names: Names<'a>,
     control: Controls<'a>,
-    raised: (Vec<i64>, Vec<i32>),
+    raised: (Vec<i64>, Vec<i32>, Vec<i32>),
     ended: Vec<i64>,
     consumed: (Vec<i64>, Vec<&'a [u8]>),
     forgotten: Vec<i64>,
@@ -66,6 +66,7 @@ struct Controls<'a> {
     requires: Vec<i32>,
     state_seq: Vec<Option<i64>>,
     state_digest: Vec<Option<&'a [u8]>>,
+    settled: Vec<i32>,
 }
 
 #[derive(Default)]
@@ -94,13 +95,23 @@ pub(super) fn check(append: &Append) -> Result<(), DbError> {
 
 /// Does the frame come alone?
 pub(super) fn is_plain(append: &Append) -> bool {
-    let Side { control, submission, consumed, snapshot, digest: _, slot } = &append.side;
+    let Side { control, submission, consumed, snapshot, digest: _, settled, slot } = &append.side;
     control.is_none()
+        && settled.is_none()
         && submission.is_none()
         && consumed.is_empty()
         && snapshot.is_none()
         && slot.is_none()
         && append.header.requires <= FIRST_FOLD
+}
+
+/// What a frame proves of an execution that was in hand at a death, as the statement knows it.
+fn settled_code(side: &Side) -> i32 {
+    match side.settled {
+        None => 0,
+        Some(Settled::Decided) => 1,
+        Some(Settled::Progress) => 2,
+    }
 }
 
 /// Checked before ([`check`]).
@@ -160,9 +171,10 @@ impl<'a> Sides<'a> {
         match &side.control {
             Some(ControlChange::Ended) => self.ended.push(execution),
             Some(change) => self.control.push(header, change, side),
-            None if header.requires > FIRST_FOLD => {
+            None if header.requires > FIRST_FOLD || side.settled.is_some() => {
                 self.raised.0.push(execution);
                 self.raised.1.push(header.requires.into());
+                self.raised.2.push(settled_code(side));
             }
             None => {}
         }
@@ -209,6 +221,8 @@ impl<'a> Sides<'a> {
             &kept.seq,
             &kept.checksum,
             &kept.body,
+            &control.settled,
+            &raised.2,
         ]);
         params
     }
@@ -235,6 +249,7 @@ impl<'a> Controls<'a> {
         self.requires.push(header.requires.into());
         self.state_seq.push(digest.map(|_| stored(header.last_seq)));
         self.state_digest.push(digest.map(<[u8; 32]>::as_slice));
+        self.settled.push(settled_code(side));
     }
 }
 

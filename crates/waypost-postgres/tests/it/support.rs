@@ -152,7 +152,7 @@ pub(crate) fn is_committed(outcome: &Appended) -> bool {
 }
 
 pub(crate) fn everything(instance: InstanceId) -> ClaimRequest {
-    ClaimRequest { instance, fold: 1, limit: 10_000, only: None, held: None }
+    ClaimRequest { instance, fold: 1, limit: 10_000, only: None, held: None, suspects: true }
 }
 
 /// The executions that a claim gives.

@@ -110,7 +110,11 @@ impl Simulation {
         }
         self.auditor.commits.push((header.execution, header.first_seq));
         self.auditor.last_commit_ms = self.ms();
+        self.clear_deaths(append);
         self.audit_frame(&frame, true);
+        if header.parent.is_none() {
+            self.may_be_killer(header.execution);
+        }
     }
 
     fn audit_frame(&mut self, frame: &StoredFrame, counts: bool) {
@@ -227,6 +231,15 @@ impl Simulation {
                 Some((execution, reason.clone()))
             })
         });
+        let reasons: Vec<_> = self.store.with(|tables, _| {
+            let held = |(execution, control): (ExecutionId, &Control)| {
+                Some((execution, control.held.clone()?))
+            };
+            tables.controls().filter_map(held).collect()
+        });
+        for (execution, reason) in reasons {
+            self.check_killed(execution, &reason);
+        }
         if let Some((execution, reason)) = held {
             self.fail("hold", format!("x{} is set aside: {reason}", execution.0));
         }
@@ -329,12 +342,14 @@ impl Simulation {
     }
 
     pub(super) fn is_at_rest(&self) -> bool {
-        self.people.unacknowledged().is_empty() && self.open_executions().is_empty()
+        let rests = |execution: &ExecutionId| self.is_killer_aside(*execution);
+        self.people.unacknowledged().is_empty() && self.open_executions().iter().all(rests)
     }
 
     pub(super) fn fail_stuck(&mut self) {
         let open = self.open_executions();
-        let Some(execution) = open.first() else {
+        let waits = |execution: &&ExecutionId| !self.is_killer_aside(**execution);
+        let Some(execution) = open.iter().find(waits) else {
             return self.fail("stuck", "a submission is never acknowledged");
         };
         let control = self.store.with(|tables, _| tables.control(*execution).cloned());

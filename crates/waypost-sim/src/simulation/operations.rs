@@ -259,13 +259,13 @@ impl Simulation {
         if !self.happens(life) {
             return;
         }
-        if let Work::Claim { limit, only, held } = &work
+        if let Work::Claim { limit, only, held, suspects } = &work
             && self.store.strikes(Fault::StaleRead)
             && let Some(clerk) = self.clerks.get(&life)
         {
             let (instance, fold, limit) = (clerk.instance, clerk.config.fold, *limit);
-            let (only, held) = (only.clone(), held.clone());
-            let request = ClaimRequest { instance, fold, limit, only, held };
+            let (only, held, suspects) = (only.clone(), held.clone(), *suspects);
+            let request = ClaimRequest { instance, fold, limit, only, held, suspects };
             let listed = self.store.with(|tables, now| {
                 tables.sweep();
                 tables.list_claimable(&request, now)
@@ -279,6 +279,7 @@ impl Simulation {
     pub(super) fn perform_now(&mut self, life: Life, work: Work, tries: u32) {
         let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
         let owners = self.owners();
+        let owned: Vec<_> = owners.iter().map(|(execution, owner)| (*execution, *owner)).collect();
         let wrong_clock = is_planted(Bug::ExpiryByOwnClock) && matches!(work, Work::Claim { .. });
         let own_clock = self.processes.get(&life).map(|process| process.clock.now());
         self.store.inner().claimers_clock = own_clock.filter(|_| wrong_clock);
@@ -287,6 +288,7 @@ impl Simulation {
             self.after(soon, Event::Release(*execution));
         }
         let performed = clerk.perform(work);
+        self.count_deaths(clerk.instance, &owned);
         self.check_holds();
         self.check_owners(clerk.instance, &owners);
         self.reply(life, performed.inputs);

@@ -80,10 +80,13 @@ impl Simulation {
         let executions: Vec<_> = self.auditor.logs.keys().copied().collect();
         for execution in executions {
             self.check_acknowledged(execution);
-            self.judge(execution);
+            if !self.is_killer_aside(execution) {
+                self.judge(execution);
+            }
         }
         let mail = self.store.with(|tables, _| tables.mail());
-        if let Some(mail) = mail.first() {
+        // What is set aside keeps its mail.
+        if let Some(mail) = mail.iter().find(|mail| !self.is_killer_aside(mail.execution)) {
             self.fail("L4", format!("{} to x{} is never consumed", mail.message, mail.execution.0));
         }
     }
@@ -198,6 +201,7 @@ fn may_be_superseded(program: &Program) -> bool {
 /// Faults that may cost attempts.
 const LOSES_ATTEMPTS: &[Fault] = &[
     Fault::Kill,
+    Fault::Killer,
     Fault::Suspend,
     Fault::Drains,
     Fault::Outage,

@@ -36,6 +36,8 @@ fn what_people_ask_for_is_served_by_indexes() {
         assert!(steps.iter().any(|step| step.starts_with(index)), "{steps:#?}");
     }
     assert!(!steps.iter().any(|step| step == "SCAN control"), "{steps:#?}");
+    let steps = plan(&connection, CLAIM_SUSPECTS);
+    assert!(steps.iter().any(|step| step.contains("INDEX control_suspects")), "{steps:#?}");
     let steps = plan(&connection, INSTANCES_LIST);
     let alive = "SEARCH instances USING COVERING INDEX instances_alive (alive_until>?)";
     assert!(steps.iter().any(|step| step == alive), "{steps:#?}");

@@ -92,7 +92,14 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
     assert!(frames.len() >= acknowledged + rest);
     assert!(frames.iter().all(|frame| frame.body.is_ok()));
     workload::numbers(&store, 0);
-    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None, held: None };
+    let request = ClaimRequest {
+        instance: INSTANCE,
+        fold: 1,
+        limit: 10,
+        only: None,
+        held: None,
+        suspects: true,
+    };
     assert_eq!(store.claim(&request).unwrap().claimed.len(), 1, "its owner is known to be dead");
 }
 
@@ -290,7 +297,14 @@ fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() 
     let raw = Connection::open(folder.path().join("log.db")).unwrap();
     let damage = "UPDATE frames SET append_id = x'00' WHERE execution = ?1";
     assert!(raw.execute(damage, [chains[1].execution.0]).unwrap() > 0);
-    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None, held: None };
+    let request = ClaimRequest {
+        instance: INSTANCE,
+        fold: 1,
+        limit: 10,
+        only: None,
+        held: None,
+        suspects: true,
+    };
     let claims = store.claim(&request).unwrap();
     let intact = |frames: &[waypost_ports::store::StoredFrame]| {
         frames.iter().all(|frame| frame.body.is_ok())

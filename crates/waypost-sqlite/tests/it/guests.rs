@@ -32,7 +32,14 @@ fn mail_from_a_guest_reaches_the_engine() {
     assert_eq!(deliveries[0], Delivery::Accepted { owner: Some(INSTANCE) });
     assert_eq!(deliveries[1], Delivery::Accepted { owner: None });
     assert_eq!(engine.collect(INSTANCE, 10).unwrap(), mail[..1]);
-    let request = ClaimRequest { instance: INSTANCE, fold: 1, limit: 10, only: None, held: None };
+    let request = ClaimRequest {
+        instance: INSTANCE,
+        fold: 1,
+        limit: 10,
+        only: None,
+        held: None,
+        suspects: true,
+    };
     let claims = engine.claim(&request).unwrap();
     assert_eq!(claims.claimed[0].mail, mail[1..]);
     assert!(matches!(guest.claim(&request), Err(StoreError::Refused(_))));

@@ -53,6 +53,7 @@ settings! {
     offer_again: span, "1s to 1h", |config| (1_000..=3_600_000).contains(&config.offer_again.0);
     offer_again_max: span, "offer_again to 1d",
         |config| (config.offer_again.0..=86_400_000).contains(&config.offer_again_max.0);
+    crashes_max: number, "1 to 100", |config| (1..=100).contains(&config.crashes_max);
     queued_too_long: span, "at least 1s", |config| config.queued_too_long.0 >= 1_000;
 }
 

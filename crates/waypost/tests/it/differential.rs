@@ -388,7 +388,14 @@ impl World {
     fn claim(&mut self) {
         let instance = self.instance();
         self.beat(instance, 0, false);
-        let request = ClaimRequest { instance, fold: 1, limit: 1_000, only: None, held: None };
+        let request = ClaimRequest {
+            instance,
+            fold: 1,
+            limit: 1_000,
+            only: None,
+            held: None,
+            suspects: true,
+        };
         let claims = self.ask(
             "claim",
             |store| store.claim(&request).unwrap(),

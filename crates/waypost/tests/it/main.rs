@@ -8,6 +8,7 @@ mod chaos;
 mod check;
 mod cli;
 mod cluster;
+mod crashing;
 mod differential;
 mod docs;
 mod examples;

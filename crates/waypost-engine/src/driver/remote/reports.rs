@@ -51,7 +51,8 @@ impl Driver {
         outputs: &mut Vec<Output>,
     ) {
         let execution = said.execution;
-        let Some(live) = self.live.get_mut(&execution) else {
+        let unsuspected = |live: &&mut Live| !live.suspicion.is_some();
+        let Some(live) = self.live.get_mut(&execution).filter(unsuspected) else {
             match only_here {
                 true => outputs.push(Output::Answer(ticket, Answer::Elsewhere)),
                 false => {

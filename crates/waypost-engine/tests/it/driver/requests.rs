@@ -207,6 +207,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
         limit: 1,
         only: Some(vec![broken]),
         held: None,
+        suspects: true,
     };
     let mail = waypost_ports::store::Mail {
         execution: broken,

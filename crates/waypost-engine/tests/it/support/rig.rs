@@ -23,9 +23,7 @@ use waypost_engine::driver::{
 use waypost_engine::tokens::{self, Mint};
 use waypost_engine::{Clerk, Plans, Work, fold};
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{
-    About, Append, Appended, ClaimRequest, Delivery, Heartbeat, LEASE, MailBody, Store,
-};
+use waypost_ports::store::{About, Append, Appended, Delivery, Heartbeat, LEASE, MailBody, Store};
 use waypost_ports::tasks::{Holds, OfferId};
 
 use super::{World, flows};
@@ -50,10 +48,20 @@ pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionId, &str, u32)
 /// Something for the store, not done yet.
 pub(crate) enum StoreWork {
     Append(Append),
-    Claim { limit: usize, only: Option<Vec<ExecutionId>>, held: Option<Vec<ExecutionId>> },
-    Collect { known: usize },
+    Claim {
+        limit: usize,
+        only: Option<Vec<ExecutionId>>,
+        held: Option<Vec<ExecutionId>>,
+        suspects: bool,
+    },
+    Collect {
+        known: usize,
+    },
     Deliver(Outgoing),
-    Hold { execution: ExecutionId, reason: String },
+    Hold {
+        execution: ExecutionId,
+        reason: String,
+    },
     Reload(ExecutionId),
     FindEnd(ExecutionId),
     Numbers,
@@ -223,8 +231,8 @@ impl<'w> Rig<'w> {
                 assert!(before.is_none(), "{ticket:?} was answered twice");
             }
             Output::Deliver(outgoing) => self.work.push_back(StoreWork::Deliver(outgoing)),
-            Output::Claim { limit, only, held } => {
-                self.work.push_back(StoreWork::Claim { limit, only, held })
+            Output::Claim { limit, only, held, suspects } => {
+                self.work.push_back(StoreWork::Claim { limit, only, held, suspects })
             }
             Output::Reload(execution) => self.work.push_back(StoreWork::Reload(execution)),
             Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
@@ -271,7 +279,9 @@ impl<'w> Rig<'w> {
                 let appended = self.world.append(&append);
                 self.inputs.push(Input::Appended(vec![(execution, appended)]));
             }
-            StoreWork::Claim { limit, only, held } => self.claim(limit, only, held),
+            StoreWork::Claim { limit, only, held, suspects } => {
+                self.claim(Work::Claim { limit, only, held, suspects });
+            }
             StoreWork::Collect { known } => {
                 let performed = self.clerk().perform(Work::Collect { known });
                 self.inputs.extend(performed.inputs);
@@ -336,23 +346,9 @@ impl<'w> Rig<'w> {
         self.inputs.push(Input::EndFound { execution, answer });
     }
 
-    fn claim(
-        &mut self,
-        limit: usize,
-        only: Option<Vec<ExecutionId>>,
-        held: Option<Vec<ExecutionId>>,
-    ) {
-        let World { store, plans, .. } = self.world;
-        let request =
-            ClaimRequest { instance: self.instance, fold: FOLD_VERSION, limit, only, held };
-        let claims = store.claim(&request).unwrap();
-        let loaded = claims
-            .claimed
-            .into_iter()
-            .map(|history| fold(history, plans, store).unwrap())
-            .collect();
-        let (more, next_due) = (claims.more, claims.next_due);
-        self.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered: true });
+    fn claim(&mut self, work: Work) {
+        let performed = self.clerk().perform(work);
+        self.inputs.extend(performed.inputs);
     }
 
     fn reserve_numbers(&mut self) {

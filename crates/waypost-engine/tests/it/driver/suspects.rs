@@ -1,0 +1,149 @@
+//! Executions that were in hand when a process died: they are found out one at a time, the one that
+//! kills is set aside, and the others are cleared by progress.
+
+use waypost_core::id::ExecutionId;
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+use waypost_ports::store::{MailBody, SUSPECT_FROM};
+
+use crate::support::{Rig, World};
+
+fn crashes(world: &World, execution: ExecutionId) -> (u32, bool) {
+    let control = world.control(execution).expect("it has not ended");
+    (control.crashes, control.doubt)
+}
+
+/// The next process. It dies as soon as it decides one execution, if that is given: nothing that it
+/// decided in that step leaves it. Returns it where it lives on.
+fn life<'w>(world: &'w World, killer: Option<ExecutionId>) -> Option<Rig<'w>> {
+    world.outlive_leases();
+    let mut rig = Rig::new(world);
+    for _ in 0..200 {
+        rig.step();
+        if rig.appends().any(|append| Some(append.header.execution) == killer) {
+            return None;
+        }
+        rig.perform_all();
+        world.pass(5);
+    }
+    Some(rig)
+}
+
+#[test]
+fn an_execution_that_kills_every_process_is_set_aside_and_others_go_on() {
+    let world = World::new();
+    let mut first = Rig::new(&world);
+    let others: Vec<_> = (0..5).map(|_| first.start("a: task; b: task <- a")).collect();
+    let killer = first.start("p: pass; a: task <- p");
+    drop(first);
+    let mut deaths = 1;
+    let mut last = loop {
+        match life(&world, Some(killer)) {
+            None => deaths += 1,
+            Some(rig) => break rig,
+        }
+        assert!(deaths < 10, "{:?}", crashes(&world, killer));
+    };
+    assert_eq!(deaths, SUSPECT_FROM + last.config.crashes_max);
+    let held = world.control(killer).and_then(|control| control.held).expect("it is set aside");
+    assert!(held.contains("4 processes died"), "{held}");
+    for other in &others {
+        assert_eq!(world.control(*other).and_then(|control| control.held), None);
+    }
+    last.settle();
+    let ends: Vec<_> = others.iter().map(|other| world.status(*other)).collect();
+    assert_eq!(ends, vec![Status::Completed; 5]);
+
+    // A person has found the cause.
+    last.request(killer, MailBody::Resume);
+    last.run_to_end();
+    assert_eq!(world.status(killer), Status::Completed);
+    world.check();
+}
+
+/// Thousands are in hand at each of many deaths, none of which they have caused.
+#[test]
+fn what_waits_for_its_task_in_hand_of_many_dead_processes_is_no_suspect() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task | timeout=3600000");
+    drop(rig);
+    for _ in 0..4 {
+        let rig = life(&world, None).expect("nothing kills it");
+        drop(rig);
+        let (crashes, doubt) = crashes(&world, execution);
+        assert!(crashes <= 1 && !doubt, "it was decided before each death");
+    }
+    let mut rig = life(&world, None).expect("nothing kills it");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn progress_beyond_the_take_over_clears_the_count() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; b: task <- a");
+    drop(rig);
+    let mut rig = life(&world, None).expect("nothing kills it");
+    assert_eq!(crashes(&world, execution), (1, false));
+    let a = rig.take_task("a");
+    rig.finish(&a);
+    rig.settle_store();
+    assert_eq!(crashes(&world, execution), (0, false));
+    world.check();
+}
+
+/// A pass node is evaluated after the take-over is committed: that alone proves nothing.
+#[test]
+fn a_take_over_with_something_left_to_evaluate_stays_in_doubt() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("p: pass; a: task <- p");
+    drop(rig);
+    world.outlive_leases();
+    let mut rig = Rig::new(&world);
+    let frames = world.frames(execution);
+    while world.frames(execution) == frames {
+        rig.step();
+        rig.perform_all();
+        world.pass(5);
+    }
+    assert_eq!(crashes(&world, execution), (1, true));
+    rig.settle_store();
+    assert_eq!(crashes(&world, execution), (0, false), "its evaluation is progress");
+    world.check();
+}
+
+/// What is asked of it may be what kills: it is durable before it is decided.
+#[test]
+fn what_is_asked_of_a_suspect_goes_through_the_inbox() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task; w: wait go");
+    rig.settle_store();
+    drop(rig);
+    let mut rig = life(&world, None).expect("nothing kills it");
+    assert_eq!(crashes(&world, execution), (1, false));
+    rig.request(execution, MailBody::Signal { name: "go".into(), body: Json::null() });
+    rig.step();
+    assert_eq!(rig.appends().count(), 0, "not decided before it is durable");
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+#[test]
+fn an_orderly_stop_is_no_death() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task | timeout=3600000");
+    for _ in 0..6 {
+        rig.leave();
+        rig = Rig::new(&world);
+        rig.settle_store();
+        assert_eq!(crashes(&world, execution), (0, false));
+    }
+    world.check();
+}

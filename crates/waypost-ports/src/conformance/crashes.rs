@@ -1,0 +1,165 @@
+//! Deaths of owners, and what was in hand at them.
+
+use waypost_core::id::{ExecutionId, InstanceId};
+
+use super::Backend;
+use super::rig::{FOLD, Hand, Rig, executions};
+use crate::store::{ClaimRequest, ControlChange, LEASE, Settled, Store};
+
+/// Longer than any lease.
+const LONG: u64 = LEASE.0 + 1;
+
+/// Deaths that count against an execution, and whether it is in doubt.
+fn suspicion<B: Backend>(rig: &Rig<'_, B>, execution: ExecutionId) -> (u32, bool) {
+    let control = rig.control(execution);
+    (control.crashes, control.doubt)
+}
+
+/// The owner dies, and the next instance takes what it had in hand.
+fn die_and_claim<B: Backend>(rig: &Rig<'_, B>, next: u128) -> (InstanceId, Vec<Hand>) {
+    rig.advance(LONG);
+    let instance = rig.instance(next);
+    let claims = rig.claim(instance);
+    (instance, claims.claimed.iter().map(Hand::of).collect())
+}
+
+/// The only one of a claim.
+fn only(mut hands: Vec<Hand>) -> Hand {
+    assert_eq!(hands.len(), 1);
+    hands.remove(0)
+}
+
+fn without_suspects(instance: InstanceId) -> ClaimRequest {
+    ClaimRequest { instance, fold: FOLD, limit: 100, only: None, held: None, suspects: false }
+}
+
+pub fn a_death_counts_against_what_was_in_hand<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let one = rig.instance(1);
+    let in_hand = rig.start(one).execution;
+    let parked = rig.park(one, None).execution;
+    assert_eq!(suspicion(&rig, in_hand), (0, false));
+    die_and_claim(&rig, 2);
+    assert_eq!((suspicion(&rig, in_hand), suspicion(&rig, parked)), ((1, true), (0, false)));
+}
+
+pub fn a_death_counts_when_its_data_is_opened_again<B: Backend>(backend: &B) {
+    let mut rig = Rig::new(backend);
+    let execution = rig.start(rig.instance(1)).execution;
+    rig.reopen();
+    let (_, hands) = die_and_claim(&rig, 2);
+    assert_eq!(only(hands).execution, execution);
+    assert_eq!(suspicion(&rig, execution), (1, true));
+}
+
+pub fn an_orderly_end_counts_nothing<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let one = rig.instance(1);
+    let execution = rig.start(one).execution;
+    rig.leave(one);
+    let two = rig.instance(2);
+    assert_eq!(rig.claimed(two), [execution]);
+    assert_eq!(suspicion(&rig, execution), (0, false));
+    rig.advance(LONG);
+    let three = rig.instance(3);
+    assert_eq!(rig.claimed(three), [execution]);
+    rig.leave(three);
+    assert_eq!(rig.claimed(rig.instance(4)), [execution]);
+    assert_eq!(suspicion(&rig, execution), (1, true), "neither more nor less");
+}
+
+pub fn only_a_death_in_doubt_counts_again<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let execution = rig.start(rig.instance(1)).execution;
+    let (_, hands) = die_and_claim(&rig, 2);
+    rig.commit(only(hands).next(1).settled(Settled::Decided));
+    assert_eq!(suspicion(&rig, execution), (1, false));
+    let (_, hands) = die_and_claim(&rig, 3);
+    assert_eq!(suspicion(&rig, execution), (1, true), "it was not in doubt");
+    rig.commit(only(hands).next(1));
+    let (_, hands) = die_and_claim(&rig, 4);
+    assert_eq!(suspicion(&rig, execution), (2, true), "its frame settled nothing");
+    assert_eq!(only(hands).execution, execution);
+    die_and_claim(&rig, 5);
+    assert_eq!(suspicion(&rig, execution), (3, true));
+}
+
+pub fn suspects_are_taken_alone_and_last<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let one = rig.instance(1);
+    let suspects: Vec<_> = (0..3).map(|_| rig.start(one).execution).collect();
+    die_and_claim(&rig, 2);
+    let fresh = rig.start(rig.instance(2)).execution;
+    rig.advance(LONG);
+    let three = rig.instance(3);
+    let claims = rig.claim_as(&without_suspects(three));
+    assert_eq!((executions(&claims), claims.more), (vec![fresh], true));
+    let claims = rig.claim(three);
+    assert_eq!((executions(&claims), claims.more), (vec![suspects[0]], true));
+    // It dies with the first of them: the others come before it now.
+    rig.commit(
+        Hand::of(&rig.load(fresh)).next(1).control(ControlChange::Parked { next_due: None }),
+    );
+    rig.advance(LONG);
+    let four = rig.instance(4);
+    let order: Vec<_> = (0..3).map(|_| rig.claim(four)).collect();
+    let taken: Vec<_> = order.iter().map(executions).collect();
+    assert_eq!(taken, [vec![suspects[1]], vec![suspects[2]], vec![suspects[0]]]);
+    assert_eq!(order.iter().map(|claims| claims.more).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(suspicion(&rig, suspects[0]), (3, true));
+    assert_eq!(suspicion(&rig, suspects[1]), (2, true));
+}
+
+pub fn progress_clears_the_count<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let execution = rig.start(rig.instance(1)).execution;
+    let (_, hands) = die_and_claim(&rig, 2);
+    let mut hand = only(hands);
+    rig.commit(hand.next(1).control(ControlChange::Owned));
+    assert_eq!(suspicion(&rig, execution), (1, true), "a take-over is no progress");
+    rig.commit(hand.next(1).control(ControlChange::Owned).settled(Settled::Decided));
+    assert_eq!(suspicion(&rig, execution), (1, false));
+    rig.commit(hand.next(1).settled(Settled::Progress));
+    assert_eq!(suspicion(&rig, execution), (0, false));
+    let (two, hands) = die_and_claim(&rig, 3);
+    rig.commit(only(hands).next(1).control(ControlChange::Owned).settled(Settled::Progress));
+    let control = rig.control(execution);
+    assert_eq!((control.crashes, control.doubt, control.owner), (0, false, Some(two)));
+}
+
+pub fn a_park_clears_the_count<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let execution = rig.start(rig.instance(1)).execution;
+    let (_, hands) = die_and_claim(&rig, 2);
+    rig.commit(only(hands).next(1).control(ControlChange::Parked { next_due: None }));
+    assert_eq!(suspicion(&rig, execution), (0, false));
+}
+
+pub fn holding_clears_the_count<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let execution = rig.start(rig.instance(1)).execution;
+    let (two, _) = die_and_claim(&rig, 2);
+    rig.store().hold(execution, two, "it kills").expect("the store works");
+    assert_eq!(suspicion(&rig, execution), (0, false));
+    rig.advance(LONG);
+    assert_eq!(rig.claimed(rig.instance(3)), []);
+}
+
+pub fn a_fenced_frame_settles_nothing<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let first = rig.start(rig.instance(1));
+    let (_, hands) = die_and_claim(&rig, 2);
+    rig.commit(only(hands).next(1));
+    let late = first.frame(1).settled(Settled::Progress);
+    assert_eq!(rig.append(late), crate::store::Appended::Fenced);
+    assert_eq!(suspicion(&rig, first.execution), (1, true));
+}
+
+pub fn a_roll_call_counts_nothing<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let one = rig.instance(1);
+    let execution = rig.start(one).execution;
+    let roll_call = ClaimRequest { held: Some(Vec::new()), ..without_suspects(one) };
+    assert_eq!(executions(&rig.claim_as(&roll_call)), [execution]);
+    assert_eq!(suspicion(&rig, execution), (0, false));
+}
