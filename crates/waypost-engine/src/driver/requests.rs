@@ -143,7 +143,7 @@ impl Driver {
 /// in the log or will be: see [`Receipt::Kept`](crate::Receipt::Kept).
 pub(super) fn signals_first(loaded: &mut Loaded) {
     let state = &loaded.state;
-    let is_held = !state.moves() || state.status == Status::Scheduling;
+    let is_held = loaded.row_held || !state.moves() || state.status == Status::Scheduling;
     if is_held && !is_planted(Bug::CancelBeforeKept) {
         loaded.mail.sort_by_key(|mail| !matches!(mail.body, MailBody::Signal { .. }));
     }
