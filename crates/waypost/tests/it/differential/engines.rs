@@ -331,7 +331,9 @@ fn normalize(value: &mut Value) {
                 fields.remove("details");
             }
             for (name, value) in fields {
-                match NEW.contains(&name.as_str()) {
+                // The wait before a retry has a random part.
+                let is_retry_wait = name == "wait" && value.is_number();
+                match is_retry_wait || NEW.contains(&name.as_str()) {
                     true => *value = "*".into(),
                     false => normalize(value),
                 }
