@@ -153,7 +153,8 @@ fn a_quiet_instance_with_redis_hardly_asks() {
     check_quiet(With::Redis);
 }
 
-/// A quiet instance asks its database less than five times a second.
+/// A quiet instance asks its database less than six times a second: about five are its rhythm, and a
+/// busy machine shifts one or two into the time that is measured.
 fn check_quiet(with: With) {
     let cluster = Cluster::start(1, with);
     let name = &cluster.database;
@@ -171,5 +172,5 @@ fn check_quiet(with: With) {
     waypost_testbed::pause(Duration::from_secs(20));
     let asked = count() - before;
     let seconds = began.elapsed().as_secs();
-    assert!(asked < 5 * seconds, "{asked} statements in {seconds} s");
+    assert!(asked < 6 * seconds, "{asked} statements in {seconds} s");
 }
