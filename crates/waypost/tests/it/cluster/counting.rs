@@ -153,8 +153,7 @@ fn a_quiet_instance_with_redis_hardly_asks() {
     check_quiet(With::Redis);
 }
 
-/// A quiet instance asks its database less than six times a second: about five are its rhythm, and a
-/// busy machine shifts one or two into the time that is measured.
+/// A quiet instance asks its database less than five times a second.
 fn check_quiet(with: With) {
     let cluster = Cluster::start(1, with);
     let name = &cluster.database;
@@ -169,8 +168,8 @@ fn check_quiet(with: With) {
     // So long that what is told late, at the beginning or at the end, hardly counts.
     let began = Instant::now();
     let before = count();
-    waypost_testbed::pause(Duration::from_secs(20));
+    waypost_testbed::pause(Duration::from_secs(40));
     let asked = count() - before;
     let seconds = began.elapsed().as_secs();
-    assert!(asked < 6 * seconds, "{asked} statements in {seconds} s");
+    assert!(asked < 5 * seconds, "{asked} statements in {seconds} s");
 }
