@@ -22,8 +22,11 @@ use rustix::time::{ClockId, clock_gettime};
 use waypost_core::expr::{Expression, Scope, WORK_MAX};
 use waypost_core::json::Json;
 
-/// A margin above the 50 ms that are meant, for machines that are slower or busy.
-const CPU_MAX: Duration = Duration::from_millis(100);
+/// What one evaluation may take, in CPU time of its thread: a release build on a machine of today.
+const CPU_MAX: Duration = Duration::from_millis(50);
+/// How often a program that took longer is measured again. Other load on the machine makes the same
+/// work take up to twice the CPU time, at random, so that the least of the runs is what counts.
+const AGAIN: usize = 8;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
@@ -42,6 +45,30 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
+/// One evaluation, with all that it builds and drops.
+#[derive(Debug)]
+struct Run {
+    took: Duration,
+    work: u64,
+    kind: String,
+}
+
+impl Run {
+    fn of(source: &str, input: &Json) -> Self {
+        let Ok(expression) = Expression::compile(source) else {
+            return Self { took: Duration::ZERO, work: 0, kind: "fault".into() };
+        };
+        let start = cpu_time();
+        let mut scope = Scope::new();
+        scope.json("input", input);
+        let outcome = expression.eval(&scope);
+        let kind = outcome.err().map_or("value".to_owned(), |failure| failure.kind.into_owned());
+        let work = scope.work();
+        drop(scope);
+        Self { took: cpu_time() - start, work, kind }
+    }
+}
+
 fn fuzz(span: Duration, from: u64) -> bool {
     let began = Instant::now();
     let inputs: Vec<Json> = [200, 20_000, 160_000]
@@ -49,41 +76,42 @@ fn fuzz(span: Duration, from: u64) -> bool {
         .flat_map(|size| (0..6).map(move |seed| data(&mut Dice(seed), *size)))
         .map(|text| Json::parse(&text).unwrap())
         .collect();
-    let (mut seed, mut slowest, mut dearest, mut limits) = (from, Duration::ZERO, 0.0, 0u64);
-    let mut within = true;
+    let (mut seed, mut slowest, mut dearest) = (from, Duration::ZERO, 0.0);
+    let (mut failed, mut repeated, mut within) = (0u64, 0u64, true);
     while began.elapsed() < span {
         let dice = &mut Dice(seed);
         let source = program(dice);
         let input = &inputs[dice.roll(inputs.len())];
-        let start = cpu_time();
-        let mut scope = Scope::new();
-        scope.json("input", input);
-        if let Ok(expression) = Expression::compile(&source) {
-            limits += u64::from(expression.eval(&scope).is_err());
+        let first = Run::of(&source, input);
+        assert!(first.work <= WORK_MAX);
+        failed += u64::from(first.kind != "value");
+        let mut took = first.took;
+        if took > CPU_MAX {
+            repeated += 1;
+            took = (0..AGAIN).map(|_| Run::of(&source, input).took).min().unwrap().min(took);
         }
-        let work = scope.work();
-        drop(scope);
-        let took = cpu_time() - start;
-        assert!(work <= WORK_MAX);
         if took > slowest {
             slowest = took;
-            println!("slowest so far: {took:?}, {work} units, seed {seed}: {}", short(&source));
+            println!("slowest so far: {first:?}, least {took:?}, seed {seed}: {}", short(&source));
         }
-        let dear = took.as_nanos() as f64 / (work as f64 + 20_000.0);
+        let dear = took.as_nanos() as f64 / (first.work as f64 + 20_000.0);
         if dear > dearest {
             dearest = dear;
             println!(
-                "dearest so far: {dear:.1} ns a unit, {took:?}, seed {seed}: {}",
+                "dearest so far: {dear:.1} ns a unit, {first:?}, seed {seed}: {}",
                 short(&source)
             );
         }
         if took > CPU_MAX {
-            println!("TOO SLOW: {took:?}, {work} units, seed {seed}: {source}");
+            println!("TOO SLOW: {first:?}, least {took:?}, seed {seed}: {source}");
             within = false;
         }
         seed += 1;
     }
-    println!("{} programs, {limits} failed, slowest {slowest:?}", seed - from);
+    println!(
+        "{} programs, {failed} failed, {repeated} measured again; slowest {slowest:?} of CPU time",
+        seed - from
+    );
     within
 }
 
@@ -131,31 +159,110 @@ fn prices() {
         ("(([1.2345e300] * 9999) | map('round', -3) | sum)", small.clone()),
         ("(([1.2345e-300] * 9999) | tojson | length)", small.clone()),
         ("(['1.23456789e-300'] * 9999) | map('float') | list | length", small.clone()),
-        ("[0] * 600000 | length", small.clone()),
-        ("([0] * 600000) + [1] | length", small.clone()),
+        ("([0] * 600000) | length", small.clone()),
+        ("(([0] * 300000) + ([1] * 300000)) | length", small.clone()),
         ("([{'a': 1, 'b': 2}] * 99999) | map('items') | list | length", small.clone()),
         ("([{'a': 1, 'b': 2}] * 99999) | map('dictsort') | list | length", small.clone()),
         ("([{'a': 1, 'b': 2}] * 99999) | map('chain', {'c': 1}) | list | length", small.clone()),
         ("([{'a': 1, 'b': 2}] * 99999) | map(attribute='a') | sum", small.clone()),
-        ("([{'a': 1, 'b': 2}] * 99999) | sort(attribute='b,a') | length", small),
+        ("([{'a': 1, 'b': 2}] * 99999) | sort(attribute='b,a') | length", small.clone()),
     ];
-    for (source, input) in reading.into_iter().chain(computing) {
-        let (mut least, mut units, mut kind) = (Duration::MAX, 0, "value".to_owned());
-        for _ in 0..5 {
-            let start = cpu_time();
-            let mut scope = Scope::new();
-            scope.json("input", &Json::parse(&input).unwrap());
-            if let Err(failure) = Expression::compile(source).unwrap().eval(&scope) {
-                kind = failure.kind.into_owned();
-            }
-            units = scope.work();
-            drop(scope);
-            least = least.min(cpu_time() - start);
-        }
-        let each = least.as_nanos() as f64 / units as f64;
-        let data = input.chars().take(12).collect::<String>();
+    let hostile = [
+        ("([input] * 1000000) | length", small.clone()),
+        ("([[]] * 200000) | map('list') | length", small.clone()),
+        ("([['a']] * 60000) | map('join', ',') | length", small.clone()),
+        ("(['a'] * 900000) | join", small.clone()),
+        ("[1E400] * 500000", small.clone()),
+        ("[''] * 300000", small.clone()),
+        ("[1] * 500000", small.clone()),
+        ("[18446744073709551615] * 50000", small.clone()),
+        ("[-1.2345678901234567e-300] * 40000", small.clone()),
+        ("[{}] * 300000", small.clone()),
+        ("'\\u0000' * 160000", small.clone()),
+        ("('\\u0000' * 100000) | tojson | tojson", small.clone()),
+        ("([input.0] * 700000) | batch(1) | length", text("a")),
+        ("([0] * 90000) | batch(1) | length", small.clone()),
+        ("([0] * 90000) | slice(90000) | length", small.clone()),
+        ("([0] * 500000) | batch(500000, 0) | first | length", small.clone()),
+        ("([0] * 90000) | zip([0] * 90000) | length", small.clone()),
+        ("(([0] * 500000)[::2])[::-1] | length", small.clone()),
+        ("(input[::-1])[::-1] | length", text("aß")),
+        ("('a' * 300000) | list | join | length", small.clone()),
+        ("([input] * 9) | map('lower') | map('length') | sum", text("Σ'")),
+        ("([input] * 9) | map('title') | map('length') | sum", text("ŉ ")),
+        ("([input] * 9) | map('string') | join | length", text("İ")),
+        ("input | unique | length", fill("\"Σ\"")),
+        ("input | sort | length", fill("\"Ab\"")),
+        ("input | reverse | sort | length", fill("[1,2]")),
+        ("input | sort(attribute='a.b,c,d') | length", fill("{\"a\":{\"b\":1}}")),
+        ("input | groupby('a') | length", fill("{\"a\":1}")),
+        (
+            "input | groupby('a', default=0) | map(attribute='list') | map('length') | sum",
+            fill("{}"),
+        ),
+        ("input | selectattr('a', 'defined') | length", fill("{}")),
+        ("input | map(attribute='a.0.b', default=1) | sum", fill("{\"a\":[{\"b\":1}]}")),
+        ("input | select('in', input) | length", fill("1")),
+        ("input | reject('in', [0] * 99999) | length", fill("1")),
+        ("input | reject('in', '1234567' * 9999) | length", fill("\"x\"")),
+        ("(input ~ 'b') in (input * 2)", text("a")[..200_000].to_owned() + "\""),
+        (
+            "([input] * 99) | select('in', 'a' * 900000) | length",
+            text("ab")[..9_000].to_owned() + "\"",
+        ),
+        (
+            "([input] * 99) | map('replace', 'a' * 500 ~ 'b', '') | length",
+            text("a")[..99_000].to_owned() + "\"",
+        ),
+        (
+            "([input] * 99) | map('split', 'a' * 500 ~ 'b') | length",
+            text("a")[..99_000].to_owned() + "\"",
+        ),
+        ("([input] * 99) | map('trim', 'a') | length", text("a")[..99_000].to_owned() + "\""),
+        ("input | trim(input) | length", text("a")),
+        ("(input ~ '') == (input ~ '')", fill("[]")),
+        ("input == (input | reverse)", fill("[1]")),
+        ("[input] < [input | list]", fill("\"\"")),
+        ("input ~ input", fill("1.5")[..200_000].to_owned() + "]"),
+        ("input | map('string') | map('length') | sum", fill("1.5e300")),
+        ("input | map('tojson') | map('length') | sum", fill("1")),
+        ("input | map('float') | sum", fill("\"1.7976931348623157e308\"")),
+        ("input | map('int', 0, 36) | sum", fill("\"zzzzzz\"")),
+        ("input | map('round', 2) | sum", fill("1.005")),
+        ("input | map('round', 0, 'ceil') | sum", fill("1.005")),
+        ("input | map('round', -3) | sum", fill("1234567")),
+        ("input | map('abs') | sum", fill("-1")),
+        ("input | map('first') | map('default', 1) | sum", fill("[]")),
+        ("input | map('items') | map('length') | sum", fill("{\"a\":0}")),
+        ("input | map('dictsort', by='value') | map('length') | sum", fill("{\"b\":0,\"a\":1}")),
+        ("input | map('chain', {'a': 1}) | map('length') | sum", fill("{\"b\":0}")),
+        ("input | map('lines') | map('length') | sum", fill("\"a\\na\"")),
+        ("input | lines | map('upper') | unique | length", text("a\\n")),
+        ("input | map('select') | map('length') | sum", fill("[1]")),
+        ("input | map('map', 'abs') | map('sum') | sum", fill("[1]")),
+        ("input | map('select', 'divisibleby', 3) | map('length') | sum", fill("[9]")),
+        ("input | min", fill("\"a\"")),
+        ("input | select('upper') | length", fill("\"A\"")),
+        ("input | select('startingwith', 'A') | length", fill("\"A\"")),
+        ("input | tojson(indent=200) | length", fill("1")[..9_000].to_owned() + "]"),
+        ("input | tojson | tojson | tojson | length", fill("\"\"")[..90_000].to_owned() + "]"),
+        ("input", fill("{\"a\":\"b\"}")),
+        ("input", fill("1e5")),
+        ("input", fill("{\"\":{\"\":{}}}")),
+        ("input", fill("[[[0]]]")),
+        ("input", fill("true")),
+        ("{'a': input, 'b': input}.a | length", fill("\"a\"")),
+    ];
+    for (source, input) in reading.into_iter().chain(computing).chain(hostile) {
+        let input = Json::parse(&input).unwrap();
+        let runs: [Run; 5] = std::array::from_fn(|_| Run::of(source, &input));
+        let least = runs.iter().map(|run| run.took).min().unwrap();
+        let Run { work, kind, took: first } = &runs[0];
+        let each = least.as_nanos() as f64 / *work as f64;
+        let data = input.text().chars().take(12).collect::<String>();
         println!(
-            "{each:6.1} ns a unit, {least:>12.3?}, {units:>8} units: {source}, {data}, {kind}"
+            "{each:6.1} ns a unit, {least:>10.3?}, first {first:>10.3?}, {work:>8} units: \
+             {source}, {data}, {kind}"
         );
     }
 }

@@ -21,9 +21,7 @@ pub(super) fn binary(
             Ok(Value::Text([&**a, &**b].concat().into()))
         }
         (Operator::Add, Value::List(a), Value::List(b)) => {
-            let count = a.items.len() + b.items.len();
-            budget.bytes(count.saturating_mul(32))?;
-            budget.work(count)?;
+            budget.copies(a.items.len() + b.items.len())?;
             Value::list([&*a.items, &*b.items].concat(), budget)
         }
         (Operator::Multiply, Value::Text(_) | Value::List(_), _) => repeat(a, b, budget),
@@ -141,8 +139,7 @@ fn repeat(what: &Value, times: &Value, budget: &Budget) -> Result<Value, Stop> {
         }
         Value::List(list) => {
             let count = list.items.len().saturating_mul(times);
-            budget.bytes(count.saturating_mul(32))?;
-            budget.work(count)?;
+            budget.copies(count)?;
             let items = list.items.iter().cycle().take(count).cloned().collect();
             Value::list(items, budget)
         }
@@ -196,7 +193,7 @@ pub(super) fn contains(container: &Value, value: &Value, budget: &Budget) -> Res
         Value::Text(text) => {
             let mut part = String::new();
             write::display(value, &mut part, budget)?;
-            budget.work(text.len() / 4 + part.len() / 4)?;
+            budget.search(text.len(), part.len())?;
             Ok(text.contains(&part))
         }
         Value::List(list) => {

@@ -1,5 +1,7 @@
 //! Payloads as values: JSON that was checked when it came in, read when an expression looks at it.
 
+use std::sync::Arc;
+
 use super::budget::{Budget, Stop};
 use super::number;
 use super::value::{Key, Value};
@@ -8,7 +10,7 @@ use crate::json::DEPTH_MAX;
 /// Reads a payload. Numbers keep the way they are written.
 pub(super) fn json(text: &str, budget: &Budget) -> Result<Value, Stop> {
     budget.scan(text.len())?;
-    let mut reader = Reader { text, at: 0, depth: 0, budget };
+    let mut reader = Reader { text, at: 0, depth: 0, budget, empty: Empty::default() };
     let value = reader.value()?;
     reader.skip_blanks();
     if reader.at < text.len() { Err(broken()) } else { Ok(value) }
@@ -19,6 +21,15 @@ struct Reader<'a> {
     at: usize,
     depth: usize,
     budget: &'a Budget,
+    empty: Empty,
+}
+
+/// What is empty is built once, and shared: a payload may have hundreds of thousands of them.
+#[derive(Default)]
+struct Empty {
+    list: Option<Value>,
+    map: Option<Value>,
+    text: Option<Arc<str>>,
 }
 
 /// Cannot be met by payloads that were checked.
@@ -45,12 +56,12 @@ impl Reader<'_> {
     }
 
     fn value(&mut self) -> Result<Value, Stop> {
-        self.budget.work(2)?;
+        self.budget.work(1)?;
         self.skip_blanks();
         match self.peek().ok_or_else(broken)? {
             b'[' => self.nested(Self::list),
             b'{' => self.nested(Self::map),
-            b'"' => Ok(Value::Text(self.string()?.into())),
+            b'"' => Ok(Value::Text(self.string()?)),
             b't' => self.word("true", Value::Bool(true)),
             b'f' => self.word("false", Value::Bool(false)),
             b'n' => self.word("null", Value::None),
@@ -71,6 +82,9 @@ impl Reader<'_> {
 
     fn list(&mut self) -> Result<Value, Stop> {
         let mut items = Vec::new();
+        if self.skip(b']') {
+            return shared(&mut self.empty.list, || Value::list(items, self.budget));
+        }
         while !self.skip(b']') {
             if items.is_empty() {
                 // Most lists that nest have one item; a vector that grows takes room for four.
@@ -86,6 +100,9 @@ impl Reader<'_> {
 
     fn map(&mut self) -> Result<Value, Stop> {
         let mut entries = Vec::new();
+        if self.skip(b'}') {
+            return shared(&mut self.empty.map, || Value::map(entries, self.budget));
+        }
         while !self.skip(b'}') {
             if entries.is_empty() {
                 entries.reserve_exact(1);
@@ -94,8 +111,8 @@ impl Reader<'_> {
             }
             self.skip_blanks();
             self.budget.bytes(96)?;
-            self.budget.work(5)?;
-            let key = Key::Text(self.string()?.into());
+            self.budget.work(2)?;
+            let key = Key::Text(self.string()?);
             if !self.skip(b':') {
                 return Err(broken());
             }
@@ -104,7 +121,7 @@ impl Reader<'_> {
         Value::map(entries, self.budget)
     }
 
-    fn string(&mut self) -> Result<std::borrow::Cow<'_, str>, Stop> {
+    fn string(&mut self) -> Result<Arc<str>, Stop> {
         let start = self.at;
         let mut escapes = false;
         let bytes = self.text.as_bytes();
@@ -124,12 +141,15 @@ impl Reader<'_> {
         }
         self.at = at + 1;
         let inner = self.text.get(start + 1..at).ok_or_else(broken)?;
+        if inner.is_empty() {
+            return shared(&mut self.empty.text, || Ok(inner.into()));
+        }
         self.budget.bytes(inner.len() + 32)?;
         self.budget.work(2)?;
         if !escapes {
             return Ok(inner.into());
         }
-        self.budget.work(inner.len() / 2 + 8)?;
+        self.budget.work(inner.len() / 2 + 5)?;
         let quoted = self.text.get(start..self.at).ok_or_else(broken)?;
         let text: String = serde_json::from_str(quoted)
             .map_err(|error| Stop::failed(format!("a text of a payload is broken: {error}")))?;
@@ -147,7 +167,7 @@ impl Reader<'_> {
         self.budget.work(length / 2)?;
         let number = number::read(rest.get(..length).unwrap_or_default());
         if matches!(number, Value::Spelled(..)) {
-            self.budget.work(length / 2 + 4)?;
+            self.budget.work(length / 2 + 3)?;
             self.budget.bytes(length + 32)?;
         }
         Ok(number)
@@ -160,4 +180,17 @@ impl Reader<'_> {
         self.at += word.len();
         Ok(value)
     }
+}
+
+/// A copy of the one that is shared, which the first one makes.
+fn shared<T: Clone>(
+    first: &mut Option<T>,
+    make: impl FnOnce() -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    if let Some(first) = first {
+        return Ok(first.clone());
+    }
+    let made = make()?;
+    *first = Some(made.clone());
+    Ok(made)
 }

@@ -3,6 +3,7 @@
 //! There is nothing lazy in them: what a value costs was paid when it was built. Lists and maps know
 //! how deep they nest, so that walking and dropping them needs a bounded stack.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -121,7 +122,7 @@ impl Value {
         budget: &Budget,
     ) -> Result<Self, Stop> {
         budget.bytes(64)?;
-        budget.work(4 + items.len() / 4)?;
+        budget.work(6 + items.len() / 4)?;
         let depth = deeper(items.iter())?;
         Ok(Self::List(Arc::new(List { items, depth, names })))
     }
@@ -244,15 +245,14 @@ impl<'b> Items<'b> {
 }
 
 /// The items of whatever can be iterated: lists, the keys of maps, the characters of texts; `none`
-/// has no items.
-pub(super) fn items_of(value: &Value, budget: &Budget) -> Result<Vec<Value>, Stop> {
+/// has no items. Those of a list are not copied.
+pub(super) fn items_of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, [Value]>, Stop> {
     let mut items = Items::new(budget);
     match value.defined()? {
         Value::None => {}
         Value::List(list) => {
-            budget.bytes(list.items.len().saturating_mul(32))?;
             budget.work(list.items.len())?;
-            return Ok(list.items.clone());
+            return Ok(Cow::Borrowed(&list.items));
         }
         Value::Map(map) => {
             for (key, _) in &map.entries {
@@ -266,5 +266,14 @@ pub(super) fn items_of(value: &Value, budget: &Budget) -> Result<Vec<Value>, Sto
         }
         other => return Err(Stop::failed(format!("{} is not iterable", other.kind()))),
     }
-    Ok(items.into_vec())
+    Ok(Cow::Owned(items.into_vec()))
+}
+
+/// The same, as a list of its own.
+pub(super) fn copied_items(value: &Value, budget: &Budget) -> Result<Vec<Value>, Stop> {
+    let items = items_of(value, budget)?;
+    if matches!(items, Cow::Borrowed(_)) {
+        budget.copies(items.len())?;
+    }
+    Ok(items.into_owned())
 }

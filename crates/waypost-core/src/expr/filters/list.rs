@@ -1,13 +1,15 @@
 //! Filters about lists, and `range`.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::text::lower_case;
 use super::{Bound, path_if_any};
 use crate::expr::ast::Operator;
 use crate::expr::budget::{Budget, Stop};
 use crate::expr::compare::{order, order_keys, sorted};
 use crate::expr::operators;
-use crate::expr::value::{Items, Value, items_of};
+use crate::expr::value::{Items, Value, copied_items, items_of};
 
 /// Largest list that `range` may build.
 pub(in crate::expr) const RANGE_MAX: usize = 10_000;
@@ -79,7 +81,7 @@ pub(super) fn length(value: &Value, _: &Bound, budget: &Budget) -> Result<Value,
 pub(super) fn list(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
     match value {
         Value::List(list) if list.names.is_empty() => Ok(value.clone()),
-        other => Value::list(items_of(other, budget)?, budget),
+        other => Value::list(copied_items(other, budget)?, budget),
     }
 }
 
@@ -92,7 +94,7 @@ pub(super) fn reverse(value: &Value, _: &Bound, budget: &Budget) -> Result<Value
             Ok(Value::Text(text.chars().rev().collect::<String>().into()))
         }
         other => {
-            let mut items = items_of(other, budget)?;
+            let mut items = copied_items(other, budget)?;
             items.reverse();
             Value::list(items, budget)
         }
@@ -100,14 +102,14 @@ pub(super) fn reverse(value: &Value, _: &Bound, budget: &Budget) -> Result<Value
 }
 
 /// The items with the keys to compare them by.
-fn keyed(
-    value: &Value,
+fn keyed<'v>(
+    value: &'v Value,
     attribute: Option<&str>,
     budget: &Budget,
-) -> Result<(Vec<Value>, Vec<Value>), Stop> {
+) -> Result<(Cow<'v, [Value]>, Vec<Value>), Stop> {
     let items = items_of(value, budget)?;
     let mut keys = Items::new(budget);
-    for item in &items {
+    for item in items.iter() {
         keys.push(path_if_any(item, attribute, budget)?)?;
     }
     Ok((items, keys.into_vec()))
@@ -163,7 +165,7 @@ pub(super) fn unique(value: &Value, bound: &Bound, budget: &Budget) -> Result<Va
             && !case_sensitive
         {
             budget.bytes(text.len().saturating_mul(2))?;
-            budget.work(text.len())?;
+            lower_case(text, budget)?;
             *key = Value::Text(text.to_lowercase().into());
         }
     }
@@ -216,8 +218,8 @@ fn extreme(
 pub(super) fn sum(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value, Stop> {
     let attribute = bound.text(0)?;
     let mut total = bound.given(1).cloned().unwrap_or(Value::Int(0));
-    for item in items_of(value, budget)? {
-        let item = path_if_any(&item, attribute.as_deref(), budget)?;
+    for item in items_of(value, budget)?.iter() {
+        let item = path_if_any(item, attribute.as_deref(), budget)?;
         if item.is_undefined() {
             continue;
         }
@@ -252,12 +254,12 @@ pub(super) fn slice(value: &Value, bound: &Bound, budget: &Budget) -> Result<Val
     let count = bound.count(0)?;
     let items = items_of(value, budget)?;
     let (each, longer) = (items.len() / count, items.len() % count);
-    let mut rest = items.into_iter();
+    let mut rest = items.iter();
     let mut slices = Items::new(budget);
     for position in 0..count {
         let mut slice = Items::new(budget);
         for item in rest.by_ref().take(each + usize::from(position < longer)) {
-            slice.push(item)?;
+            slice.push(item.clone())?;
         }
         if let Some(filler) = bound.given(1)
             && position >= longer
@@ -285,8 +287,8 @@ pub(super) fn chain(value: &Value, bound: &Bound, budget: &Budget) -> Result<Val
     }
     let mut items = Items::new(budget);
     for value in all() {
-        for item in items_of(value, budget)? {
-            items.push(item)?;
+        for item in items_of(value, budget)?.iter() {
+            items.push(item.clone())?;
         }
     }
     items.finish()

@@ -28,8 +28,8 @@ pub(super) fn map(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value
             return Err(Stop::failed(format!("map() has no argument `{name}`")));
         }
         let wanted = super::text_of(attribute, budget)?;
-        for item in items_of(value, budget)? {
-            let found = match (path(&item, &wanted, budget), named("default")) {
+        for item in items_of(value, budget)?.iter() {
+            let found = match (path(item, &wanted, budget), named("default")) {
                 (Ok(Value::Undefined) | Err(Stop::Failed(_)), Some(default)) => default.clone(),
                 (found, _) => found?,
             };
@@ -48,9 +48,9 @@ pub(super) fn map(value: &Value, bound: &Bound, budget: &Budget) -> Result<Value
     for (name, argument) in &bound.named {
         inner.name(name, argument.clone())?;
     }
-    for item in items_of(value, budget)? {
+    for item in items_of(value, budget)?.iter() {
         budget.work(4)?;
-        mapped.push((filter.run)(&item, &inner, budget)?)?;
+        mapped.push((filter.run)(item, &inner, budget)?)?;
     }
     mapped.finish()
 }
@@ -83,17 +83,21 @@ pub(super) fn select(
         arguments = rest;
     }
     let mut selected = Items::new(budget);
-    for item in items_of(value, budget)? {
+    for item in items_of(value, budget)?.iter() {
+        let found;
         let tested = match &attribute {
-            Some(attribute) => path(&item, attribute, budget)?,
-            None => item.clone(),
+            Some(attribute) => {
+                found = path(item, attribute, budget)?;
+                &found
+            }
+            None => item,
         };
         let holds = match check {
-            Some(check) => check.holds(&tested, arguments, budget)?,
+            Some(check) => check.holds(tested, arguments, budget)?,
             None => tested.is_true(),
         };
         if holds == wanted {
-            selected.push(item)?;
+            selected.push(item.clone())?;
         }
     }
     selected.finish()
@@ -106,7 +110,7 @@ pub(super) fn groupby(value: &Value, bound: &Bound, budget: &Budget) -> Result<V
     let case_sensitive = bound.flag(2)?;
     let items = items_of(value, budget)?;
     let mut keys = Items::new(budget);
-    for item in &items {
+    for item in items.iter() {
         let key = path_if_any(item, Some(&attribute), budget)?;
         let default = bound.value(1).filter(|_| key.is_undefined());
         keys.push(default.cloned().unwrap_or(key))?;

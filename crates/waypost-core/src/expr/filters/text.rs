@@ -13,7 +13,7 @@ fn rewritten(
 ) -> Result<Value, Stop> {
     let text = text_of(value, budget)?;
     budget.bytes(text.len().saturating_mul(3))?;
-    budget.work(text.len())?;
+    lower_case(&text, budget)?;
     let rewritten = rewrite(&text);
     budget.text("the text", rewritten.len())?;
     Ok(Value::Text(rewritten.into()))
@@ -25,6 +25,13 @@ pub(super) fn upper(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, 
 
 pub(super) fn lower(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
     rewritten(value, budget, str::to_lowercase)
+}
+
+/// Takes the work of lower case. A sigma is dear: what it becomes depends on the letters around it,
+/// and the marks between them are looked through.
+pub(super) fn lower_case(text: &str, budget: &Budget) -> Result<(), Stop> {
+    let times = if text.contains('Σ') { 5 } else { 1 };
+    budget.work(text.len().saturating_mul(times))
 }
 
 pub(super) fn capitalize(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, Stop> {
@@ -68,7 +75,8 @@ pub(super) fn trim(value: &Value, bound: &Bound, budget: &Budget) -> Result<Valu
                 budget.bytes(chars.len().saturating_mul(16))?;
                 chars.chars().collect()
             };
-            budget.work(text.len())?;
+            let rounds = chars.len().checked_ilog2().unwrap_or(0) as usize + 2;
+            budget.work(text.len().saturating_mul(rounds) / 2)?;
             text.trim_matches(|part| chars.contains(&part))
         }
     };
@@ -82,10 +90,11 @@ pub(super) fn replace(value: &Value, bound: &Bound, budget: &Budget) -> Result<V
         return Err(Stop::failed("replace() needs what to replace, and by what"));
     };
     let (from, to) = (text_of(from, budget)?, text_of(to, budget)?);
-    budget.work(text.len() / 4 + from.len() / 4)?;
+    budget.search(text.len(), from.len())?;
     let hits = text.matches(&*from).count();
     let size = text.len().saturating_sub(hits.saturating_mul(from.len()));
     budget.text("the result of replace()", hits.saturating_mul(to.len()).saturating_add(size))?;
+    budget.search(text.len(), from.len())?;
     budget.work(hits.saturating_mul(2))?;
     Ok(Value::Text(text.replace(&*from, &to).into()))
 }
@@ -100,7 +109,7 @@ pub(super) fn split(value: &Value, bound: &Bound, budget: &Budget) -> Result<Val
     };
     let mut items = Items::new(budget);
     let separator = bound.text(0)?;
-    budget.work(text.len() / 4 + separator.as_ref().map_or(0, |text| text.len() / 4))?;
+    budget.search(text.len(), separator.as_ref().map_or(0, |text| text.len()))?;
     match separator {
         Some(separator) => {
             for part in text.splitn(pieces_max, &*separator) {

@@ -122,7 +122,11 @@ fn payloads_of_the_largest_size_can_be_used() {
     }
     let text = format!("\"{}\"", "ä".repeat(500_000));
     assert_eq!(kind_of("input | upper | length > 10", &text, WORK_MAX), "ok");
-    assert_eq!(kind_of("input", &fill("{\"key\":\"some text\",\"n\":17}"), WORK_MAX), "ok");
+    for part in ["0", "{\"a\":\"b\"}", "{\"key\":\"some text\",\"n\":17}"] {
+        assert_eq!(kind_of("input", &fill(part), WORK_MAX), "ok", "{part}");
+    }
+    let source = "input.items | selectattr('n', 'gt', 3) | map(attribute='n') | sum";
+    assert_eq!(kind_of(source, &fill("{\"key\":\"some text\",\"n\":17}"), WORK_MAX), "ok");
 }
 
 #[test]
