@@ -19,8 +19,9 @@ use crate::state::{State, Variables};
 use crate::status::{NodeStatus, Status};
 use crate::time::{BadDuration, Millis, Timestamp};
 
-/// Units of work that one filter may do over all signals that came early: as many as ten evaluations.
-const EARLY_WORK_MAX: u64 = 10 * WORK_MAX;
+/// Units of work that the filters of one decision may do over all signals that it looks at: as many as
+/// ten evaluations.
+pub(super) const FILTERS_WORK_MAX: u64 = 10 * WORK_MAX;
 
 impl Decider<'_> {
     /// Evaluates a control node that is RUNNING. Anything else is an echo from before a pause, a
@@ -126,11 +127,10 @@ impl Decider<'_> {
             return Ok(first.map(|early| (Arc::clone(&early.message), early.body.clone())));
         };
         let scope = self.scope(at);
-        let mut work_left = EARLY_WORK_MAX;
+        let mut work_left = FILTERS_WORK_MAX;
         for early in named {
             if work_left == 0 {
-                let message = "the filter takes too much work for all signals that came early";
-                return Err(Failure::permanent(kind::EXPRESSION_LIMIT, message));
+                return Err(too_much_filtering());
             }
             let mut scope = scope.clone();
             scope.limit_work(work_left);
@@ -144,13 +144,24 @@ impl Decider<'_> {
     }
 
     /// Does a signal's body pass a wait's filter? A filter that fails on it says no: a stranger's
-    /// malformed signal must not break the execution.
-    pub(super) fn accepts(&self, at: NodeIx, filter: Option<&Expression>, body: &Json) -> bool {
-        filter.is_none_or(|filter| {
-            let mut scope = self.scope(at);
-            scope.json("signal", body);
-            filter.eval_bool(&scope).unwrap_or(false)
-        })
+    /// malformed signal must not break the execution. `None` where no work is left to find out.
+    pub(super) fn accepts(
+        &self,
+        at: NodeIx,
+        filter: Option<&Expression>,
+        body: &Json,
+        work_left: &mut u64,
+    ) -> Option<bool> {
+        let Some(filter) = filter else { return Some(true) };
+        if *work_left == 0 {
+            return None;
+        }
+        let mut scope = self.scope(at);
+        scope.limit_work(*work_left);
+        scope.json("signal", body);
+        let accepts = filter.eval_bool(&scope).unwrap_or(false);
+        *work_left -= scope.work();
+        Some(accepts)
     }
 
     /// Ends a wait for a signal.
@@ -279,6 +290,12 @@ pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
         ],
     );
     scope
+}
+
+/// Why a wait ends whose filter is too dear.
+pub(super) fn too_much_filtering() -> Failure {
+    let message = "the filter takes too much work for all signals that came early";
+    Failure::permanent(kind::EXPRESSION_LIMIT, message)
 }
 
 fn failed(status: NodeStatus) -> bool {

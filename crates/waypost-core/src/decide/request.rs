@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::Decider;
+use super::evaluate::{FILTERS_WORK_MAX, too_much_filtering};
 use crate::command::Refusal;
 use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, Wait};
 use crate::id::NodeIx;
@@ -99,7 +100,9 @@ impl Decider<'_> {
         if self.state.status == Status::Ending {
             return self.ignore(origin, Refusal::Ending);
         }
-        let takers = if self.state.acts() { self.takers(name, body) } else { Vec::new() };
+        let mut work_left = FILTERS_WORK_MAX;
+        let acts = self.state.acts();
+        let takers = if acts { self.takers(name, body, &mut work_left).0 } else { Vec::new() };
         // The limits are for what would have to be kept: a flood of signals that nobody waits for
         // must not keep out the one that somebody does.
         if takers.is_empty()
@@ -128,15 +131,24 @@ impl Decider<'_> {
     }
 
     /// Signals that came while nothing could happen go to every wait that was open then, the
-    /// oldest first, as they would have at the time.
+    /// oldest first, as they would have at the time. All filters together are bounded: one decision
+    /// must not take seconds. A wait that cannot be judged any more fails, as it would if it had begun
+    /// after the signals.
     pub(super) fn deliver_kept_signals(&mut self) {
         let awaited = |at: NodeIx| matches!(self.node(at).wait, Some(Wait::Signal { .. }));
         if !self.plan.positions().any(awaited) {
             return;
         }
+        let mut work_left = FILTERS_WORK_MAX;
         for kept in self.state.early.clone() {
-            let takers = self.takers(&kept.name, &kept.body);
+            let (takers, unjudged) = self.takers(&kept.name, &kept.body, &mut work_left);
             self.deliver(&takers, &kept.message, &kept.body);
+            for at in unjudged {
+                if self.state.acts() && self.node(at).status == NodeStatus::Waiting {
+                    self.resume_node(at, None, Origin::default());
+                    self.attempt_failed(at, too_much_filtering());
+                }
+            }
         }
     }
 
@@ -158,15 +170,25 @@ impl Decider<'_> {
         Origin { message: Some(message), ..origin }
     }
 
-    /// The nodes whose wait this signal ends.
-    fn takers(&self, name: &str, body: &Json) -> Vec<NodeIx> {
-        let takes = |at: &NodeIx| match (&self.node(*at).wait, &self.plan_node(*at).behaviour) {
-            (Some(Wait::Signal { name: wanted, .. }), Behaviour::Signal { filter, .. }) => {
-                **wanted == *name && self.accepts(*at, filter.as_ref(), body)
+    /// The nodes whose wait this signal ends, and those for which no work was left to find out.
+    fn takers(&self, name: &str, body: &Json, work_left: &mut u64) -> (Vec<NodeIx>, Vec<NodeIx>) {
+        let (mut takers, mut unjudged) = (Vec::new(), Vec::new());
+        for at in self.plan.positions() {
+            let (Some(Wait::Signal { name: wanted, .. }), Behaviour::Signal { filter, .. }) =
+                (&self.node(at).wait, &self.plan_node(at).behaviour)
+            else {
+                continue;
+            };
+            if **wanted != *name {
+                continue;
             }
-            _ => false,
-        };
-        self.plan.positions().filter(takes).collect()
+            match self.accepts(at, filter.as_ref(), body, work_left) {
+                Some(true) => takers.push(at),
+                Some(false) => {}
+                None => unjudged.push(at),
+            }
+        }
+        (takers, unjudged)
     }
 
     /// Opens the next generation: nodes that failed unhandled or were cancelled run again, with

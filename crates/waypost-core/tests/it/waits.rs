@@ -93,6 +93,36 @@ fn signals_that_are_kept_have_a_bounded_number_of_bytes() {
     assert_eq!(run.state.status, Status::Completed);
 }
 
+/// Each evaluation of this filter takes all the work that it may.
+const COSTLY: &str = "([1.5] * 9999) | map('round', 1000) | sum > 0";
+
+/// Signals that came during a pause are looked at in one decision when it ends, so their filters share
+/// one budget, however many signals there are and however many nodes wait.
+#[test]
+fn filters_over_signals_kept_during_a_pause_share_one_budget() {
+    let plan = plan(&format!("v = signal(go, where {COSTLY}); w = signal(go, where {COSTLY})"));
+    for (signals, expected) in [(5, NodeStatus::Waiting), (6, NodeStatus::Failed)] {
+        let mut run = Run::start(&plan, "{}", None, 1);
+        run.command(Command::Pause { now: false, origin: Origin::default() }).unwrap();
+        for _ in 0..signals {
+            let signal = Command::Signal {
+                name: "go".into(),
+                body: Json::null(),
+                origin: Origin::default(),
+            };
+            run.command(signal).unwrap();
+        }
+        run.command(Command::Resume { origin: Origin::default() }).unwrap();
+        // Two nodes and five signals are ten evaluations, each of which says no.
+        assert_eq!(run.node("v").status, expected, "{signals} signals");
+        assert_eq!(run.state.early.len(), signals, "none of them is lost");
+        if expected == NodeStatus::Failed {
+            let failure = run.node("v").failure.as_ref().unwrap();
+            assert_eq!(failure.kind, "expression_limit");
+        }
+    }
+}
+
 pub(crate) const CASES: &[Case] = &[
     case(
         "a delay ends when it is due",
