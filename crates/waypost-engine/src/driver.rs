@@ -48,6 +48,10 @@ pub use suspicion::Suspicion;
 use crate::config::{Config, Scope};
 use crate::tokens::Mint;
 
+/// Executions that stay in memory for more signals at once: each keeps up to
+/// [`EARLY_SIGNALS_BYTES_MAX`](waypost_core::limits::EARLY_SIGNALS_BYTES_MAX) of them.
+const STAYING_MAX: usize = 4;
+
 /// See the module.
 pub struct Driver {
     config: Config,
@@ -72,6 +76,8 @@ pub struct Driver {
     /// The newest fold that everybody alive reads.
     readable: u16,
     claims: claims::Claims,
+    /// Those that keep many bytes of signals and stay in memory for more of them.
+    staying: HashSet<ExecutionId>,
     /// Suspects in memory that are in doubt: one, as a rule.
     doubted: HashSet<ExecutionId>,
     numbers: std::ops::Range<i64>,
@@ -109,6 +115,7 @@ impl Driver {
             ends_after: ExecutionId(i64::MIN),
             adopted: HashSet::new(),
             readable: u16::MAX,
+            staying: HashSet::new(),
             doubted: HashSet::new(),
             numbers: 0..0,
             delivering: 0,
@@ -452,7 +459,13 @@ impl Driver {
         if !self.draining {
             env.slots = self.slots.available(now);
         }
+        live.may_stay = self.staying.contains(&execution) || self.staying.len() < STAYING_MAX;
         let decided = live.decide(&env, ids, self.draining, &self.config, outputs);
+        if live.stays_until.is_some() {
+            self.staying.insert(execution);
+        } else {
+            self.staying.remove(&execution);
+        }
         self.measures.refused(std::mem::take(&mut live.reports_refused));
         match decided {
             Ok(Decided::Appended { started }) => {
@@ -592,7 +605,7 @@ impl Driver {
         }
         let Some(live) = self.live.get_mut(&execution) else { return };
         if live.mailbox.is_empty() {
-            match live.state.next_due() {
+            match live.next_due() {
                 // It came due while the frame was in flight.
                 Some(due) if due <= self.now => {
                     self.measures.timer(due, self.now);
@@ -641,6 +654,7 @@ impl Driver {
         self.wheel.arm(execution, None);
         self.remote.forget(execution);
         self.handing_over.remove(&execution);
+        self.staying.remove(&execution);
         self.settled(execution);
         let live = self.live.remove(&execution)?;
         self.slots.withdraw_promises(live.promised.len());

@@ -285,7 +285,7 @@ impl Engine {
             let (ticket, answer) = self.questions.ask(Some(permit));
             self.inbox.push(Input::Request { request: request.clone(), ticket });
             return match answer.await {
-                Ok(Answer::Done(status)) => Ok(Requested::Done(status)),
+                Ok(Answer::Done { status, pausing }) => Ok(Requested::Done { status, pausing }),
                 Ok(Answer::Accepted(message)) => Ok(Requested::Accepted { message }),
                 // It left memory meanwhile, and the request was not done: the inbox takes it now.
                 Ok(Answer::Moved) => continue,
@@ -375,8 +375,13 @@ fn join(thread: JoinHandle<()>) {
 /// What became of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Requested {
-    /// Done; the execution's status after it.
-    Done(waypost_core::status::Status),
+    /// Done.
+    Done {
+        /// The execution's status after it.
+        status: waypost_core::status::Status,
+        /// Is a pause on its way?
+        pausing: bool,
+    },
     /// Durable; whoever claims the execution does it, unless the execution ends first. See
     /// [`Receipt`](crate::Receipt) for what became of it.
     Accepted {

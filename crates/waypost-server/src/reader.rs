@@ -10,12 +10,13 @@ use std::sync::Arc;
 use waypost_core::command::Refusal;
 use waypost_core::event::PauseReason;
 use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_engine::{Damage, Plans, Receipt, fold};
 use waypost_ports::access::TrailRequest;
-use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest};
+use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest, Read};
 use waypost_ports::store::{Control, DefinitionRef};
 
 use crate::problem::{Code, Problem};
@@ -129,6 +130,16 @@ impl Reader {
                     .hint("its events can still be read; `waypost check` says what is wrong"))
             }
         }
+    }
+
+    /// Refuses a signal of so many bytes to an execution with an inbox that is full. One that is paused
+    /// takes nothing out of it before it is resumed, and then reads all of it at once.
+    pub fn refuse_full(&self, execution: ExecutionId, bytes: usize) -> Result<(), Problem> {
+        let waiting = self.home.weigh(Read::Mail(execution))?;
+        if waiting.saturating_add(bytes as u64) <= INBOX_BYTES_MAX as u64 {
+            return Ok(());
+        }
+        Err(Refusal::SignalsTooLarge(INBOX_BYTES_MAX).into())
     }
 
     fn load_key(&self, key: &str) -> Result<Found, Problem> {

@@ -367,8 +367,13 @@ pub enum Answer {
     },
     /// The store refuses the submission's data.
     Poisoned(String),
-    /// The request is durable and done; the execution's status after it.
-    Done(Status),
+    /// The request is durable and done.
+    Done {
+        /// The execution's status after the frame that has it.
+        status: Status,
+        /// Is a pause on its way, until what runs has come to its end?
+        pausing: bool,
+    },
     /// The request is durable and will be done.
     Accepted(MessageId),
     /// The request changed nothing.

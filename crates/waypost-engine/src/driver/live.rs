@@ -31,6 +31,9 @@ use crate::queue::slot_request;
 /// Reports that came as mail and are remembered: more than one look into the inbox brings at once.
 const HEARD_MAX: usize = 1_000;
 
+/// Bytes of kept signals from which on an execution stays in memory for a while after a signal.
+const STAYS_BYTES_MIN: usize = 64 * 1024;
+
 /// A command in a mailbox, and who wants to hear of it.
 #[derive(Debug)]
 pub(super) struct Letter {
@@ -69,6 +72,9 @@ pub(super) struct Live {
     pub(super) handed_over: bool,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
+    /// May it stay in memory with nothing to do, and until when does it?
+    pub(super) may_stay: bool,
+    pub(super) stays_until: Option<Timestamp>,
     /// Reports from elsewhere that were refused, and not counted yet.
     pub(super) reports_refused: u64,
     /// Reports that came as mail and were decided: mail is read again until its frame is committed.
@@ -194,6 +200,8 @@ impl Live {
             claimed_again: false,
             handed_over: false,
             mail_waits: false,
+            may_stay: false,
+            stays_until: None,
             in_flight: None,
             consumed: Vec::new(),
             log_bytes: 0,
@@ -345,7 +353,7 @@ impl Live {
                     slots = slots.saturating_sub(runs_in(&decision.effects));
                     let refusal = decision.refusal.take();
                     batch.merge(decision);
-                    refusal.map_or(Answer::Done(self.state.status), Answer::Refused)
+                    refusal.map_or_else(|| self.done(), Answer::Refused)
                 }
                 Err(refusal) => {
                     self.reports_refused += u64::from(from_elsewhere);
@@ -358,6 +366,15 @@ impl Live {
             batch.answers.extend(batch.deciding.take().map(|ticket| (ticket, answer)));
         }
         self.park_if_idle(env, draining, config, batch);
+        for (_, answer) in &mut batch.answers {
+            if matches!(answer, Answer::Done { .. }) {
+                *answer = self.done();
+            }
+        }
+    }
+
+    fn done(&self) -> Answer {
+        Answer::Done { status: self.state.status, pausing: self.state.pausing }
     }
 
     /// Mail that changed nothing is consumed by an event all the same: left in the inbox, it would be
@@ -383,6 +400,7 @@ impl Live {
             && !batch.decision.events.iter().all(|event| matches!(event, Event::RunOwned { .. }));
         let idle = self.mailbox.is_empty()
             && !draining
+            && !self.stays(env.now, config, &batch.decision.events)
             && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
             && self.state.is_idle()
             && (rests || in_line)
@@ -390,6 +408,23 @@ impl Live {
         if idle && let Ok(decision) = decide(&self.plan, &mut self.state, Command::Park, env) {
             batch.merge(decision);
         }
+    }
+
+    /// Does it stay in memory for the signals that may follow one that it keeps? To read it back costs
+    /// as much as it keeps, for each of them.
+    fn stays(&mut self, now: Timestamp, config: &Config, events: &[Event]) -> bool {
+        let received = events.iter().any(|event| matches!(event, Event::SignalReceived { .. }));
+        if received && self.may_stay {
+            let kept: usize = self.state.early.iter().map(|signal| signal.body.bytes()).sum();
+            self.stays_until = (kept >= STAYS_BYTES_MIN).then(|| now.plus(config.park_after));
+        }
+        self.stays_until = self.stays_until.filter(|until| now < *until && self.state.acts());
+        self.stays_until.is_some()
+    }
+
+    /// When time has something to do for it, or memory is to be given back.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.state.next_due().into_iter().chain(self.stays_until).min()
     }
 
     /// The store's time never goes back and may be ahead of ours: an execution that is due there and

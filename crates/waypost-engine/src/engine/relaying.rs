@@ -94,7 +94,7 @@ pub(super) fn hear_mail(
             return answer.refused("nothing more is taken here");
         };
         let ticket = questions.ask_then(permit, move |said| match said {
-            Answer::Done(_) => answer.committed(),
+            Answer::Done { .. } => answer.committed(),
             Answer::Refused(refusal) => answer.refused(refusal.to_string()),
             Answer::Elsewhere | Answer::Moved => answer.refused("it is not in memory here"),
             Answer::Draining => answer.refused("this engine stops"),

@@ -70,7 +70,7 @@ impl Engine {
             let only_here = quick.is_some();
             self.inbox.push(Input::TaskReport { report: report.clone(), ticket, only_here });
             return match answer.await {
-                Ok(Answer::Done(_)) => Ok(Reported::Committed),
+                Ok(Answer::Done { .. }) => Ok(Reported::Committed),
                 Ok(Answer::Accepted(_)) => Ok(Reported::Accepted),
                 Ok(Answer::Elsewhere) => match quick.take() {
                     Some(relaying) if relaying.send(report.clone()).await => {

@@ -7,9 +7,7 @@ use hyper::StatusCode;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, WaitId};
-use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_engine::{EngineError, Receipt, Request, Requested};
-use waypost_ports::query::Read;
 use waypost_ports::store::MailBody;
 
 use super::starting::refuse_large;
@@ -29,20 +27,28 @@ pub(crate) async fn pause(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     // One that is paused would not wake for this, and nobody would ever say so.
     let found = load(&server, execution).await?;
     refuse(found.refuses_pause())?;
-    steer(&server, &call, execution, MailBody::Pause { now: asked.now }, None).await
+    steer(
+        &server,
+        &call,
+        (call.values.text("id"), execution),
+        MailBody::Pause { now: asked.now },
+        None,
+    )
+    .await
 }
 
 pub(crate) async fn resume(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let execution = find(&server, call.values.text("id")).await?;
     refuse(load(&server, execution).await?.refuses_resume())?;
-    steer(&server, &call, execution, MailBody::Resume, None).await
+    steer(&server, &call, (call.values.text("id"), execution), MailBody::Resume, None).await
 }
 
 pub(crate) async fn cancel(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let asked: wire::Cancel = call.json()?;
     let execution = find(&server, call.values.text("id")).await?;
     let reason = asked.reason.map(|reason| reason.0);
-    steer(&server, &call, execution, MailBody::Cancel { reason }, None).await
+    steer(&server, &call, (call.values.text("id"), execution), MailBody::Cancel { reason }, None)
+        .await
 }
 
 pub(crate) async fn signal(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -52,7 +58,7 @@ pub(crate) async fn signal(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     refuse_full(&server, execution, &asked.body).await?;
     let body = MailBody::Signal { name: asked.name.0.into(), body: asked.body.0 };
     let message = asked.message_id.map(|message| message.0.into());
-    steer(&server, &call, execution, body, message).await
+    steer(&server, &call, (call.values.text("id"), execution), body, message).await
 }
 
 pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -71,23 +77,16 @@ pub(crate) async fn resume_wait(server: Arc<Server>, call: Call) -> Result<Reply
         refuse(found.state.refuses_resume_wait(&found.plan, wait.seq))?;
     }
     let body = MailBody::ResumeWait { wait: wait.seq, body: asked.body.0 };
-    steer(&server, &call, execution, body, message).await
+    steer(&server, &call, (wait.execution.as_str(), execution), body, message).await
 }
 
-/// Refuses a signal to an execution with an inbox that is full. One that is paused takes nothing out of
-/// it before it is resumed, and then reads all of it at once.
 async fn refuse_full(
     server: &Arc<Server>,
     execution: ExecutionId,
     body: &Payload,
 ) -> Result<(), Problem> {
-    let weigh = move |server: &Server| Ok(server.reader.home().weigh(Read::Mail(execution))?);
-    let waiting = server.blocking(weigh).await?;
-    let bytes = waiting.saturating_add(body.0.bytes() as u64);
-    if bytes <= INBOX_BYTES_MAX as u64 {
-        return Ok(());
-    }
-    Err(Refusal::SignalsTooLarge(INBOX_BYTES_MAX).into())
+    let bytes = body.0.bytes();
+    server.blocking(move |server| server.reader.refuse_full(execution, bytes)).await
 }
 
 fn refuse(refusal: Option<Refusal>) -> Result<(), Problem> {
@@ -107,15 +106,22 @@ async fn load(server: &Arc<Server>, execution: ExecutionId) -> Result<Found, Pro
 async fn steer(
     server: &Arc<Server>,
     call: &Call,
-    execution: ExecutionId,
+    (key, execution): (&str, ExecutionId),
     body: MailBody,
     message: Option<MessageId>,
 ) -> Result<Reply, Problem> {
     let is_signal = matches!(body, MailBody::Signal { .. });
     let request = Request { execution, body, message: message.clone(), actor: call.actor() };
     match server.written(server.engine.request(request)).await? {
-        Ok(Requested::Done(_)) => {
-            answer(StatusCode::OK, &load(server, execution).await?, message, false)
+        // Nothing is read back for this: that would cost more with each signal that is kept.
+        Ok(Requested::Done { status, pausing }) => {
+            let id = key.to_owned();
+            let message_id = message.map(|message| message.to_string());
+            let status = ExecutionStatus(status);
+            reply(
+                StatusCode::OK,
+                wire::Steered { id, status, pausing, message_id, duplicate: false },
+            )
         }
         Ok(Requested::Accepted { message }) => {
             settle(server, execution, Sent { message, is_signal, duplicate: false }).await
@@ -214,12 +220,12 @@ fn answer(
     message: Option<MessageId>,
     duplicate: bool,
 ) -> Result<Reply, Problem> {
-    let steered = wire::Steered {
-        id: found.state.created.key.to_string(),
-        status: ExecutionStatus(found.state.status),
-        pausing: found.state.pausing,
-        message_id: message.map(|message| message.to_string()),
-        duplicate,
-    };
+    let id = found.state.created.key.to_string();
+    let (status, pausing) = (ExecutionStatus(found.state.status), found.state.pausing);
+    let message_id = message.map(|message| message.to_string());
+    reply(code, wire::Steered { id, status, pausing, message_id, duplicate })
+}
+
+fn reply(code: StatusCode, steered: wire::Steered) -> Result<Reply, Problem> {
     Ok(Reply::json(code, &steered)?.about(steered.id.as_str()))
 }

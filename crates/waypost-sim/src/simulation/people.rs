@@ -288,7 +288,7 @@ impl Simulation {
             (Asked::Request { request, serial }, Answer::Moved) => {
                 self.ask_somebody(*request, serial)
             }
-            (Asked::Request { request, serial: Some(serial) }, Answer::Done(_)) => {
+            (Asked::Request { request, serial: Some(serial) }, Answer::Done { .. }) => {
                 let execution = request.execution;
                 if !self.knows_signal(execution, serial) {
                     let what =

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tracing::warn;
 use waypost_core::command::Refusal;
 use waypost_core::refused::Heard;
+use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
 
@@ -105,7 +106,7 @@ impl Clerk {
         let admitted = self.mint.admit(&plan, &state, report);
         Ok(match admitted.and_then(|()| state.hears(&plan, report)) {
             Ok(Heard::News) => None,
-            Ok(Heard::Known) => Some(Answer::Done(state.status)),
+            Ok(Heard::Known) => Some(done(&state)),
             Err(refusal) => Some(Answer::Refused(refusal)),
         })
     }
@@ -160,7 +161,7 @@ impl Clerk {
         };
         Ok(match &mail.body {
             MailBody::Report(report) => match state.hears(&plan, report) {
-                Ok(_) => Answer::Done(state.status),
+                Ok(_) => done(&state),
                 Err(refusal) => Answer::Refused(refusal),
             },
             // Of a message whose id was chosen, its sender finds out what became of it before.
@@ -170,4 +171,8 @@ impl Clerk {
             _ => ended,
         })
     }
+}
+
+fn done(state: &State) -> Answer {
+    Answer::Done { status: state.status, pausing: state.pausing }
 }

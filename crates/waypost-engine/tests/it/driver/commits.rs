@@ -59,7 +59,7 @@ fn what_comes_while_a_frame_syncs_is_decided_together() {
     rig.answer_append(&second, appended);
     rig.step();
     assert_eq!(rig.running(), ["j"]);
-    assert!(matches!(rig.answer(ticket), Some(Answer::Done(Status::Running))));
+    assert!(matches!(rig.answer(ticket), Some(Answer::Done { status: Status::Running, .. })));
     rig.run_to_end();
     world.check();
 }
@@ -262,7 +262,7 @@ fn a_burst_beyond_the_limit_of_a_frame_takes_several() {
     rig.finish(&a);
     rig.settle();
     for ticket in tickets {
-        assert!(matches!(rig.answer(ticket), Some(Answer::Done(_) | Answer::Ended(_))));
+        assert!(matches!(rig.answer(ticket), Some(Answer::Done { .. } | Answer::Ended(_))));
     }
     assert_eq!(world.status(execution), Status::Completed);
     world.check();

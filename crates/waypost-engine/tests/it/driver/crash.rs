@@ -129,7 +129,9 @@ impl Sending {
     fn note(&mut self, rig: &Rig<'_>) {
         let Some(ticket) = self.asked else { return };
         match rig.answer(ticket) {
-            Some(Answer::Done(_) | Answer::Accepted(_)) => (self.body, self.asked) = (None, None),
+            Some(Answer::Done { .. } | Answer::Accepted(_)) => {
+                (self.body, self.asked) = (None, None)
+            }
             Some(Answer::Moved) => self.asked = None,
             _ => {}
         }

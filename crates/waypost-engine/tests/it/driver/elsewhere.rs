@@ -41,7 +41,7 @@ fn offered(rig: &mut Rig<'_>) -> Vec<(String, u32)> {
 }
 
 pub(super) fn is_done(rig: &Rig<'_>, ticket: waypost_engine::driver::Ticket) -> bool {
-    matches!(rig.answer(ticket), Some(Answer::Done(_)))
+    matches!(rig.answer(ticket), Some(Answer::Done { .. }))
 }
 
 #[track_caller]
@@ -420,7 +420,7 @@ fn bug_an_end_said_again_was_refused_when_the_execution_ended_meanwhile() {
             input => panic!("{input:?}"),
         }
     });
-    assert!(matches!(same, Answer::Done(Status::Completed)), "{same:?}");
+    assert!(matches!(same, Answer::Done { status: Status::Completed, .. }), "{same:?}");
     assert!(matches!(contrary, Answer::Refused(Refusal::Ended(_))), "{contrary:?}");
 }
 

@@ -2,6 +2,7 @@
 
 use waypost_core::json::Json;
 use waypost_core::status::Status;
+use waypost_core::time::Millis;
 use waypost_engine::driver::Answer;
 use waypost_ports::store::{Mail, MailBody, Store};
 
@@ -77,7 +78,7 @@ fn a_request_that_meets_a_park_in_flight_is_not_lost() {
     rig.step();
     rig.settle_store();
     match rig.answer(ticket) {
-        Some(Answer::Done(_) | Answer::Accepted(_)) => {}
+        Some(Answer::Done { .. } | Answer::Accepted(_)) => {}
         Some(Answer::Moved) => {
             rig.request(execution, go());
         }
@@ -218,5 +219,60 @@ fn mail_that_is_delivered_between_decision_and_park_wakes_it_at_once() {
     rig.settle();
     assert!(matches!(rig.answer(ticket), Some(Answer::Accepted(_))));
     assert_eq!((world.status(execution), world.now()), (Status::Completed, before));
+    world.check();
+}
+
+fn large() -> MailBody {
+    let body = Json::parse(&format!("\"{}\"", "x".repeat(70_000))).unwrap();
+    MailBody::Signal { name: "other".into(), body }
+}
+
+/// The first signal has the execution read back; those that follow find it in memory, however much it
+/// keeps by then, and it leaves when no more come.
+#[test]
+fn signals_to_an_execution_that_keeps_many_bytes_read_nothing_back() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("w: wait go");
+    rig.settle();
+    assert_eq!(rig.driver.live(), 0);
+    let first = rig.request(execution, large());
+    rig.settle_store();
+    assert!(matches!(rig.answer(first), Some(Answer::Accepted(_))));
+    for number in 1..100 {
+        let epoch = world.control(execution).unwrap().epoch;
+        let ticket = rig.request(execution, large());
+        rig.settle_store();
+        let answer = rig.answer(ticket);
+        assert!(matches!(answer, Some(Answer::Done { .. })), "signal {number}: {answer:?}");
+        assert_eq!(world.control(execution).unwrap().epoch, epoch, "it was not claimed again");
+    }
+    assert_eq!(rig.driver.live(), 1);
+    let leaves = world.now().plus(Millis::from_secs(2));
+    while world.now() < leaves {
+        assert_eq!(rig.driver.live(), 1);
+        world.clock.set(rig.driver.next_wake().min(leaves));
+        rig.settle();
+    }
+    assert_eq!(rig.driver.live(), 0, "no more came");
+    assert_eq!(world.status(execution), Status::Paused);
+    world.check();
+}
+
+/// Memory for what stays is bounded, and a pause does not wait for it.
+#[test]
+fn executions_that_keep_many_bytes_stay_only_a_few_at_once_and_not_when_paused() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let all: Vec<_> = (0..7).map(|_| rig.start("w: wait go")).collect();
+    rig.settle();
+    for execution in &all {
+        rig.request(*execution, large());
+        rig.settle_store();
+    }
+    assert_eq!(rig.driver.live(), 4);
+    rig.request(all[0], MailBody::Pause { now: false });
+    rig.settle_store();
+    assert_eq!((rig.driver.live(), world.status(all[0])), (3, Status::Paused));
     world.check();
 }

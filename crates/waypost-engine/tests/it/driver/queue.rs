@@ -326,7 +326,7 @@ fn a_pause_of_who_was_just_let_in_is_a_pause() {
     let pause = rig.request(execution, MailBody::Pause { now: false });
     let twice = rig.request(execution, MailBody::Pause { now: false });
     rig.settle();
-    assert!(matches!(rig.answer(pause), Some(Answer::Done(_))));
+    assert!(matches!(rig.answer(pause), Some(Answer::Done { .. })));
     assert!(matches!(rig.answer(twice), Some(Answer::Refused(Refusal::AlreadyPaused))));
     assert_eq!(world.status(execution), Status::Completed, "all had been done");
     assert_eq!(world.status(next), Status::Completed);

@@ -23,7 +23,7 @@ fn a_live_execution_answers_when_the_request_is_durable() {
     rig.step();
     assert!(rig.answer(ticket).is_none());
     rig.settle();
-    assert!(matches!(rig.answer(ticket), Some(Answer::Done(Status::Ending))));
+    assert!(matches!(rig.answer(ticket), Some(Answer::Done { status: Status::Ending, .. })));
     assert_eq!(world.status(execution), Status::Cancelled);
     world.check();
 }
@@ -127,7 +127,7 @@ fn a_user_pause_holds_and_a_resumption_releases() {
     let a = rig.take_task("a");
     let ticket = rig.request(execution, MailBody::Pause { now: false });
     rig.settle_store();
-    assert!(matches!(rig.answer(ticket), Some(Answer::Done(Status::Running))));
+    assert!(matches!(rig.answer(ticket), Some(Answer::Done { status: Status::Running, .. })));
     rig.finish(&a);
     rig.settle();
     assert_eq!((world.status(execution), world.calls(execution, "b")), (Status::Paused, 0));
@@ -291,7 +291,7 @@ fn a_retry_that_somebody_asks_for_does_not_wait() {
         rig.settle_store();
         // The second wait is long enough for it to have been parked.
         let answer = rig.answer(ticket);
-        assert!(matches!(answer, Some(Answer::Done(_) | Answer::Accepted(_))), "{answer:?}");
+        assert!(matches!(answer, Some(Answer::Done { .. } | Answer::Accepted(_))), "{answer:?}");
     }
     rig.settle();
     assert_eq!((world.status(execution), world.now()), (Status::Completed, START));

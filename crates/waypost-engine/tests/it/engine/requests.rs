@@ -28,7 +28,7 @@ async fn a_live_execution_does_it_at_once() {
     let mut request = Request::new(started.execution, signal("go"));
     request.actor = Some(Arc::from("ann"));
     let done = engine.request(request).await;
-    assert_eq!(done.unwrap(), Requested::Done(Status::Running));
+    assert_eq!(done.unwrap(), Requested::Done { status: Status::Running, pausing: false });
     held.complete();
     assert_eq!(started.ended().await.unwrap().status, Status::Completed, "the signal was kept");
 }
@@ -96,7 +96,7 @@ async fn a_cancellation_at_the_moment_of_completion_is_answered() {
         let answer = engine.request(Request::new(started.execution, cancel)).await;
         let status = started.ended().await.unwrap().status;
         match answer {
-            Ok(Requested::Done(_) | Requested::Accepted { .. }) => {}
+            Ok(Requested::Done { .. } | Requested::Accepted { .. }) => {}
             Err(EngineError::Refused(Refusal::Ended(of))) => {
                 assert_eq!((of, status), (Status::Completed, Status::Completed));
             }
@@ -147,7 +147,7 @@ async fn a_message_that_was_consumed_is_refused_in_memory_parked_and_reloaded() 
     let execution = started.execution;
     let a = lab.held().await;
     let first = send(&engine, execution, signal("other"), "m").await.unwrap();
-    assert_eq!(first, Requested::Done(Status::Running));
+    assert_eq!(first, Requested::Done { status: Status::Running, pausing: false });
     let live = send(&engine, execution, signal("other"), "m").await;
     assert!(is_duplicate(&live), "{live:?}");
 

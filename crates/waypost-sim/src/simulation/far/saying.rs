@@ -123,7 +123,7 @@ impl Simulation {
         let Said { report, forged, .. } = &said;
         let (execution, node, token) = (report.execution, &report.node, report.token);
         if *forged {
-            if matches!(answer, Answer::Done(_) | Answer::Accepted(_)) && !lost {
+            if matches!(answer, Answer::Done { .. } | Answer::Accepted(_)) && !lost {
                 let what = format!("x{} {node}: what nobody was given counts", execution.0);
                 self.fail("forged", what);
             }
@@ -131,7 +131,7 @@ impl Simulation {
         }
         let (worker, is_end, once) = (report.worker, said.is_end(), said.once);
         match answer {
-            Answer::Done(_) => self.far_committed(&said),
+            Answer::Done { .. } => self.far_committed(&said),
             // It lies in an inbox. What may begin only once awaits its commit.
             Answer::Accepted(_) if said.once && !said.is_end() => {
                 self.after(1_000, Event::Far(FarEvent::Say(said)));
@@ -152,7 +152,7 @@ impl Simulation {
         // An end that was answered is out of its worker's hands; and so is what may begin only once,
         // of which nobody knows any more.
         let over = match answer {
-            Answer::Done(_) | Answer::Accepted(_) => is_end,
+            Answer::Done { .. } | Answer::Accepted(_) => is_end,
             Answer::Unknown => is_end || once,
             _ => false,
         };

@@ -272,7 +272,7 @@ impl Driving<'_> {
 
     async fn send(&mut self, request: Request) {
         let answer = match self.side.engine.request(request).await {
-            Ok(Requested::Done(status)) => format!("done: {status}"),
+            Ok(Requested::Done { status, .. }) => format!("done: {status}"),
             Ok(Requested::Accepted { .. }) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         };
