@@ -64,6 +64,9 @@ impl Folder {
         if let Some(refusal) = refusal {
             return answered(Err(refusal.into()));
         }
+        if let MailBody::Signal { body, .. } = &body {
+            answered(self.reader.refuse_full(execution, body.bytes()))?;
+        }
         let message = message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
         // What only an engine that goes on with the execution can make use of.
         let waits = matches!(body, MailBody::Signal { .. } | MailBody::Resume);

@@ -108,6 +108,28 @@ fn an_interrupted_execution_says_how_to_go_on() {
     assert!(out.contains("waypost resume exe_"), "{out}");
 }
 
+/// Where no engine takes them, signals wait in the inbox, which has the same bound as a server's.
+#[test]
+fn signal_to_a_folder_whose_inbox_is_full_is_refused() {
+    let program = Program::new();
+    let (flow, input) = approval(&program);
+    let running = program.start(&["run", &flow, "--input", &input], "for signal approved");
+    let id = running.execution();
+    running.interrupt();
+    running.wait();
+    let body = program.file("body.json", &format!("\"{}\"", "x".repeat(1_000_000)));
+    let signal = ["signal", &id, "other", "--body", &format!("@{}", body.display())];
+    for _ in 0..8 {
+        let sent = program.run(&signal);
+        assert_eq!(sent.code, 0, "{}", sent.err);
+    }
+    let refused = program.run(&signal);
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert!(refused.err.contains("early_signals_bytes_max"), "{}", refused.err);
+    let small = program.run(&["signal", &id, "other"]);
+    assert_eq!(small.code, 0, "{}", small.err);
+}
+
 #[test]
 fn requests_reach_an_engine_in_another_process() {
     let program = Program::new();
