@@ -13,6 +13,7 @@
 //! per execution is in flight; commands that come meanwhile wait and are decided together. Effects
 //! and replies are held back until the commit that they follow from.
 
+mod answer;
 mod claims;
 mod ids;
 mod io;
@@ -47,10 +48,6 @@ pub use suspicion::Suspicion;
 
 use crate::config::{Config, Scope};
 use crate::tokens::Mint;
-
-/// Executions that stay in memory for more signals at once: each keeps up to
-/// [`EARLY_SIGNALS_BYTES_MAX`](waypost_core::limits::EARLY_SIGNALS_BYTES_MAX) of them.
-const STAYING_MAX: usize = 4;
 
 /// See the module.
 pub struct Driver {
@@ -459,13 +456,12 @@ impl Driver {
         if !self.draining {
             env.slots = self.slots.available(now);
         }
-        live.may_stay = self.staying.contains(&execution) || self.staying.len() < STAYING_MAX;
+        live.may_stay = self.staying.contains(&execution) || self.staying.len() < live::STAYING_MAX;
         let decided = live.decide(&env, ids, self.draining, &self.config, outputs);
-        if live.stays_until.is_some() {
-            self.staying.insert(execution);
-        } else {
-            self.staying.remove(&execution);
-        }
+        match live.stays_until {
+            Some(_) => self.staying.insert(execution),
+            None => self.staying.remove(&execution),
+        };
         self.measures.refused(std::mem::take(&mut live.reports_refused));
         match decided {
             Ok(Decided::Appended { started }) => {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::Decider;
 use super::graph::output_of;
+use super::request::{FILTERS_WORK_MAX, too_much_filtering};
 use crate::event::{Event, FailureEnd, MessageId, Origin, Wait};
-use crate::expr::{Expression, Rendered, Scope, ScopeNode, Template, WORK_MAX};
+use crate::expr::{Expression, Rendered, Scope, ScopeNode, Template};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::Json;
@@ -18,10 +19,6 @@ use crate::planted::{Bug, is_planted};
 use crate::state::{State, Variables};
 use crate::status::{NodeStatus, Status};
 use crate::time::{BadDuration, Millis, Timestamp};
-
-/// Units of work that the filters of one decision may do over all signals that it looks at: as many as
-/// ten evaluations.
-pub(super) const FILTERS_WORK_MAX: u64 = 10 * WORK_MAX;
 
 impl Decider<'_> {
     /// Evaluates a control node that is RUNNING. Anything else is an echo from before a pause, a
@@ -290,12 +287,6 @@ pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
         ],
     );
     scope
-}
-
-/// Why a wait ends whose filter is too dear.
-pub(super) fn too_much_filtering() -> Failure {
-    let message = "the filter takes too much work for all signals that came early";
-    Failure::permanent(kind::EXPRESSION_LIMIT, message)
 }
 
 fn failed(status: NodeStatus) -> bool {

@@ -7,15 +7,20 @@
 use std::sync::Arc;
 
 use super::Decider;
-use super::evaluate::{FILTERS_WORK_MAX, too_much_filtering};
 use crate::command::Refusal;
 use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, Wait};
+use crate::expr::WORK_MAX;
+use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
 use crate::plan::{Delivery, OnError};
 use crate::status::{NodeStatus, Status};
+
+/// Units of work that the filters of one decision may do over all signals that it looks at: as many as
+/// ten evaluations.
+pub(super) const FILTERS_WORK_MAX: u64 = 10 * WORK_MAX;
 
 impl Decider<'_> {
     pub(super) fn cancel(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
@@ -288,4 +293,10 @@ impl Decider<'_> {
             _ => Err(refusal),
         }
     }
+}
+
+/// Why a wait ends whose filter is too dear.
+pub(super) fn too_much_filtering() -> Failure {
+    let message = "the filter takes too much work for all signals that came early";
+    Failure::permanent(kind::EXPRESSION_LIMIT, message)
 }

@@ -34,6 +34,10 @@ const HEARD_MAX: usize = 1_000;
 /// Bytes of kept signals from which on an execution stays in memory for a while after a signal.
 const STAYS_BYTES_MIN: usize = 64 * 1024;
 
+/// Executions that stay in memory for more signals at once: each keeps up to
+/// [`EARLY_SIGNALS_BYTES_MAX`](waypost_core::limits::EARLY_SIGNALS_BYTES_MAX) of them.
+pub(super) const STAYING_MAX: usize = 4;
+
 /// A command in a mailbox, and who wants to hear of it.
 #[derive(Debug)]
 pub(super) struct Letter {

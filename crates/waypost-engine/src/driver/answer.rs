@@ -1,0 +1,67 @@
+//! The answers to questions that the driver was asked.
+
+use waypost_core::command::Refusal;
+use waypost_core::event::MessageId;
+use waypost_core::failure::Failure;
+use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::json::Json;
+use waypost_core::status::Status;
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The submission is durable.
+    Started {
+        /// Its number.
+        execution: ExecutionId,
+        /// Its key.
+        key: ExecutionKey,
+    },
+    /// The submission's key is taken.
+    Exists {
+        /// By whom.
+        existing: ExecutionId,
+        /// By an identical submission?
+        same: bool,
+    },
+    /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
+    Rejected {
+        /// How many.
+        holding: u64,
+    },
+    /// The store refuses the submission's data.
+    Poisoned(String),
+    /// The request is durable and done.
+    Done {
+        /// The execution's status after the frame that has it.
+        status: Status,
+        /// Is a pause on its way, until what runs has come to its end?
+        pausing: bool,
+    },
+    /// The request is durable and will be done.
+    Accepted(MessageId),
+    /// The request changed nothing.
+    Refused(Refusal),
+    /// There is no such execution.
+    Unknown,
+    /// The execution has ended.
+    Ended(EndSummary),
+    /// The execution left this memory before the request was decided (it was parked, set aside, or
+    /// somebody else owns it now): nothing was done. Ask again.
+    Moved,
+    /// The execution is not in this memory, and it was for this memory alone: nothing was done.
+    Elsewhere,
+    /// This engine is about to stop.
+    Draining,
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug)]
+pub struct EndSummary {
+    /// Its status.
+    pub status: Status,
+    /// What it gave.
+    pub output: Option<Json>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+}
