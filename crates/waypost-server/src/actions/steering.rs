@@ -223,9 +223,9 @@ fn answer(
     let id = found.state.created.key.to_string();
     let (status, pausing) = (ExecutionStatus(found.state.status), found.state.pausing);
     let message_id = message.map(|message| message.to_string());
-    reply(code, wire::Steered { id, status, pausing, message_id, duplicate })
+    reply(code, &wire::Steered { id, status, pausing, message_id, duplicate })
 }
 
-fn reply(code: StatusCode, steered: wire::Steered) -> Result<Reply, Problem> {
-    Ok(Reply::json(code, &steered)?.about(steered.id.as_str()))
+fn reply(code: StatusCode, steered: &wire::Steered) -> Result<Reply, Problem> {
+    Ok(Reply::json(code, steered)?.about(steered.id.as_str()))
 }
