@@ -120,7 +120,7 @@ async fn steer(
             let status = ExecutionStatus(status);
             reply(
                 StatusCode::OK,
-                wire::Steered { id, status, pausing, message_id, duplicate: false },
+                &wire::Steered { id, status, pausing, message_id, duplicate: false },
             )
         }
         Ok(Requested::Accepted { message }) => {
