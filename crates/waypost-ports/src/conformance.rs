@@ -142,6 +142,7 @@ macro_rules! conformance_tests {
                 a_death_counts_against_what_was_in_hand,
                 a_death_counts_when_its_data_is_opened_again,
                 an_orderly_end_counts_nothing,
+                a_claimer_whose_lease_is_over_takes_nothing,
                 only_a_death_in_doubt_counts_again,
                 suspects_are_taken_alone_and_last,
                 progress_clears_the_count,

@@ -45,6 +45,9 @@ pub trait Store: Send + Sync {
     /// time. What the claimer owns already is not claimed again, except by a roll call
     /// ([`ClaimRequest::held`]).
     ///
+    /// A claimer whose own lease is over takes nothing ([`Claims::lapsed`]): others would count its
+    /// death against what it had just taken.
+    ///
     /// Taking an execution from an owner that died, and did not leave in order, counts that death
     /// ([`crashes_after_death`]). What has been counted is in doubt from then on. Of suspects
     /// ([`SUSPECT_FROM`]) at most one is taken, the least suspicious first, after everything else,
@@ -292,6 +295,8 @@ pub struct Claims {
     pub more: bool,
     /// The earliest due time among those that could be claimed later.
     pub next_due: Option<Timestamp>,
+    /// Was nothing taken because the claimer's lease is over? It has to renew it first.
+    pub lapsed: bool,
 }
 
 /// Everything that is known of one execution.

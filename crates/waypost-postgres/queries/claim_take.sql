@@ -2,10 +2,14 @@
 -- where that is given; $5 as a roll call: what the claimer has in memory. First what is ready, forgotten
 -- or was left behind by the dead, by number; then what is due, by time. Nobody waits for a row that
 -- somebody else has locked. The death of an owner that did not leave in order counts against what it had
--- in hand; what has two deaths or more is taken alone, after everything else, where $6 says so. Always
--- gives a row: the count of what was found, when more is due, and whether suspects are left.
+-- in hand; what has two deaths or more is taken alone, after everything else, where $6 says so. A claimer
+-- whose own lease is over takes nothing. Always gives a row: the count of what was found, when more is
+-- due, whether suspects are left, and whether the claimer is alive.
 -- Served by control_ready, control_by_owner, control_due, control_suspects and the key of instances.
-WITH RECURSIVE owners (id) AS (
+WITH RECURSIVE claimer (alive) AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1 FROM instances AS i
+                   WHERE i.id = $1 AND i.alive_until > (SELECT waypost_now()))
+), owners (id) AS (
     (SELECT c.owner FROM control AS c WHERE c.owner IS NOT NULL ORDER BY c.owner LIMIT 1)
     UNION ALL
     -- Leaps from one owner to the next, however much each of them owns.
@@ -16,12 +20,13 @@ WITH RECURSIVE owners (id) AS (
            NOT EXISTS (SELECT 1 FROM instances AS i
                        WHERE i.id = owners.id AND i.alive_until IS NULL) AS died
     FROM owners
-    WHERE owners.id IS NOT NULL AND owners.id <> $1
+    WHERE (SELECT alive FROM claimer) AND owners.id IS NOT NULL AND owners.id <> $1
       AND NOT EXISTS (SELECT 1 FROM instances AS i
                       WHERE i.id = owners.id AND i.alive_until > (SELECT waypost_now()))
 ), ready AS MATERIALIZED (
     SELECT c.execution FROM control AS c
-    WHERE c.owner IS NULL AND c.ready AND c.requires <= $2 AND c.crashes < 2
+    WHERE (SELECT alive FROM claimer)
+      AND c.owner IS NULL AND c.ready AND c.requires <= $2 AND c.crashes < 2
       AND ($4::int8[] IS NULL OR c.execution = ANY ($4))
     ORDER BY c.execution LIMIT $3::int8 + 1
     FOR UPDATE SKIP LOCKED
@@ -35,7 +40,8 @@ WITH RECURSIVE owners (id) AS (
                         FOR UPDATE SKIP LOCKED) AS c
 ), forgotten AS MATERIALIZED (
     SELECT c.execution FROM control AS c
-    WHERE $5::int8[] IS NOT NULL AND c.owner = $1 AND c.requires <= $2
+    WHERE (SELECT alive FROM claimer)
+      AND $5::int8[] IS NOT NULL AND c.owner = $1 AND c.requires <= $2
       AND ($4 IS NULL OR c.execution = ANY ($4))
       -- Written so that it becomes a hash table: a join would compare each row with each.
       AND (c.execution IN (SELECT h.execution FROM unnest($5) AS h (execution))) IS NOT TRUE
@@ -43,7 +49,8 @@ WITH RECURSIVE owners (id) AS (
     FOR UPDATE OF c SKIP LOCKED
 ), due AS MATERIALIZED (
     SELECT c.execution, c.next_due FROM control AS c
-    WHERE c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
+    WHERE (SELECT alive FROM claimer)
+      AND c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
       AND c.next_due <= (SELECT waypost_now())
       AND c.requires <= $2 AND c.crashes < 2 AND ($4 IS NULL OR c.execution = ANY ($4))
     ORDER BY c.next_due, c.execution LIMIT $3::int8 + 1
@@ -51,7 +58,8 @@ WITH RECURSIVE owners (id) AS (
 ), suspects AS MATERIALIZED (
     -- Two, in order to tell whether there are more than the one that may be taken.
     SELECT c.execution, c.crashes FROM control AS c
-    WHERE c.crashes >= 1 AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
+    WHERE (SELECT alive FROM claimer)
+      AND c.crashes >= 1 AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
       AND CASE WHEN c.owner IS NULL
                THEN c.crashes >= 2 AND (c.ready OR c.next_due <= (SELECT waypost_now()))
                ELSE (SELECT c.crashes + (c.doubt AND dead.died)::int >= 2
@@ -85,6 +93,6 @@ SELECT taken.execution, (SELECT count(*) FROM found),
           AND c.next_due > (SELECT waypost_now())
           AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
         ORDER BY c.next_due, c.execution LIMIT 1),
-       (SELECT count(*) FROM suspects) > $6::bool::int
+       (SELECT count(*) FROM suspects) > $6::bool::int, (SELECT alive FROM claimer)
 FROM (SELECT 1) AS always LEFT JOIN taken ON true
 ORDER BY taken.n

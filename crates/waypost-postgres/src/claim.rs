@@ -132,6 +132,7 @@ async fn take(
         executions.extend(get::<Option<i64>>(row, 0)?.map(ExecutionId));
         claims.more = count(row, 1)? > from_stored(limit) || get(row, 3)?;
         claims.next_due = get::<Option<i64>>(row, 2)?.map(Timestamp);
+        claims.lapsed = !get::<bool>(row, 4)?;
     }
     Ok((executions, claims))
 }

@@ -122,12 +122,7 @@ impl Store for Connection {
         self.call(true, |tables, now| match listed {
             _ if clock.is_some() => tables.claim(request, clock.unwrap_or(now)),
             None => tables.claim(request, now),
-            Some(Claimable { executions, more, next_due }) => Claims {
-                claimed: tables.take(&executions, request, now),
-                copied: 0,
-                more,
-                next_due,
-            },
+            Some(listed) => tables.take_listed(listed, request, now),
         })
     }
 

@@ -17,6 +17,7 @@ pub(crate) struct Taken {
     executions: Vec<ExecutionId>,
     more: bool,
     next_due: Option<Timestamp>,
+    lapsed: bool,
 }
 
 /// For a roll call: what the claimer owns and does not have in memory, as a reader sees it. The
@@ -44,6 +45,9 @@ pub(crate) fn take(
 ) -> rusqlite::Result<Taken> {
     let instance = write.instance(request.instance)?;
     instances::release_expired(write, instance)?;
+    if !instances::is_alive(write, instance)? {
+        return Ok(Taken { executions: Vec::new(), more: false, next_due: None, lapsed: true });
+    }
     let only = request.only.as_ref().map(|only| json_array(only));
     // One more than asked for, in order to tell whether there are more.
     let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
@@ -76,7 +80,7 @@ pub(crate) fn take(
     let next_due = next_due
         .query_row(params![request.fold, only, write.now.0], |row| row.get(0))
         .optional()?;
-    Ok(Taken { executions, more, next_due: next_due.map(Timestamp) })
+    Ok(Taken { executions, more, next_due: next_due.map(Timestamp), lapsed: false })
 }
 
 /// Those that are to be taken alone: the least suspicious, and whether there are more.
@@ -114,7 +118,8 @@ pub(crate) fn read(
         }
         Ok(claimed)
     })?;
-    Ok(Claims { claimed, copied: 0, more: taken.more, next_due: taken.next_due })
+    let Taken { more, next_due, lapsed, .. } = *taken;
+    Ok(Claims { claimed, copied: 0, more, next_due, lapsed })
 }
 
 /// Sets an execution of this owner aside.

@@ -48,6 +48,12 @@ pub(crate) fn release_expired(write: &Write<'_>, except: i64) -> rusqlite::Resul
     Ok(())
 }
 
+/// Does the lease of an instance last?
+pub(crate) fn is_alive(write: &Write<'_>, number: i64) -> rusqlite::Result<bool> {
+    let mut alive = write.tx.prepare_cached(queries::INSTANCE_ALIVE)?;
+    alive.query_row([number, write.now.0], |row| row.get(0))
+}
+
 /// Ends every lease: the lock of the folder proves that no other engine lives.
 pub(crate) fn release_all(write: &Write<'_>) -> rusqlite::Result<()> {
     write.tx.prepare_cached(queries::INSTANCES_END_ALL)?.execute([])?;

@@ -55,6 +55,7 @@ queries! {
     FRAMES_SHOWN = "frames_shown";
     FRAMES_TAIL = "frames_tail";
     INSTANCE_ADD = "instance_add";
+    INSTANCE_ALIVE = "instance_alive";
     INSTANCE_END = "instance_end";
     INSTANCE_FIND = "instance_find";
     INSTANCE_RENEW = "instance_renew";

@@ -191,7 +191,11 @@ impl Clerk {
     /// Claims, and folds what was claimed. What cannot be claimed now is not asked for again here:
     /// the driver asks by itself, and knows by then what it has room for.
     fn claim(&self, request: &ClaimRequest) -> Performed {
-        let claims = self.store.claim(request);
+        let claims = self.store.claim(request).and_then(|claims| match claims.lapsed {
+            // A machine that slept, or a store that forgot the last heartbeats.
+            true => self.heartbeat(0, false).and_then(|_| self.store.claim(request)),
+            false => Ok(claims),
+        });
         let answered = claims.is_ok();
         let claims = claims.unwrap_or_else(|error| {
             warn!(%error, "executions cannot be claimed");

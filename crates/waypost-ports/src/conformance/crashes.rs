@@ -3,7 +3,7 @@
 use waypost_core::id::{ExecutionId, InstanceId};
 
 use super::Backend;
-use super::rig::{FOLD, Hand, Rig, executions};
+use super::rig::{FOLD, Hand, Rig, START, executions};
 use crate::store::{ClaimRequest, ControlChange, LEASE, Settled, Store};
 
 /// Longer than any lease.
@@ -66,6 +66,22 @@ pub fn an_orderly_end_counts_nothing<B: Backend>(backend: &B) {
     rig.leave(three);
     assert_eq!(rig.claimed(rig.instance(4)), [execution]);
     assert_eq!(suspicion(&rig, execution), (1, true), "neither more nor less");
+}
+
+/// After a failover to a store that lacks the last heartbeats, all leases are over and all instances
+/// live. Each of them would take what the others own, and each time would count as a death.
+pub fn a_claimer_whose_lease_is_over_takes_nothing<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let (one, two) = (rig.instance(1), rig.instance(2));
+    let in_hand = rig.start(one).execution;
+    let due = rig.park(one, Some(START)).execution;
+    rig.advance(LONG);
+    let claims = rig.claim(two);
+    assert_eq!((executions(&claims), claims.lapsed), (Vec::new(), true));
+    assert_eq!(suspicion(&rig, in_hand), (0, false));
+    rig.announce(two);
+    let claims = rig.claim(two);
+    assert_eq!((executions(&claims), claims.lapsed), (vec![in_hand, due], false));
 }
 
 pub fn only_a_death_in_doubt_counts_again<B: Backend>(backend: &B) {

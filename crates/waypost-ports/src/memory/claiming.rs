@@ -21,6 +21,8 @@ pub struct Claimable {
     pub more: bool,
     /// The earliest due time among those that could be claimed later.
     pub next_due: Option<Timestamp>,
+    /// See [`Claims::lapsed`].
+    pub lapsed: bool,
 }
 
 /// Why an execution can be claimed.
@@ -37,8 +39,20 @@ impl Tables {
     /// A whole claim, with nothing in between.
     pub fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claims {
         self.sweep();
-        let Claimable { executions, more, next_due } = self.list_claimable(request, now);
-        Claims { claimed: self.take(&executions, request, now), copied: 0, more, next_due }
+        let listed = self.list_claimable(request, now);
+        self.take_listed(listed, request, now)
+    }
+
+    /// Takes what a claim has listed.
+    pub fn take_listed(
+        &mut self,
+        listed: Claimable,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Claims {
+        let Claimable { executions, more, next_due, lapsed } = listed;
+        let claimed = self.take(&executions, request, now);
+        Claims { claimed, copied: 0, more, next_due, lapsed }
     }
 
     /// Looks for mail that nobody was woken for, because somebody died between putting it there
@@ -56,6 +70,9 @@ impl Tables {
 
     /// What could be taken now.
     pub fn list_claimable(&self, request: &ClaimRequest, now: Timestamp) -> Claimable {
+        if !self.is_alive(request.instance, now) {
+            return Claimable { lapsed: true, ..Claimable::default() };
+        }
         let (mut found, mut suspects) = (Vec::new(), Vec::new());
         let mut next_due = None::<Timestamp>;
         for (execution, row) in &self.control {
@@ -84,11 +101,11 @@ impl Tables {
         let suspects = suspects.into_iter().take(alone).map(|(_, execution)| execution);
         let executions =
             found.into_iter().map(|(_, execution)| execution).chain(suspects).collect();
-        Claimable { executions, more, next_due }
+        Claimable { executions, more, next_due, lapsed: false }
     }
 
     /// Takes those of a list that can still be taken: somebody else may have been faster.
-    pub fn take(
+    fn take(
         &mut self,
         executions: &[ExecutionId],
         request: &ClaimRequest,
