@@ -467,7 +467,12 @@ impl Driver {
             Ok(Decided::Appended { started }) => {
                 self.slots.take(started);
             }
-            Ok(Decided::Nothing(flight)) => self.follow_up(execution, *flight, outputs),
+            Ok(Decided::Nothing(flight)) => {
+                if live.mailbox.is_empty() && flight.evaluations.is_empty() {
+                    self.settled(execution);
+                }
+                self.follow_up(execution, *flight, outputs);
+            }
             Err(Broken { reason, tickets }) => {
                 self.drop_live(execution, outputs);
                 self.measures.quarantined += 1;

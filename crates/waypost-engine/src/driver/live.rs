@@ -325,8 +325,12 @@ impl Live {
 
     fn decide_letters(&mut self, env: &Env, draining: bool, config: &Config, batch: &mut Batch) {
         let mut slots = env.slots;
-        for _ in 0..config.frame_commands_max {
-            let Some(letter) = self.mailbox.pop_front() else { break };
+        let mut left = config.frame_commands_max;
+        // The take-over is whole where it ends in this frame: left to the next one, a recovery that finds
+        // nothing to do would have no frame that says so.
+        let recovers = |letter: &Letter| matches!(letter.command, Command::Recover);
+        while let Some(letter) = self.mailbox.pop_front_if(|next| left > 0 || recovers(next)) {
+            left = left.saturating_sub(1);
             batch.deciding = letter.ticket;
             let origin = letter.command.origin().and_then(|origin| origin.message.as_ref());
             if let Some(message) = origin.or(letter.mail.as_ref()) {

@@ -4,6 +4,7 @@
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
+use waypost_engine::config::Config;
 use waypost_ports::store::{MailBody, SUSPECT_FROM};
 
 use crate::support::{Rig, World};
@@ -144,6 +145,49 @@ fn an_orderly_stop_is_no_death() {
         rig = Rig::new(&world);
         rig.settle_store();
         assert_eq!(crashes(&world, execution), (0, false));
+    }
+    world.check();
+}
+
+/// Two deaths with two executions that wait for a worker in hand, both in doubt; then the next process.
+fn two_suspects(world: &World, config: impl FnOnce(&mut Config)) -> (Rig<'_>, [ExecutionId; 2]) {
+    let mut rig = Rig::new(world);
+    let executions = [rig.start("a: worker"), rig.start("a: worker")];
+    for _ in 0..2 {
+        drop(rig);
+        world.outlive_leases();
+        rig = Rig::new(world);
+        // It dies as soon as it has claimed them.
+        while executions.iter().any(|one| world.control(*one).unwrap().owner != Some(rig.instance))
+        {
+            rig.step();
+            rig.perform_all();
+            world.pass(5);
+            if crashes(world, executions[0]).0 == SUSPECT_FROM {
+                break;
+            }
+        }
+    }
+    drop(rig);
+    world.outlive_leases();
+    (Rig::with(world, config), executions)
+}
+
+/// A recovery that finds nothing to do has no frame of its own. Decided apart from the take-over, it left
+/// its execution in doubt, and kept out all other suspects.
+#[test]
+fn bug_a_take_over_without_a_last_frame_kept_out_other_suspects() {
+    let world = World::new();
+    let (mut rig, executions) = two_suspects(&world, |config| config.frame_commands_max = 1);
+    for _ in 0..50 {
+        rig.step();
+        rig.perform_all();
+        world.pass(5);
+    }
+    for execution in executions {
+        let control = world.control(execution).unwrap();
+        assert_eq!(control.owner, Some(rig.instance), "{execution:?} is taken: {control:?}");
+        assert!(!control.doubt, "{execution:?}: {control:?}");
     }
     world.check();
 }
