@@ -4,6 +4,7 @@
 //! the frame that ends an execution empties its inbox. There is one case in which that cannot happen.
 //! An execution that is held and that no instance owns is claimed before anything is decided, the
 //! claim reads the inbox, and the driver decides signals before the request that it was claimed for.
+//! One that is ending takes no signals at all.
 
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
@@ -34,7 +35,7 @@ impl Receipt {
             Self::Taken
         } else if state.status.is_end() {
             Self::Ended(state.status)
-        } else if control.is_some_and(is_held) {
+        } else if state.status != Status::Ending && control.is_some_and(is_held) {
             Self::Kept
         } else {
             Self::Open

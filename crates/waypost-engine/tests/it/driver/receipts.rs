@@ -80,3 +80,18 @@ fn signal_after_the_claim_that_cancels_is_open_and_then_refused() {
     assert_eq!(receipt(&world, execution, "m"), Receipt::Ended(Status::Cancelled));
     world.check();
 }
+
+/// What is ending takes no signals, held or not.
+#[test]
+fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: task");
+    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.settle_store();
+    assert_eq!(world.status(execution), Status::Ending);
+    world.store.hold(execution, rig.instance, "the store refuses its next frame").unwrap();
+    let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
+    let expected = vec![Delivery::Accepted { owner: None }];
+    assert_eq!((delivered, receipt(&world, execution, "m")), (expected, Receipt::Open));
+}
