@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd};
 use waypost_core::status::{NodeStatus, Status};
+use waypost_core::time::Timestamp;
 
 /// What happened to an execution.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -63,6 +64,10 @@ pub struct NodeRan {
     pub failure: Option<String>,
     /// The event that first scheduled it.
     pub scheduled: Option<u64>,
+    /// When all its attempts must have ended, as it was recorded.
+    pub deadline: Option<Timestamp>,
+    /// When time alone ends its last wait, as it was recorded.
+    pub due: Option<Timestamp>,
     /// The event that settled it.
     pub settled: Option<u64>,
     /// How often it settled: once, at most.
@@ -89,6 +94,8 @@ impl Default for NodeRan {
             output: None,
             failure: None,
             scheduled: None,
+            deadline: None,
+            due: None,
             settled: None,
             settlements: 0,
             starts: 0,
@@ -249,8 +256,9 @@ impl NodeRan {
         let under_way = matches!(self.status, NodeStatus::Running)
             || self.status == NodeStatus::Waiting && self.failure.is_none();
         match event {
-            Event::NodeScheduled { .. } => {
+            Event::NodeScheduled { deadline, .. } => {
                 self.scheduled.get_or_insert(seq);
+                self.deadline = self.deadline.or(*deadline);
                 self.status = NodeStatus::Queued;
             }
             Event::NodeStarted { .. } => {
@@ -258,8 +266,9 @@ impl NodeRan {
                 self.failure = None;
                 self.status = NodeStatus::Running;
             }
-            Event::NodeWaiting { .. } => {
+            Event::NodeWaiting { wait, .. } => {
                 self.wait = Some(seq);
+                self.due = wait.due();
                 self.status = NodeStatus::Waiting;
             }
             Event::NodeResumed { origin, .. } => {
