@@ -17,19 +17,17 @@ impl Simulation {
         if !self.happens(life) {
             return;
         }
-        let known = self.clerks.get(&life).map(|clerk| clerk.report_answer(&outgoing));
-        match known {
-            Some(Ok(None)) => {}
-            Some(Ok(Some(answer))) => {
-                let (execution, ticket) = (outgoing.mail.execution, outgoing.ticket);
-                return self.reply(life, vec![Input::Delivered { execution, ticket, answer }]);
+        let Some(clerk) = self.clerks.get(&life).map(Arc::clone) else { return };
+        match clerk.report_answer(&outgoing) {
+            Ok(None) => {}
+            Ok(Some(answer)) => {
+                return self.reply(life, clerk.answered(&outgoing, answer).inputs);
             }
-            _ => return self.put_again(life, outgoing),
+            Err(_) => return self.put_again(life, outgoing),
         }
-        let received = self.clerks.get(&life).map(|clerk| clerk.was_received(&outgoing));
-        match received {
-            Some(Ok(false)) if self.store.check(true).is_ok() => {}
-            Some(Ok(true)) => return self.delivered(life, outgoing, &Delivery::Duplicate),
+        match clerk.was_received(&outgoing) {
+            Ok(false) if self.store.check(true).is_ok() => {}
+            Ok(true) => return self.delivered(life, outgoing, &Delivery::Duplicate),
             _ => return self.put_again(life, outgoing),
         }
         let mail = &outgoing.mail;

@@ -111,7 +111,8 @@ impl Clerk {
         })
     }
 
-    fn answered(&self, outgoing: &Outgoing, answer: Answer) -> Performed {
+    /// The answer to a request that went into no inbox.
+    pub fn answered(&self, outgoing: &Outgoing, answer: Answer) -> Performed {
         let (execution, ticket) = (outgoing.mail.execution, outgoing.ticket);
         Performed::with(vec![Input::Delivered { execution, ticket, answer }])
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Refusal, Report};
+use waypost_core::command::{Outcome, Report};
 use waypost_core::event::{Event, FOLD_VERSION};
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
@@ -23,7 +23,7 @@ use waypost_engine::driver::{
 use waypost_engine::tokens::{self, Mint};
 use waypost_engine::{Clerk, Plans, Work, fold};
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{About, Append, Appended, Delivery, Heartbeat, LEASE, MailBody, Store};
+use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, MailBody, Store};
 use waypost_ports::tasks::{Holds, OfferId};
 
 use super::{World, flows};
@@ -286,23 +286,10 @@ impl<'w> Rig<'w> {
                 let performed = self.clerk().perform(Work::Collect { known });
                 self.inputs.extend(performed.inputs);
             }
-            StoreWork::Deliver(outgoing) if matches!(outgoing.mail.body, MailBody::Report(_)) => {
+            StoreWork::Deliver(outgoing) => {
                 let performed = self.clerk().perform(Work::Deliver(outgoing));
                 assert!(performed.again.is_empty(), "the store answers");
                 self.inputs.extend(performed.inputs);
-            }
-            StoreWork::Deliver(Outgoing { mail, chosen, ticket }) => {
-                let message = Arc::clone(&mail.message);
-                let execution = mail.execution;
-                let answer = match store.deliver(&[mail]).unwrap().remove(0) {
-                    Delivery::Duplicate if chosen => Answer::Refused(Refusal::Duplicate),
-                    Delivery::Accepted { .. } | Delivery::Duplicate => Answer::Accepted(message),
-                    Delivery::Ended => {
-                        Answer::Refused(Refusal::Ended(self.world.status(execution)))
-                    }
-                    Delivery::Unknown => Answer::Unknown,
-                };
-                self.inputs.push(Input::Delivered { execution, ticket, answer });
             }
             StoreWork::Hold { execution, reason } => {
                 store.hold(execution, self.instance, &reason).unwrap()
