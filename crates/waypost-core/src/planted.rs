@@ -48,6 +48,7 @@ bugs! {
     SlotReleasedTwice = "slot-released-twice", "the end of an execution gives its slot to two";
     LastComesFirst = "last-comes-first", "a free slot goes to the last in line";
     CrashUncounted = "crash-uncounted", "the death of an owner is not counted against what it had in hand";
+    SuspectUnmarked = "suspect-unmarked", "what was in hand at a death is decided without a mark that a death would leave behind";
     CrashNeverForgiven = "crash-never-forgiven", "progress does not clear the deaths that were counted before it";
     OrphansIgnored = "orphans-ignored", "executions of dead owners are not claimed";
     // The engine.

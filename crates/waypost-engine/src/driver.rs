@@ -77,6 +77,10 @@ pub struct Driver {
     staying: HashSet<ExecutionId>,
     /// Suspects in memory that are in doubt: one, as a rule.
     doubted: HashSet<ExecutionId>,
+    /// Suspects with something to decide, while another one is in doubt.
+    undecided: Vec<ExecutionId>,
+    /// What the store is to mark as in doubt after this step.
+    doubting: Vec<ExecutionId>,
     numbers: std::ops::Range<i64>,
     /// Requests that are on their way into inboxes.
     delivering: usize,
@@ -114,6 +118,8 @@ impl Driver {
             readable: u16::MAX,
             staying: HashSet::new(),
             doubted: HashSet::new(),
+            undecided: Vec::new(),
+            doubting: Vec::new(),
             numbers: 0..0,
             delivering: 0,
             draining: false,
@@ -155,6 +161,7 @@ impl Driver {
                 self.decide(now, execution, outputs);
             }
         }
+        self.ask_to_doubt(outputs);
         self.watch_workers(outputs);
         self.ask_store(now, outputs);
     }
@@ -233,6 +240,7 @@ impl Driver {
             Input::Delivered { execution, ticket, answer } => {
                 self.delivered(execution, ticket, answer, outputs);
             }
+            Input::Doubted { executions, owned } => self.marked(&executions, &owned, outputs),
             Input::Collected { whole } => self.claims.collected(now, whole, &self.config),
             Input::Numbers(numbers) => {
                 self.numbers = numbers;
@@ -330,10 +338,19 @@ impl Driver {
     fn post(&mut self, execution: ExecutionId, letter: Letter) {
         if let Some(live) = self.live.get_mut(&execution) {
             live.mailbox.push_back(letter);
-            if live.may_decide() && !live.queued {
-                live.queued = true;
-                self.ready.push_back(execution);
-            }
+            self.enqueue(execution);
+        }
+    }
+
+    /// Has an execution decide what is in its mailbox, if it may.
+    fn enqueue(&mut self, execution: ExecutionId) {
+        if let Some(live) = self.live.get_mut(&execution)
+            && live.may_decide()
+            && !live.queued
+            && !live.mailbox.is_empty()
+        {
+            live.queued = true;
+            self.ready.push_back(execution);
         }
     }
 
@@ -442,13 +459,14 @@ impl Driver {
     }
 
     fn decide(&mut self, now: Timestamp, execution: ExecutionId, outputs: &mut Vec<Output>) {
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        live.queued = false;
+        if !live.may_decide() || self.is_put_in_doubt(execution) {
+            return;
+        }
         let mut env = self.env(now);
         let ids = (self.instance, AppendId(self.ids.uuid()));
         let Some(live) = self.live.get_mut(&execution) else { return };
-        live.queued = false;
-        if !live.may_decide() {
-            return;
-        }
         let time = live.not_before_parent(Now { least: env.now, most: env.now_max });
         (env.now, env.now_max) = (time.least, time.most);
         live.starting = std::mem::take(&mut live.promised);
@@ -617,9 +635,8 @@ impl Driver {
                     self.wheel.arm(execution, due);
                 }
             }
-        } else if !live.queued {
-            live.queued = true;
-            self.ready.push_back(execution);
+        } else {
+            self.enqueue(execution);
         }
     }
 

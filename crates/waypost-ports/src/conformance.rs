@@ -144,6 +144,7 @@ macro_rules! conformance_tests {
                 an_orderly_end_counts_nothing,
                 a_claimer_whose_lease_is_over_takes_nothing,
                 only_a_death_in_doubt_counts_again,
+                what_is_about_to_be_decided_is_in_doubt_again,
                 suspects_are_taken_alone_and_last,
                 progress_clears_the_count,
                 a_park_clears_the_count,

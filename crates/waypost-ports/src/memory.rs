@@ -98,6 +98,14 @@ impl Store for MemoryStore {
         })
     }
 
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.with(|tables, _| Ok(tables.doubt(owner, executions)))
+    }
+
     fn define(&self, new: &NewDefinition) -> Result<Defined, StoreError> {
         self.with(|tables, now| Ok(tables.define(new, now)))
     }

@@ -1,4 +1,4 @@
-//! The store: where the log lives. Ten methods, all of them about storing and comparing; none of
+//! The store: where the log lives. Eleven methods, all of them about storing and comparing; none of
 //! them decides what becomes of an execution.
 //!
 //! Calls block. The engine makes them from threads of its own, so that an implementation can be a
@@ -37,7 +37,7 @@ pub trait Store: Send + Sync {
     /// Frames of one execution may stand in one batch, in their order. The time that a frame gets
     /// never lies before that of an earlier frame, even if the clock was set back.
     ///
-    /// On `Err` nothing is known: the caller repeats the identical batch.
+    /// On `Err` nothing is known: the caller repeats the batch ([`Append::again`]).
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError>;
 
     /// Takes ownership of executions that nobody alive owns and that are ready, due or orphaned:
@@ -80,6 +80,14 @@ pub trait Store: Send + Sync {
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError>;
+
+    /// Marks executions of this owner that were in hand at a death as in doubt: it is about to decide
+    /// them, and its death from now on counts. Gives those that it owns, in any order.
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError>;
 
     /// Keeps a definition; the same content again is the same version. Makes that version the current
     /// one of its workflow where [`NewDefinition::make_current`] says so, or where there was none yet.
@@ -166,6 +174,17 @@ pub struct Append {
     pub body: Vec<u8>,
     /// Rows beside the log.
     pub side: Side,
+}
+
+impl Append {
+    /// The same frame once more. The store that did not answer may have been replaced by one that lacks
+    /// its latest commits: the claim that this frame rests on, maybe. So the frame says who owns the
+    /// execution, where it says nothing else of the control row.
+    #[must_use]
+    pub fn again(mut self) -> Self {
+        self.side.control.get_or_insert(ControlChange::Owned);
+        self
+    }
 }
 
 /// Rows written in the same commit, and only where the frame went in.

@@ -230,3 +230,14 @@ pub(crate) async fn hold(
     connection.execute(queries::CONTROL_WAKE, &[&vec![execution.0]]).await?;
     Ok(())
 }
+
+/// Marks what this owner is about to decide.
+pub(crate) async fn doubt(
+    connection: &mut Connection,
+    owner: InstanceId,
+    executions: &[ExecutionId],
+) -> Result<Vec<ExecutionId>, DbError> {
+    let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
+    let rows = connection.query(queries::CONTROL_DOUBT, &[&owner.0, &executions]).await?;
+    rows.iter().map(|row| Ok(ExecutionId(get(row, 0)?))).collect()
+}

@@ -13,6 +13,7 @@ queries! {
     CLAIM_TAKE = "claim_take";
     CLUSTER_KEY = "cluster_key";
     CONTROL_DERIVE = "control_derive";
+    CONTROL_DOUBT = "control_doubt";
     CONTROL_EXISTS = "control_exists";
     CONTROL_FORGET = "control_forget";
     CONTROL_HOLD = "control_hold";

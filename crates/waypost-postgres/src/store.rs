@@ -186,6 +186,14 @@ impl Store for PostgresStore {
         })
     }
 
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.run(Role::Engine, async |connection| claim::doubt(connection, owner, executions).await)
+    }
+
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.run(Role::Api, async |connection| definitions::define(connection, definition).await)
     }

@@ -151,6 +151,14 @@ impl Store for Connection {
         self.call(true, |tables, _| tables.hold(execution, owner, reason))
     }
 
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.call(true, |tables, _| tables.doubt(owner, executions))
+    }
+
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.call(true, |tables, now| tables.define(definition, now))
     }

@@ -135,6 +135,23 @@ pub(crate) fn hold(
     Ok(())
 }
 
+/// Marks what this owner is about to decide.
+pub(crate) fn doubt(
+    write: &Write<'_>,
+    owner: InstanceId,
+    executions: &[ExecutionId],
+) -> rusqlite::Result<Vec<ExecutionId>> {
+    let owner = write.instance(owner)?;
+    let mut doubt = write.tx.prepare_cached(queries::CONTROL_DOUBT)?;
+    let mut owned = Vec::new();
+    for execution in executions {
+        if doubt.execute([execution.0, owner])? > 0 {
+            owned.push(*execution);
+        }
+    }
+    Ok(owned)
+}
+
 fn json_array(executions: &[ExecutionId]) -> String {
     let numbers: Vec<String> = executions.iter().map(|execution| execution.0.to_string()).collect();
     format!("[{}]", numbers.join(","))

@@ -19,6 +19,7 @@ queries! {
     CLAIM_SUSPECTS = "claim_suspects";
     CLAIM_TAKE = "claim_take";
     CONTROL_ADMIT = "control_admit";
+    CONTROL_DOUBT = "control_doubt";
     CONTROL_ENDED = "control_ended";
     CONTROL_HOLD = "control_hold";
     CONTROL_EXISTS = "control_exists";

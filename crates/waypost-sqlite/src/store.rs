@@ -303,6 +303,14 @@ impl Store for SqliteStore {
         self.write(|write| claim::hold(write, execution, owner, reason))
     }
 
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.write(|write| claim::doubt(write, owner, executions))
+    }
+
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.write(|write| definitions::define(write, definition))
     }

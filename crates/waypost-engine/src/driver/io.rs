@@ -92,6 +92,13 @@ pub enum Input {
         /// What to answer.
         answer: Answer,
     },
+    /// What [`Output::Doubt`] came to.
+    Doubted {
+        /// Those that were to be marked.
+        executions: Vec<ExecutionId>,
+        /// Those of them that this instance owns: they are.
+        owned: Vec<ExecutionId>,
+    },
     /// The inbox has been looked into.
     Collected {
         /// Was that all there was?
@@ -245,6 +252,9 @@ pub enum Output {
         /// May one suspect be among them?
         suspects: bool,
     },
+    /// These were in hand at a death and are about to be decided: mark them as in doubt; answer with
+    /// [`Input::Doubted`].
+    Doubt(Vec<ExecutionId>),
     /// A frame was refused. Read the execution again and, where this instance owns it by its control
     /// row, answer with [`Input::Reloaded`]; else not at all.
     Reload(ExecutionId),

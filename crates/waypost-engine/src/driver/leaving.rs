@@ -33,7 +33,7 @@ impl Driver {
 
     /// Is nothing running here and nothing on its way to the store?
     pub fn is_quiet(&self) -> bool {
-        let committing = self.live.values().any(Live::is_in_flight);
+        let committing = self.live.values().any(|live| !live.may_decide());
         self.slots.are_idle() && self.delivering == 0 && !committing
     }
 

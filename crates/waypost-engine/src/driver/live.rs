@@ -85,6 +85,8 @@ pub(super) struct Live {
     heard: VecDeque<MessageId>,
     /// The deaths that count against it.
     pub(super) suspicion: Suspicion,
+    /// Is the store marking it as in doubt?
+    pub(super) doubting: bool,
     /// Was the recovery that follows a take-over decided, and is it durable?
     recovery: (bool, bool),
     /// The epoch in its control row, when it was read.
@@ -188,6 +190,7 @@ impl Live {
             parent,
             stored_at: Timestamp(i64::MIN),
             suspicion: Suspicion::default(),
+            doubting: false,
             // What was created here has nothing to recover.
             recovery: (parent.is_none(), false),
             row_epoch: 1,
@@ -234,7 +237,7 @@ impl Live {
     }
 
     pub(super) fn may_decide(&self) -> bool {
-        self.in_flight.is_none()
+        self.in_flight.is_none() && !self.doubting
     }
 
     /// Does this attempt wait for a slot?

@@ -12,7 +12,7 @@ use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
 use super::io::{Answer, Loaded, Outgoing, Output, Request, Ticket};
-use super::live::{Letter, Live};
+use super::live::Letter;
 
 /// Ends that are looked for at once: each is an execution to be read.
 const ENDS_AT_ONCE: usize = 64;
@@ -22,11 +22,7 @@ impl Driver {
     /// the inbox where it is not.
     pub(super) fn request(&mut self, request: Request, ticket: Ticket, outputs: &mut Vec<Output>) {
         let Request { execution, body, message, actor } = request;
-        // What a suspect is sent is durable before it is decided: where it kills this process, the next
-        // one finds it in the inbox, and the death counts.
-        let carries = matches!(body, MailBody::Signal { .. } | MailBody::ResumeWait { .. });
-        let direct = |live: &Live| !(carries && live.suspicion.is_some());
-        if self.live.get(&execution).is_some_and(direct) {
+        if self.live.contains_key(&execution) {
             let command = command_of(body, Origin { message, actor });
             self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
             return;

@@ -1,10 +1,16 @@
 //! Executions that were in hand when a process died. Those that may have killed it are decided one at a
 //! time; see `ports/store/suspicion.rs`.
+//!
+//! Whatever such an execution is to decide, the store knows before: it is in doubt, since it was claimed
+//! or because [`Output::Doubt`] said so. A process that dies of the decision leaves the mark behind.
 
 use waypost_core::id::ExecutionId;
+use waypost_core::planted::{Bug, is_planted};
 use waypost_ports::store::SUSPECT_FROM;
 
 use super::Driver;
+use super::io::Output;
+use super::live::Live;
 
 /// What a control row says of deaths with the execution in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,7 +29,11 @@ impl Suspicion {
 
     /// Is it to be decided while no other suspect is?
     pub fn is_alone(self) -> bool {
-        self.doubt && self.crashes >= SUSPECT_FROM
+        self.doubt && self.is_suspect()
+    }
+
+    fn is_suspect(self) -> bool {
+        self.crashes >= SUSPECT_FROM
     }
 }
 
@@ -32,6 +42,58 @@ impl Driver {
     pub(super) fn settled(&mut self, execution: ExecutionId) {
         if self.doubted.remove(&execution) {
             self.claims.nudge(self.now);
+            for next in std::mem::take(&mut self.undecided) {
+                self.enqueue(next);
+            }
+        }
+    }
+
+    /// Must it be put in doubt before it is decided? Then it is, and is decided when the store has
+    /// answered: at once, or when no other suspect is in doubt.
+    pub(super) fn is_put_in_doubt(&mut self, execution: ExecutionId) -> bool {
+        let Some(live) = self.live.get_mut(&execution) else { return false };
+        let Suspicion { crashes, doubt } = live.suspicion;
+        if crashes == 0 || doubt || is_planted(Bug::SuspectUnmarked) {
+            return false;
+        }
+        if live.suspicion.is_suspect() {
+            if !self.doubted.is_empty() {
+                self.undecided.push(execution);
+                return true;
+            }
+            self.doubted.insert(execution);
+        }
+        live.doubting = true;
+        self.doubting.push(execution);
+        true
+    }
+
+    /// Has the store mark what this step found to be decided.
+    pub(super) fn ask_to_doubt(&mut self, outputs: &mut Vec<Output>) {
+        if !self.doubting.is_empty() {
+            outputs.push(Output::Doubt(std::mem::take(&mut self.doubting)));
+        }
+    }
+
+    /// Executions are marked; those that are not among `owned` were lost, and nothing here had noticed.
+    pub(super) fn marked(
+        &mut self,
+        executions: &[ExecutionId],
+        owned: &[ExecutionId],
+        outputs: &mut Vec<Output>,
+    ) {
+        for execution in executions {
+            let asked = |live: &&mut Live| live.doubting;
+            let Some(live) = self.live.get_mut(execution).filter(asked) else { continue };
+            live.doubting = false;
+            if owned.contains(execution) {
+                live.suspicion.doubt = true;
+                self.enqueue(*execution);
+            } else {
+                self.measures.lost.push(live.state.created.key.clone());
+                self.drop_live(*execution, outputs);
+                self.claims.nudge(self.now);
+            }
         }
     }
 }

@@ -58,6 +58,8 @@ pub enum Work {
         /// Why.
         reason: String,
     },
+    /// See [`Output::Doubt`].
+    Doubt(Vec<ExecutionId>),
     /// See [`Output::Reload`].
     Reload(ExecutionId),
     /// See [`Output::FindEnd`].
@@ -78,6 +80,7 @@ impl Work {
             Output::Collect { known } => Self::Collect { known },
             Output::Deliver(outgoing) => Self::Deliver(outgoing),
             Output::Hold { execution, reason } => Self::Hold { execution, reason },
+            Output::Doubt(executions) => Self::Doubt(executions),
             Output::Reload(execution) => Self::Reload(execution),
             Output::FindEnd(execution) => Self::FindEnd(execution),
             Output::ReserveNumbers => Self::ReserveNumbers,
@@ -175,6 +178,10 @@ impl Clerk {
             Work::Collect { known } => self.collect(known),
             Work::Deliver(outgoing) => self.deliver(vec![outgoing]),
             Work::Hold { execution, reason } => self.hold(execution, reason),
+            Work::Doubt(executions) => match self.store.doubt(self.instance, &executions) {
+                Ok(owned) => Performed::with(vec![Input::Doubted { executions, owned }]),
+                Err(error) => Performed::not(Work::Doubt(executions), error),
+            },
             Work::Reload(execution) => self.reload(execution),
             Work::FindEnd(execution) => match self.find_end(execution) {
                 Ok(Some(answer)) => Performed::with(vec![Input::EndFound { execution, answer }]),

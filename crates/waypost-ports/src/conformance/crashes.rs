@@ -100,6 +100,29 @@ pub fn only_a_death_in_doubt_counts_again<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, execution), (3, true));
 }
 
+pub fn what_is_about_to_be_decided_is_in_doubt_again<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let one = rig.instance(1);
+    let executions = [rig.start(one).execution, rig.start(one).execution];
+    let (two, hands) = die_and_claim(&rig, 2);
+    for mut hand in hands {
+        rig.commit(hand.next(1).settled(Settled::Decided));
+    }
+    let fresh = rig.start(two).execution;
+    let doubt = |owner, executions: &[ExecutionId]| {
+        let mut owned = rig.store().doubt(owner, executions).expect("it is marked");
+        owned.sort_unstable();
+        owned
+    };
+    assert_eq!(doubt(one, &executions), [], "it owns them no more");
+    assert_eq!(suspicion(&rig, executions[0]), (1, false));
+    assert_eq!(doubt(two, &[executions[1], ExecutionId(i64::MAX), fresh]), [executions[1], fresh]);
+    assert_eq!(suspicion(&rig, executions[1]), (1, true));
+    assert_eq!(suspicion(&rig, fresh), (0, false), "it was in hand at no death");
+    die_and_claim(&rig, 3);
+    assert_eq!(executions.map(|execution| suspicion(&rig, execution).0), [1, 2]);
+}
+
 pub fn suspects_are_taken_alone_and_last<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let one = rig.instance(1);

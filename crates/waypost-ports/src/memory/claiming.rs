@@ -178,6 +178,20 @@ impl Tables {
         self.leases.get(&instance).is_some_and(|lease| lease.until.is_none())
     }
 
+    /// Marks what this owner is about to decide.
+    pub fn doubt(&mut self, owner: InstanceId, executions: &[ExecutionId]) -> Vec<ExecutionId> {
+        let mut owned = Vec::new();
+        for execution in executions {
+            if let Some(row) = self.control.get_mut(execution)
+                && row.control.owner == Some(owner)
+            {
+                row.control.doubt = row.control.crashes > 0;
+                owned.push(*execution);
+            }
+        }
+        owned
+    }
+
     /// Sets an execution of this owner aside.
     pub fn hold(&mut self, execution: ExecutionId, owner: InstanceId, reason: &str) {
         if let Some(row) = self.control.get_mut(&execution)

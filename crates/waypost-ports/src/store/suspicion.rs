@@ -7,9 +7,10 @@
 //!
 //! The first death says nothing about any one of thousands of executions that were in hand. From then
 //! on an execution is *in doubt* from the moment that it is claimed until its owner has decided all that
-//! it had to decide after loading it, and only a death within that time counts. From [`SUSPECT_FROM`] on
-//! an owner takes such executions one at a time, so that a death points at one of them. Progress clears
-//! the count: a frame beyond the take-over, a park, an end.
+//! it had to decide after loading it, and again before its owner decides anything else; and only a death
+//! within that time counts. From [`SUSPECT_FROM`] on an owner takes such executions one at a time, so that
+//! a death points at one of them. Progress clears the count: a frame beyond the take-over, a park, an
+//! end.
 
 use waypost_core::planted::{Bug, is_planted};
 

@@ -90,6 +90,7 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::Collect { .. } => "collect".to_owned(),
         Output::ReserveNumbers => "numbers".to_owned(),
         Output::Renew => "renew".to_owned(),
+        Output::Doubt(executions) => format!("doubt {executions:?}"),
         Output::Hold { execution, reason } => format!("hold x{}: {reason}", execution.0),
         Output::Keep(context) => format!("keep {}", context.execution),
         Output::Forget(key) => format!("forget {key}"),

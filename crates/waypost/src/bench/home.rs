@@ -252,6 +252,14 @@ impl Store for Counting {
         self.inner.hold(execution, owner, reason)
     }
 
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.inner.doubt(owner, executions)
+    }
+
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.inner.define(definition)
     }

@@ -51,8 +51,7 @@ impl Driver {
         outputs: &mut Vec<Output>,
     ) {
         let execution = said.execution;
-        let unsuspected = |live: &&mut Live| !live.suspicion.is_some();
-        let Some(live) = self.live.get_mut(&execution).filter(unsuspected) else {
+        let Some(live) = self.live.get_mut(&execution) else {
             match only_here {
                 true => outputs.push(Output::Answer(ticket, Answer::Elsewhere)),
                 false => {

@@ -1,13 +1,21 @@
 //! Executions that were in hand when a process died: they are found out one at a time, the one that
 //! kills is set aside, and the others are cleared by progress.
 
+use waypost_core::command::Outcome;
+use waypost_core::event::{Event, FOLD_VERSION};
+use waypost_core::frame::decode;
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
-use waypost_ports::store::{MailBody, SUSPECT_FROM};
+use waypost_engine::driver::Answer;
+use waypost_ports::store::{Append, ClaimRequest, MailBody, SUSPECT_FROM, Store};
 
 use crate::support::{Rig, World};
+
+fn names(append: &Append) -> Vec<&'static str> {
+    decode(&append.body).unwrap().iter().map(Event::name).collect()
+}
 
 fn crashes(world: &World, execution: ExecutionId) -> (u32, bool) {
     let control = world.control(execution).expect("it has not ended");
@@ -117,9 +125,9 @@ fn a_take_over_with_something_left_to_evaluate_stays_in_doubt() {
     world.check();
 }
 
-/// What is asked of it may be what kills: it is durable before it is decided.
+/// What is asked of it may be what kills: the store knows that it is decided before it is.
 #[test]
-fn what_is_asked_of_a_suspect_goes_through_the_inbox() {
+fn what_was_in_hand_at_a_death_is_marked_before_it_is_decided() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a: task; w: wait go");
@@ -129,7 +137,11 @@ fn what_is_asked_of_a_suspect_goes_through_the_inbox() {
     assert_eq!(crashes(&world, execution), (1, false));
     rig.request(execution, MailBody::Signal { name: "go".into(), body: Json::null() });
     rig.step();
-    assert_eq!(rig.appends().count(), 0, "not decided before it is durable");
+    assert_eq!(rig.appends().count(), 0, "not decided before it is marked");
+    rig.perform_all();
+    assert_eq!(crashes(&world, execution), (1, true));
+    rig.step();
+    assert_eq!(rig.appends().count(), 1);
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
     world.check();
@@ -189,5 +201,73 @@ fn bug_a_take_over_without_a_last_frame_kept_out_other_suspects() {
         assert_eq!(control.owner, Some(rig.instance), "{execution:?} is taken: {control:?}");
         assert!(!control.doubt, "{execution:?}: {control:?}");
     }
+    world.check();
+}
+
+/// Another instance took it over and put it on hold without a frame, while this one was not heard of for
+/// longer than its lease. The copy in memory here stayed, and answered everything that was asked.
+#[test]
+fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: worker");
+    drop(rig);
+    let mut rig = life(&world, None).expect("nothing kills it");
+    assert_eq!(crashes(&world, execution), (1, false));
+    world.outlive_leases();
+    let other = Rig::new(&world);
+    let (fold, only) = (FOLD_VERSION, Some(vec![execution]));
+    let instance = other.instance;
+    let request = ClaimRequest { instance, fold, limit: 1, only, held: None, suspects: true };
+    let claims = world.store.claim(&request).unwrap();
+    assert_eq!(claims.claimed.len(), 1);
+    world.store.hold(execution, other.instance, "it cannot be read here").unwrap();
+    rig.renew();
+    let report = |rig: &mut Rig<'_>| {
+        let ticket = rig.say(1, (execution, "a", 1), Outcome::Completed(Json::null()));
+        rig.settle_store();
+        rig.answer(ticket).cloned()
+    };
+    let first = report(&mut rig);
+    assert!(matches!(first, Some(Answer::Moved)), "{first:?}");
+    let again = report(&mut rig);
+    assert!(matches!(again, Some(Answer::Accepted(_))), "{again:?}");
+    rig.request(execution, MailBody::Resume);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
+}
+
+/// The worker of an attempt dies, and the process dies of the decision that follows, each time: nothing
+/// in that is claimed or read from an inbox.
+#[test]
+fn bug_a_process_that_dies_of_a_lost_worker_died_for_ever() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a: worker");
+    rig.say(1, (execution, "a", 1), Outcome::Started);
+    rig.settle_store();
+    let mut deaths = 0;
+    while world.control(execution).unwrap().held.is_none() {
+        deaths += 1;
+        assert!(deaths < 10, "{:?}", crashes(&world, execution));
+        world.outlive_leases();
+        rig = Rig::new(&world);
+        // It lives until it decides more than the take-over.
+        'life: for _ in 0..200 {
+            rig.step();
+            let kills = |append: &Append| !names(append).contains(&"RunOwned");
+            if rig.appends().any(kills) || world.control(execution).unwrap().held.is_some() {
+                break 'life;
+            }
+            rig.perform_all();
+            if !rig.looks.is_empty() {
+                rig.see(Some(&[]), &[]);
+            }
+            world.pass(1_000);
+            rig.renew();
+        }
+    }
+    assert_eq!(deaths, SUSPECT_FROM + rig.config.crashes_max);
     world.check();
 }

@@ -62,6 +62,7 @@ pub(crate) enum StoreWork {
         execution: ExecutionId,
         reason: String,
     },
+    Doubt(Vec<ExecutionId>),
     Reload(ExecutionId),
     FindEnd(ExecutionId),
     Numbers,
@@ -234,6 +235,7 @@ impl<'w> Rig<'w> {
             Output::Claim { limit, only, held, suspects } => {
                 self.work.push_back(StoreWork::Claim { limit, only, held, suspects })
             }
+            Output::Doubt(executions) => self.work.push_back(StoreWork::Doubt(executions)),
             Output::Reload(execution) => self.work.push_back(StoreWork::Reload(execution)),
             Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
             Output::Collect { known } => self.work.push_back(StoreWork::Collect { known }),
@@ -293,6 +295,10 @@ impl<'w> Rig<'w> {
             }
             StoreWork::Hold { execution, reason } => {
                 store.hold(execution, self.instance, &reason).unwrap()
+            }
+            StoreWork::Doubt(executions) => {
+                let owned = store.doubt(self.instance, &executions).unwrap();
+                self.inputs.push(Input::Doubted { executions, owned });
             }
             StoreWork::Reload(execution) => {
                 let history = store.load(execution).unwrap().unwrap();

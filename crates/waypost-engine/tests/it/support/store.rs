@@ -209,6 +209,14 @@ impl Store for TestStore {
         self.call(Call::Hold, || self.inner.hold(execution, owner, reason))
     }
 
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.call(Call::Hold, || self.inner.doubt(owner, executions))
+    }
+
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.inner.define(definition)
     }

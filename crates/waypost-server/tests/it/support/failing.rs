@@ -70,6 +70,14 @@ impl Store for Failing {
         self.store.hold(execution, owner, reason)
     }
 
+    fn doubt(
+        &self,
+        owner: InstanceId,
+        executions: &[ExecutionId],
+    ) -> Result<Vec<ExecutionId>, StoreError> {
+        self.store.doubt(owner, executions)
+    }
+
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError> {
         self.store.define(definition)
     }
