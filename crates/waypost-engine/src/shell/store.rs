@@ -14,6 +14,7 @@
 //! once the commit was answered. Mail has lanes of its own, and goes together like appends: a thousand
 //! people who send something at once must not be in the way of the claim that lets it be read.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -272,9 +273,10 @@ impl StoreThread {
 
     fn append(&self, batch: &[Append]) {
         let mut patience = Patience::default();
+        let mut batch = Cow::Borrowed(batch);
         let answer = loop {
             let begun = Instant::now();
-            match self.clerk.append(batch) {
+            match self.clerk.append(&batch) {
                 Ok(answer) => {
                     self.metrics.appended(batch.len(), begun.elapsed());
                     self.vitals.worked();
@@ -285,6 +287,8 @@ impl StoreThread {
                     if !self.waits("append", &error, &mut patience) {
                         break None;
                     }
+                    let again = batch.into_owned().into_iter().map(Append::again);
+                    batch = Cow::Owned(again.collect());
                 }
             }
         };
@@ -312,7 +316,8 @@ impl StoreThread {
         while !todo.is_empty() {
             let performed = self.clerk.perform_all(todo);
             let is_write = |(work, _): &&(Work, StoreError)| {
-                matches!(work, Work::Deliver(_) | Work::ReserveNumbers | Work::Hold { .. })
+                let writes = matches!(work, Work::Deliver(_) | Work::ReserveNumbers);
+                writes || matches!(work, Work::Hold { .. } | Work::Doubt(_))
             };
             if let Some((_, error)) = performed.again.iter().find(is_write) {
                 self.vitals.failed(error, &*self.clock);

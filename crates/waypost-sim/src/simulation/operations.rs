@@ -200,12 +200,13 @@ impl Simulation {
         }
     }
 
-    /// The caller knows nothing but that it failed, and repeats it identically.
+    /// The caller knows nothing but that it failed, and repeats it.
     fn append_fails(&mut self, mut op: AppendOp, error: &StoreError) {
         let life = op.life;
         self.note("failed", &[life.into(), op.group], || format!("p{life} append: {error}"));
         if self.is_alive(life) {
             op.tries += 1;
+            op.batch = op.batch.into_iter().map(Append::again).collect();
             let patience = self.patience(op.tries);
             self.after(patience, Event::Append(op, Stage::Read));
         }
