@@ -4,7 +4,8 @@
 //! the frame that ends an execution empties its inbox. There is one case in which that cannot happen.
 //! An execution that is held and that no instance owns is claimed before anything is decided, the
 //! claim reads the inbox, and the driver decides signals before the request that it was claimed for.
-//! One that is ending takes no signals at all.
+//! Its log must say that it is held, so that these signals are noted and no more. Where the control row
+//! alone holds it, they are acted on, and the first of them may end it. One that is ending takes none.
 
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
@@ -31,11 +32,14 @@ impl Receipt {
         let is_held = |row: &Control| {
             row.held.is_some() && (row.owner.is_none() || is_planted(Bug::KeptWhileOwned))
         };
+        let notes = !state.moves() && state.status != Status::Ending
+            || state.status == Status::Scheduling
+            || is_planted(Bug::KeptWhileOwned);
         if state.messages.contains(message) {
             Self::Taken
         } else if state.status.is_end() {
             Self::Ended(state.status)
-        } else if state.status != Status::Ending && control.is_some_and(is_held) {
+        } else if notes && control.is_some_and(is_held) {
             Self::Kept
         } else {
             Self::Open

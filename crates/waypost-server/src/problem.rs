@@ -360,8 +360,8 @@ pub fn unanswered() -> Problem {
 /// while the sender could wait for it.
 pub fn undecided(message: &str) -> Problem {
     let detail = format!(
-        "the signal is in the inbox as messageId {message:?}, and the instance that drives the \
-         execution has not taken it in time; it takes it unless the execution ends first"
+        "the signal is in the inbox as messageId {message:?}, and no instance has taken it in time; \
+         it is taken when the execution goes on, unless that ends first"
     );
     Problem::new(Code::StoreUnavailable, detail)
         .hint("send it again with this messageId: the answer says what became of it")

@@ -95,3 +95,15 @@ fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
     let expected = vec![Delivery::Accepted { owner: None }];
     assert_eq!((delivered, receipt(&world, execution, "m")), (expected, Receipt::Open));
 }
+
+/// What the control row alone holds acts on each signal when it goes on, and may end before the next.
+#[test]
+fn bug_signal_to_what_the_row_alone_holds_was_said_to_be_kept() {
+    let world = World::new();
+    let rig = &mut Rig::new(&world);
+    let execution = rig.start("a: task");
+    world.store.hold(execution, rig.instance, "the store refuses its next frame").unwrap();
+    let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
+    let expected = vec![Delivery::Accepted { owner: None }];
+    assert_eq!((delivered, receipt(&world, execution, "m")), (expected, Receipt::Open));
+}
