@@ -44,10 +44,10 @@ pub(crate) fn take(
     forgotten: &[ExecutionId],
 ) -> rusqlite::Result<Taken> {
     let instance = write.instance(request.instance)?;
-    instances::release_expired(write, instance)?;
     if !instances::is_alive(write, instance)? {
         return Ok(Taken { executions: Vec::new(), more: false, next_due: None, lapsed: true });
     }
+    instances::release_expired(write)?;
     let only = request.only.as_ref().map(|only| json_array(only));
     // One more than asked for, in order to tell whether there are more.
     let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);

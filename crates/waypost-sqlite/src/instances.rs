@@ -36,12 +36,11 @@ pub(crate) fn heartbeat(write: &Write<'_>, heartbeat: &Heartbeat) -> rusqlite::R
     Ok(Renewal { now: write.now, numbers: first..last + 1, fold })
 }
 
-/// Ends every lease that ran out, but for that of `except`: an instance that can ask is not dead,
-/// however long its machine was asleep.
-pub(crate) fn release_expired(write: &Write<'_>, except: i64) -> rusqlite::Result<()> {
+/// Ends every lease that ran out.
+pub(crate) fn release_expired(write: &Write<'_>) -> rusqlite::Result<()> {
     let mut expired = write.tx.prepare_cached(queries::INSTANCES_EXPIRED)?;
     let Timestamp(now) = write.now;
-    let numbers = expired.query_map([now, except], |row| row.get::<_, i64>(0))?;
+    let numbers = expired.query_map([now], |row| row.get::<_, i64>(0))?;
     for number in numbers.collect::<Result<Vec<_>, _>>()? {
         end(write, number, Gone::Died)?;
     }
