@@ -52,6 +52,15 @@ fn check(with: With) {
         refused(&cluster.block_on(api.metrics(0))) >= 30
     });
     assert_eq!(cluster.sql(&frames), written, "nothing that it had decided went in");
+    // Both sides say so in their logs.
+    let lost = cluster.process(0).output();
+    assert!(lost.contains("executions were lost to another instance"), "{lost}");
+    let others = [1, 2].map(|at| cluster.process(at).output()).concat();
+    let taken = others.lines().filter(|line| {
+        line.contains("executions were taken over from an instance that is gone")
+            && line.contains(&id)
+    });
+    assert!(taken.count() > 0, "{others}");
     // Then it works as before.
     cluster.block_on(async {
         let id = api.start(0, "chain", &json!(null), "after").await;

@@ -67,3 +67,31 @@ fn leave(with: With) -> Duration {
     cluster.check();
     took
 }
+
+/// Each deploy stops the instance that makes the calls, before they end: none of that is held against
+/// them.
+#[test]
+fn calls_that_outlast_six_rolling_deploys_are_not_quarantined() {
+    let mut cluster = Cluster::start_with(2, With::Postgres, &["--drain-timeout", "1s"]);
+    let sink = Sink::start();
+    let api = cluster.api.clone();
+    let ids = held_calls(&cluster, &sink, 3);
+    for deploy in 0..6 {
+        let at = deploy % 2;
+        let mut leaving = cluster.instances[at].process.take().unwrap();
+        leaving.terminate();
+        let status = leaving.wait(LONG);
+        assert!(status.success(), "{status}: {}", leaving.output());
+        sink.wait_for((deploy + 2) * ids.len(), LONG);
+        cluster.start_again(at);
+        cluster.ready(at);
+    }
+    sink.release();
+    cluster.block_on(async {
+        for id in &ids {
+            let ended = api.ended(id, LONG).await;
+            assert_eq!(ended["status"], "COMPLETED", "{ended}");
+        }
+    });
+    cluster.check();
+}
