@@ -82,10 +82,10 @@ impl Default for Config {
             stream_slow_after: Duration::from_secs(10),
             // Proxies customarily cut off what is silent for 30 s or 60 s.
             stream_sign_of_life_every: Duration::from_secs(15),
-            reads_max: 64,
+            reads_max: 16,
             // A few dozen of the largest payloads, and thousands of small replies.
-            reply_bytes_max: 64 << 20,
-            read_bytes_max: 64 << 20,
+            reply_bytes_max: 32 << 20,
+            read_bytes_max: 32 << 20,
             requests_per_second: 20_000,
             commit_timeout: Duration::from_secs(30),
             wait_max: Duration::from_secs(60),

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use waypost_core::id::ExecutionId;
@@ -101,6 +102,9 @@ pub struct Server {
     pub(crate) description: Bytes,
     /// Reads that may be under way: they block a thread each.
     reads: Arc<Semaphore>,
+    read_threads: Threads,
+    /// For what is large.
+    large_read_threads: Threads,
     pub(crate) probe: Probe,
     draining: AtomicBool,
 }
@@ -135,6 +139,8 @@ impl Server {
             description: description.to_string().into(),
             limits,
             reads: Arc::new(Semaphore::new(config.reads_max)),
+            read_threads: Threads::new(config.reads_max)?,
+            large_read_threads: Threads::new(LARGE_READS_MAX)?,
             probe: Probe::default(),
             draining: AtomicBool::new(false),
             config,
@@ -151,7 +157,14 @@ impl Server {
             Problem::new(Code::Overloaded, "too many reads are under way").retry_after(5)
         })?;
         let permit = permit.map_err(|error| Problem::internal(&error))?;
-        self.run(work, Some(permit)).await
+        let server = Arc::clone(self);
+        self.read_threads
+            .run(move || {
+                // Given back when the work is done, also where nobody awaits it any more.
+                let _permit = permit;
+                work(&server)
+            })
+            .await?
     }
 
     /// Does the same once there is room in memory for what it reads: a log of any size is read and
@@ -188,12 +201,14 @@ impl Server {
     ) -> Result<T, Problem> {
         let room = tokio::time::timeout(READS_PATIENCE, self.budget.read(bytes)).await;
         let room = room.map_err(|_| too_much_is_read())?;
-        self.blocking(move |server| {
-            let done = work(server);
-            drop(room);
-            done
-        })
-        .await
+        let server = Arc::clone(self);
+        self.large_read_threads
+            .run(move || {
+                let done = work(&server);
+                drop(room);
+                done
+            })
+            .await?
     }
 
     /// Reads a page once there is room for it in memory, both for reading it and for sending it. The
@@ -251,20 +266,8 @@ impl Server {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        self.run(work, None).await
-    }
-
-    async fn run<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<T, Problem> {
         let server = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || {
-            // Given back when the work is done, also where nobody awaits it any more.
-            let _permit = permit;
-            work(&server)
-        });
+        let done = tokio::task::spawn_blocking(move || work(&server));
         done.await.map_err(|error| Problem::internal(&error))?
     }
 
@@ -312,6 +315,41 @@ impl Server {
 pub(crate) trait Sent {
     /// How much that is.
     fn bytes(&self) -> usize;
+}
+
+/// Large reads at once.
+const LARGE_READS_MAX: usize = 4;
+
+/// So many threads and no more. Each thread of a process keeps some of the memory that it has freed: what
+/// is large is read by few of them.
+struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn new(count: usize) -> Result<Self, Problem> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(count.max(1))
+            .thread_name("waypost-reads")
+            .build();
+        Ok(Self(Some(runtime.map_err(|error| Problem::internal(&error))?)))
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let closed = || Problem::internal(&"the server is closing");
+        let runtime = self.0.as_ref().ok_or_else(closed)?;
+        runtime.spawn_blocking(work).await.map_err(|error| Problem::internal(&error))
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // A runtime that is dropped where others run would wait for its threads.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 fn too_much_is_read() -> Problem {

@@ -16,7 +16,7 @@ use waypost_core::json::Json;
 
 use super::parameter::Values;
 use crate::access::Identity;
-use crate::budget::{Share, TINY_BYTES};
+use crate::budget::{SMALL_BYTES, Share, TINY_BYTES};
 use crate::problem::{self, Code, Problem};
 use crate::server::Sent;
 use crate::wire::payload::object;
@@ -80,6 +80,12 @@ impl Reply {
     pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Self, Problem> {
         let mut body = serde_json::to_vec(value).map_err(|error| Problem::internal(&error))?;
         body.push(b'\n');
+        // A vector that grew has up to twice the room that it needs, for as long as the reply is on its
+        // way; only what is needed is counted.
+        let body = match body.len() > SMALL_BYTES {
+            true => Bytes::copy_from_slice(&body),
+            false => body.into(),
+        };
         Ok(Self::text(status, "application/json", body))
     }
 

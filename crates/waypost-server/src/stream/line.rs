@@ -164,7 +164,8 @@ impl Line {
             return None;
         }
         let bytes = match share {
-            Some(share) => share.hold(text.into()),
+            // A copy has no more room than it needs, unlike a text that grew.
+            Some(share) => share.hold(Bytes::copy_from_slice(text.as_bytes())),
             None => text.into(),
         };
         *self.said_at.lock() = Instant::now();

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   clients ── POST /v1/executions?wait=30s ──▶ waypost serve (a child process, a fresh folder)
-//!   bystanders ── streams on which nothing happens, requests that never end ──▶ the same
+//!   bystanders ── streams on which nothing happens, requests that never end, replies that nobody
+//!                 reads ──▶ the same
 //! ```
 //!
 //! With bystanders the load is run twice, without them and with them, and the two are compared: what
@@ -16,7 +17,7 @@ mod serving;
 
 use anyhow::{Context, Result, bail};
 
-use self::bystanders::Bystanders;
+use self::bystanders::{Bystanders, Crowd};
 use self::load::Load;
 use self::report::{Crowded, Phase, Report};
 use self::serving::{Committed, Serving};
@@ -43,6 +44,9 @@ pub struct Options {
     /// Then once more with so many connections whose requests never end
     #[arg(long, default_value_t = 0)]
     slow_connections: usize,
+    /// Then once more with so many clients that ask for a log of 1 MB events and do not read it
+    #[arg(long, default_value_t = 0)]
+    slow_readers: usize,
     /// Where the data goes
     #[command(flatten)]
     place: Place,
@@ -71,15 +75,21 @@ async fn measure(options: &Options, settings: &Settings) -> Result<Report> {
     let clients = options.clients.max(1);
     let load = Load::prepare(&serving.target, options.nodes, clients, options.executions).await?;
     let (alone, committed) = run_phase(&load, &serving, options).await?;
-    let mut crowded = None;
-    if options.idle_streams + options.slow_connections > 0 {
-        let (streams, slow) = (options.idle_streams, options.slow_connections);
-        let bystanders = Bystanders::gather(&serving.target, streams, slow).await?;
-        let (phase, _) = run_phase(&load, &serving, options).await?;
-        let seen = bystanders.leave().await;
-        crowded = Some(Crowded::new(options, &seen, phase, &alone));
-    }
     let rss = serving.peak_rss();
+    let mut crowded = None;
+    let bystanders = Crowd {
+        idle_streams: options.idle_streams,
+        slow_connections: options.slow_connections,
+        slow_readers: options.slow_readers,
+    };
+    if bystanders.is_any() {
+        let bystanders = Bystanders::gather(&serving.target, bystanders).await?;
+        serving.forget_peak_rss();
+        let (phase, _) = run_phase(&load, &serving, options).await?;
+        let peak_rss = serving.peak_rss();
+        let seen = bystanders.leave().await;
+        crowded = Some(Crowded::new(options, &seen, phase, peak_rss, &alone));
+    }
     let disk = serving.close(&committed)?;
     Ok(Report::new(options, alone, crowded, rss, disk))
 }

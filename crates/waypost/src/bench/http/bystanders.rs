@@ -1,5 +1,6 @@
 //! Those who are there and do nothing, and must not be felt by those who do: readers of streams on
-//! which nothing happens, and connections whose requests never end.
+//! which nothing happens, connections whose requests never end, and clients that ask for much and do
+//! not read it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +19,34 @@ use crate::bench::flows;
 const DRIP_EVERY: Duration = Duration::from_secs(3);
 /// Bystanders that come in at once.
 const COMING_MAX: usize = 32;
+/// Events of the log that slow readers ask for, and bytes of each.
+const LARGE_EVENTS: u64 = 50;
+const LARGE_EVENT_BYTES: u64 = 1_000_000;
+/// What a slow reader's socket takes in, so that the rest stays with the server.
+const SLOW_READER_BUFFER: u32 = 16 * 1024;
 /// The last event of an execution that waits for a signal.
 const PARKED: &[u8] = b"RunPaused";
+
+/// How many of each kind.
+#[derive(Clone, Copy)]
+pub(super) struct Crowd {
+    pub(super) idle_streams: usize,
+    pub(super) slow_connections: usize,
+    pub(super) slow_readers: usize,
+}
+
+impl Crowd {
+    pub(super) fn is_any(self) -> bool {
+        self.idle_streams + self.slow_connections + self.slow_readers > 0
+    }
+}
 
 /// Everybody who stands by. Dropping this sends them away.
 pub(super) struct Bystanders {
     tasks: JoinSet<()>,
     seen: Arc<Seen>,
+    /// Connections that nobody reads from.
+    readers: Vec<TcpStream>,
 }
 
 /// What they have seen of the server.
@@ -48,11 +70,8 @@ impl Seen {
 
 impl Bystanders {
     /// Lets them in, and returns when all of them are there and idle.
-    pub(super) async fn gather(
-        target: &Target,
-        idle_streams: usize,
-        slow_connections: usize,
-    ) -> Result<Self> {
+    pub(super) async fn gather(target: &Target, crowd: Crowd) -> Result<Self> {
+        let Crowd { idle_streams, slow_connections, slow_readers } = crowd;
         let (mut tasks, seen) = (JoinSet::new(), Arc::new(Seen::default()));
         for stream in open_streams(target, idle_streams).await? {
             tasks.spawn(read_on(stream, Arc::clone(&seen)));
@@ -62,12 +81,14 @@ impl Bystanders {
             let offset = DRIP_EVERY.mul_f64(number as f64 / slow_connections as f64);
             tasks.spawn(drip(target.clone(), stream, offset, Arc::clone(&seen)));
         }
-        Ok(Self { tasks, seen })
+        let readers = open_readers(target, slow_readers).await?;
+        Ok(Self { tasks, seen, readers })
     }
 
     /// Sends them away.
     pub(super) async fn leave(mut self) -> Arc<Seen> {
         self.tasks.shutdown().await;
+        drop(self.readers);
         self.seen
     }
 }
@@ -84,6 +105,30 @@ async fn open_streams(target: &Target, count: usize) -> Result<Vec<TcpStream>> {
         target.post("/v1/executions", "application/json", "{\"workflow\":\"bench-parked\"}");
     let opening = (0..count).map(|_| open_stream(target, &start));
     stream::iter(opening).buffer_unordered(COMING_MAX).try_collect().await
+}
+
+/// Makes a log of large events, and asks for pages and streams of it that are not read.
+async fn open_readers(target: &Target, count: usize) -> Result<Vec<TcpStream>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut client = Client::connect(target).await?;
+    let deploy = target.post("/v1/definitions", "application/yaml", &flows::payload(LARGE_EVENTS));
+    client.ask(&deploy).await?.json()?;
+    let input = flows::payload_input(LARGE_EVENT_BYTES)?;
+    let start = format!("{{\"workflow\":\"bench-payload\",\"input\":{}}}", input.text());
+    let start = target.post("/v1/executions?wait=60s", "application/json", &start);
+    let started = client.ask(&start).await?.json()?;
+    let id = started.get("id").and_then(|id| id.as_str()).context("the reply names no id")?;
+    let paths = ["events?limit=1000", "stream", "nodes", "output"];
+    let paths = paths.map(|path| target.get(&format!("/v1/executions/{id}/{path}")));
+    let mut readers = Vec::with_capacity(count);
+    for request in paths.iter().cycle().take(count) {
+        let mut reader = target.connect_with_buffer(SLOW_READER_BUFFER).await?;
+        reader.write_all(request).await?;
+        readers.push(reader);
+    }
+    Ok(readers)
 }
 
 async fn open_stream(target: &Target, start: &[u8]) -> Result<TcpStream> {

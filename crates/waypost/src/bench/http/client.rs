@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 /// The longest that a reply may take: longer than the server is asked to wait.
 const REPLY_MAX: Duration = Duration::from_secs(60);
@@ -47,6 +47,17 @@ impl Target {
     fn headers(&self) -> String {
         let key = self.key.as_ref().map(|key| format!("Authorization: Bearer {key}\r\n"));
         format!("Host: {}\r\n{}", self.host, key.unwrap_or_default())
+    }
+
+    /// The same, with a socket that takes in little that is not read.
+    pub(super) async fn connect_with_buffer(&self, bytes: u32) -> Result<TcpStream> {
+        let socket = match self.address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.set_recv_buffer_size(bytes)?;
+        let stream = socket.connect(self.address).await;
+        stream.with_context(|| format!("cannot connect to {}", self.address))
     }
 
     /// A connection without anything around it.

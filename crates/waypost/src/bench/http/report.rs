@@ -53,6 +53,8 @@ pub(super) struct Crowded {
     idle_streams_lost: u64,
     slow_connections: usize,
     slow_connections_closed: u64,
+    slow_readers: usize,
+    crowded_peak_rss_bytes: Option<u64>,
     #[serde(flatten)]
     phase: Phase,
     p95_ratio: f64,
@@ -81,8 +83,16 @@ impl Phase {
 }
 
 impl Crowded {
-    pub(super) fn new(options: &Options, seen: &Seen, phase: Phase, alone: &Phase) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        seen: &Seen,
+        phase: Phase,
+        peak_rss: Option<u64>,
+        alone: &Phase,
+    ) -> Self {
         Self {
+            slow_readers: options.slow_readers,
+            crowded_peak_rss_bytes: peak_rss,
             idle_streams: options.idle_streams,
             idle_streams_lost: seen.streams_lost(),
             slow_connections: options.slow_connections,
@@ -155,7 +165,10 @@ impl Report {
                 "  closed by the server, and opened again",
                 crowded.slow_connections_closed.to_string(),
             ));
+            rows.push(row("with readers that do not read", crowded.slow_readers.to_string()));
             rows.extend(crowded.phase.rows());
+            let rss = crowded.crowded_peak_rss_bytes.map_or_else(unknown, mebibytes);
+            rows.push(row("peak RSS of the server among them", rss));
             rows.push(row("p95 / p95 without them", format!("{:.2}", crowded.p95_ratio)));
         }
         rows

@@ -90,6 +90,13 @@ impl Serving {
         disk::peak_rss(&self.own.as_ref()?.process.id().to_string())
     }
 
+    /// Has the most memory of a server of our own counted from now on, where the system can do that.
+    pub(super) fn forget_peak_rss(&self) {
+        if let Some(own) = &self.own {
+            std::fs::write(format!("/proc/{}/clear_refs", own.process.id()), "5").ok();
+        }
+    }
+
     /// Ends a server of our own, and asks the disk under it what such commits cost.
     pub(super) fn close(self, committed: &Committed) -> Result<Option<Duration>> {
         let Some(mut own) = self.own else { return Ok(None) };
