@@ -84,6 +84,8 @@ pub struct Node {
     pub deadline_ms: Option<u64>,
     /// What follows its failure.
     pub on_error: OnError,
+    /// Does that also follow a mistake of the definition?
+    pub definition_errors: bool,
     /// Must it never be called twice for one try?
     pub at_most_once: bool,
     /// Is it a task of a worker elsewhere?

@@ -65,10 +65,10 @@ pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) 
     if taken { Edge::Taken } else { Edge::Dead }
 }
 
-/// What follows a failure. A mistake in the definition is not handled.
+/// What follows a failure. A mistake in the definition is handled where the node says so.
 pub(super) fn handling<'n>(node: &'n Node, end: &Outcome) -> &'n OnError {
     match end {
-        Outcome::Mistaken => &OnError::Fail,
+        Outcome::Mistaken if !node.definition_errors => &OnError::Fail,
         _ => &node.on_error,
     }
 }

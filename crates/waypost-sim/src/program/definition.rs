@@ -76,11 +76,16 @@ impl Program {
 
     /// An edge on `error` says by itself that failures go there, so this is left to it.
     fn on_error_json(&self, at: usize) -> Option<Json> {
-        match &self.nodes[at].on_error {
-            OnError::Fail => None,
-            OnError::Continue => Some(json!("continue")),
-            OnError::Branch(branch) if branch == "error" && self.is_asked_for(at, branch) => None,
-            OnError::Branch(branch) => Some(json!(branch)),
+        let node = &self.nodes[at];
+        let take = match &node.on_error {
+            OnError::Fail => return None,
+            OnError::Continue => "continue",
+            OnError::Branch(branch) => branch,
+        };
+        match node.definition_errors {
+            true => Some(json!({ "take": take, "definitionErrors": true })),
+            false if take == "error" && self.is_asked_for(at, take) => None,
+            false => Some(json!(take)),
         }
     }
 

@@ -110,6 +110,9 @@ fn options(node: &Node) -> Vec<String> {
         OnError::Continue => options.push("on-error=continue".into()),
         OnError::Branch(branch) => options.push(format!("on-error={branch}")),
     }
+    if node.definition_errors {
+        options.push("definition-errors".into());
+    }
     if node.at_most_once {
         options.push("once".into());
     }

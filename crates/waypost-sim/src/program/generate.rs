@@ -261,6 +261,7 @@ impl Builder<'_> {
             timeout_ms: None,
             deadline_ms: None,
             on_error: OnError::Fail,
+            definition_errors: false,
             at_most_once: false,
             elsewhere: false,
         };

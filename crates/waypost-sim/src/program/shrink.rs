@@ -53,7 +53,11 @@ impl Program {
             attempt(&|program| program.nodes[at].join = Join::All);
             attempt(&|program| program.nodes[at].retry = None);
             attempt(&|program| program.nodes[at].deadline_ms = None);
-            attempt(&|program| program.nodes[at].on_error = OnError::Fail);
+            attempt(&|program| {
+                program.nodes[at].on_error = OnError::Fail;
+                program.nodes[at].definition_errors = false;
+            });
+            attempt(&|program| program.nodes[at].definition_errors = false);
             attempt(&|program| program.nodes[at].at_most_once = false);
             attempt(&|program| program.nodes[at].elsewhere = false);
             if node.kind != Kind::Task(Script::Hang) {
@@ -179,6 +183,7 @@ impl Node {
             self.deadline_ms.is_some(),
             self.timeout_ms.is_some(),
             self.on_error != OnError::Fail,
+            self.definition_errors,
             self.at_most_once,
             self.elsewhere,
         ];

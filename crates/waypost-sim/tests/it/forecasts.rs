@@ -24,6 +24,7 @@ fn node(id: &str, kind: Kind, needs: &str) -> Node {
         timeout_ms: None,
         deadline_ms: None,
         on_error: OnError::Fail,
+        definition_errors: false,
         at_most_once: false,
         elsewhere: false,
     }

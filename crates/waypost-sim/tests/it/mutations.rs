@@ -327,6 +327,7 @@ fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
         timeout_ms: None,
         deadline_ms: None,
         on_error: OnError::Fail,
+        definition_errors: false,
         at_most_once: false,
         elsewhere: false,
     };

@@ -136,6 +136,9 @@ impl Builder<'_> {
                 1 => OnError::Branch("oops".into()),
                 _ => OnError::Continue,
             };
+            // From a stream of its own, so that the programs stay what they are.
+            let mut random = self.random.split(&format!("definition errors of {}", node.id));
+            node.definition_errors = random.percent(30);
         }
     }
 
