@@ -58,6 +58,7 @@ bugs! {
     IdByHostName = "id-by-host-name", "an instance is named after its machine, at every start";
     OwnClock = "own-clock", "waits are judged by the machine's clock";
     SpansFromLeast = "spans-from-least", "what lasts for a span counts from the earliest time that it may be";
+    ClaimedIsDue = "claimed-is-due", "an execution that was claimed ahead of its due time is decided as if it were due";
     ClaimForgotten = "claim-forgotten", "a claim whose reply was lost is not asked for again";
     KeptBackRunsAnyway = "kept-back-runs-anyway", "an attempt that was given up while it was kept back is made";
     KeptWhileOwned = "kept-while-owned", "a signal to a held execution is said to be kept although an owner is about to end it";

@@ -33,6 +33,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(span.0).unwrap_or(i64::MAX)))
     }
 
+    /// This time, `span` earlier; stops at the beginning of time instead of wrapping.
+    #[must_use]
+    pub fn minus(self, span: Millis) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.0).unwrap_or(i64::MAX)))
+    }
+
     /// How long after `earlier` this is; zero when it is not later.
     pub fn since(self, earlier: Self) -> Millis {
         Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -26,6 +26,9 @@ pub struct Config {
     pub roll_call_every: Millis,
     /// Shortest time between two claims, so that a thousand dues a second share commits.
     pub claim_every_min: Millis,
+    /// How long before its due time an execution is claimed and read, so that at its due time there is
+    /// nothing left to do but to decide and to append.
+    pub claim_ahead: Millis,
     /// How long the instance counts as alive after a sign of life: others take over what it owns
     /// when that is over, and for its last third it begins nothing.
     pub lease: Millis,
@@ -101,6 +104,7 @@ impl Default for Config {
             poll_every: Millis::from_secs(1),
             roll_call_every: Millis::from_secs(30),
             claim_every_min: Millis(4),
+            claim_ahead: Millis(100),
             lease: LEASE,
             heartbeat_every: Millis::from_secs(5),
             numbers_at_once: 10_000,

@@ -24,6 +24,7 @@ mod remote;
 mod requests;
 mod slots;
 mod suspicion;
+mod taking;
 mod wheel;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -33,7 +34,6 @@ use waypost_core::command::{Command, Env, Outcome, Report};
 use waypost_core::event::{Origin, RunCreated};
 use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, Token};
 use waypost_core::planted::{Bug, is_planted};
-use waypost_core::status::Status;
 use waypost_core::time::{Now, Timestamp};
 use waypost_ports::store::{Appended, Submission};
 
@@ -337,7 +337,7 @@ impl Driver {
     /// Puts a letter into a live execution's mailbox.
     fn post(&mut self, execution: ExecutionId, letter: Letter) {
         if let Some(live) = self.live.get_mut(&execution) {
-            live.mailbox.push_back(letter);
+            live.receive(letter);
             self.enqueue(execution);
         }
     }
@@ -356,51 +356,6 @@ impl Driver {
 
     fn report(&mut self, execution: ExecutionId, report: Report) {
         self.post(execution, Letter::command(Command::Report(report)));
-    }
-
-    /// An execution that was claimed: the take-over is a frame of its own kind, decided together
-    /// with the mail that was found and with what is due.
-    fn claimed(&mut self, mut loaded: Loaded, outputs: &mut Vec<Output>) {
-        if self.draining {
-            return; // others claim it as soon as this instance has left
-        }
-        let execution = loaded.state.execution;
-        requests::signals_first(&mut loaded);
-        if let Some(live) = self.live.get_mut(&execution) {
-            // It was lost and won back, and nothing here noticed. If nobody appended meanwhile, this
-            // memory of it is as good as ever and its attempts are not lost. Where a frame is in
-            // flight, its answer will tell: it may be the one that parked it.
-            live.claimed_again |= live.is_in_flight();
-            if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
-                live.suspicion = loaded.suspicion;
-                let admits = admits(&loaded) && !live.is_in_flight();
-                loaded.mail.into_iter().for_each(|mail| self.mail(mail));
-                if admits {
-                    self.post(execution, Letter::command(Command::Admit));
-                }
-                return;
-            }
-            self.drop_live(execution, outputs);
-        }
-        let mail = std::mem::take(&mut loaded.mail);
-        let admits = admits(&loaded);
-        if let Some(due) = loaded.state.next_due().filter(|due| *due <= self.now) {
-            self.measures.timer(due, self.now);
-        }
-        let mut live = Live::loaded(loaded);
-        if live.suspicion.is_alone() {
-            self.doubted.insert(execution);
-        }
-        live.orphaned = live.state.owner.is_some_and(|owner| owner != self.instance);
-        self.live.insert(execution, live);
-        self.find_held(execution);
-        self.post(execution, Letter::command(Command::TakeOver));
-        mail.into_iter().for_each(|mail| self.mail(mail));
-        self.post(execution, Letter::command(Command::Recover));
-        // After all mail: whoever was cancelled while he stood in line never begins.
-        if admits {
-            self.post(execution, Letter::command(Command::Admit));
-        }
     }
 
     /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
@@ -591,7 +546,7 @@ impl Driver {
                 if live.claimed_again && !self.draining {
                     outputs.push(Output::Reload(execution));
                 }
-                self.claims.parked(live.state.next_due());
+                self.claims.parked(live.state.next_due(), &self.config);
                 self.stands_in_line(&live.state);
                 if live.mail_waits || !live.mailbox.is_empty() {
                     // Mail that came while the park was in flight has made it ready.
@@ -710,10 +665,4 @@ impl Driver {
         let slots = if self.draining { 0 } else { self.slots.available(now) };
         Env { now, now_max: self.now_max, instance: self.instance, slots, entropy }
     }
-}
-
-/// May it begin? It stood in the line of its concurrency key, and has a slot.
-fn admits(loaded: &Loaded) -> bool {
-    loaded.state.status == Status::Scheduling
-        && (loaded.holds_slot || is_planted(Bug::AdmittedWithoutSlot))
 }

@@ -119,6 +119,7 @@ macro_rules! conformance_tests {
                 a_parked_execution_is_claimed_when_due,
                 a_claim_is_exclusive_and_raises_the_epoch,
                 claims_come_in_order_and_in_batches,
+                claims_reach_ahead_as_far_as_they_are_asked_to,
                 claims_can_be_limited_to_some,
                 claims_leave_what_they_cannot_read,
                 a_dead_owner_loses_its_executions,

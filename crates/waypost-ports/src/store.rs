@@ -40,10 +40,9 @@ pub trait Store: Send + Sync {
     /// On `Err` nothing is known: the caller repeats the batch ([`Append::again`]).
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError>;
 
-    /// Takes ownership of executions that nobody alive owns and that are ready, due or orphaned:
-    /// first those that are ready or whose owner is dead, by number, then those that are due, by
-    /// time. What the claimer owns already is not claimed again, except by a roll call
-    /// ([`ClaimRequest::held`]).
+    /// Takes ownership of executions that nobody alive owns and that are ready, orphaned or due within
+    /// [`ClaimRequest::ahead`]: the last by time, after all others by number. What the claimer owns
+    /// already is not claimed again, except by a roll call ([`ClaimRequest::held`]).
     ///
     /// A claimer whose own lease is over takes nothing ([`Claims::lapsed`]): others would count its
     /// death against what it had just taken.
@@ -301,6 +300,8 @@ pub struct ClaimRequest {
     pub held: Option<Vec<ExecutionId>>,
     /// May one suspect be among them?
     pub suspects: bool,
+    /// How long before its due time an execution may be taken.
+    pub ahead: Millis,
 }
 
 /// What was claimed.

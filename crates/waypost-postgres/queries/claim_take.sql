@@ -1,10 +1,10 @@
 -- claim: $1 becomes the owner of at most $3 executions that $2 (a fold) can read, and of none but $4
 -- where that is given; $5 as a roll call: what the claimer has in memory. First what is ready, forgotten
--- or was left behind by the dead, by number; then what is due, by time. Nobody waits for a row that
--- somebody else has locked. The death of an owner that did not leave in order counts against what it had
--- in hand; what has two deaths or more is taken alone, after everything else, where $6 says so. A claimer
--- whose own lease is over takes nothing. Always gives a row: the count of what was found, when more is
--- due, whether suspects are left, and whether the claimer is alive.
+-- or was left behind by the dead, by number; then what is due within $7 ms, by time. Nobody waits for a
+-- row that somebody else has locked. The death of an owner that did not leave in order counts against
+-- what it had in hand; what has two deaths or more is taken alone, after everything else, where $6 says
+-- so. A claimer whose own lease is over takes nothing. Always gives a row: the count of what was found,
+-- when more is due, whether suspects are left, and whether the claimer is alive.
 -- Served by control_ready, control_by_owner, control_due, control_suspects and the key of instances.
 WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     SELECT EXISTS (SELECT 1 FROM instances AS i
@@ -51,7 +51,7 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     SELECT c.execution, c.next_due FROM control AS c
     WHERE (SELECT alive FROM claimer)
       AND c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
-      AND c.next_due <= (SELECT waypost_now())
+      AND c.next_due <= (SELECT waypost_now()) + $7::int8
       AND c.requires <= $2 AND c.crashes < 2 AND ($4 IS NULL OR c.execution = ANY ($4))
     ORDER BY c.next_due, c.execution LIMIT $3::int8 + 1
     FOR UPDATE SKIP LOCKED
@@ -61,7 +61,7 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     WHERE (SELECT alive FROM claimer)
       AND c.crashes >= 1 AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
       AND CASE WHEN c.owner IS NULL
-               THEN c.crashes >= 2 AND (c.ready OR c.next_due <= (SELECT waypost_now()))
+               THEN c.crashes >= 2 AND (c.ready OR c.next_due <= (SELECT waypost_now()) + $7)
                ELSE (SELECT c.crashes + (c.doubt AND dead.died)::int >= 2
                      FROM dead WHERE dead.id = c.owner)
           END
@@ -90,7 +90,7 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
 SELECT taken.execution, (SELECT count(*) FROM found),
        (SELECT c.next_due FROM control AS c
         WHERE c.owner IS NULL AND NOT c.ready AND c.next_due IS NOT NULL
-          AND c.next_due > (SELECT waypost_now())
+          AND c.next_due > (SELECT waypost_now()) + $7
           AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
         ORDER BY c.next_due, c.execution LIMIT 1),
        (SELECT count(*) FROM suspects) > $6::bool::int, (SELECT alive FROM claimer)

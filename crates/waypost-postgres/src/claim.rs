@@ -118,12 +118,13 @@ async fn take(
     let only = request.only.as_ref().map(numbers);
     let held = request.held.as_ref().map(numbers);
     let fold = i32::from(request.fold);
+    let ahead = i64::try_from(request.ahead.0).unwrap_or(i64::MAX / 2);
     // Never at the end of what can be counted: the statement asks for one more.
     let limit = limit(request.limit).min(1 << 20);
     let rows = connection
         .query(
             queries::CLAIM_TAKE,
-            &[&request.instance.0, &fold, &limit, &only, &held, &request.suspects],
+            &[&request.instance.0, &fold, &limit, &only, &held, &request.suspects, &ahead],
         )
         .await?;
     let mut executions = Vec::with_capacity(rows.len());

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{Append, ClaimRequest, Store};
 use waypost_sqlite::{Options, SqliteStore};
@@ -186,6 +186,7 @@ fn claim(folder: &Path) {
         only: None,
         held: None,
         suspects: true,
+        ahead: Millis(0),
     };
     loop {
         let claims = store.claim(&request).unwrap();

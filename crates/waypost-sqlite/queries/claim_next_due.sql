@@ -1,4 +1,4 @@
--- claim: when the next execution is due that is not due yet; ?2 as in claim_ready. Served by
+-- claim: when the next execution is due that is not due by ?3; ?2 as in claim_ready. Served by
 -- control_due.
 SELECT next_due FROM control
 WHERE owner IS NULL AND ready = 0 AND next_due IS NOT NULL AND next_due > ?3 AND requires <= ?1

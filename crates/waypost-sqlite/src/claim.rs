@@ -49,6 +49,7 @@ pub(crate) fn take(
     }
     instances::release_expired(write)?;
     let only = request.only.as_ref().map(|only| json_array(only));
+    let due_by = write.now.plus(request.ahead);
     // One more than asked for, in order to tell whether there are more.
     let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut executions = forgotten.to_vec();
@@ -61,13 +62,12 @@ pub(crate) fn take(
         }
         let left = wanted - i64::try_from(executions.len()).unwrap_or(wanted);
         let mut due = write.tx.prepare_cached(queries::CLAIM_DUE)?;
-        let rows =
-            due.query_map(params![request.fold, left, only, write.now.0], |row| row.get(0))?;
+        let rows = due.query_map(params![request.fold, left, only, due_by.0], |row| row.get(0))?;
         for execution in rows {
             executions.push(ExecutionId(execution?));
         }
     }
-    let suspects = suspects(write, request, only.as_deref())?;
+    let suspects = suspects(write, request, only.as_deref(), due_by)?;
     let alone = usize::from(request.suspects);
     let more = executions.len() > request.limit || suspects.len() > alone;
     executions.truncate(request.limit);
@@ -77,9 +77,8 @@ pub(crate) fn take(
         take.execute([execution.0, instance])?;
     }
     let mut next_due = write.tx.prepare_cached(queries::CLAIM_NEXT_DUE)?;
-    let next_due = next_due
-        .query_row(params![request.fold, only, write.now.0], |row| row.get(0))
-        .optional()?;
+    let next_due =
+        next_due.query_row(params![request.fold, only, due_by.0], |row| row.get(0)).optional()?;
     Ok(Taken { executions, more, next_due: next_due.map(Timestamp), lapsed: false })
 }
 
@@ -88,11 +87,11 @@ fn suspects(
     write: &Write<'_>,
     request: &ClaimRequest,
     only: Option<&str>,
+    due_by: Timestamp,
 ) -> rusqlite::Result<Vec<ExecutionId>> {
     let mut find = write.tx.prepare_cached(queries::CLAIM_SUSPECTS)?;
-    let rows = find.query_map(params![request.fold, 2, only, write.now.0], |row| {
-        row.get(0).map(ExecutionId)
-    })?;
+    let rows = find
+        .query_map(params![request.fold, 2, only, due_by.0], |row| row.get(0).map(ExecutionId))?;
     rows.collect()
 }
 

@@ -80,10 +80,10 @@ impl Claims {
         self.collect_at = self.collect_at.min(now);
     }
 
-    /// An execution left memory; it is to be claimed again when it is due.
-    pub(super) fn parked(&mut self, next_due: Option<Timestamp>) {
+    /// An execution left memory; it is to be claimed again shortly before it is due.
+    pub(super) fn parked(&mut self, next_due: Option<Timestamp>, config: &Config) {
         if let Some(due) = next_due {
-            self.claim_at = self.claim_at.min(due);
+            self.claim_at = self.claim_at.min(due.minus(config.claim_ahead));
         }
     }
 
@@ -102,7 +102,8 @@ impl Claims {
             self.roll_call_at = Timestamp(i64::MIN);
         }
         let soon = now.plus(config.claim_every_min);
-        let hint = next_due.map_or(Timestamp(i64::MAX), |due| due.max(soon));
+        let hint =
+            next_due.map_or(Timestamp(i64::MAX), |due| due.minus(config.claim_ahead).max(soon));
         // Hints that came while the question was out stand: they may be about something newer than
         // the answer.
         self.claim_at = match (more, claimed) {

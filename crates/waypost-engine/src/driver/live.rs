@@ -74,6 +74,9 @@ pub(super) struct Live {
     pub(super) claimed_again: bool,
     /// Were its attempts closed as handed over?
     pub(super) handed_over: bool,
+    /// Was it claimed ahead of its due time, and is it not taken over yet? No frame says so: it is
+    /// parked until its timer or a letter comes.
+    pub(super) early: bool,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
     /// May it stay in memory with nothing to do, and until when does it?
@@ -179,6 +182,8 @@ impl Live {
     pub(super) fn loaded(loaded: Loaded) -> Self {
         let Loaded { plan, state, parent, stored_at, row_epoch, requires, sizes, .. } = loaded;
         let (suspicion, (log_bytes, snapshot_bytes)) = (loaded.suspicion, sizes);
+        let due = state.next_due().filter(|_| is_planted(Bug::ClaimedIsDue));
+        let stored_at = due.map_or(stored_at, |due| due.max(stored_at));
         let live = Self::with(plan, state, Some(parent));
         Self { stored_at, row_epoch, suspicion, requires, log_bytes, snapshot_bytes, ..live }
     }
@@ -206,6 +211,7 @@ impl Live {
             orphaned: false,
             claimed_again: false,
             handed_over: false,
+            early: false,
             mail_waits: false,
             may_stay: false,
             stays_until: None,
@@ -244,6 +250,20 @@ impl Live {
     pub(super) fn is_queued(&self, at: NodeIx, attempt: u32) -> bool {
         let node = self.state.nodes.get(at.at());
         node.is_some_and(|node| node.status == NodeStatus::Queued && node.attempt == attempt)
+    }
+
+    /// Takes in a letter. One that was claimed early is taken over first, and recovered behind the letter
+    /// like one that was claimed with mail.
+    pub(super) fn receive(&mut self, letter: Letter) {
+        if !std::mem::take(&mut self.early) {
+            return self.mailbox.push_back(letter);
+        }
+        self.mailbox.push_back(Letter::command(Command::TakeOver));
+        // A recovery looks at the time by itself.
+        if !matches!(letter.command, Command::Tick) {
+            self.mailbox.push_back(letter);
+        }
+        self.mailbox.push_back(Letter::command(Command::Recover));
     }
 
     /// What runs in slots.

@@ -172,8 +172,9 @@ impl Clerk {
                 Err(error) => Performed::not(Work::Append(append), error),
             },
             Work::Claim { limit, only, held, suspects } => {
-                let (instance, fold) = (self.instance, self.config.fold);
-                self.claim(&ClaimRequest { instance, fold, limit, only, held, suspects })
+                let (instance, fold, ahead) =
+                    (self.instance, self.config.fold, self.config.claim_ahead);
+                self.claim(&ClaimRequest { instance, fold, limit, only, held, suspects, ahead })
             }
             Work::Collect { known } => self.collect(known),
             Work::Deliver(outgoing) => self.deliver(vec![outgoing]),

@@ -1,5 +1,6 @@
 //! The driver alone: no threads, no clock but the test's, and every order of events is a choice.
 
+mod ahead;
 mod claims;
 mod commits;
 mod crash;

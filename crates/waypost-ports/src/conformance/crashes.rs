@@ -1,6 +1,7 @@
 //! Deaths of owners, and what was in hand at them.
 
 use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::time::Millis;
 
 use super::Backend;
 use super::rig::{FOLD, Hand, Rig, START, executions};
@@ -30,7 +31,15 @@ fn only(mut hands: Vec<Hand>) -> Hand {
 }
 
 fn without_suspects(instance: InstanceId) -> ClaimRequest {
-    ClaimRequest { instance, fold: FOLD, limit: 100, only: None, held: None, suspects: false }
+    ClaimRequest {
+        instance,
+        fold: FOLD,
+        limit: 100,
+        only: None,
+        held: None,
+        suspects: false,
+        ahead: Millis(0),
+    }
 }
 
 pub fn a_death_counts_against_what_was_in_hand<B: Backend>(backend: &B) {

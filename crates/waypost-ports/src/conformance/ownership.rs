@@ -78,8 +78,15 @@ pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
     rig.send(second_ready, "m1", signal());
     rig.send(first_ready, "m1", signal());
     rig.advance(100);
-    let request =
-        ClaimRequest { instance, fold: FOLD, limit: 3, only: None, held: None, suspects: true };
+    let request = ClaimRequest {
+        instance,
+        fold: FOLD,
+        limit: 3,
+        only: None,
+        held: None,
+        suspects: true,
+        ahead: Millis(0),
+    };
     let claims = rig.claim_as(&request);
     assert_eq!(executions(&claims), [first_ready, second_ready, early]);
     assert!(claims.more);
@@ -87,6 +94,31 @@ pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
     assert_eq!(executions(&claims), [late]);
     assert!(!claims.more);
     assert_eq!(rig.control(never).owner, None);
+}
+
+/// What is overdue comes first, and what is left tells when it is due.
+pub fn claims_reach_ahead_as_far_as_they_are_asked_to<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let later = rig.park(instance, due(900_000));
+    let soon = rig.park(instance, due(300_000)).execution;
+    let overdue = rig.park(instance, due(0)).execution;
+    let request = ClaimRequest {
+        instance,
+        fold: FOLD,
+        limit: 1,
+        only: None,
+        held: None,
+        suspects: true,
+        ahead: Millis(400_000),
+    };
+    let claims = rig.claim_as(&request);
+    assert_eq!((executions(&claims), claims.more), (vec![overdue], true));
+    let claims = rig.claim_as(&request);
+    assert_eq!((executions(&claims), claims.more), (vec![soon], false));
+    assert_eq!(claims.next_due, rig.control(later.execution).next_due);
+    assert_eq!(rig.control(soon).owner, Some(instance));
+    assert_eq!(executions(&rig.claim_as(&request)), [], "it is further away");
 }
 
 pub fn claims_can_be_limited_to_some<B: Backend>(backend: &B) {
@@ -101,6 +133,7 @@ pub fn claims_can_be_limited_to_some<B: Backend>(backend: &B) {
         only: Some(only),
         held: None,
         suspects: true,
+        ahead: Millis(0),
     };
     let claims = rig.claim_as(&only(vec![hands[2], hands[1], parked]));
     assert_eq!(executions(&claims), [hands[1], hands[2]]);
@@ -126,6 +159,7 @@ pub fn claims_leave_what_they_cannot_read<B: Backend>(backend: &B) {
         only: None,
         held: None,
         suspects: true,
+        ahead: Millis(0),
     };
     assert_eq!(executions(&rig.claim_as(&request)), [hand.execution]);
 }
@@ -326,7 +360,15 @@ pub fn a_roll_call_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), []);
     rig.commit(Hand::of(&lost.claimed[1]).next(1).control(ControlChange::Owned));
     let held = Some(vec![driven.execution, taken.execution]);
-    let again = ClaimRequest { instance, fold: FOLD, limit: 10, only: None, held, suspects: true };
+    let again = ClaimRequest {
+        instance,
+        fold: FOLD,
+        limit: 10,
+        only: None,
+        held,
+        suspects: true,
+        ahead: Millis(0),
+    };
     let claims = rig.claim_as(&again);
     assert_eq!(executions(&claims), [parked.execution], "the others are in memory");
     assert_eq!(Hand::of(&claims.claimed[0]).epoch, Hand::of(&lost.claimed[0]).epoch);

@@ -173,6 +173,7 @@ impl<'a, B: Backend> Rig<'a, B> {
             only: None,
             held: None,
             suspects: true,
+            ahead: Millis(0),
         })
     }
 

@@ -29,7 +29,7 @@ pub struct Claimable {
 enum Reason {
     /// It is ready, its owner is dead, or its owner has forgotten it.
     Now,
-    /// It has come due.
+    /// It has come due, or does so soon enough.
     Due(Timestamp),
     /// Not yet: it comes due.
     Later(Timestamp),
@@ -166,7 +166,7 @@ impl Tables {
                 dead.then_some(Reason::Now)
             }
             None if control.ready => Some(Reason::Now),
-            None => control.next_due.map(|due| match due <= now {
+            None => control.next_due.map(|due| match due <= now.plus(request.ahead) {
                 true => Reason::Due(due),
                 false => Reason::Later(due),
             }),

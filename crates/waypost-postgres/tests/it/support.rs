@@ -8,6 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use uuid::Uuid;
 use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::time::Millis;
 use waypost_ports::conformance::rig::{Draft, Hand};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Mail, MailBody, Store,
@@ -152,7 +153,15 @@ pub(crate) fn is_committed(outcome: &Appended) -> bool {
 }
 
 pub(crate) fn everything(instance: InstanceId) -> ClaimRequest {
-    ClaimRequest { instance, fold: 1, limit: 10_000, only: None, held: None, suspects: true }
+    ClaimRequest {
+        instance,
+        fold: 1,
+        limit: 10_000,
+        only: None,
+        held: None,
+        suspects: true,
+        ahead: Millis(0),
+    }
 }
 
 /// The executions that a claim gives.

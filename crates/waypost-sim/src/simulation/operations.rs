@@ -266,7 +266,8 @@ impl Simulation {
         {
             let (instance, fold, limit) = (clerk.instance, clerk.config.fold, *limit);
             let (only, held, suspects) = (only.clone(), held.clone(), *suspects);
-            let request = ClaimRequest { instance, fold, limit, only, held, suspects };
+            let ahead = clerk.config.claim_ahead;
+            let request = ClaimRequest { instance, fold, limit, only, held, suspects, ahead };
             let listed = self.store.with(|tables, now| {
                 tables.sweep();
                 tables.list_claimable(&request, now)

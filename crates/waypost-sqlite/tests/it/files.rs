@@ -99,6 +99,7 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
         only: None,
         held: None,
         suspects: true,
+        ahead: Millis(0),
     };
     assert_eq!(store.claim(&request).unwrap().claimed.len(), 1, "its owner is known to be dead");
 }
@@ -304,6 +305,7 @@ fn an_execution_that_cannot_be_read_is_claimed_as_damaged_and_holds_up_nobody() 
         only: None,
         held: None,
         suspects: true,
+        ahead: Millis(0),
     };
     let claims = store.claim(&request).unwrap();
     let intact = |frames: &[waypost_ports::store::StoredFrame]| {

@@ -1,6 +1,6 @@
 //! Processes beside the engine's: they read, and deliver mail.
 
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::access::{Access, NewKey, Role};
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{ClaimRequest, Delivery, Mail, MailBody, Store, StoreError};
@@ -39,6 +39,7 @@ fn mail_from_a_guest_reaches_the_engine() {
         only: None,
         held: None,
         suspects: true,
+        ahead: Millis(0),
     };
     let claims = engine.claim(&request).unwrap();
     assert_eq!(claims.claimed[0].mail, mail[1..]);

@@ -395,6 +395,7 @@ impl World {
             only: None,
             held: None,
             suspects: true,
+            ahead: Millis(0),
         };
         let claims = self.ask(
             "claim",

@@ -5,6 +5,7 @@ use waypost_core::command::Refusal;
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
+use waypost_core::time::Millis;
 use waypost_engine::Work;
 use waypost_engine::driver::{Answer, Input, Outgoing};
 use waypost_ports::store::{Appended, Mail, MailBody, Store};
@@ -208,6 +209,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
         only: Some(vec![broken]),
         held: None,
         suspects: true,
+        ahead: Millis(0),
     };
     let mail = waypost_ports::store::Mail {
         execution: broken,

@@ -7,6 +7,7 @@ use waypost_core::frame::decode;
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
+use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_engine::driver::Answer;
 use waypost_ports::store::{Append, ClaimRequest, MailBody, SUSPECT_FROM, Store};
@@ -218,7 +219,15 @@ fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {
     let other = Rig::new(&world);
     let (fold, only) = (FOLD_VERSION, Some(vec![execution]));
     let instance = other.instance;
-    let request = ClaimRequest { instance, fold, limit: 1, only, held: None, suspects: true };
+    let request = ClaimRequest {
+        instance,
+        fold,
+        limit: 1,
+        only,
+        held: None,
+        suspects: true,
+        ahead: Millis(0),
+    };
     let claims = world.store.claim(&request).unwrap();
     assert_eq!(claims.claimed.len(), 1);
     world.store.hold(execution, other.instance, "it cannot be read here").unwrap();

@@ -1,0 +1,79 @@
+//! Executions that were claimed: taken over at once, or when they are due.
+
+use waypost_core::command::Command;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+
+use super::io::{Loaded, Output};
+use super::live::{Letter, Live};
+use super::{Driver, requests};
+
+impl Driver {
+    /// An execution that was claimed: the take-over is a frame of its own kind, decided together
+    /// with the mail that was found and with what is due.
+    pub(super) fn claimed(&mut self, mut loaded: Loaded, outputs: &mut Vec<Output>) {
+        if self.draining {
+            return; // others claim it as soon as this instance has left
+        }
+        let execution = loaded.state.execution;
+        requests::signals_first(&mut loaded);
+        if let Some(live) = self.live.get_mut(&execution).filter(|live| !live.early) {
+            // It was lost and won back, and nothing here noticed. If nobody appended meanwhile, this
+            // memory of it is as good as ever and its attempts are not lost. Where a frame is in
+            // flight, its answer will tell: it may be the one that parked it.
+            live.claimed_again |= live.is_in_flight();
+            if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
+                live.suspicion = loaded.suspicion;
+                let admits = admits(&loaded) && !live.is_in_flight();
+                loaded.mail.into_iter().for_each(|mail| self.mail(mail));
+                if admits {
+                    self.post(execution, Letter::command(Command::Admit));
+                }
+                return;
+            }
+        }
+        if self.live.contains_key(&execution) {
+            self.drop_live(execution, outputs);
+        }
+        let early = self.early_due(&loaded);
+        let mail = std::mem::take(&mut loaded.mail);
+        let admits = admits(&loaded);
+        if let Some(due) = loaded.state.next_due().filter(|due| *due <= self.now) {
+            self.measures.timer(due, self.now);
+        }
+        let mut live = Live::loaded(loaded);
+        if live.suspicion.is_alone() {
+            self.doubted.insert(execution);
+        }
+        live.orphaned = live.state.owner.is_some_and(|owner| owner != self.instance);
+        live.early = early.is_some();
+        self.live.insert(execution, live);
+        self.find_held(execution);
+        if early.is_some() {
+            return self.wheel.arm(execution, early);
+        }
+        self.post(execution, Letter::command(Command::TakeOver));
+        mail.into_iter().for_each(|mail| self.mail(mail));
+        self.post(execution, Letter::command(Command::Recover));
+        // After all mail: whoever was cancelled while he stood in line never begins.
+        if admits {
+            self.post(execution, Letter::command(Command::Admit));
+        }
+    }
+
+    /// The due time of a parked execution that was claimed ahead of it, where there is nothing else to do.
+    /// One that was in hand at a death is decided at once: the sooner, the shorter it is in doubt.
+    fn early_due(&self, loaded: &Loaded) -> Option<Timestamp> {
+        let parked = loaded.state.status == Status::Paused && loaded.mail.is_empty();
+        let soon = self.now_max.plus(self.config.claim_ahead);
+        let due = loaded.state.next_due().filter(|due| *due > self.now && *due <= soon);
+        due.filter(|_| parked && !loaded.suspicion.is_some())
+    }
+}
+
+/// May it begin? It stood in the line of its concurrency key, and has a slot.
+fn admits(loaded: &Loaded) -> bool {
+    loaded.state.status == Status::Scheduling
+        && (loaded.holds_slot || is_planted(Bug::AdmittedWithoutSlot))
+}
