@@ -16,9 +16,9 @@ const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// How long to wait for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pages in the WAL before the writer copies them back: 32 MiB of 8 KiB. Larger made no batch
+/// Pages in the WAL before they are copied back (`checkpoint`): 32 MiB of 8 KiB. Larger made no batch
 /// faster; smaller copies the hot pages of the index over and over.
-const CHECKPOINT_PAGES: u32 = 4_000;
+pub(crate) const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// Statements kept prepared; more than there are in `queries`.
 const STATEMENTS: usize = 96;
@@ -29,7 +29,7 @@ const READERS_IDLE: usize = 4;
 /// Opens the log's file for writing, with every commit synced.
 pub(crate) fn open_log(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     let connection = open(path, options.page_bytes).map_err(normalise)?;
-    tune_writer(&connection, "FULL", options.engine).map_err(normalise)?;
+    tune_writer(&connection, "FULL", 0).map_err(normalise)?;
     if let Some(pages) = options.pages_max {
         connection.pragma_update(None, "max_page_count", pages).map_err(normalise)?;
     }
@@ -40,7 +40,7 @@ pub(crate) fn open_log(path: &Path, options: &Options) -> Result<Connection, Sto
 /// takes is derived again.
 pub(crate) fn open_projections(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open(path, Options::guest().page_bytes)?;
-    tune_writer(&connection, "NORMAL", true)?;
+    tune_writer(&connection, "NORMAL", CHECKPOINT_PAGES)?;
     Ok(connection)
 }
 
@@ -81,13 +81,25 @@ fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
 }
 
 /// The WAL keeps its size for good (`journal_size_limit` -1): overwriting is cheaper to sync than
-/// growing. Only the engine copies it back, so that a guest's commit is never held up by that.
-fn tune_writer(connection: &Connection, synchronous: &str, engine: bool) -> rusqlite::Result<()> {
+/// growing. Whoever writes copies it back by himself when it has so many pages; never, where that is 0: a
+/// guest's commit must not be held up by it, and the engine has a thread for it (`checkpoint`).
+fn tune_writer(connection: &Connection, synchronous: &str, pages: u32) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "journal_size_limit", -1)?;
     connection.pragma_update(None, "cache_size", -64_000)?;
-    let pages = if engine { CHECKPOINT_PAGES } else { 0 };
     connection.pragma_update(None, "wal_autocheckpoint", pages)
+}
+
+/// A connection that copies the WAL back and does nothing else.
+pub(crate) fn open_copier(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect(path, OpenFlags::empty())?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+/// Copies what can be copied without waiting for anybody.
+pub(crate) fn copy_wal(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
 /// Copies the WAL back and empties it, at a clean end.

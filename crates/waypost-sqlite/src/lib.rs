@@ -26,6 +26,7 @@
 //! | `query` | lists and logs for people |
 //! | `audit` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
+//! | `checkpoint` | copying the WAL back, on a thread of its own |
 //! | `connection` | pragmas, readers, errors made plain |
 //! | `migrate` | layouts of the log's file |
 //! | `lock` | one engine a folder |
@@ -36,6 +37,7 @@
 mod access;
 mod append;
 mod audit;
+mod checkpoint;
 mod claim;
 mod connection;
 mod definitions;

@@ -15,6 +15,7 @@ use waypost_ports::store::{
     Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
+use crate::checkpoint::Checkpoints;
 use crate::connection::{self, Readers, normalise};
 use crate::lock::FolderLock;
 use crate::options::Options;
@@ -32,6 +33,8 @@ pub struct SqliteStore {
     // In the order in which they must go: the projector before the log that it reads, the lock last.
     projections: Projections,
     pub(crate) readers: Readers,
+    /// Absent for a guest.
+    checkpoints: Option<Checkpoints>,
     writer: Mutex<Writer>,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
@@ -89,6 +92,10 @@ impl SqliteStore {
         let path = folder.join(LOG_FILE);
         let mut connection = connection::open_log(&path, &options)?;
         bring_up(&mut connection, folder, engine.as_ref())?;
+        let checkpoints = match options.engine {
+            true => Some(Checkpoints::start(&path, &mut connection)?),
+            false => None,
+        };
         let readers = Readers::new(path);
         let projections = match options.engine {
             true => Projections::engine(folder, &readers, options.families)?,
@@ -99,6 +106,7 @@ impl SqliteStore {
         let store = Self {
             projections,
             readers,
+            checkpoints,
             writer: Mutex::new(writer),
             clock: options.clock,
             folder: folder.to_owned(),
@@ -165,6 +173,10 @@ impl SqliteStore {
     fn shut_down(&mut self) -> Result<(), StoreError> {
         self.projections.stop();
         self.readers.close();
+        // It would be in the way of the last copy.
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.stop();
+        }
         match self.engine {
             Some(_) => connection::checkpoint(&self.writer.lock().connection).map_err(normalise),
             None => Ok(()),

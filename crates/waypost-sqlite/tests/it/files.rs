@@ -267,6 +267,22 @@ fn a_clean_close_empties_the_wal() {
 }
 
 #[test]
+fn the_wal_is_copied_back_while_appends_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut chain = Chain::new(1, 1_000);
+    let copied = || std::fs::metadata(folder.path().join("log.db")).unwrap().len() > 16 << 20;
+    let mut appends = 0;
+    while !copied() {
+        let mut append = chain.next().unwrap();
+        append.body = vec![b'x'; 256 << 10];
+        store.append(&[append]).unwrap();
+        appends += 1;
+        assert!(appends < 900, "225 MiB are in the WAL, and none of it in the log's file");
+    }
+}
+
+#[test]
 fn numbers_are_not_given_back_by_a_kill() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(folder.path());
