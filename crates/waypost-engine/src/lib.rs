@@ -21,6 +21,7 @@
 //! | `receipt` | what became of a message in an inbox, as far as its sender may be told |
 //! | `queue` | what a store is asked for by who stands in the line of a concurrency key |
 //! | `config` | intervals and limits |
+//! | `room` | memory that is given back after a burst |
 //!
 //! What happens to an execution is decided in `waypost-core`; where it is stored is behind
 //! `waypost-ports`. Nothing here names a backend, a node kind or a file format.
@@ -32,6 +33,7 @@ mod engine;
 pub mod metrics;
 mod queue;
 mod receipt;
+mod room;
 pub mod sealed;
 mod shell;
 pub mod tokens;

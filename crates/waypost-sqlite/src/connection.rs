@@ -8,6 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use waypost_ports::store::StoreError;
 
+use crate::cache;
 use crate::options::Options;
 
 /// The first SQLite without the bug that could lose commits when a WAL was reset.
@@ -19,6 +20,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pages in the WAL before they are copied back (`checkpoint`): 32 MiB of 8 KiB. Larger made no batch
 /// faster; smaller copies the hot pages of the index over and over.
 pub(crate) const CHECKPOINT_PAGES: u32 = 4_000;
+
+/// KiB of pages that a connection which writes may keep in memory, until it is quiet (`cache`).
+const CACHE_KIB: i32 = 64_000;
 
 /// Statements kept prepared; more than there are in `queries`.
 const STATEMENTS: usize = 96;
@@ -86,7 +90,7 @@ fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
 fn tune_writer(connection: &Connection, synchronous: &str, pages: u32) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "journal_size_limit", -1)?;
-    connection.pragma_update(None, "cache_size", -64_000)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "wal_autocheckpoint", pages)
 }
 
@@ -139,6 +143,11 @@ impl Readers {
             idle.push(connection);
         }
         result.map_err(normalise)
+    }
+
+    /// Has those that are not in use give back the memory of their pages.
+    pub(crate) fn release(&self) {
+        self.idle.lock().iter().for_each(cache::release);
     }
 
     /// Closes those that are not in use.

@@ -26,6 +26,7 @@
 //! | `query` | lists and logs for people |
 //! | `audit` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
+//! | `cache` | when a connection gives the memory of its pages back |
 //! | `checkpoint` | copying the WAL back, on a thread of its own |
 //! | `connection` | pragmas, readers, errors made plain |
 //! | `migrate` | layouts of the log's file |
@@ -37,6 +38,7 @@
 mod access;
 mod append;
 mod audit;
+mod cache;
 mod checkpoint;
 mod claim;
 mod connection;

@@ -88,6 +88,11 @@ impl Projections {
         self.thread.as_ref().map_or(0, ProjectorThread::skipped)
     }
 
+    /// Has readers that are not in use give back the memory of their pages.
+    pub(crate) fn release(&self) {
+        self.rows.release();
+    }
+
     /// Ends the thread. Rows that are missing are written at the next start.
     pub(crate) fn stop(&mut self) {
         if let Some(thread) = &mut self.thread {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
@@ -15,6 +16,7 @@ use waypost_ports::store::{
     Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
 
+use crate::cache::{self, PageCache};
 use crate::checkpoint::Checkpoints;
 use crate::connection::{self, Readers, normalise};
 use crate::lock::FolderLock;
@@ -48,6 +50,7 @@ pub(crate) struct Writer {
     /// Numbers of instances that are committed.
     instances: HashMap<InstanceId, i64>,
     time: StoreClock,
+    cache: PageCache,
 }
 
 /// The store's time. It follows the wall clock, never goes back, and never stands still: where the
@@ -102,7 +105,8 @@ impl SqliteStore {
             false => Projections::guest(folder, options.families),
         };
         let time = StoreClock { told: options.clock.now(), told_when: options.clock.steady() };
-        let writer = Writer { connection, instances: HashMap::new(), time };
+        let cache = PageCache::new(Instant::now());
+        let writer = Writer { connection, instances: HashMap::new(), time, cache };
         let store = Self {
             projections,
             readers,
@@ -191,6 +195,18 @@ impl SqliteStore {
         self.try_write(action).map_err(normalise)
     }
 
+    /// Counts what was written, and gives memory back where that was little for a while.
+    fn wrote(&self, frames: usize) {
+        let frames = u64::try_from(frames).unwrap_or(u64::MAX);
+        let mut writer = self.writer.lock();
+        if writer.cache.wrote(frames, Instant::now()) {
+            cache::release(&writer.connection);
+            drop(writer);
+            self.readers.release();
+            self.projections.release();
+        }
+    }
+
     fn try_write<T>(
         &self,
         action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
@@ -210,7 +226,7 @@ fn transact<T>(
     clock: &dyn Clock,
     action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    let Writer { connection, instances, time } = writer;
+    let Writer { connection, instances, time, .. } = writer;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let latest = tx.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
     let latest = latest.optional()?.map_or(Timestamp(i64::MIN), Timestamp);
@@ -267,7 +283,10 @@ impl Write<'_> {
 
 impl Store for SqliteStore {
     fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError> {
-        self.write(|write| instances::heartbeat(write, heartbeat))
+        let renewal = self.write(|write| instances::heartbeat(write, heartbeat))?;
+        // The one call that comes every few seconds, however little there is to do.
+        self.wrote(0);
+        Ok(renewal)
     }
 
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
@@ -279,6 +298,7 @@ impl Store for SqliteStore {
             other => other.map_err(normalise)?,
         };
         self.projections.wake(head);
+        self.wrote(batch.len());
         Ok(outcomes)
     }
 
@@ -299,7 +319,9 @@ impl Store for SqliteStore {
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
-        self.write(|write| mail::deliver(write, mail))
+        let deliveries = self.write(|write| mail::deliver(write, mail))?;
+        self.wrote(mail.len());
+        Ok(deliveries)
     }
 
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError> {

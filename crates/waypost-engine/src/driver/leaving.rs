@@ -1,4 +1,5 @@
-//! Leaving: executions that leave memory for a line, and what still runs when a drain is over.
+//! Leaving: executions that leave memory for a line, the room that others took, and what still runs when a
+//! drain is over.
 
 use waypost_core::command::Command;
 use waypost_core::id::ExecutionId;
@@ -8,6 +9,7 @@ use waypost_core::status::Status;
 
 use super::Driver;
 use super::live::{Letter, Live};
+use crate::room::shrink;
 
 impl Driver {
     /// Was it told to stop?
@@ -35,6 +37,20 @@ impl Driver {
     pub fn is_quiet(&self) -> bool {
         let committing = self.live.values().any(|live| !live.may_decide());
         self.slots.are_idle() && self.delivering == 0 && !committing
+    }
+
+    /// Gives back the room that a burst of executions took. To be called now and then.
+    pub fn shrink(&mut self) {
+        shrink!(
+            self.live,
+            self.backlog,
+            self.ready,
+            self.waiting_for_end,
+            self.adopted,
+            self.staying
+        );
+        self.wheel.shrink();
+        self.slots.shrink();
     }
 
     /// An execution left memory for the line of its concurrency key. There may have been room for it;

@@ -11,6 +11,7 @@ use waypost_core::id::{ExecutionId, NodeIx, Token};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::io::TaskOrder;
+use crate::room::shrink;
 
 /// A queued attempt that waits for a slot.
 #[derive(Clone, Copy)]
@@ -50,6 +51,11 @@ impl Slots {
             renewing: false,
             kept_back: Vec::new(),
         }
+    }
+
+    /// Gives back the room of a line that is gone.
+    pub(super) fn shrink(&mut self) {
+        shrink!(self.offers, self.kept_back);
     }
 
     /// Is every slot free?

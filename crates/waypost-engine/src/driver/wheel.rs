@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 
+use crate::room::shrink;
+
 #[derive(Default)]
 pub(super) struct Wheel {
     due: BTreeSet<(Timestamp, ExecutionId)>,
@@ -40,6 +42,11 @@ impl Wheel {
         self.due.pop_first();
         self.armed.remove(&execution);
         Some((due, execution))
+    }
+
+    /// Gives back the room of timers that are gone.
+    pub(super) fn shrink(&mut self) {
+        shrink!(self.armed);
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {

@@ -203,6 +203,7 @@ impl Shared {
             observer,
             metrics: Arc::clone(&self.metrics),
             queue_looked_at: Timestamp(i64::MIN),
+            shrunk_at: Timestamp(i64::MIN),
             running: HashMap::new(),
             attempts,
             stop: Arc::clone(&self.stop),

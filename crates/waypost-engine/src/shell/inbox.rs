@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::room::shrink;
+
 /// How long the receiver looks again before it sleeps. Waking a sleeping thread costs as much as a
 /// small commit; after activity the next item usually comes within this time.
 const SPIN: Duration = Duration::from_micros(50);
@@ -47,6 +49,8 @@ impl<T> Inbox<T> {
         let mut items = self.items.lock();
         while items.is_empty() {
             if self.arrived.wait_until(&mut items, deadline).timed_out() {
+                // Both buffers keep the room of the largest batch otherwise.
+                shrink!(items, into);
                 break;
             }
         }
@@ -104,6 +108,19 @@ mod tests {
         }
         echo.join().unwrap();
         assert!(start.elapsed() < Duration::from_secs(50));
+    }
+
+    #[test]
+    fn inbox_that_is_quiet_gives_the_room_of_a_burst_back() {
+        let (inbox, mut items) = (Inbox::new(), Vec::new());
+        inbox.extend(0..50_000u32);
+        inbox.take(&mut items, far());
+        items.clear();
+        inbox.extend(0..50_000);
+        inbox.take(&mut items, far());
+        items.clear();
+        inbox.take(&mut items, Instant::now());
+        assert!(items.capacity() + inbox.items.lock().capacity() < 5_000);
     }
 
     #[test]

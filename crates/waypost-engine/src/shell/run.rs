@@ -21,6 +21,7 @@ use super::store::{Order, append_inline};
 use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TaskWork, Vitals, Work, Worker, ownership};
 use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
 use crate::metrics::EngineMetrics;
+use crate::room::{shrink, stir_allocator};
 use crate::{Observer, panic_text};
 
 /// Longest sleep of the engine thread: bounds the effect of a clock that jumps.
@@ -28,6 +29,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// How often the queue is walked for the metrics.
 const QUEUE_LOOKED_AT_EVERY: Millis = Millis::from_secs(1);
+
+/// How often room that a burst took is given back.
+const SHRUNK_EVERY: Millis = Millis::from_secs(10);
 
 /// How long after a drain's deadline attempts that still run may be closed as handed over. Where the
 /// store does not take that in time, they count as lost.
@@ -113,6 +117,12 @@ impl Questions {
         self.open.lock().questions.remove(&ticket).is_some()
     }
 
+    /// Gives back the room that a burst of questions took.
+    fn shrink(&self) {
+        let mut open = self.open.lock();
+        shrink!(open.questions);
+    }
+
     /// Tells everybody who waits that there will be no answer.
     fn close(&self) {
         let mut open = self.open.lock();
@@ -166,6 +176,8 @@ pub(crate) struct EngineThread {
     pub(crate) metrics: Arc<EngineMetrics>,
     /// When the queue was last walked for the metrics.
     pub(crate) queue_looked_at: Timestamp,
+    /// When room was last given back.
+    pub(crate) shrunk_at: Timestamp,
     pub(crate) running: HashMap<Token, CancellationToken>,
     /// How many these are, for whoever asks.
     pub(crate) attempts: Arc<AtomicU32>,
@@ -224,6 +236,13 @@ impl EngineThread {
         if now.least.since(self.queue_looked_at) >= QUEUE_LOOKED_AT_EVERY {
             self.queue_looked_at = now.least;
             self.metrics.look_at(&self.driver.queue());
+        }
+        if now.least.since(self.shrunk_at) >= SHRUNK_EVERY {
+            self.shrunk_at = now.least;
+            self.driver.shrink();
+            self.questions.shrink();
+            shrink!(self.running, outputs);
+            stir_allocator();
         }
     }
 
@@ -347,6 +366,7 @@ impl EngineThread {
             self.outstanding.fetch_add(appends.len(), Ordering::AcqRel);
             let orders = appends.drain(..).map(|append| Order::Perform(Work::Append(append)));
             self.lanes.appends.extend(orders);
+            shrink!(appends);
         }
     }
 }

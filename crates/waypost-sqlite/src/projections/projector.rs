@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
+use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension};
 use waypost_core::event::Event;
@@ -15,6 +16,7 @@ use waypost_ports::store::StoreError;
 
 use super::rows::{Names, Rows};
 use super::{file, list, queries};
+use crate::cache::{self, PageCache};
 use crate::connection::{Readers, checkpoint, from_stored, is_intact, normalise};
 use crate::lock::FolderLock;
 use crate::options::Families;
@@ -31,6 +33,7 @@ pub(super) struct Projector {
     cursor: i64,
     names: Names,
     skipped: u64,
+    cache: PageCache,
     _lock: FolderLock,
 }
 
@@ -66,7 +69,8 @@ impl Projector {
         };
         let (log, rows, cursor) = open().map_err(normalise)?;
         let names = Names::new(families);
-        Ok(Self { log, rows, cursor, names, skipped: 0, _lock: lock })
+        let cache = PageCache::new(Instant::now());
+        Ok(Self { log, rows, cursor, names, skipped: 0, cache, _lock: lock })
     }
 
     /// The last frame of the log.
@@ -90,10 +94,28 @@ impl Projector {
         let Some(last) = self.read(&mut batch)? else { return Ok(()) };
         let written = self.write(batch, last);
         match written {
-            Ok(()) => self.cursor = last.place,
+            Ok(()) => self.moved_to(last.place),
             Err(_) => self.forget_names(),
         }
         written
+    }
+
+    fn moved_to(&mut self, place: i64) {
+        let frames = from_stored(place - self.cursor);
+        self.cursor = place;
+        self.release_after(frames);
+    }
+
+    /// Gives memory back where little was written for a while.
+    pub(super) fn release_if_quiet(&mut self) {
+        self.release_after(0);
+    }
+
+    fn release_after(&mut self, frames: u64) {
+        if self.cache.wrote(frames, Instant::now()) {
+            cache::release(&self.rows);
+            cache::release(&self.log);
+        }
     }
 
     /// Numbers that were given in a transaction are gone with it.

@@ -199,7 +199,10 @@ impl Shared {
     }
 
     fn look_for_more(&self) -> rusqlite::Result<()> {
-        let head = self.projector.lock().head()?;
+        let mut projector = self.projector.lock();
+        let head = projector.head()?;
+        projector.release_if_quiet();
+        drop(projector);
         let mut progress = self.progress.lock();
         progress.head = progress.head.max(head);
         Ok(())
