@@ -9,7 +9,7 @@ mod cost;
 
 use jsonschema::{PatternOptions, Validator};
 use serde::Serialize;
-use waypost_core::json::Json;
+use waypost_core::json::{BadJson, Json};
 
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::fields;
@@ -21,6 +21,9 @@ const FAULTS_MAX: usize = 20;
 const MESSAGE_CHARS_MAX: usize = 300;
 /// Memory of one compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// The largest float, and the least one, as JSON.
+const LARGEST: &str = "1.7976931348623157e308";
+const LARGEST_NEGATIVE: &str = "-1.7976931348623157e308";
 /// Keywords whose value is data, not a schema.
 const DATA_KEYWORDS: &[&str] = &["const", "enum", "default", "examples"];
 
@@ -61,7 +64,7 @@ impl InputSchema {
 
     /// Checks an input.
     pub fn check(&self, input: &Json) -> Result<(), Vec<InputFault>> {
-        let value = input.to_value().map_err(|error| {
+        let value = checkable(input).map_err(|error| {
             vec![InputFault { path: String::new(), message: error.to_string() }]
         })?;
         let whole = |message: String| Err(vec![InputFault { path: String::new(), message }]);
@@ -83,6 +86,42 @@ impl InputSchema {
         });
         Err(faults.collect())
     }
+}
+
+/// An input as a tree to check. Numbers that no float can hold are carried as they are written and may
+/// not be computed with; to a schema, each of them is the largest float.
+fn checkable(input: &Json) -> Result<serde_json::Value, BadJson> {
+    let known = input.to_value();
+    if known.is_ok() {
+        return known;
+    }
+    Json::parse(&with_finite_numbers(input.text()))?.to_value()
+}
+
+/// JSON in which numbers that no float can hold are replaced by the largest one.
+fn with_finite_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut in_string, mut escaped) = (false, false);
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let is_number = !in_string && (first == '-' || first.is_ascii_digit());
+        let not_part = |part: char| !matches!(part, '-' | '+' | '.' | 'e' | 'E' | '0'..='9');
+        let length = match is_number {
+            true => rest.find(not_part).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        let (part, tail) = rest.split_at(length);
+        let number = if is_number { part.parse::<f64>().unwrap_or(0.0) } else { 0.0 };
+        out.push_str(match number.is_infinite() {
+            true if number > 0.0 => LARGEST,
+            true => LARGEST_NEGATIVE,
+            false => part,
+        });
+        in_string ^= first == '"' && !escaped;
+        escaped = in_string && first == '\\' && !escaped;
+        rest = tail;
+    }
+    out
 }
 
 /// Checks the `input` of a definition.

@@ -23,7 +23,11 @@ fn inputs_are_checked_with_the_path_of_each_fault() {
         (r#"{"userId": "x", "tags": ["a", "abcd"]}"#, &["/tags/1", "/userId"]),
         (r#"{"userId": 1, "mail": "nobody"}"#, &["/mail"]),
         ("[]", &[""]),
-        (r#"{"userId": 1e400}"#, &[""]),
+        (r#"{"userId": 1e400, "mail": "say \"1e400\"@b"}"#, &[]),
+        (r#"{"userId": 1e400, "mail": "1e400"}"#, &["/mail"]),
+        (r#"{"userId": -1E+400, "tags": [9e999]}"#, &["/tags/0"]),
+        (r#"{"userId": 100000000000000000001}"#, &[]),
+        (r#"{"userId": 1e-400, "tags": ["1e400"]}"#, &["/tags/0"]),
     ] {
         let faults = schema.check(&Json::parse(input).unwrap()).err().unwrap_or_default();
         let mut found: Vec<&str> = faults.iter().map(|fault| fault.path.as_str()).collect();
