@@ -461,9 +461,9 @@ impl Live {
     /// The store's time never goes back and may be ahead of ours: an execution that is due there and
     /// not yet due here awaits its time in memory. Parked, it would be claimed again at once, and
     /// so on. Only what was parked can have been woken so: an orphan, whose owner died while it
-    /// waited in memory, is taken over without being resumed, and parks.
+    /// waited in memory, is taken over without being resumed, and parks. So does what a person resumed.
     fn woke_for_nothing(&self, events: &[Event]) -> bool {
-        let resumed = |event: &Event| matches!(event, Event::RunResumed { .. });
+        let resumed = |event: &Event| matches!(event, Event::RunResumed { origin } if origin.message.is_none());
         let woke = |event: &Event| resumed(event) || matches!(event, Event::RunOwned { .. });
         self.state.next_due().is_some() && events.iter().any(resumed) && events.iter().all(woke)
     }

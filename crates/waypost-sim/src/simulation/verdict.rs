@@ -131,7 +131,9 @@ impl Simulation {
     fn check_acknowledged(&mut self, execution: ExecutionId) {
         let Some(done) = self.people.done_to.get(&execution).cloned() else { return };
         for (serial, _) in done.signalled {
-            if !self.knows_signal(execution, serial) {
+            // What is set aside keeps its mail.
+            let kept = self.is_killer_aside(execution) && self.inbox_holds(execution, serial);
+            if !kept && !self.knows_signal(execution, serial) {
                 return self.fail("ack", format!("signal {serial} to x{} is lost", execution.0));
             }
         }
