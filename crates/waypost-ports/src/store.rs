@@ -4,6 +4,7 @@
 //! Calls block. The engine makes them from threads of its own, so that an implementation can be a
 //! mutex around a connection; the simulator calls them from its only thread.
 
+mod definition;
 mod mail;
 mod slot;
 mod suspicion;
@@ -13,9 +14,10 @@ use std::sync::Arc;
 
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
-use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 
+pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
 pub use mail::{Delivery, Mail, MailBody, Urgency};
 pub use slot::{Slot, SlotPolicy, SlotRequest, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
@@ -373,52 +375,4 @@ pub struct StoredFrame {
     pub at: Timestamp,
     /// The events, encoded; `Err` where the bytes are not those that were written.
     pub body: Result<Vec<u8>, String>,
-}
-
-/// A definition to keep.
-#[derive(Clone, Debug)]
-pub struct NewDefinition {
-    /// The workflow.
-    pub name: Arc<str>,
-    /// Identity of the content.
-    pub hash: DefinitionHash,
-    /// The content: canonical JSON.
-    pub canonical: Arc<str>,
-    /// Do starts that name no version use this one from now on?
-    pub make_current: bool,
-}
-
-/// What became of a definition.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Defined {
-    /// As it is kept.
-    pub definition: Definition,
-    /// Is the version new?
-    pub created: bool,
-    /// The version of the workflow that was current before; absent with the workflow's first version.
-    pub previous: Option<u32>,
-    /// The version that is current now.
-    pub current: u32,
-}
-
-/// A definition that is kept.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Definition {
-    /// The workflow.
-    pub name: Arc<str>,
-    /// From 1.
-    pub version: u32,
-    /// Identity of the content.
-    pub hash: DefinitionHash,
-    /// The content.
-    pub canonical: Arc<str>,
-}
-
-/// How a definition is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DefinitionRef {
-    /// By content.
-    Hash(DefinitionHash),
-    /// One version of a workflow.
-    Version(Arc<str>, u32),
 }

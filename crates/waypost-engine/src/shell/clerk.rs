@@ -69,6 +69,11 @@ pub enum Work {
 }
 
 impl Work {
+    /// Does it change what is stored, other than by frames?
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Deliver(_) | Self::ReserveNumbers | Self::Hold { .. } | Self::Doubt(_))
+    }
+
     /// The part of an output that is for the store; everything else comes back.
     #[expect(clippy::result_large_err, reason = "what comes back is no error; a box would cost")]
     pub fn of(output: Output) -> Result<Self, Output> {

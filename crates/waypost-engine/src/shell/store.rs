@@ -194,7 +194,7 @@ impl StoreThread {
                 match order {
                     Order::Perform(Work::Append(append)) => appends.push(append),
                     Order::Perform(Work::Deliver(outgoing)) => mail.push(outgoing),
-                    Order::Perform(other) => self.perform(other),
+                    Order::Perform(other) => self.insist(vec![other]),
                     Order::Renew => self.lanes.renewals.push(Order::Renew),
                     Order::Stop => stop = true,
                 }
@@ -257,7 +257,7 @@ impl StoreThread {
                 self.append(batch);
             }
             self.deliver(mail);
-            others.into_iter().for_each(|work| self.perform(work));
+            others.into_iter().for_each(|work| self.insist(vec![work]));
             if Instant::now() >= heartbeat_at || stop {
                 heartbeat_at = Instant::now() + every;
                 if let Err(error) = self.heartbeat(stop) {
@@ -297,10 +297,6 @@ impl StoreThread {
         answer.into_iter().for_each(|answer| self.engine.push(answer));
     }
 
-    fn perform(&self, work: Work) {
-        self.insist(vec![work]);
-    }
-
     /// Puts requests into inboxes, many at once.
     fn deliver(&self, mut mail: Vec<Outgoing>) {
         while !mail.is_empty() {
@@ -315,11 +311,7 @@ impl StoreThread {
         let (mut patience, mut writes_failed) = (Patience::default(), false);
         while !todo.is_empty() {
             let performed = self.clerk.perform_all(todo);
-            let is_write = |(work, _): &&(Work, StoreError)| {
-                let writes = matches!(work, Work::Deliver(_) | Work::ReserveNumbers);
-                writes || matches!(work, Work::Hold { .. } | Work::Doubt(_))
-            };
-            if let Some((_, error)) = performed.again.iter().find(is_write) {
+            if let Some((_, error)) = performed.again.iter().find(|(work, _)| work.writes()) {
                 self.vitals.failed(error, &*self.clock);
                 writes_failed = true;
             } else if std::mem::take(&mut writes_failed) {

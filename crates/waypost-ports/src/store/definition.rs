@@ -1,0 +1,53 @@
+//! Definitions, as the store keeps them.
+
+use std::sync::Arc;
+
+use waypost_core::id::DefinitionHash;
+
+/// A definition to keep.
+#[derive(Clone, Debug)]
+pub struct NewDefinition {
+    /// The workflow.
+    pub name: Arc<str>,
+    /// Identity of the content.
+    pub hash: DefinitionHash,
+    /// The content: canonical JSON.
+    pub canonical: Arc<str>,
+    /// Do starts that name no version use this one from now on?
+    pub make_current: bool,
+}
+
+/// What became of a definition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Defined {
+    /// As it is kept.
+    pub definition: Definition,
+    /// Is the version new?
+    pub created: bool,
+    /// The version of the workflow that was current before; absent with the workflow's first version.
+    pub previous: Option<u32>,
+    /// The version that is current now.
+    pub current: u32,
+}
+
+/// A definition that is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Definition {
+    /// The workflow.
+    pub name: Arc<str>,
+    /// From 1.
+    pub version: u32,
+    /// Identity of the content.
+    pub hash: DefinitionHash,
+    /// The content.
+    pub canonical: Arc<str>,
+}
+
+/// How a definition is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DefinitionRef {
+    /// By content.
+    Hash(DefinitionHash),
+    /// One version of a workflow.
+    Version(Arc<str>, u32),
+}
