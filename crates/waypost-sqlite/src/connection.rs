@@ -22,7 +22,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const CHECKPOINT_PAGES: u32 = 4_000;
 
 /// KiB of pages that a connection which writes may keep in memory, until it is quiet (`cache`).
-const CACHE_KIB: i32 = 64_000;
+const CACHE_KIB: i32 = 16_000;
 
 /// Statements kept prepared; more than there are in `queries`.
 const STATEMENTS: usize = 96;
