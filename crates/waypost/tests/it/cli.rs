@@ -117,7 +117,7 @@ fn signal_to_a_folder_whose_inbox_is_full_is_refused() {
     let id = running.execution();
     running.interrupt();
     running.wait();
-    let body = program.file("body.json", &format!("\"{}\"", "x".repeat(1_000_000)));
+    let body = program.file("body.json", format!("\"{}\"", "x".repeat(1_000_000)));
     let signal = ["signal", &id, "other", "--body", &format!("@{}", body.display())];
     for _ in 0..8 {
         let sent = program.run(&signal);
