@@ -22,6 +22,13 @@ async fn patient_house() -> House {
     House::with(Config { commit_timeout: Duration::from_secs(86_400), ..Config::default() }).await
 }
 
+/// Waits until an execution has this status.
+async fn until(house: &House, id: &str, status: &str) {
+    while house.get(&format!("/v1/executions/{id}")).await.json()["status"] != status {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn store_that_takes_no_writes_is_noticed_at_the_first_and_forgotten_when_it_does() {
     let house = patient_house().await;
@@ -29,7 +36,10 @@ async fn store_that_takes_no_writes_is_noticed_at_the_first_and_forgotten_when_i
         (StoreError::Full("no space".into()), "the store is full"),
         (StoreError::ReadOnly("a standby".into()), "the store is read-only"),
     ] {
-        house.start(house::PATIENT, what.rsplit(' ').next().unwrap()).await;
+        let waiting = what.rsplit(' ').next().unwrap();
+        house.start(house::PATIENT, waiting).await;
+        // A frame that is still under way would find out before the first request does.
+        until(&house, waiting, "PAUSED").await;
         house.get("/readyz").await.expect(200);
         house.failing.fail(Some(error));
         // The first one is with the store already: it may be taken yet.
@@ -38,7 +48,7 @@ async fn store_that_takes_no_writes_is_noticed_at_the_first_and_forgotten_when_i
         assert!(detail(&first).contains("is not known"), "{}", first.text());
         // Nothing is asked of the store any more.
         let signal = json!({ "name": "go" });
-        let target = format!("/v1/executions/{}/signals", what.rsplit(' ').next().unwrap());
+        let target = format!("/v1/executions/{waiting}/signals");
         for answer in [
             house.ask(&start("second")).await,
             house.post(&target, &signal).await,
@@ -65,6 +75,7 @@ async fn store_that_takes_no_writes_is_noticed_at_the_first_and_forgotten_when_i
         assert_eq!(again.expect(200).json()["status"], "COMPLETED");
         house.get("/readyz").await.expect(200);
         house.post(&target, &signal).await.expect(200);
+        until(&house, waiting, "COMPLETED").await;
     }
     house.get("/v1/executions/second").await.refused(404, "unknown_execution");
 }
