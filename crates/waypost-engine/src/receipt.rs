@@ -29,17 +29,16 @@ impl Receipt {
     /// What became of a message that the store has accepted, by a state and a control row that were
     /// read after that.
     pub fn of(message: &str, state: &State, control: Option<&Control>) -> Self {
-        let is_held = |row: &Control| {
-            row.held.is_some() && (row.owner.is_none() || is_planted(Bug::KeptWhileOwned))
+        let held_by_log = state.held_for();
+        let is_held = |row: &Control| match is_planted(Bug::KeptWhileOwned) {
+            true => row.held.is_some(),
+            false => row.owner.is_none() && row.held.is_some() && row.held == held_by_log,
         };
-        let notes = !state.moves() && state.status != Status::Ending
-            || state.status == Status::Scheduling
-            || is_planted(Bug::KeptWhileOwned);
         if state.messages.contains(message) {
             Self::Taken
         } else if state.status.is_end() {
             Self::Ended(state.status)
-        } else if notes && control.is_some_and(is_held) {
+        } else if control.is_some_and(is_held) {
             Self::Kept
         } else {
             Self::Open

@@ -168,9 +168,11 @@ impl Simulation {
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
             // What a worker forgets, its timeout may end before somebody notices; and so with an end
-            // that a failover lost, if its worker is silent when it should say it again.
+            // that a failover lost, if its worker is silent when it should say it again, and with one
+            // that it cannot say because each process that it asks is killed.
             replies_lost: inner.weather.has_struck(Fault::FarForgets)
-                || self.auditor.failed_over && self.far.is_there(),
+                || self.far.is_there()
+                    && (self.auditor.failed_over || inner.weather.has_struck(Fault::Killer)),
             shared: self.far.is_there(),
             late: true,
             starts_lost: self.auditor.failed_over,
