@@ -42,8 +42,8 @@ pub use io::{Look, OfferOrder, Outgoing, Output, Request, Start, TaskOrder, Tick
 pub(crate) use live::panic_text;
 use live::{Broken, Decided, Letter, Live};
 pub use measures::{AttemptEnd, Measures, Queue};
-pub use remote::FORGOTTEN;
 pub use remote::TaskReport;
+pub use remote::{DEAD, FORGOTTEN};
 pub use suspicion::Suspicion;
 
 use crate::config::{Config, Scope};

@@ -13,7 +13,7 @@
 mod reports;
 mod watch;
 
-pub use watch::FORGOTTEN;
+pub use watch::{DEAD, FORGOTTEN};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -33,7 +33,8 @@ const MISSES_MAX: u32 = 2;
 const STOPPING_MAX: Millis = Millis::from_secs(60);
 
 /// What is said of attempts whose workers are dead.
-const DEAD: &str = "the worker that held the attempt shows no sign of life: its lease has expired";
+pub const DEAD: &str =
+    "the worker that held the attempt shows no sign of life: its lease has expired";
 /// What is said of attempts that living workers have forgotten.
 pub const FORGOTTEN: &str =
     "the worker that held the attempt lives, and says that it has not got it";

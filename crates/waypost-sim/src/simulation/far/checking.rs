@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::event::{Event as LogEvent, FailureEnd};
 use waypost_core::id::ExecutionId;
-use waypost_engine::driver::FORGOTTEN;
+use waypost_engine::driver::{DEAD, FORGOTTEN};
 
 use crate::simulation::Simulation;
 
@@ -26,9 +26,13 @@ impl Simulation {
         let Some(log) = self.auditor.logs.get(&execution).filter(|_| taken_over) else { return };
         let (Some(plan), Some(state)) = (log.check.plan(), log.check.state()) else { return };
         let lost = events.iter().find_map(|event| {
-            let LogEvent::NodeFailed { node, end: FailureEnd::Abandoned(_), .. } = event else {
+            let LogEvent::NodeFailed { node, failure, end: FailureEnd::Abandoned(_), .. } = event
+            else {
                 return None;
             };
+            if *failure.message == *DEAD {
+                return None; // its worker was missed twice, for other attempts, in the same step
+            }
             let before = state.node(plan.find(node)?);
             let token = before.token.filter(|_| before.remote.is_some())?;
             (!self.far.given_up.contains(&token)).then(|| Arc::clone(node))
