@@ -5,7 +5,7 @@
 //! too: it runs under a limit of 1 GB of address space, on a thread with the stack of those that
 //! evaluate.
 
-#![allow(
+#![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -108,7 +108,7 @@ impl Shared {
 
     fn run(&self, copier: &Connection) {
         while self.await_order() {
-            // What it leaves, because of an error or of somebody who reads, is copied by an append.
+            // What it leaves, because of an error or a reader, is copied by an append.
             if let Err(error) = connection::copy_wal(copier) {
                 tracing::debug!(%error, "the WAL was not copied back");
             }

@@ -19,7 +19,7 @@ impl Driver {
         let execution = loaded.state.execution;
         requests::signals_first(&mut loaded);
         if let Some(live) = self.live.get_mut(&execution).filter(|live| !live.early) {
-            // It was lost and won back, and nothing here noticed. If nobody appended meanwhile, this
+            // It was lost and won back, and nothing here noticed. If no other instance appended meanwhile, this
             // memory of it is as good as ever and its attempts are not lost. Where a frame is in
             // flight, its answer will tell: it may be the one that parked it.
             live.claimed_again |= live.is_in_flight();
@@ -56,7 +56,7 @@ impl Driver {
         self.post(execution, Letter::command(Command::TakeOver));
         mail.into_iter().for_each(|mail| self.mail(mail));
         self.post(execution, Letter::command(Command::Recover));
-        // After all mail: whoever was cancelled while he stood in line never begins.
+        // After all mail: an execution that was cancelled in line never begins.
         if admits {
             self.post(execution, Letter::command(Command::Admit));
         }

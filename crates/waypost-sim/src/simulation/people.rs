@@ -346,7 +346,7 @@ impl Simulation {
         let open: BTreeSet<ExecutionId> = self.open_executions().into_iter().collect();
         for execution in open {
             if self.is_killer_aside(execution) {
-                continue; // whoever looks at it finds that it would kill again
+                continue; // a person who looks at it finds that it would kill again
             }
             let Some(state) = self.auditor.state(execution) else { continue };
             let held = self.store.with(|tables, _| tables.load(execution));
