@@ -223,7 +223,7 @@ impl Driver {
             }
             Input::Request { request, ticket } => self.request(request, ticket, outputs),
             Input::Mail(mail) => mail.into_iter().for_each(|mail| self.mail(mail)),
-            Input::Claimed { loaded, copied, more, next_due, answered } => {
+            Input::Claimed { loaded, copied, more, next_due, at, answered } => {
                 let alone = loaded.iter().any(|one| one.suspicion.is_alone());
                 let free = self.doubted.is_empty() && !alone;
                 self.claims.answered(now, (loaded.len(), more, free), next_due, &self.config);
@@ -234,9 +234,9 @@ impl Driver {
                 }
                 self.measures.copied += copied;
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
-                loaded.into_iter().for_each(|loaded| self.claimed(loaded, outputs));
+                loaded.into_iter().for_each(|loaded| self.claimed(loaded, Some(at), outputs));
             }
-            Input::Reloaded(loaded) => self.claimed(*loaded, outputs),
+            Input::Reloaded(loaded) => self.claimed(*loaded, None, outputs),
             Input::Delivered { execution, ticket, answer } => {
                 self.delivered(execution, ticket, answer, outputs);
             }

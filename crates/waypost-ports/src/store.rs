@@ -319,6 +319,8 @@ pub struct Claims {
     pub next_due: Option<Timestamp>,
     /// Was nothing taken because the claimer's lease is over? It has to renew it first.
     pub lapsed: bool,
+    /// The store's time.
+    pub at: Timestamp,
 }
 
 /// Everything that is known of one execution.

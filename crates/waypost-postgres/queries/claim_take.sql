@@ -4,7 +4,7 @@
 -- row that somebody else has locked. The death of an owner that did not leave in order counts against
 -- what it had in hand; what has two deaths or more is taken alone, after everything else, where $6 says
 -- so. A claimer whose own lease is over takes nothing. Always gives a row: the count of what was found,
--- when more is due, whether suspects are left, and whether the claimer is alive.
+-- when more is due, whether suspects are left, whether the claimer is alive, and the time.
 -- Served by control_ready, control_by_owner, control_due, control_suspects and the key of instances.
 WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     SELECT EXISTS (SELECT 1 FROM instances AS i
@@ -93,6 +93,7 @@ SELECT taken.execution, (SELECT count(*) FROM found),
           AND c.next_due > (SELECT waypost_now()) + $7
           AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))
         ORDER BY c.next_due, c.execution LIMIT 1),
-       (SELECT count(*) FROM suspects) > $6::bool::int, (SELECT alive FROM claimer)
+       (SELECT count(*) FROM suspects) > $6::bool::int, (SELECT alive FROM claimer),
+       (SELECT waypost_now())
 FROM (SELECT 1) AS always LEFT JOIN taken ON true
 ORDER BY taken.n

@@ -134,6 +134,7 @@ async fn take(
         claims.more = count(row, 1)? > from_stored(limit) || get(row, 3)?;
         claims.next_due = get::<Option<i64>>(row, 2)?.map(Timestamp);
         claims.lapsed = !get::<bool>(row, 4)?;
+        claims.at = Timestamp(get(row, 5)?);
     }
     Ok((executions, claims))
 }

@@ -18,6 +18,7 @@ pub(crate) struct Taken {
     more: bool,
     next_due: Option<Timestamp>,
     lapsed: bool,
+    at: Timestamp,
 }
 
 /// For a roll call: what the claimer owns and does not have in memory, as a reader sees it. The
@@ -45,7 +46,8 @@ pub(crate) fn take(
 ) -> rusqlite::Result<Taken> {
     let instance = write.instance(request.instance)?;
     if !instances::is_alive(write, instance)? {
-        return Ok(Taken { executions: Vec::new(), more: false, next_due: None, lapsed: true });
+        let (executions, at) = (Vec::new(), write.now);
+        return Ok(Taken { executions, more: false, next_due: None, lapsed: true, at });
     }
     instances::release_expired(write)?;
     let only = request.only.as_ref().map(|only| json_array(only));
@@ -79,7 +81,8 @@ pub(crate) fn take(
     let mut next_due = write.tx.prepare_cached(queries::CLAIM_NEXT_DUE)?;
     let next_due =
         next_due.query_row(params![request.fold, only, due_by.0], |row| row.get(0)).optional()?;
-    Ok(Taken { executions, more, next_due: next_due.map(Timestamp), lapsed: false })
+    let (next_due, at) = (next_due.map(Timestamp), write.now);
+    Ok(Taken { executions, more, next_due, lapsed: false, at })
 }
 
 /// Those that are to be taken alone: the least suspicious, and whether there are more.
@@ -117,8 +120,8 @@ pub(crate) fn read(
         }
         Ok(claimed)
     })?;
-    let Taken { more, next_due, lapsed, .. } = *taken;
-    Ok(Claims { claimed, copied: 0, more, next_due, lapsed })
+    let Taken { more, next_due, lapsed, at, .. } = *taken;
+    Ok(Claims { claimed, copied: 0, more, next_due, lapsed, at })
 }
 
 /// Sets an execution of this owner aside.

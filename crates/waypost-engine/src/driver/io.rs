@@ -78,6 +78,8 @@ pub enum Input {
         more: bool,
         /// When the next can.
         next_due: Option<Timestamp>,
+        /// The store's time of the claim.
+        at: Timestamp,
         /// Did the store answer? If not, it may have done it all the same.
         answered: bool,
     },

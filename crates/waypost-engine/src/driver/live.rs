@@ -77,6 +77,8 @@ pub(super) struct Live {
     /// Was it claimed ahead of its due time, and is it not taken over yet? No frame says so: it is
     /// parked until its timer or a letter comes.
     pub(super) early: bool,
+    /// What was due until then could be claimed when this was, where it was claimed.
+    pub(super) due_until: Option<Timestamp>,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
     /// May it stay in memory with nothing to do, and until when does it?
@@ -212,6 +214,7 @@ impl Live {
             claimed_again: false,
             handed_over: false,
             early: false,
+            due_until: None,
             mail_waits: false,
             may_stay: false,
             stays_until: None,
@@ -461,11 +464,14 @@ impl Live {
     /// The store's time never goes back and may be ahead of ours: an execution that is due there and
     /// not yet due here awaits its time in memory. Parked, it would be claimed again at once, and
     /// so on. Only what was parked can have been woken so: an orphan, whose owner died while it
-    /// waited in memory, is taken over without being resumed, and parks. So does what a person resumed.
+    /// waited in memory, is taken over without being resumed, and parks. So does what a person resumed, and
+    /// what was not due in the store either: it was woken for mail that another instance had taken.
     fn woke_for_nothing(&self, events: &[Event]) -> bool {
         let resumed = |event: &Event| matches!(event, Event::RunResumed { origin } if origin.message.is_none());
         let woke = |event: &Event| resumed(event) || matches!(event, Event::RunOwned { .. });
-        self.state.next_due().is_some() && events.iter().any(resumed) && events.iter().all(woke)
+        let due = self.state.next_due();
+        let was_due = due.is_some_and(|due| self.due_until.is_none_or(|until| due <= until));
+        was_due && events.iter().any(resumed) && events.iter().all(woke)
     }
 
     /// What the frame proves, where the execution was in hand at a death. The take-over alone proves

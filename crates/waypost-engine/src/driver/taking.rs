@@ -11,8 +11,13 @@ use super::{Driver, requests};
 
 impl Driver {
     /// An execution that was claimed: the take-over is a frame of its own kind, decided together
-    /// with the mail that was found and with what is due.
-    pub(super) fn claimed(&mut self, mut loaded: Loaded, outputs: &mut Vec<Output>) {
+    /// with the mail that was found and with what is due. `at` is the store's time of the claim.
+    pub(super) fn claimed(
+        &mut self,
+        mut loaded: Loaded,
+        at: Option<Timestamp>,
+        outputs: &mut Vec<Output>,
+    ) {
         if self.draining {
             return; // others claim it as soon as this instance has left
         }
@@ -48,6 +53,7 @@ impl Driver {
         }
         live.orphaned = live.state.owner.is_some_and(|owner| owner != self.instance);
         live.early = early.is_some();
+        live.due_until = at.map(|at| at.plus(self.config.claim_ahead));
         self.live.insert(execution, live);
         self.find_held(execution);
         if early.is_some() {

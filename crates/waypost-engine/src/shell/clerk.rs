@@ -227,8 +227,8 @@ impl Clerk {
             }
         }
         ownership::log_taken_over(self.instance, &loaded);
-        let Claims { copied, more, next_due, .. } = claims;
-        let claimed = Input::Claimed { loaded, copied, more, next_due, answered };
+        let Claims { copied, more, next_due, at, .. } = claims;
+        let claimed = Input::Claimed { loaded, copied, more, next_due, at, answered };
         Performed { inputs: vec![claimed], again }
     }
 

@@ -116,6 +116,8 @@ pub fn claims_reach_ahead_as_far_as_they_are_asked_to<B: Backend>(backend: &B) {
     assert_eq!((executions(&claims), claims.more), (vec![overdue], true));
     let claims = rig.claim_as(&request);
     assert_eq!((executions(&claims), claims.more), (vec![soon], false));
+    let within = |due: Timestamp| claims.at < due && due <= claims.at.plus(request.ahead);
+    assert!(rig.control(soon).next_due.is_some_and(within), "a claim gives the store's time");
     assert_eq!(claims.next_due, rig.control(later.execution).next_due);
     assert_eq!(rig.control(soon).owner, Some(instance));
     assert_eq!(executions(&rig.claim_as(&request)), [], "it is further away");

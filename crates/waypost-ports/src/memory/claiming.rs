@@ -52,7 +52,7 @@ impl Tables {
     ) -> Claims {
         let Claimable { executions, more, next_due, lapsed } = listed;
         let claimed = self.take(&executions, request, now);
-        Claims { claimed, copied: 0, more, next_due, lapsed }
+        Claims { claimed, copied: 0, more, next_due, lapsed, at: now }
     }
 
     /// Looks for mail that nobody was woken for, because somebody died between putting it there

@@ -223,7 +223,14 @@ fn a_claim_without_an_answer_is_followed_by_a_smaller_one() {
     };
     let answer = |rig: &mut Rig<'_>, answered: bool| {
         let (loaded, more, next_due) = (Vec::new(), false, None);
-        rig.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered });
+        rig.inputs.push(Input::Claimed {
+            loaded,
+            copied: 0,
+            more,
+            next_due,
+            at: world.now(),
+            answered,
+        });
         rig.step();
     };
     for wanted in [100, 50, 25, 12, 6, 3, 1, 1, 1] {
@@ -234,6 +241,35 @@ fn a_claim_without_an_answer_is_followed_by_a_smaller_one() {
         assert_eq!(limit(&mut rig), wanted);
         answer(&mut rig, true);
     }
+}
+
+/// Its sender put mail into the inbox, an owner took it, and then the sender made the execution
+/// ready. Nothing is due, here or in the store: it must not keep a place in memory until something is.
+#[test]
+fn bug_what_was_woken_for_mail_that_was_taken_stayed_in_memory() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("d: delay 60000");
+    rig.settle();
+    let mail = Mail {
+        execution,
+        message: "m1".into(),
+        actor: None,
+        body: MailBody::Signal { name: "go".into(), body: Json::null() },
+    };
+    world.store.with(|tables, _| tables.put(&mail));
+    world.pass(rig.config.poll_every.0);
+    rig.settle();
+    assert!(world.state(execution).messages.contains("m1"));
+    world.store.with(|tables, _| tables.wake(&mail));
+    assert!(world.control(execution).unwrap().ready);
+    world.pass(rig.config.poll_every.0);
+    rig.settle();
+    assert_eq!((rig.driver.live(), world.control(execution).unwrap().owner), (0, None));
+    assert!(!world.control(execution).unwrap().ready);
+    rig.run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+    world.check();
 }
 
 /// What a claim took whose answer was lost is found whole, however little is asked for at once.
@@ -248,7 +284,14 @@ fn a_roll_call_goes_on_until_everything_is_found() {
     rig.inputs.clear();
     for _ in 0..4 {
         let (loaded, more, next_due) = (Vec::new(), false, None);
-        rig.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered: false });
+        rig.inputs.push(Input::Claimed {
+            loaded,
+            copied: 0,
+            more,
+            next_due,
+            at: world.now(),
+            answered: false,
+        });
         rig.step();
         world.pass(rig.config.poll_every.0);
         rig.renew();
@@ -256,7 +299,14 @@ fn a_roll_call_goes_on_until_everything_is_found() {
         assert!(take_claim(&mut rig).is_some());
     }
     let (loaded, more, next_due) = (Vec::new(), false, None);
-    rig.inputs.push(Input::Claimed { loaded, copied: 0, more, next_due, answered: false });
+    rig.inputs.push(Input::Claimed {
+        loaded,
+        copied: 0,
+        more,
+        next_due,
+        at: world.now(),
+        answered: false,
+    });
     rig.step();
     world.pass(rig.config.poll_every.0);
     rig.renew();

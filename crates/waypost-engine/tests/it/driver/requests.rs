@@ -227,6 +227,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
         copied: 0,
         more: false,
         next_due: None,
+        at: world.now(),
         answered: true,
     });
     let ticket = rig.request(broken, CANCEL);
