@@ -95,6 +95,7 @@ impl Clerk {
             loaded => loaded?,
         };
         let Some(history) = history else { return Ok(Some(Answer::Unknown)) };
+        let owned = history.control.as_ref().is_some_and(|row| row.owner.is_some());
         let Loaded { plan, state, .. } = match fold_guarded(history, &self.plans, &*self.store) {
             Ok(loaded) => loaded,
             Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => {
@@ -103,10 +104,15 @@ impl Clerk {
             // It waits in the inbox until a person has looked.
             Err(_) => return Ok(None),
         };
-        let admitted = self.mint.admit(&plan, &state, report);
-        Ok(match admitted.and_then(|()| state.hears(&plan, report)) {
+        if let Err(refusal) = self.mint.admit(&plan, &state, report) {
+            return Ok(Some(Answer::Refused(refusal)));
+        }
+        Ok(match state.hears(&plan, report) {
             Ok(Heard::News) => None,
             Ok(Heard::Known) => Some(done(&state)),
+            // A failover lost what its owner still remembers. The owner finds that out when it appends
+            // what it makes of the report.
+            Err(Refusal::Stale { attempt, .. }) if attempt < report.attempt && owned => None,
             Err(refusal) => Some(Answer::Refused(refusal)),
         })
     }

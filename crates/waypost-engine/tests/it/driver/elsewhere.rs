@@ -311,20 +311,24 @@ fn a_report_to_somebody_else_goes_through_the_inbox() {
     other.settle_store();
     assert!(matches!(other.answer(again), Some(Answer::Accepted(_))), "the same message");
     assert_eq!(world.store.load(execution).unwrap().unwrap().mail.len(), 1);
-    let foreign = other.say(2, (execution, "a", 2), done());
-    let forged = TaskReport {
+    let [forged, ahead] = [1, 2].map(|attempt| TaskReport {
         execution,
         key: None,
         node: "a".into(),
-        attempt: 1,
+        attempt,
         token: Token(1),
         worker: worker(2),
         outcome: done(),
-    };
-    let forged = other.say_as(forged);
+    });
+    let (forged, ahead) = (other.say_as(forged), other.say_as(ahead));
     other.settle_store();
-    assert!(matches!(refused(&other, foreign), Refusal::Stale { .. }));
     assert!(matches!(refused(&other, forged), Refusal::ForeignToken { .. }));
+    assert!(matches!(refused(&other, ahead), Refusal::Stale { .. }));
+    assert_eq!(
+        world.store.load(execution).unwrap().unwrap().mail.len(),
+        1,
+        "neither was delivered"
+    );
     // The owner reads its mail twice before the first of what follows is committed.
     let mail = || Input::Mail(world.store.load(execution).unwrap().unwrap().mail);
     owner.inputs.extend([mail(), mail()]);
@@ -343,6 +347,36 @@ fn a_report_to_somebody_else_goes_through_the_inbox() {
     let none = other.say(1, (ExecutionId(9_999), "a", 1), done());
     other.settle_store();
     assert!(matches!(other.answer(none), Some(Answer::Unknown)));
+    world.check();
+}
+
+/// A failover lost the frame that queued an attempt, and its owner still offers it. The log has no
+/// such attempt: a worker that said to another instance that it starts was refused, again and again, and
+/// the owner, which had nothing else to append, never found out.
+#[test]
+fn bug_an_owner_that_was_ahead_of_the_log_waited_for_workers_for_ever() {
+    let world = World::new();
+    let mut owner = Rig::new(&world);
+    let execution = owner.start("a: task; b: worker <- a");
+    owner.settle_store();
+    let before = world.store.with(|tables, _| tables.clone());
+    let a = owner.take_task("a");
+    owner.finish(&a);
+    owner.settle_store();
+    assert_eq!(offered(&mut owner), [("b".to_owned(), 1)]);
+    world.store.with(|tables, _| *tables = before);
+    let mut other = Rig::new(&world);
+    let started = other.say(1, (execution, "b", 1), Outcome::Started);
+    other.settle_store();
+    assert!(matches!(other.answer(started), Some(Answer::Accepted(_))));
+    pass(&mut owner, 1_000);
+    assert!(world.names(execution).contains(&"MessageIgnored"), "{:?}", world.names(execution));
+    let a = owner.take_task("a");
+    owner.finish(&a);
+    owner.settle_store();
+    owner.say(1, (execution, "b", 1), done());
+    owner.settle_store();
+    assert_eq!(world.status(execution), Status::Completed);
     world.check();
 }
 
