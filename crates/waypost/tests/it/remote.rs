@@ -8,9 +8,11 @@
 //! | `starting` | deploy, start, run, steer |
 //! | `watching` | watching across restarts, and without a server |
 //! | `access` | keys and the trail |
+//! | `numbers` | numbers that no machine word holds |
 //! | `stopping` | signals to the server |
 
 mod access;
+mod numbers;
 mod reading;
 mod server;
 mod starting;
