@@ -236,6 +236,7 @@ impl Driver {
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);
                 loaded.into_iter().for_each(|loaded| self.claimed(loaded, Some(at), outputs));
             }
+            Input::Held => self.measures.quarantined += 1,
             Input::Reloaded(loaded) => self.claimed(*loaded, None, outputs),
             Input::Delivered { execution, ticket, answer } => {
                 self.delivered(execution, ticket, answer, outputs);
@@ -448,7 +449,6 @@ impl Driver {
             }
             Err(Broken { reason, tickets }) => {
                 self.drop_live(execution, outputs);
-                self.measures.quarantined += 1;
                 outputs.push(Output::Hold { execution, reason });
                 outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, Answer::Moved)));
             }
@@ -492,7 +492,6 @@ impl Driver {
                 let answer = Answer::Poisoned(reason.clone());
                 self.refused(execution, &flight, &answer, outputs);
                 if !flight.is_first() {
-                    self.measures.quarantined += 1;
                     outputs.push(Output::Hold { execution, reason });
                 }
             }

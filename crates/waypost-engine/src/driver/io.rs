@@ -83,6 +83,8 @@ pub enum Input {
         /// Did the store answer? If not, it may have done it all the same.
         answered: bool,
     },
+    /// An execution of this instance was quarantined.
+    Held,
     /// What [`Output::Reload`] found.
     Reloaded(Box<Loaded>),
     /// What became of a request that went through the inbox.

@@ -215,21 +215,21 @@ impl Clerk {
             Claims::default()
         });
         let mut loaded = Vec::with_capacity(claims.claimed.len());
-        let mut again = Vec::new();
+        let (mut inputs, mut again) = (Vec::new(), Vec::new());
         for history in claims.claimed {
             let performed = self.load(history);
             again.extend(performed.again);
             for input in performed.inputs {
                 match input {
                     Input::Reloaded(one) => loaded.push(*one),
-                    other => unreachable!("a load gives what was loaded, not {other:?}"),
+                    other => inputs.push(other),
                 }
             }
         }
         ownership::log_taken_over(self.instance, &loaded);
         let Claims { copied, more, next_due, at, .. } = claims;
-        let claimed = Input::Claimed { loaded, copied, more, next_due, at, answered };
-        Performed { inputs: vec![claimed], again }
+        inputs.push(Input::Claimed { loaded, copied, more, next_due, at, answered });
+        Performed { inputs, again }
     }
 
     fn collect(&self, known: usize) -> Performed {
@@ -289,7 +289,7 @@ impl Clerk {
     fn hold(&self, execution: ExecutionId, reason: String) -> Performed {
         error!(%execution, reason, "execution is set aside");
         match self.store.hold(execution, self.instance, &reason) {
-            Ok(()) => Performed::default(),
+            Ok(()) => Performed::with(vec![Input::Held]),
             Err(error) => Performed::not(Work::Hold { execution, reason }, error),
         }
     }

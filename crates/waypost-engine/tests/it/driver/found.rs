@@ -350,7 +350,7 @@ fn an_older_version_sets_aside_what_a_newer_one_has_written() {
         nudges: Arc::new(waypost_ports::nudge::Alone),
     };
     let performed = clerk.perform(Work::Reload(execution));
-    assert!(performed.inputs.is_empty() && performed.again.is_empty());
+    assert!(matches!(performed.inputs[..], [Input::Held]) && performed.again.is_empty());
     let control = world.control(execution).unwrap();
     assert_eq!(control.owner, None);
     assert!(control.held.is_some_and(|reason| reason.contains("newer version")));

@@ -168,8 +168,7 @@ fn a_fenced_frame_and_a_poisoned_one_are_counted() {
         rig.step();
         let append = rig.take_append();
         rig.answer_append(&append, appended);
-        rig.step();
-        let measures = rig.driver.measures();
+        let measures = settled(&mut rig);
         assert_eq!((measures.fenced, measures.quarantined), expected);
     }
 }

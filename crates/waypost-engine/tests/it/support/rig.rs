@@ -294,7 +294,8 @@ impl<'w> Rig<'w> {
                 self.inputs.extend(performed.inputs);
             }
             StoreWork::Hold { execution, reason } => {
-                store.hold(execution, self.instance, &reason).unwrap()
+                let performed = self.clerk().perform(Work::Hold { execution, reason });
+                self.inputs.extend(performed.inputs);
             }
             StoreWork::Doubt(executions) => {
                 let owned = store.doubt(self.instance, &executions).unwrap();
