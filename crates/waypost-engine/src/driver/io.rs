@@ -207,8 +207,6 @@ pub struct Loaded {
     pub parent: Parent,
     /// The store's time of that frame.
     pub stored_at: Timestamp,
-    /// The epoch in its control row; 0 where it has none.
-    pub row_epoch: u32,
     /// Does its control row say that it is held? Its log does not say so of every quarantine.
     pub row_held: bool,
     /// The deaths that its control row counts against it, and whether it is in doubt.

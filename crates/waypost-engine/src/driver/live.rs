@@ -94,8 +94,6 @@ pub(super) struct Live {
     pub(super) doubting: bool,
     /// Was the recovery that follows a take-over decided, and is it durable?
     recovery: (bool, bool),
-    /// The epoch in its control row, when it was read.
-    row_epoch: u32,
     /// The fold that its log requires so far.
     requires: u16,
     parent: Option<Parent>,
@@ -182,12 +180,12 @@ impl Live {
 
     /// An execution that was read back; its mail is left to the caller.
     pub(super) fn loaded(loaded: Loaded) -> Self {
-        let Loaded { plan, state, parent, stored_at, row_epoch, requires, sizes, .. } = loaded;
+        let Loaded { plan, state, parent, stored_at, requires, sizes, .. } = loaded;
         let (suspicion, (log_bytes, snapshot_bytes)) = (loaded.suspicion, sizes);
         let due = state.next_due().filter(|_| is_planted(Bug::ClaimedIsDue));
         let stored_at = due.map_or(stored_at, |due| due.max(stored_at));
         let live = Self::with(plan, state, Some(parent));
-        Self { stored_at, row_epoch, suspicion, requires, log_bytes, snapshot_bytes, ..live }
+        Self { stored_at, suspicion, requires, log_bytes, snapshot_bytes, ..live }
     }
 
     fn with(plan: Arc<Plan>, state: State, parent: Option<Parent>) -> Self {
@@ -200,7 +198,6 @@ impl Live {
             doubting: false,
             // What was created here has nothing to recover.
             recovery: (parent.is_none(), false),
-            row_epoch: 1,
             requires: 1,
             reports_refused: 0,
             heard: VecDeque::new(),
@@ -559,8 +556,9 @@ impl Live {
                         | Event::RunQuarantined { .. }
                         | Event::RunReopened { .. }
                 )
-                // It was taken over without a claim that raised the epoch, and its row is behind.
-                || matches!(event, Event::RunOwned { epoch, .. } if *epoch > self.row_epoch)
+                // A failover may have lost the claim: its row would name no owner, and no instance would
+                // go on with it where this one dies.
+                || matches!(event, Event::RunOwned { .. })
                 // Somebody released it through the inbox: its row says that it is held.
                 || matches!(event, Event::RunResumed { origin } if origin.message.is_some())
         };

@@ -78,7 +78,6 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
     };
     let slot = history.control.as_ref().and_then(|control| control.slot.as_ref());
     let holds_slot = slot.is_some_and(|slot| slot.holding);
-    let row_epoch = history.control.as_ref().map_or(0, |control| control.epoch);
     let row_held = history.control.as_ref().is_some_and(|control| control.held.is_some());
     let suspicion = history.control.as_ref().map_or_else(Suspicion::default, |control| Suspicion {
         crashes: control.crashes,
@@ -99,7 +98,6 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
             parent: last.as_parent(),
             stored_at,
             requires: last.requires,
-            row_epoch,
             row_held,
             suspicion,
             holds_slot,

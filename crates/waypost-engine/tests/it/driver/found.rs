@@ -53,6 +53,31 @@ fn a_claim_whose_reply_is_lost_is_made_good_by_a_roll_call() {
     world.check();
 }
 
+/// A failover lost a claim before its owner took the execution over. The log named an owner and the row
+/// named none: when that owner died, no instance went on with it.
+#[test]
+fn bug_a_take_over_under_a_claim_that_was_lost_left_a_row_without_owner() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("w: wait go; a: task <- w");
+    rig.settle();
+    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go") };
+    let before = world.store.with(|tables, _| tables.clone());
+    world.store.deliver(&[mail]).unwrap();
+    world.pass(rig.config.poll_every.0);
+    rig.renew();
+    rig.step();
+    let claim = take_claim(&mut rig);
+    rig.perform(claim);
+    world.store.with(|tables, _| *tables = before);
+    rig.settle_store();
+    assert_eq!(world.control(execution).unwrap().owner, Some(rig.instance));
+    drop(rig);
+    world.pass(LEASE.0 + 1);
+    Rig::new(&world).run_to_end();
+    assert_eq!(world.status(execution), Status::Completed);
+}
+
 /// A claim was done after the commit that parked the execution, and answered before it.
 #[test]
 fn a_claim_that_overtakes_the_answer_to_a_park_is_not_forgotten() {
