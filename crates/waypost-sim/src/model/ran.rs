@@ -135,6 +135,8 @@ pub struct World {
     pub replies_lost: bool,
     /// Did the store lose its latest commits? Then the sink has seen more than the log knows.
     pub starts_lost: bool,
+    /// Could a worker's second report, which contradicts the first, come to be the only one?
+    pub contradicted: bool,
     /// Were there workers elsewhere, two of which may take one attempt?
     pub shared: bool,
     /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck

@@ -12,6 +12,7 @@ use waypost_engine::driver::{Input, TaskOrder};
 
 use super::{Event, Simulation};
 use crate::fault::Fault;
+use crate::model::CONTRADICTION;
 use crate::process::{Life, Running};
 use crate::program::{Reply, Script};
 
@@ -39,7 +40,7 @@ impl Simulation {
 
     pub(super) fn call(&mut self, life: Life, order: Box<TaskOrder>) {
         let process = self.processes.get_mut(&life);
-        match process {
+        let spent = match process {
             // The request may have left before its process died.
             None => {
                 if self.store.strikes(Fault::Posthumous) {
@@ -56,8 +57,9 @@ impl Simulation {
                 if process.tasks.get(&order.task.token).is_none_or(|running| running.cancelled) {
                     return;
                 }
+                process.now().most.since(order.since).0
             }
-        }
+        };
         let lost = || Outcome::Lost(Failure::transient(kind::PANIC, "the worker died"));
         if self.store.strikes(Fault::WorkerDeath) || self.store.strikes(Fault::NoEffectNoReply) {
             let later = self.random.below(2_000);
@@ -75,11 +77,10 @@ impl Simulation {
         let timeout = order.task.timeout.map_or(60_000, |timeout| timeout.0);
         let (outcome, later) = match reply {
             Some(reply) if self.store.strikes(Fault::LateReport) => {
-                // Late, but within the attempt's own time: the outcome stays foretellable.
-                (
-                    outcome_of(&reply),
-                    self.random.below(timeout.saturating_sub(100).clamp(1, 40_000)),
-                )
+                // Late, but within what is left of the attempt's own time: the outcome stays
+                // foretellable.
+                let left = timeout.saturating_sub(spent + 100).clamp(1, 40_000);
+                (outcome_of(&reply), self.random.below(left))
             }
             Some(reply) => (outcome_of(&reply), self.random.below(100)),
             None => {
@@ -127,9 +128,9 @@ impl Simulation {
         if self.store.strikes(Fault::Contradiction) {
             let other = match outcome {
                 Outcome::Completed(_) => {
-                    Outcome::Failed(Failure::permanent("contradiction", "it failed after all"))
+                    Outcome::Failed(Failure::permanent(CONTRADICTION, "it failed after all"))
                 }
-                _ => Outcome::Completed(Json::from_value(&json!("it worked after all"))),
+                _ => Outcome::Completed(Json::from_value(&json!(CONTRADICTION))),
             };
             let later = self.random.below(20_000);
             self.report(life, order, other, Delivery::Extra, later);

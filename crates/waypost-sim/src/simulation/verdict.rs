@@ -176,6 +176,8 @@ impl Simulation {
             shared: self.far.is_there(),
             late: true,
             starts_lost: self.auditor.failed_over,
+            contradicted: self.auditor.failed_over
+                && inner.weather.has_struck(Fault::Contradiction),
         };
         drop(inner);
         for node in &submission.program.nodes {

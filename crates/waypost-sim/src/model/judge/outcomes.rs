@@ -6,7 +6,7 @@ use waypost_core::status::NodeStatus;
 use super::{Judge, has_failed, is_unmet};
 use crate::model::foretell::{Fault, has_ample_time, retries};
 use crate::model::values::{are_sound, choose};
-use crate::model::{NodeRan, SLACK_MS};
+use crate::model::{CONTRADICTION, NodeRan, SLACK_MS};
 use crate::program::{FAILURE, Kind, Node, Script};
 
 impl Judge<'_> {
@@ -111,6 +111,11 @@ impl Judge<'_> {
     fn is_task_allowed(&self, node: &Node, script: Script, ran: &NodeRan) -> Result<(), String> {
         let world = &self.ran.world;
         expect(ran.branch.is_none(), "it has no branches")?;
+        let output = ran.output.as_ref().and_then(|output| output.as_str());
+        let contradicts = output.or(ran.failure.as_deref()) == Some(CONTRADICTION);
+        if world.contradicted && contradicts {
+            return Ok(());
+        }
         let failure = match ran.status {
             NodeStatus::Completed => return self.is_completion_allowed(node, script, ran),
             _ => ran.failure.as_deref().unwrap_or_default(),

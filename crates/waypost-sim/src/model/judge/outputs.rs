@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use waypost_core::status::NodeStatus;
 
 use super::{Judge, has_failed};
+use crate::model::CONTRADICTION;
 use crate::model::graph::handling;
 use crate::model::values::plain;
 use crate::program::{Kind, OnError, Signal, Value};
@@ -43,7 +44,8 @@ impl Judge<'_> {
                 let keys = self.ran.sink.get(id).into_iter().flat_map(|calls| calls.keys());
                 let body = output.get("body");
                 let bodies = keys.map(|key| script.body(key)).any(|sent| body == Some(&sent));
-                bodies && output.get("status") == Some(&json!(200))
+                let contradicts = self.ran.world.contradicted && output == json!(CONTRADICTION);
+                contradicts || bodies && output.get("status") == Some(&json!(200))
             }
         };
         self.expect(right, || format!("{id}: the output cannot be {output}"));

@@ -11,6 +11,7 @@ use waypost_engine::driver::{Answer, Input, TaskReport};
 
 use super::{FarEvent, short};
 use crate::fault::Fault;
+use crate::model::CONTRADICTION;
 use crate::simulation::{Event, Simulation};
 
 /// How long a worker awaits an answer before it asks somebody else.
@@ -167,9 +168,9 @@ impl Simulation {
             let mut other = Said { contradicts: true, ..said.clone() };
             other.report.outcome = match &said.report.outcome {
                 Outcome::Completed(_) => {
-                    Outcome::Failed(Failure::permanent("contradiction", "it failed after all"))
+                    Outcome::Failed(Failure::permanent(CONTRADICTION, "it failed after all"))
                 }
-                _ => Outcome::Completed(Json::from_value(&serde_json::json!("it worked"))),
+                _ => Outcome::Completed(Json::from_value(&serde_json::json!(CONTRADICTION))),
             };
             let later = self.far.random.below(20_000);
             self.after(later, Event::Far(FarEvent::Say(other)));
