@@ -9,7 +9,7 @@ use crate::simulation::{Finding, Options, run};
 
 /// Bugs that take a rare coincidence: the hunt for them begins where one is known. When the worlds
 /// change, `planted --bug NAME --seeds 100000` finds another.
-const RARE: &[(Bug, u64)] = &[(Bug::SlotForgottenInLine, 15_500)];
+const RARE: &[(Bug, u64)] = &[(Bug::SlotForgottenInLine, 15_500), (Bug::KeptWhileOwned, 10_500)];
 
 /// What became of one planted bug.
 #[derive(Debug)]
