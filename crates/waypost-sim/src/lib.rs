@@ -31,6 +31,7 @@ pub mod process;
 pub mod program;
 pub mod quiet;
 pub mod random;
+pub mod record;
 pub mod shrink;
 pub mod simulation;
 pub mod store;

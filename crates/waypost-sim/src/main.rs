@@ -39,6 +39,14 @@ enum Command {
     },
     /// Run one seed and print what happens in it
     Seed(World),
+    /// Write logs for golden tests into a folder: a few that show every event and arrow
+    Record {
+        /// The folder
+        folder: std::path::PathBuf,
+        /// How many seeds to choose from
+        #[arg(long, default_value_t = 2_000)]
+        seeds: u64,
+    },
     /// List the faults that a world may hold
     Faults,
     /// Plant each bug in turn and look for it (needs the feature `planted`)
@@ -92,6 +100,7 @@ fn main() -> ExitCode {
             run_many(from..from.saturating_add(seeds), at_once.unwrap_or_else(jobs), partial)
         }
         Command::Seed(world) => run_one(&world),
+        Command::Record { folder, seeds } => write_logs(&folder, seeds),
         Command::Faults => {
             for fault in Fault::ALL {
                 say(&format!("{:<22} {}", fault.name(), fault.meaning()));
@@ -203,6 +212,19 @@ fn run_one(world: &World) -> bool {
             return false;
         }
     }
+    true
+}
+
+fn write_logs(folder: &std::path::Path, seeds: u64) -> bool {
+    let logs = waypost_sim::record::record(0..seeds);
+    for (number, log) in logs.iter().enumerate() {
+        let file = folder.join(format!("{:02}.jsonl", number + 1));
+        if let Err(error) = std::fs::write(&file, log) {
+            say(&format!("cannot write {}: {error}", file.display()));
+            return false;
+        }
+    }
+    say(&format!("{} logs in {}", logs.len(), folder.display()));
     true
 }
 

@@ -38,10 +38,13 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use waypost_core::id::{AppendId, InstanceId};
+use waypost_core::event::Event as LogEvent;
+use waypost_core::frame::decode;
+use waypost_core::id::{AppendId, ExecutionId, InstanceId};
 use waypost_engine::driver::Input;
 use waypost_engine::{Clerk, Plans};
 use waypost_ports::memory::Tables;
+use waypost_ports::store::DefinitionRef;
 
 use crate::clock::{MachineClock, TrueTime};
 use crate::coverage::Coverage;
@@ -50,6 +53,7 @@ use crate::outside::Sink;
 use crate::process::{Life, Process};
 use crate::program::Program;
 use crate::random::Random;
+use crate::record::Log;
 use crate::store::SimStore;
 use crate::trace::Trace;
 
@@ -71,6 +75,8 @@ pub struct Options {
     pub events_max: Option<u64>,
     /// Keep the trace as text?
     pub trace: bool,
+    /// Keep the logs?
+    pub record: bool,
 }
 
 impl Options {
@@ -83,6 +89,7 @@ impl Options {
             without: BTreeSet::new(),
             events_max: None,
             trace: false,
+            record: false,
         }
     }
 }
@@ -114,6 +121,8 @@ pub struct Report {
     pub trace: Vec<String>,
     /// The chances of the faults.
     pub weather: String,
+    /// The logs, where they were asked for.
+    pub logs: Vec<Log>,
 }
 
 /// One machine.
@@ -379,7 +388,22 @@ impl Simulation {
         self.clerks.get(&life).map(|clerk| clerk.instance)
     }
 
+    /// The log of each execution.
+    fn logs(&self) -> Vec<Log> {
+        self.store.with(|tables, _| {
+            let log = |execution: ExecutionId| {
+                let frames: Vec<_> = tables.frames_from(execution, 0).cloned().collect();
+                let first = decode(frames.first()?.body.as_ref().ok()?).ok()?;
+                let Some(LogEvent::RunCreated(created)) = first.first() else { return None };
+                let definition = tables.definition(&DefinitionRef::Hash(created.definition))?;
+                Some(Log { canonical: definition.canonical, frames })
+            };
+            tables.executions().into_iter().filter_map(log).collect()
+        })
+    }
+
     fn into_report(self) -> Report {
+        let logs = if self.options.record { self.logs() } else { Vec::new() };
         let mut coverage = self.coverage;
         let inner = self.store.inner();
         coverage.add_faults(inner.weather.struck());
@@ -392,6 +416,7 @@ impl Simulation {
             programs: self.people.programs(),
             weather: inner.weather.describe(),
             trace: self.trace.into_lines(),
+            logs,
         }
     }
 }

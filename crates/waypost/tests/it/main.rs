@@ -12,6 +12,7 @@ mod crashing;
 mod differential;
 mod docs;
 mod examples;
+mod golden;
 mod hostile;
 mod lines;
 mod markdown;
