@@ -32,7 +32,6 @@ scripts! {
     ABANDON = "abandon.lua";
     ACKNOWLEDGE = "acknowledge.lua";
     ACQUIRE = "acquire.lua";
-    ARRIVE = "arrive.lua";
     CANCEL = "cancel.lua";
     CLAIM = "claim.lua";
     DEPTH = "depth.lua";

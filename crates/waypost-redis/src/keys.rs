@@ -46,11 +46,6 @@ impl Keys {
         self.key("execution:context", execution.as_str())
     }
 
-    /// The output of one of its nodes.
-    pub fn node(&self, execution: &ExecutionKey, node: &str) -> String {
-        format!("{}:{}", self.key("execution:node", execution.as_str()), spell(node))
-    }
-
     /// Who owns an execution, for people who look.
     pub fn lock(&self, execution: &ExecutionKey) -> String {
         self.key("lock:execution", execution.as_str())
@@ -69,11 +64,6 @@ impl Keys {
     /// What a worker is to stop: a hash from the token's digest to the sealed token.
     pub fn cancels(&self, worker: WorkerId) -> String {
         self.key("cancels", &worker.to_string())
-    }
-
-    /// Who of a group has arrived: a set.
-    pub fn arrivals(&self, group: &str) -> String {
-        self.key("arrivals", group)
     }
 
     /// A key that is written to find out whether Redis can be written to.
@@ -135,8 +125,8 @@ mod tests {
         let execution = ExecutionKey("exe_01".into());
         for (key, name) in [
             (keys.tasks("api-call"), "waypost:tasks:{api-call}"),
+            (keys.tasks("each[1]/a"), "waypost:tasks:{each%5b1%5d/a}"),
             (keys.context(&execution), "waypost:execution:context:{exe_01}"),
-            (keys.node(&execution, "each[1]/a"), "waypost:execution:node:{exe_01}:each%5b1%5d/a"),
             (keys.lock(&execution), "waypost:lock:execution:{exe_01}"),
         ] {
             assert_eq!(key, name);

@@ -1,7 +1,7 @@
 //! Speed for a cluster: Redis 7 or Valkey 8, as an accelerator.
 //!
 //! ```text
-//!   RedisTasks  RedisNudges  RedisRelay  RedisMirror  Arrivals      what the engine sees
+//!   RedisTasks  RedisNudges  RedisRelay  RedisMirror                what the engine sees
 //!        └──────────┴────────────┼───────────┴───────────┘
 //!                              Redis                                one handle, clones share it
 //!              ┌─────────────────┼──────────────────┐
@@ -23,14 +23,12 @@
 //! | `nudges` | nudges as published messages; above other `Nudges` |
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | contexts, locks and heartbeats for speed and for people |
-//! | `arrivals` | who of n has come |
 //! | `counters` | what the metrics show |
 //!
 //! Everything in Redis may be deleted, be garbage, be of the wrong type or be years old at any
 //! moment. Nothing here may lose anything because of it, end the process, or hold up a caller for
 //! longer than [`Limits::response`]: what Redis does not do in time, the store beneath does.
 
-mod arrivals;
 mod ask;
 mod config;
 mod counters;
@@ -45,7 +43,6 @@ mod seal;
 mod tasks;
 mod wire;
 
-pub use arrivals::{Arrivals, Arrived};
 pub use config::{BadConfig, Config, Limits, PREFIX};
 pub use counters::Counters;
 pub use keys::Keys;

@@ -40,7 +40,6 @@ enum Copy {
     Released(InstanceId, Vec<ExecutionKey>),
     Keep(Vec<Context>),
     Forget(Vec<ExecutionKey>),
-    Output(ExecutionKey, Arc<str>, Vec<u8>),
 }
 
 impl Copy {
@@ -50,7 +49,6 @@ impl Copy {
             Self::Alive(_) => 256,
             Self::Owned(_, all) | Self::Released(_, all) | Self::Forget(all) => keys(all),
             Self::Keep(contexts) => contexts.iter().map(|one| 256 + one.state.len()).sum(),
-            Self::Output(_, _, output) => 256 + output.len(),
         }
     }
 }
@@ -63,16 +61,6 @@ impl RedisMirror {
         let wire = redis.wire();
         wire.spawn(run(Arc::clone(wire), copies, Arc::clone(&bytes)));
         Self { redis: redis.clone(), queue, bytes }
-    }
-
-    /// Keeps a large output of a node, so that it need not be read from the store again.
-    pub fn keep_output(&self, execution: &ExecutionKey, node: &Arc<str>, output: Vec<u8>) {
-        self.hand_over(Copy::Output(execution.clone(), Arc::clone(node), output));
-    }
-
-    /// An output that was kept. The caller compares its digest with the one in the store.
-    pub fn output(&self, execution: &ExecutionKey, node: &str) -> Option<Vec<u8>> {
-        contexts::output(self.redis.wire(), execution, node)
     }
 
     fn hand_over(&self, copy: Copy) {
@@ -149,9 +137,6 @@ async fn run(wire: Arc<Wire>, mut copies: mpsc::Receiver<Copy>, bytes: Arc<Atomi
             Copy::Forget(all) => {
                 let forget = |key| Ask::command("UNLINK").key(&wire.keys.context(key));
                 send(&wire, all.iter().map(forget)).await;
-            }
-            Copy::Output(execution, node, output) => {
-                send(&wire, contexts::keep_output(&wire, &execution, &node, &output)).await;
             }
         }
         bytes.fetch_sub(size, Ordering::Relaxed);

@@ -26,8 +26,6 @@ pub enum Purpose {
     Answer,
     /// The state of a parked execution.
     Context,
-    /// A node's output.
-    Output,
     /// A worker's sign of life.
     Presence,
     /// A token that a worker is to stop.
@@ -35,12 +33,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [(Self, &str); 7] = [
+    const ALL: [(Self, &str); 6] = [
         (Self::Task, "waypost 2026-11 redis task"),
         (Self::Mail, "waypost 2026-11 redis mail"),
         (Self::Answer, "waypost 2026-11 redis answer"),
         (Self::Context, "waypost 2026-11 redis context"),
-        (Self::Output, "waypost 2026-11 redis output"),
         (Self::Presence, "waypost 2026-11 redis presence"),
         (Self::Cancel, "waypost 2026-11 redis cancel"),
     ];

@@ -114,29 +114,6 @@ pub(super) fn load(wire: &Arc<Wire>, executions: &[ExecutionKey]) -> Vec<Option<
     states
 }
 
-/// The commands that keep a node's output; none where it is too large.
-pub(super) fn keep_output(
-    wire: &Wire,
-    execution: &ExecutionKey,
-    node: &str,
-    output: &[u8],
-) -> Option<Ask> {
-    if output.len() > wire.limits.context_bytes_max {
-        wire.counters.dropped.add(1);
-        return None;
-    }
-    let key = wire.keys.node(execution, node);
-    let sealed = wire.sealer.seal(Purpose::Output, key.as_bytes(), output);
-    Some(Ask::command("SET").key(&key).arg(sealed).arg("PX").number(KEPT_MS))
-}
-
-/// A node's output, where it is kept and opens.
-pub(super) fn output(wire: &Arc<Wire>, execution: &ExecutionKey, node: &str) -> Option<Vec<u8>> {
-    let keys = [wire.keys.node(execution, node)];
-    let open = |key: &str, kept: &[u8]| wire.sealer.open(Purpose::Output, key.as_bytes(), kept);
-    load_each(wire, &keys, longest(wire), open).pop().flatten()
-}
-
 /// Loads and opens values. Those that are too large or do not open are deleted.
 fn load_each(
     wire: &Arc<Wire>,

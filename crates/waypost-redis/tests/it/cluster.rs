@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use waypost_core::id::{ExecutionKey, Token};
-use waypost_core::time::{Millis, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_ports::mirror::{Context, Mirror};
 use waypost_ports::nudge::{Alone, Nudge, Nudges};
 use waypost_ports::relay::{Relay, Relayed};
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{
-    Arrivals, Arrived, Config, Redis, RedisMirror, RedisNudges, RedisRelay, RedisTasks,
-};
+use waypost_redis::{Config, Redis, RedisMirror, RedisNudges, RedisRelay, RedisTasks};
 use waypost_testbed::{Process, free_port};
 
 use crate::relay::mail;
@@ -104,9 +102,6 @@ fn everything_works_in_a_cluster() {
     assert_eq!(alive(&b, &[worker(1), worker(2)]), [worker(1)]);
     a.sweep();
 
-    let arrivals = Arrivals::new(&one, Millis::from_secs(60));
-    assert_eq!(arrivals.arrive("p", "a", 2), Arrived::Missing(1));
-    assert_eq!(arrivals.arrive("p", "b", 2), Arrived::Last);
     assert_eq!(one.counters().outages.get() + two.counters().outages.get(), 0);
 }
 

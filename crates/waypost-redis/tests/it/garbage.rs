@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use waypost_core::id::{ExecutionKey, Token};
-use waypost_core::time::{Millis, Timestamp};
+use waypost_core::time::Timestamp;
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Arrivals, BadConfig, Config, Redis, RedisMirror, RedisTasks};
+use waypost_redis::{BadConfig, Config, Redis, RedisMirror, RedisTasks};
 use waypost_testbed::{Direction, Proxy};
 
 use crate::support::{
@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Does a bit of everything, so that every key is there.
-fn use_everything(world: &World, tasks: &RedisTasks, mirror: &RedisMirror, redis: &Redis) {
+fn use_everything(world: &World, tasks: &RedisTasks, mirror: &RedisMirror) {
     let key = ExecutionKey("exe_1".into());
     tasks.offer(&[offer("h", 1)]).unwrap();
     tasks.hear(&sign(1)).unwrap();
@@ -30,9 +30,7 @@ fn use_everything(world: &World, tasks: &RedisTasks, mirror: &RedisMirror, redis
         at: Timestamp(0),
     });
     mirror.keep(vec![context("exe_1")]);
-    mirror.keep_output(&key, &"big".into(), b"output".to_vec());
-    Arrivals::new(redis, Millis::from_secs(60)).arrive("p", "a", 3);
-    let names = ["execution:context", "execution:node", "lock", "heartbeat:instance"];
+    let names = ["execution:context", "lock", "heartbeat:instance"];
     let copies = names.map(|name| format!("waypost:{name}"));
     eventually("all copies are made", || {
         let keys = world.keys();
@@ -59,10 +57,9 @@ fn a_wrong_type_in_every_key_is_set_right() {
     let world = World::new();
     let a = world.instance(1);
     let mirror = RedisMirror::new(&a.redis);
-    use_everything(&world, &a.tasks, &mirror, &a.redis);
+    use_everything(&world, &a.tasks, &mirror);
     let all = world.keys();
-    for kind in ["tasks", "offered", "handlers", "heartbeat:worker", "cancels", "arrivals", "probe"]
-    {
+    for kind in ["tasks", "offered", "handlers", "heartbeat:worker", "cancels", "probe"] {
         assert!(
             all.iter().any(|key| key.starts_with(&format!("waypost:{kind}"))),
             "{kind}: {all:?}"
@@ -72,10 +69,9 @@ fn a_wrong_type_in_every_key_is_set_right() {
         world.spoil(key);
     }
     assert_eq!(mirror.contexts(&[ExecutionKey("exe_1".into())]), [None]);
-    assert_eq!(mirror.output(&ExecutionKey("exe_1".into()), "big"), None);
     assert_eq!(alive(&a.tasks, &[worker(1)]), [worker(1)]);
     assert_eq!(a.take("h", 1), NONE, "it was deleted, and its owner offers it again");
-    use_everything(&world, &a.tasks, &mirror, &a.redis);
+    use_everything(&world, &a.tasks, &mirror);
     assert_eq!(a.tasks.hear(&sign(2)).unwrap(), [Token(9)]);
     a.tasks.sweep();
     assert_eq!(a.take("h", 10), [1]);
@@ -148,8 +144,7 @@ fn a_value_larger_than_our_memory_should_be_is_not_read() {
     let url = world.server.url_through(proxy.port());
     let redis = connect(&Config { url, ..world.config() });
     let (keys, mirror) = (redis.keys(), RedisMirror::new(&redis));
-    let (context, node) = (keys.context(&execution), keys.node(&execution, "n"));
-    let all = [&context, &node, &keys.worker(worker(1)), &keys.lock(&execution)];
+    let all = [&keys.context(&execution), &keys.worker(worker(1)), &keys.lock(&execution)];
     for key in all {
         world.ok(&["SETRANGE", key, &(40_u64 << 20).to_string(), "x"]);
     }
@@ -158,7 +153,6 @@ fn a_value_larger_than_our_memory_should_be_is_not_read() {
     let tasks = RedisTasks::new(&redis, world.store.clone(), instance(1));
     eventually("they are looked at and deleted", || {
         assert_eq!(mirror.contexts(std::slice::from_ref(&execution)), [None]);
-        assert_eq!(mirror.output(&execution, "n"), None);
         assert_eq!(alive(&tasks, &[worker(1)]), []);
         mirror.owned(instance(1), std::slice::from_ref(&execution));
         all.iter().all(|key| world.number(&["STRLEN", key]) < 1_000)

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper that fails is a test that fails")]
 
-mod arrivals;
 mod chaos;
 mod cluster;
 mod garbage;

@@ -158,19 +158,6 @@ fn an_instance_shows_that_it_is_alive() {
 }
 
 #[test]
-fn outputs_are_kept_sealed() {
-    let world = World::new();
-    let mirror = RedisMirror::new(&world.connect());
-    let output = b"card 4711 ".repeat(20_000);
-    mirror.keep_output(&key("a"), &"profile".into(), output.clone());
-    eventually("it is kept", || mirror.output(&key("a"), "profile").is_some());
-    assert_eq!(mirror.output(&key("a"), "profile"), Some(output));
-    assert_eq!(mirror.output(&key("a"), "other"), None);
-    let stored = text(world.server.command(&["GET", "waypost:execution:node:{a}:profile"]));
-    assert!(!stored.contains("4711"));
-}
-
-#[test]
 fn what_is_too_large_or_too_much_is_dropped_and_counted() {
     let mut world = World::new();
     let limits =

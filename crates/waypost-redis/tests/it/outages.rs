@@ -9,7 +9,7 @@ use waypost_ports::mirror::{Health, Mirror};
 use waypost_ports::nudge::{Alone, Nudge, Nudges};
 use waypost_ports::relay::{Relay, Relayed};
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Arrivals, Arrived, Limits, Redis, RedisMirror, RedisNudges, RedisRelay};
+use waypost_redis::{Limits, Redis, RedisMirror, RedisNudges, RedisRelay};
 
 use crate::relay::mail;
 use crate::support::{
@@ -119,7 +119,6 @@ fn a_stalled_redis_holds_nobody_up() {
     let mirror = RedisMirror::new(&redis);
     let nudges = RedisNudges::new(&redis, Arc::new(Alone), instance(1));
     let relay = RedisRelay::new(&redis, instance(1));
-    let arrivals = Arrivals::new(&redis, Millis::from_secs(60));
     a.tasks.hear(&sign(1)).unwrap();
     a.wait_until_up();
     world.server.process().freeze();
@@ -133,7 +132,6 @@ fn a_stalled_redis_holds_nobody_up() {
         mirror.released(instance(1), &[ExecutionKey("a".into())]);
         assert_eq!(mirror.contexts(&[ExecutionKey("a".into())]), [None]);
         nudges.send(Nudge::Claimable);
-        assert_eq!(arrivals.arrive("p", "a", 2), Arrived::Unknown);
         assert_eq!(relay.send(instance(2), mail(1)).unwrap(), Relayed::Unknown);
         a.tasks.cancel(&[(worker(1), Token(1))]).unwrap();
         assert_eq!(alive(&a.tasks, &[worker(1)]), [worker(1)]);

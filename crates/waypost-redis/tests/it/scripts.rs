@@ -165,23 +165,6 @@ fn offers_survive_every_kind_of_garbage() {
 }
 
 #[test]
-fn arrivals_survive_every_kind_of_garbage() {
-    let redis = Redis::start();
-    let arrive = |who: &str| {
-        numbers(&run(&redis, include_str!("../../scripts/arrive.lua"), &["k"], &[who, "60000"]))
-    };
-    assert_eq!(arrive("a"), [0, 1, 1]);
-    assert_eq!(arrive("a"), [0, 0, 1]);
-    assert_eq!(arrive("b"), [0, 1, 2]);
-    assert!(numbers(&[redis.command(&["PTTL", "k"])])[0] > 0);
-    for words in TYPES.iter().filter(|words| words[0] != "SADD") {
-        redis.flush_all();
-        assert!(!matches!(redis.command(words), RedisReply::Error(_)));
-        assert_eq!(arrive("a"), [1, 1, 1], "{words:?}");
-    }
-}
-
-#[test]
 fn takes_set_right_what_was_done_to_their_group() {
     let redis = Redis::start();
     let take = || {
