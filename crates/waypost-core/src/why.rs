@@ -122,25 +122,6 @@ fn in_line(place: &Place, before: Option<u64>) -> String {
     }
 }
 
-/// The same, for whoever knows which handlers live workers serve: those that wait for one in vain
-/// say so.
-pub fn why_served(
-    plan: &Plan,
-    state: &State,
-    before: Option<u64>,
-    served: &dyn Fn(&str) -> bool,
-) -> Vec<Reason> {
-    let mut reasons = why(plan, state, before);
-    for reason in &mut reasons {
-        if let MovedBy::Worker(handler) = &reason.moved_by
-            && !served(handler)
-        {
-            reason.what.push_str("; none is alive");
-        }
-    }
-    reasons
-}
-
 fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
     let (what, moved_by) = match state.status {
         Status::Completed => ("completed".to_owned(), MovedBy::Nothing),

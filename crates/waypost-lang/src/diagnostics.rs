@@ -218,11 +218,6 @@ impl Diagnostics {
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
     }
-
-    /// Is there one that makes the definition unusable?
-    pub fn has_errors(&self) -> bool {
-        self.faults.iter().any(|fault| fault.severity == Severity::Error)
-    }
 }
 
 #[expect(
