@@ -14,13 +14,14 @@
 //! | `mirror` | copies outside of the store, for speed and for people |
 //! | `clock` | time |
 //! | `memory` | a store without a disk, for tests |
-//! | `conformance` | the tests that every store must pass |
+//! | `conformance` | the tests that every store must pass; behind the feature of that name |
 //!
 //! Nothing here decides what becomes of an execution, and no backend is named.
 
 pub mod access;
 pub mod audit;
 pub mod clock;
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod handler;
 pub mod memory;
