@@ -4,11 +4,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use waypost_ports::store::LEASE;
 use waypost_testbed::Sink;
 
 use super::flows::{CHAIN, held_calls};
-use super::numbers::metric;
+use super::numbers::{lease, metric};
 use super::rig::{Cluster, LONG, With};
 
 #[test]
@@ -40,7 +39,7 @@ fn check(with: With) {
             assert_eq!(others.ended(id, LONG).await["status"], "COMPLETED");
         }
     });
-    waypost_testbed::pause((3 * LEASE.to_std()).saturating_sub(frozen.elapsed()));
+    waypost_testbed::pause((3 * lease()).saturating_sub(frozen.elapsed()));
     let refused = |metrics: &str| metric(metrics, "waypost_commits_fenced_total");
     let frames = format!("SELECT count(*) FROM frames WHERE instance = '{id}'");
     let written = cluster.sql(&frames);

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::json;
-use waypost_ports::store::LEASE;
 use waypost_testbed::Sink;
 
 use super::flows::{CHAIN, GATE, calls, held_calls};
-use super::numbers::{Random, metric, percent, within};
+use super::numbers::{Random, lease, metric, percent, within};
 use super::rig::{Api, Cluster, LONG, With};
 
 /// How long instances are killed, in the full length.
@@ -128,7 +127,7 @@ pub(super) async fn signal(api: &Api, n: usize, id: &str) {
 #[test]
 fn a_take_over_comes_within_the_lease_and_two_seconds() {
     for with in With::BOTH {
-        within(LEASE.to_std() + Duration::from_secs(2), |_| take_over(with));
+        within(lease() + Duration::from_secs(2), |_| take_over(with));
     }
 }
 

@@ -34,7 +34,9 @@ fn check(with: With) {
 /// How long the others took.
 fn leave(with: With) -> Duration {
     // Less than the calls take, so that none of them ends here.
-    let mut cluster = Cluster::start_with(3, with, &["--drain-timeout", "1s"]);
+    // A lease as in production: what comes within seconds does not come from the end of one.
+    let flags = ["--drain-timeout", "1s", "--set", "lease=15s"];
+    let mut cluster = Cluster::start_with(3, with, &flags);
     let sink = Sink::start();
     let api = cluster.api.clone();
     let ids = held_calls(&cluster, &sink, COUNT);

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use waypost_ports::store::LEASE;
+
 /// Where a test draws lots, the seed to do it from.
 const SEED: &str = "CLUSTER_SEED";
 
@@ -26,6 +28,12 @@ pub(super) fn scaled(full: usize) -> usize {
 pub(super) fn percent() -> usize {
     let percent = std::env::var("CLUSTER_PERCENT").ok().and_then(|text| text.parse().ok());
     percent.unwrap_or(5)
+}
+
+/// How long an instance owns what it owns after its last sign of life: as in production in `make cluster`,
+/// shorter in the ordinary tests, which wait for the end of a lease again and again.
+pub(super) fn lease() -> Duration {
+    if percent() < 100 { Duration::from_secs(6) } else { LEASE.to_std() }
 }
 
 /// Measures something that has to come within a limit. This machine has other things to do: one time out of

@@ -9,6 +9,8 @@ use tokio::runtime::Runtime;
 use waypost_testbed::postgres::{Durability, Postgres};
 use waypost_testbed::{Process, Redis, free_port};
 
+use super::numbers::lease;
+
 /// How long anything may take that is not itself what is tested. Reaching it is a failure.
 pub(super) const LONG: Duration = Duration::from_secs(120);
 
@@ -136,7 +138,8 @@ impl Cluster {
     fn spawn(&mut self, at: usize) {
         let address = format!("127.0.0.1:{}", self.instances[at].port);
         let mut command = self.command(&["serve", "--listen", &address, "--log", "info"]);
-        command.args(["--allow-egress", "127.0.0.1/32"]).args(&self.extra);
+        let lease = format!("lease={}s", lease().as_secs());
+        command.args(["--allow-egress", "127.0.0.1/32", "--set", &lease]).args(&self.extra);
         let instance = &mut self.instances[at];
         instance.starts += 1;
         let log = self.folder.path().join(format!("instance-{at}-{}.log", instance.starts));
