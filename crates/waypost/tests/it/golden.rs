@@ -264,7 +264,7 @@ fn golden_logs_give_the_same_rows_in_a_folder() {
 
 fn view_of(rows: &rusqlite::Connection, view: &str, of: &str) -> Vec<Value> {
     let mut select = rows.prepare(&format!("SELECT * FROM {view} WHERE {of} ORDER BY id")).unwrap();
-    let columns: Vec<String> = select.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = select.column_names().map(str::to_owned).collect();
     let row = |row: &rusqlite::Row<'_>| {
         let value = |at: usize| match row.get_ref(at).unwrap() {
             ValueRef::Integer(number) => json!(number),
