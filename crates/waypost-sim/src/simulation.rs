@@ -32,19 +32,17 @@ mod lines;
 mod mail;
 mod operations;
 mod people;
+mod recording;
 mod tasks;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use waypost_core::event::Event as LogEvent;
-use waypost_core::frame::decode;
-use waypost_core::id::{AppendId, ExecutionId, InstanceId};
+use waypost_core::id::{AppendId, InstanceId};
 use waypost_engine::driver::Input;
 use waypost_engine::{Clerk, Plans};
 use waypost_ports::memory::Tables;
-use waypost_ports::store::DefinitionRef;
 
 use crate::clock::{MachineClock, TrueTime};
 use crate::coverage::Coverage;
@@ -386,37 +384,5 @@ impl Simulation {
 
     fn instance_of(&self, life: Life) -> Option<InstanceId> {
         self.clerks.get(&life).map(|clerk| clerk.instance)
-    }
-
-    /// The log of each execution.
-    fn logs(&self) -> Vec<Log> {
-        self.store.with(|tables, _| {
-            let log = |execution: ExecutionId| {
-                let frames: Vec<_> = tables.frames_from(execution, 0).cloned().collect();
-                let first = decode(frames.first()?.body.as_ref().ok()?).ok()?;
-                let Some(LogEvent::RunCreated(created)) = first.first() else { return None };
-                let definition = tables.definition(&DefinitionRef::Hash(created.definition))?;
-                Some(Log { canonical: definition.canonical, frames })
-            };
-            tables.executions().into_iter().filter_map(log).collect()
-        })
-    }
-
-    fn into_report(self) -> Report {
-        let logs = if self.options.record { self.logs() } else { Vec::new() };
-        let mut coverage = self.coverage;
-        let inner = self.store.inner();
-        coverage.add_faults(inner.weather.struck());
-        Report {
-            finding: self.finding,
-            coverage,
-            hash: self.trace.hash(),
-            events: self.events,
-            ms: self.truth.ms(),
-            programs: self.people.programs(),
-            weather: inner.weather.describe(),
-            trace: self.trace.into_lines(),
-            logs,
-        }
     }
 }

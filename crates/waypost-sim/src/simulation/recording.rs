@@ -1,0 +1,43 @@
+//! What is left of a world when it has ended: its report and, where they are asked for, its logs.
+
+use waypost_core::event::Event;
+use waypost_core::frame::decode;
+use waypost_core::id::ExecutionId;
+use waypost_ports::store::DefinitionRef;
+
+use super::{Report, Simulation};
+use crate::record::Log;
+
+impl Simulation {
+    /// The log of each execution.
+    fn logs(&self) -> Vec<Log> {
+        self.store.with(|tables, _| {
+            let log = |execution: ExecutionId| {
+                let frames: Vec<_> = tables.frames_from(execution, 0).cloned().collect();
+                let first = decode(frames.first()?.body.as_ref().ok()?).ok()?;
+                let Some(Event::RunCreated(created)) = first.first() else { return None };
+                let definition = tables.definition(&DefinitionRef::Hash(created.definition))?;
+                Some(Log { canonical: definition.canonical, frames })
+            };
+            tables.executions().into_iter().filter_map(log).collect()
+        })
+    }
+
+    pub(super) fn into_report(self) -> Report {
+        let logs = if self.options.record { self.logs() } else { Vec::new() };
+        let mut coverage = self.coverage;
+        let inner = self.store.inner();
+        coverage.add_faults(inner.weather.struck());
+        Report {
+            finding: self.finding,
+            coverage,
+            hash: self.trace.hash(),
+            events: self.events,
+            ms: self.truth.ms(),
+            programs: self.people.programs(),
+            weather: inner.weather.describe(),
+            trace: self.trace.into_lines(),
+            logs,
+        }
+    }
+}
