@@ -271,7 +271,7 @@ pub enum Refusal {
         attempt: u32,
     },
     /// The report comes from somebody who does not hold the attempt.
-    #[error("attempt {attempt} of node {node} was delivered to somebody else")]
+    #[error("attempt {attempt} of node {node} belongs to another worker")]
     ForeignToken {
         /// The node.
         node: Arc<str>,
@@ -285,10 +285,12 @@ pub enum Refusal {
     #[error("the execution is not paused")]
     NotPaused,
     /// It only waits; time or a signal will resume it.
-    #[error("the execution is not paused by a user: it waits, and goes on by itself")]
+    #[error(
+        "nothing to resume: the execution is waiting for a timer or signal and will continue by itself"
+    )]
     Waits,
     /// It has not begun: there is nothing that a pause would hold.
-    #[error("the execution waits for a slot of its concurrency key and has not begun")]
+    #[error("the execution is queued for its concurrency key and has not started")]
     Queued,
     /// It does not wait for a slot.
     #[error("the execution does not wait for a slot of a concurrency key")]
@@ -297,13 +299,13 @@ pub enum Refusal {
     #[error("the execution is already paused")]
     AlreadyPaused,
     /// Nothing ends while somebody holds it.
-    #[error("the execution is paused, and its waits with it")]
+    #[error("the execution is paused; resume it before you complete a wait")]
     Paused,
     /// No node waits since this event.
     #[error("there is no wait {0} that is open")]
     NoSuchWait(u64),
     /// The message was consumed before.
-    #[error("the message was received before")]
+    #[error("a message with this id was already received")]
     Duplicate,
     /// Too many signals wait.
     #[error("{0} signals already wait for this execution, which is the limit")]

@@ -105,7 +105,7 @@ pub fn check(
     // The projections are compared as far as they go; a log that they cannot follow is what is to be
     // found here, not a reason to give up.
     if let Err(error) = store.catch_up() {
-        warn!(%error, "the projections cannot be brought up to date");
+        warn!(%error, "could not update the projections");
     }
     if let Some(execution) = options.only {
         let mut report = Report::default();

@@ -154,7 +154,7 @@ pub enum EngineError {
     )]
     TooLarge(usize),
     /// The store refuses the data.
-    #[error("the store refuses what was submitted: {0}")]
+    #[error("the store rejects the submission: {0}")]
     Poisoned(String),
     /// The request changed nothing.
     #[error(transparent)]
@@ -166,7 +166,7 @@ pub enum EngineError {
     #[error("the engine is stopping")]
     Stopping,
     /// The engine ended before the store had answered: it may have been taken, now or soon, or never.
-    #[error("the engine ended before it was answered; whether it was taken is not known")]
+    #[error("the engine stopped before it answered; the request may or may not have been accepted")]
     Unanswered,
     /// The store.
     #[error(transparent)]
@@ -198,7 +198,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// How long this instance's lease lasts from one renewal on.
+    /// Lease duration of this instance.
     pub fn lease(&self) -> Millis {
         self.lease.span()
     }

@@ -101,43 +101,39 @@ impl EngineMetrics {
         let page: [(&str, &str, &dyn Metric); 12] = [
             (
                 "waypost_queue_depth",
-                "Nodes that wait for a slot, or for a worker elsewhere.",
+                "Nodes that wait for a slot or a remote worker.",
                 &self.queue_depth,
             ),
             (
                 "waypost_queue_oldest_age_seconds",
-                "How long the node has waited that has waited longest for a slot or a worker.",
+                "Age of the oldest queued node.",
                 &self.queue_oldest_age_seconds,
             ),
             (
                 "waypost_nodes_queued_too_long",
-                "Nodes that have waited for a slot or a worker for longer than they should.",
+                "Nodes that have waited too long for a slot or a worker.",
                 &self.nodes_queued_too_long,
             ),
             (
                 "waypost_schedule_to_start_seconds",
-                "From the moment that an attempt may be made until it is handed to a worker.",
+                "Time from when an attempt may start to when it is handed to a worker.",
                 &self.schedule_to_start_seconds,
             ),
-            (
-                "waypost_append_seconds",
-                "How long the store takes to commit one transaction of frames.",
-                &self.append_seconds,
-            ),
+            ("waypost_append_seconds", "Duration of a store commit.", &self.append_seconds),
             ("waypost_append_frames", "Frames of one transaction.", &self.append_frames),
             (
                 "waypost_timer_lateness_seconds",
-                "How long after its due time a wait, retry or deadline is acted upon.",
+                "Delay between the due time of a wait, retry or deadline and the decision on it.",
                 &self.timer_lateness_seconds,
             ),
             (
                 "waypost_takeovers_total",
-                "Executions taken over from an owner that was gone.",
+                "Executions taken over from a dead owner.",
                 &self.takeovers,
             ),
             (
                 "waypost_report_to_commit_seconds",
-                "From a worker's report until what follows from it is durable.",
+                "Time from a worker's report to the commit of its consequences.",
                 &self.report_to_commit_seconds,
             ),
             (
@@ -163,28 +159,28 @@ impl EngineMetrics {
         [
             (
                 "waypost_executions_quarantined_total",
-                "Executions that were set aside until a person looks.",
+                "Executions quarantined.",
                 &self.executions_quarantined,
             ),
             (
                 "waypost_commits_fenced_total",
-                "Frames that were refused because somebody else owns the execution.",
+                "Frames rejected because another instance owns the execution.",
                 &self.commits_fenced,
             ),
             ("waypost_claims_total", "Executions that this instance has claimed.", &self.claims),
             (
                 "waypost_contexts_used_total",
-                "Claimed executions whose logs were not read, since a copy was at hand.",
+                "Claimed executions that were loaded from a copy instead of their log.",
                 &self.contexts_used,
             ),
             (
                 "waypost_ownership_lost_total",
-                "Executions that were dropped because somebody else owns them.",
+                "Executions dropped because another instance owns them.",
                 &self.ownership_lost,
             ),
             (
                 "waypost_executions_scheduled_too_long",
-                "Executions in memory of which nothing was handed off for longer than it should take.",
+                "Executions in memory with a node that has waited too long to start.",
                 &self.executions_scheduled_too_long,
             ),
         ]
@@ -202,22 +198,22 @@ impl EngineMetrics {
             ("waypost_slots", "Slots for attempts that run at once.", &self.slots),
             (
                 "waypost_attempts_elsewhere",
-                "Attempts of executions in memory that workers elsewhere make.",
+                "Attempts that remote workers are running for executions in memory.",
                 &self.attempts_elsewhere,
             ),
             (
                 "waypost_offers_repeated_total",
-                "Offers to workers elsewhere that were made again since nobody had started them.",
+                "Offers to remote workers repeated because no worker had started them.",
                 &self.offers_repeated,
             ),
             (
                 "waypost_offers_broken_total",
-                "Offers that were dropped because they are not what was sealed.",
+                "Offers dropped because their seal did not verify.",
                 &self.offers_broken,
             ),
             (
                 "waypost_reports_refused_total",
-                "Reports of workers elsewhere that came too late or from somebody else.",
+                "Reports of remote workers rejected as stale or foreign.",
                 &self.reports_refused,
             ),
             (

@@ -63,7 +63,7 @@ pub trait Query: Send + Sync {
         Ok(self.instances()?.iter().any(|row| row.instance == instance && row.alive))
     }
 
-    /// Executions that could go on and that no instance has claimed. Asked for each page of metrics.
+    /// Executions that are ready or due and unclaimed. Asked for each page of metrics.
     fn backlog(&self) -> Result<Backlog, StoreError>;
 
     /// How far the projections are behind the log.

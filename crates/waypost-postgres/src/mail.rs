@@ -122,7 +122,7 @@ pub(crate) async fn collect(
                 // Everybody else's must not wait for it. It stays, and its addressee is set aside by
                 // whoever claims it next.
                 Err(error) => {
-                    tracing::warn!(execution = get::<i64>(row, 0)?, %error, "mail stays unread");
+                    tracing::warn!(execution = get::<i64>(row, 0)?, %error, "could not read mail");
                 }
             }
         }

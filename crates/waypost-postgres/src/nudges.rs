@@ -88,11 +88,11 @@ impl Nudges for PostgresNudges {
         let (listening, is_listening) = blocking::channel();
         let command = Command::Listen(Listener { instance, hear }, listening);
         if self.commands.try_send(command).is_err() {
-            tracing::warn!("nobody listens for nudges: too many are waiting");
+            tracing::warn!("dropping nudges: the listener is too slow");
             return;
         }
         if is_listening.recv_timeout(LISTEN_WAIT).is_err() {
-            tracing::warn!("nudges are not heard yet: the database does not answer");
+            tracing::warn!("not listening for nudges yet: the database does not answer");
         }
     }
 }

@@ -367,7 +367,7 @@ impl Wire {
         if let Some(failures) = state.outage.failed(&state.reason, now) {
             let (address, reason) = (self.dialer.address(), &state.reason);
             let away_ms = now.0.saturating_sub(state.since.0);
-            tracing::warn!(address, reason, away_ms, failures, "going on without redis");
+            tracing::warn!(address, reason, away_ms, failures, "continuing without Redis");
         }
     }
 

@@ -116,16 +116,8 @@ impl HttpMetrics {
         lease.set(around.lease.0.to_std());
         left.set(around.lease.1.to_std());
         let page: [(&str, &str, &dyn Metric); 11] = [
-            (
-                "waypost_lease_seconds",
-                "How long this instance's lease lasts from one renewal on.",
-                &lease,
-            ),
-            (
-                "waypost_lease_remaining_seconds",
-                "What is left of this instance's lease, at least.",
-                &left,
-            ),
+            ("waypost_lease_seconds", "Lease duration of this instance.", &lease),
+            ("waypost_lease_remaining_seconds", "Remaining lease time of this instance.", &left),
             (
                 "waypost_http_requests_total",
                 "Requests answered, by class of status.",
@@ -141,20 +133,16 @@ impl HttpMetrics {
             ("waypost_http_streams", "Streams that are open.", &streams),
             (
                 "waypost_http_streams_dropped_total",
-                "Streams whose reader did not read.",
+                "Streams closed because the client did not read.",
                 &self.streams_dropped,
             ),
             ("waypost_stream_depth", "Tasks that wait for workers elsewhere, by handler.", &depth),
             (
                 "waypost_stream_oldest_age_seconds",
-                "How long the task has waited that has waited longest for a worker, by handler.",
+                "Age of the oldest task that waits for a worker, by handler.",
                 &oldest,
             ),
-            (
-                "waypost_trail_dropped_total",
-                "Entries of the trail that were not written.",
-                &dropped,
-            ),
+            ("waypost_trail_dropped_total", "Audit entries that could not be written.", &dropped),
         ];
         for (name, help, metric) in page {
             write_metric(name, help, metric, out);
@@ -171,7 +159,7 @@ impl HttpMetrics {
         for (name, help, known) in [
             (
                 "waypost_http_reply_bytes",
-                "Bytes of replies and streams on their way to clients.",
+                "Bytes of replies and streams that are being sent to clients.",
                 bytes(budget.in_flight()),
             ),
             (
@@ -186,12 +174,12 @@ impl HttpMetrics {
             ),
             (
                 "waypost_projection_lag_frames",
-                "Commits that lists do not show yet.",
+                "Commits that projections do not contain yet.",
                 around.lag.map(|lag| lag.frames),
             ),
             (
                 "waypost_executions_due_unclaimed",
-                "Executions that could go on and that no instance has claimed.",
+                "Executions that are ready or due and unclaimed.",
                 around.backlog.map(|backlog| backlog.executions),
             ),
             ("waypost_redis_up", "Does Redis answer? 1 or 0.", around.redis_up.map(u64::from)),

@@ -76,17 +76,17 @@ codes! {
     /// No event of the stream has this id.
     UnknownEvent => 404 "unknown_event" "there is no such event",
     /// The path knows other methods.
-    MethodNotAllowed => 405 "method_not_allowed" "the path does not know this method",
+    MethodNotAllowed => 405 "method_not_allowed" "the method is not allowed for this path",
     /// The reply cannot be given in a form that is accepted.
-    NotAcceptable => 406 "not_acceptable" "the reply has another form than is accepted",
+    NotAcceptable => 406 "not_acceptable" "no accepted media type is available",
     /// The body did not come in time.
-    BodyTimeout => 408 "body_timeout" "the body did not come in time",
+    BodyTimeout => 408 "body_timeout" "the body was not received in time",
     /// The execution has ended.
     ExecutionEnded => 409 "execution_ended" "the execution has ended",
     /// The execution has not ended.
     ExecutionRuns => 409 "execution_runs" "the execution has not ended",
     /// The execution is where it cannot do this.
-    IllegalTransition => 409 "illegal_transition" "the execution cannot do this now",
+    IllegalTransition => 409 "illegal_transition" "the execution's status does not allow this",
     /// An execution of this id exists.
     IdTaken => 409 "id_taken" "an execution of this id exists",
     /// As many executions of its concurrency key are under way as may be.
@@ -94,9 +94,9 @@ codes! {
     /// The report is about an attempt that is not the current one.
     StaleAttempt => 409 "stale_attempt" "the attempt is over",
     /// The report comes from somebody who does not hold the attempt.
-    ForeignToken => 409 "foreign_token" "somebody else holds the attempt",
+    ForeignToken => 409 "foreign_token" "another worker holds the attempt",
     /// The execution is set aside because its log cannot be read.
-    ExecutionDamaged => 409 "execution_damaged" "the execution is set aside",
+    ExecutionDamaged => 409 "execution_damaged" "the execution is quarantined",
     /// The body is too large.
     BodyTooLarge => 413 "body_too_large" "the body is too large",
     /// The body is neither JSON nor, where that is allowed, YAML; or it is compressed.
@@ -108,17 +108,17 @@ codes! {
     /// The idempotency key was used for another submission.
     IdempotencyMismatch => 422 "idempotency_mismatch" "the key was used for something else",
     /// The store refuses the data for good.
-    Unstorable => 422 "unstorable" "this cannot be stored",
+    Unstorable => 422 "unstorable" "the store cannot hold this data",
     /// Too many requests with this key.
     RateLimited => 429 "rate_limited" "too many requests",
     /// Something that should not happen did.
-    Internal => 500 "internal" "something went wrong here",
+    Internal => 500 "internal" "internal server error",
     /// The instance is about to stop; another one takes it.
     Draining => 503 "draining" "this instance is stopping",
     /// The store does not answer or is full.
     StoreUnavailable => 503 "store_unavailable" "the store is not available",
     /// Too many connections or streams.
-    Overloaded => 503 "overloaded" "too much is going on",
+    Overloaded => 503 "overloaded" "the server is overloaded",
 }
 
 /// An answer that is not what was asked for.
@@ -261,7 +261,7 @@ impl From<StoreError> for Problem {
         static AWAY: Seldom = Seldom::new();
         let unavailable = |detail: &'static str| {
             if let Some(others) = AWAY.may_say() {
-                tracing::warn!(%error, others, "the store did not do as asked");
+                tracing::warn!(%error, others, "the store rejected a request");
             }
             Self::new(Code::StoreUnavailable, detail).retry_after(1)
         };
@@ -299,7 +299,7 @@ impl From<EngineError> for Problem {
                 .hint("keep large data elsewhere and pass a reference to it"),
             EngineError::Poisoned(reason) => {
                 tracing::warn!(%reason, "the store refuses a submission");
-                Self::new(Code::Unstorable, "the store refuses what was submitted")
+                Self::new(Code::Unstorable, "the store rejects the submission")
             }
             other => Self::internal(&other),
         }

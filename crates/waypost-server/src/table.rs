@@ -24,7 +24,7 @@ const MAX_I64: u64 = i64::MAX as u64;
 const EXECUTION: Parameter = in_path("id", Form::Id, "The execution.");
 const WORKFLOW: Parameter = in_path("name", Form::Workflow, "The workflow.");
 const LIMIT: Parameter =
-    in_query("limit", Form::Integer(1, PAGE_MAX as u64), "Rows of the page; 50 where nobody says.");
+    in_query("limit", Form::Integer(1, PAGE_MAX as u64), "Page size; default 50.");
 
 const FOLLOW: Parameter =
     in_query("follow", Form::Flag, "`false` ends the stream with what there is now.");

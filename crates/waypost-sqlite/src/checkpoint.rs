@@ -83,7 +83,7 @@ impl Checkpoints {
         if let Some(handle) = self.handle.take()
             && handle.join().is_err()
         {
-            tracing::error!("the thread that copies the WAL back panicked");
+            tracing::error!("the WAL checkpoint thread panicked");
         }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn collect(
                 // whoever claims it next.
                 Err(error) => {
                     let execution: i64 = row.get(0)?;
-                    tracing::warn!(execution, %error, "mail stays unread");
+                    tracing::warn!(execution, %error, "could not read mail");
                 }
             }
         }

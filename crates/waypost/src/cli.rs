@@ -65,24 +65,24 @@ struct Cli {
 enum Command {
     /// Run a workflow and show its progress
     Run(run::Args),
-    /// Go on with executions that were stopped, paused or interrupted
+    /// Resume stopped, paused or interrupted executions
     Resume(resume::Args),
     /// Serve the HTTP API and drive every execution in the folder
     Serve(serve::Args),
-    /// Take tasks from a server, or a cluster of them, and make them here
+    /// Run a worker: pull tasks from a server or cluster and execute them here
     Worker(worker::Args),
     /// Write an example workflow and the schema for editors
     Init(init::Args),
     /// Check definitions without running them
     Validate(validate::Args),
-    /// Evaluate an expression, with an input or with what an execution has
+    /// Evaluate an expression with an input, or with the data of an execution
     Eval(eval::Args),
-    /// Keep definitions, so that they can be started by name
+    /// Deploy workflow definitions
     Deploy(deploy::Args),
     /// List workflows, the versions of one, or print a version
     #[command(disable_version_flag = true)]
     Definitions(definitions::Args),
-    /// Start a workflow that was deployed, and leave it to the server
+    /// Start a deployed workflow on the server
     #[command(disable_version_flag = true)]
     Start(start::Args),
     /// Watch an execution until it ends
@@ -99,31 +99,31 @@ enum Command {
     Cancel(requests::CancelArgs),
     /// Send a signal to an execution
     Signal(requests::SignalArgs),
-    /// End one wait of an execution before its time
+    /// Complete a wait early: skip a delay, retry now, or supply a signal
     ResumeWait(requests::ResumeWaitArgs),
-    /// Say what an execution waits for, since when, until when, and what would move it
+    /// Explain what an execution is waiting for and how to unblock it
     Why(find::Named),
-    /// Check that the logs, and the rows beside them, keep every invariant
+    /// Verify every invariant of the logs and of the rows derived from them
     Check(check::Args),
     /// List the processes that drive executions
     Instances,
-    /// List the workers that take tasks, and what waits for them
+    /// List workers and the tasks that wait for them
     Workers,
     /// List every limit
     Limits,
-    /// Look after the API keys of a server
+    /// Manage the API keys of a server
     Keys {
         #[command(subcommand)]
         action: keys::Action,
     },
-    /// Show who did what through a server, newest first
+    /// Show the audit log, newest first
     Trail(keys::TrailArgs),
     /// Measure the engine on this machine
     Bench {
         #[command(subcommand)]
         scenario: bench::Scenario,
     },
-    /// Look after the read tables
+    /// Manage projections, the tables behind `list`
     Projections {
         #[command(subcommand)]
         action: projections::Action,

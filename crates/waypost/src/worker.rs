@@ -134,7 +134,7 @@ impl Worker {
                 },
             };
             if let Err(error) = polled {
-                warn!(%error, "tasks cannot be taken");
+                warn!(%error, "could not poll for tasks");
                 tokio::select! { // both are cancel-safe
                     () = stop.cancelled() => return,
                     () = self.servers.pause() => {}
@@ -177,7 +177,7 @@ impl Worker {
             match self.poll(0).await {
                 Ok(polled) => self.stop(&polled.cancel),
                 Err(error) => {
-                    warn!(%error, "nobody hears that this worker lives");
+                    warn!(%error, "heartbeat failed: no server is reachable");
                     self.servers.pause().await;
                 }
             }
@@ -250,7 +250,7 @@ impl Worker {
             async move { client.tell(Ask::post(&["workers", &id, "leave"]).json(&sign)?).await }
         });
         if let Err(error) = left.await {
-            warn!(%error, "nobody was told that this worker leaves");
+            warn!(%error, "could not report that this worker is stopping");
         }
     }
 
@@ -262,7 +262,7 @@ impl Worker {
         }
         let reports = self.unanswered.load(Ordering::Relaxed);
         self.leaving.store(true, Ordering::Relaxed);
-        info!(tasks = self.room_taken(), reports, "stopping what still runs");
+        info!(tasks = self.room_taken(), reports, "stopping running attempts");
         self.running.lock().values().for_each(CancellationToken::cancel);
         drop(tokio::time::timeout(REPORTS_PATIENCE, self.tracker.wait()).await);
     }
@@ -272,7 +272,7 @@ impl Worker {
         let (held, reports) = (self.room_taken(), self.unanswered.load(Ordering::Relaxed));
         if held > 0 {
             let tasks = held.saturating_sub(reports);
-            warn!(reports, tasks, "given up: reports that nobody answered, tasks that still ran");
+            warn!(reports, tasks, "stopping with unanswered reports and running tasks");
         }
     }
 }

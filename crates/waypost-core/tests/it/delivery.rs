@@ -64,7 +64,7 @@ pub(crate) const CASES: &[Case] = &[
         "a",
         "
         start
-        forge a    -> refused somebody else
+        forge a    -> refused another worker
         complete a -> execution COMPLETED
     ",
     ),

@@ -51,16 +51,16 @@ pub(crate) const CASES: &[Case] = &[
     case("another worker's start, mark and end", "a = worker", "
         start
         far 1 start a    -> a is at 1
-        far 2 start a    -> refused somebody else
-        far 2 mark a 1   -> refused somebody else
-        far 2 complete a -> refused somebody else
-        far 2 fail a     -> refused somebody else
+        far 2 start a    -> refused another worker
+        far 2 mark a 1   -> refused another worker
+        far 2 complete a -> refused another worker
+        far 2 fail a     -> refused another worker
         far 1 complete a -> execution COMPLETED
     "),
     case("what a slot holds, nobody elsewhere does", "a", "
         start
-        far 1 start a    -> refused somebody else
-        far 1 complete a -> refused somebody else
+        far 1 start a    -> refused another worker
+        far 1 complete a -> refused another worker
         complete a       -> execution COMPLETED
     "),
     case("whoever waits for a slot may be taken elsewhere", "a; b needs a", "
@@ -74,7 +74,7 @@ pub(crate) const CASES: &[Case] = &[
         start slots 0
         slots 1
         start-queued a   -> runs a
-        far 1 start a    -> refused somebody else
+        far 1 start a    -> refused another worker
     "),
     case("the same end again, and another one", "a = worker; b", "
         start

@@ -218,10 +218,10 @@ pub(crate) const CASES: &[Case] = &[
         start
         resume     -> refused not paused
         resume #m  -> logs MessageIgnored, execution RUNNING
-        resume #m  -> refused before
+        resume #m  -> refused already received
         complete a
         park       -> execution PAUSED
-        resume     -> refused waits
+        resume     -> refused nothing to resume
         resume #n  -> logs MessageIgnored, execution PAUSED
     ",
     ),
@@ -232,8 +232,8 @@ pub(crate) const CASES: &[Case] = &[
         start
         pause #m1  -> execution PAUSING
         resume #m2 -> execution RUNNING
-        pause #m1  -> refused before
-        resume #m2 -> refused before
+        pause #m1  -> refused already received
+        resume #m2 -> refused already received
     ",
     ),
     case(

@@ -69,12 +69,12 @@ pub(crate) const CASES: &[Case] = &[
     case("there is nothing to pause, to resume, to end or to set aside", "keyed k; a", "
         start
         own
-        pause       -> refused has not begun
+        pause       -> refused has not started
         pause #p    -> logs MessageIgnored, execution SCHEDULING
-        pause-now   -> refused has not begun
+        pause-now   -> refused has not started
         resume      -> refused not paused
         end-wait 3  -> refused no wait
-        quarantine  -> refused has not begun
+        quarantine  -> refused has not started
         reopen      -> refused only an execution that failed
         admit       -> runs a
         pause       -> execution PAUSING

@@ -82,7 +82,7 @@ pub(crate) const CASES: &[Case] = &[
         fail a
         reopen #m  -> generation 2
         fail a     -> execution FAILED
-        reopen #m  -> refused before
+        reopen #m  -> refused already received
         reopen #n  -> generation 3, a attempt 3
     "),
     case("bug: a cancel that came a second time cancelled the next generation", "a", "
@@ -90,7 +90,7 @@ pub(crate) const CASES: &[Case] = &[
         cancel #m
         stopped a  -> execution CANCELLED
         reopen     -> execution RUNNING
-        cancel #m  -> refused before
+        cancel #m  -> refused already received
     "),
     case("waits and signals of the next generation", "w = signal(go); a needs w", "
         start

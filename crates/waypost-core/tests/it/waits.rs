@@ -251,7 +251,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         signal go 1 #m1 -> v COMPLETED, w WAITING
-        signal go 2 #m1 -> refused before
+        signal go 2 #m1 -> refused already received
         signal go 3 #m2 -> w COMPLETED, w gives 3
     ",
     ),
@@ -261,7 +261,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start           -> d WAITING
         end-wait d 7 #m -> logs NodeResumed NodeCompleted NodeScheduled NodeStarted, d COMPLETED, d gives null, runs a, due never
-        end-wait d 7 #m -> refused before
+        end-wait d 7 #m -> refused already received
     ",
     ),
     case(
@@ -306,7 +306,7 @@ pub(crate) const CASES: &[Case] = &[
         signal go
         end-wait w   -> refused no wait 0
         end-wait 999 #m -> logs MessageIgnored
-        end-wait d #m   -> refused before
+        end-wait d #m   -> refused already received
     ",
     ),
     case(

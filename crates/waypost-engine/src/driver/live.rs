@@ -361,7 +361,7 @@ impl Live {
                     self.consumed.push(Arc::clone(message));
                 }
                 // Mail is looked up again until its frame is committed: an echo is no request. Where
-                // somebody awaits an answer, it is that the message was received before.
+                // somebody awaits an answer, it is that a message with this id was already received.
                 let echo = self.state.messages.contains(message) || self.heard.contains(message);
                 if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
                     continue;

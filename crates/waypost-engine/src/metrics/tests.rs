@@ -16,11 +16,11 @@ fn the_page_names_explains_and_shows_every_metric() {
     let mut page = String::new();
     metrics.render(&mut page);
     let beginning = concat!(
-        "# HELP waypost_queue_depth Nodes that wait for a slot, or for a worker elsewhere.\n",
+        "# HELP waypost_queue_depth Nodes that wait for a slot or a remote worker.\n",
         "# TYPE waypost_queue_depth gauge\n",
         "waypost_queue_depth 7\n",
         "# HELP waypost_queue_oldest_age_seconds ",
-        "How long the node has waited that has waited longest for a slot or a worker.\n",
+        "Age of the oldest queued node.\n",
         "# TYPE waypost_queue_oldest_age_seconds gauge\n",
         "waypost_queue_oldest_age_seconds 61.5\n",
     );

@@ -287,7 +287,7 @@ impl Clerk {
     }
 
     fn hold(&self, execution: ExecutionId, reason: String) -> Performed {
-        error!(%execution, reason, "execution is set aside");
+        error!(%execution, reason, "execution quarantined");
         match self.store.hold(execution, self.instance, &reason) {
             Ok(()) => Performed::with(vec![Input::Held]),
             Err(error) => Performed::not(Work::Hold { execution, reason }, error),

@@ -132,7 +132,8 @@ impl Desk {
             [] => Ok(Vec::new()),
             asked => self.tasks.who_holds(asked),
         };
-        let seen = seen.map_err(|error| warn!(%error, "the workers cannot be looked at")).ok();
+        let seen =
+            seen.map_err(|error| warn!(%error, "could not check whether workers are alive")).ok();
         let serving = if serving { self.serving() } else { Vec::new() };
         Input::WorkersSeen { asked, seen, serving }
     }
@@ -189,7 +190,7 @@ impl Desk {
                 Ok(task) => taken.push(Taken { offer, task }),
                 Err(error) => {
                     let OfferId { execution, path, attempt } = &offer.id;
-                    warn!(%execution, node = %path, attempt, %error, "an offer is dropped");
+                    warn!(%execution, node = %path, attempt, %error, "dropped a task offer");
                     broken += 1;
                 }
             }

@@ -23,7 +23,7 @@ pub(crate) fn log_lost(instance: InstanceId, lost: &[ExecutionKey]) {
 /// A renewal succeeded when this was left of the lease before it.
 pub(crate) fn log_lapse(instance: InstanceId, remaining: Millis) {
     if remaining == Millis(0) {
-        warn!(%instance, "the lease had ended before it was renewed; others may have taken over");
+        warn!(%instance, "the lease expired before it was renewed; other instances may have taken over");
     }
 }
 

@@ -334,7 +334,7 @@ impl EngineThread {
     fn observe(&self, committed: &Committed) {
         for event in committed.events.iter() {
             if let Event::RunQuarantined { reason } = event {
-                warn!(execution = %committed.key, reason, "execution is set aside");
+                warn!(execution = %committed.key, reason, "execution quarantined");
             }
         }
         let Some(observer) = &self.observer else { return };

@@ -178,7 +178,9 @@ impl StoreThread {
                 // Nudges are gathered before they go out, and this process is about to be gone.
                 std::thread::park_timeout(PARTING);
             }
-            Err(error) => warn!(%error, "the others were not told that this instance leaves"),
+            Err(error) => {
+                warn!(%error, "could not notify other instances that this one is stopping")
+            }
         }
     }
 

@@ -153,7 +153,7 @@ impl TasksThread {
     fn carry_out(&self, batch: &mut Batch) {
         let warned = |what: &'static str, done: Result<(), StoreError>| {
             if let Err(error) = done {
-                warn!(what, %error, "tasks for workers elsewhere cannot be kept");
+                warn!(what, %error, "could not store tasks for remote workers");
             }
         };
         // Offers that are left were made after the withdrawal of the same attempt.
@@ -213,7 +213,7 @@ impl TasksThread {
             && !cancels.is_empty()
             && let Err(error) = self.desk.cancel(&cancels)
         {
-            warn!(%error, "what a worker was to stop, and did not hear of, cannot be kept");
+            warn!(%error, "could not requeue an undelivered cancellation");
         }
     }
 
@@ -239,7 +239,7 @@ impl TasksThread {
                     waiting.extend(self.share_out(taken, group));
                 }
                 Err(error) => {
-                    warn!(%error, "tasks cannot be taken");
+                    warn!(%error, "could not poll for tasks");
                     waiting.extend(group);
                 }
             }
@@ -276,7 +276,7 @@ impl TasksThread {
         if !unclaimed.is_empty()
             && let Err(error) = self.desk.put_back(unclaimed)
         {
-            warn!(%error, "tasks that nobody was given cannot be put back");
+            warn!(%error, "could not requeue undelivered tasks");
         }
     }
 }

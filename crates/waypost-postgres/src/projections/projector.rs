@@ -256,7 +256,7 @@ impl Projector {
                     tracing::error!(
                         execution,
                         reason,
-                        "the projections of this execution are refused"
+                        "the database rejects the projections of this execution"
                     );
                     self.refused.insert(*execution);
                     self.connection = None;

@@ -62,7 +62,7 @@ impl ProjectorThread {
             self.ended.told.wait_while_for(&mut ended, |ended| !*ended, STOP_TIMEOUT);
         }
         if *ended && handle.join().is_err() {
-            tracing::error!("the projector panicked; other processes show what is missing");
+            tracing::error!("the projector panicked; other processes will project what is missing");
         }
     }
 }

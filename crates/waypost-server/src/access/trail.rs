@@ -87,7 +87,7 @@ impl Trail {
         if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
         {
-            tracing::error!("the trail's thread panicked");
+            tracing::error!("the audit log's thread panicked");
         }
     }
 }
@@ -114,7 +114,7 @@ fn write(shared: &Shared, store: &dyn Access) {
         match store.record(&unwritten) {
             Ok(()) => unwritten.clear(),
             Err(error) => {
-                tracing::warn!(%error, entries = unwritten.len(), "the trail is not written yet");
+                tracing::warn!(%error, entries = unwritten.len(), "could not write the audit log yet; retrying");
                 let over = unwritten.len().saturating_sub(WAITING_MAX);
                 unwritten.drain(..over);
                 shared.dropped.fetch_add(over as u64, Ordering::Relaxed);

@@ -229,7 +229,7 @@ fn nowhere() -> Problem {
 
 fn wrong_method(methods: &[Method]) -> Problem {
     let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    let detail = format!("this path knows {allow}");
+    let detail = format!("allowed methods: {allow}");
     Problem { allow: Some(allow), ..Problem::new(Code::MethodNotAllowed, detail) }
 }
 

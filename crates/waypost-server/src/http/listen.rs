@@ -245,7 +245,7 @@ async fn refresh_keys(server: Arc<Server>) {
         let read =
             server.blocking_first(|server| Ok(server.keys.refresh(server.reader.home())?)).await;
         if let Err(problem) = read {
-            tracing::warn!(%problem, "keys could not be read again");
+            tracing::warn!(%problem, "could not reload API keys");
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/keys",
         access: ADMINISTER,
         tag: "administration",
-        summary: "Make an API key",
+        summary: "Create an API key",
         notes: "",
         parameters: &[],
         body: Body::Json { schema: of::<wire::NewApiKey>, optional: false },
@@ -70,7 +70,7 @@ pub(super) static ROUTES: &[Route] = &[
         path: "/v1/trail",
         access: ADMINISTER,
         tag: "administration",
-        summary: "Show who did what, newest first",
+        summary: "List the audit log, newest first",
         notes: "",
         parameters: &[
             in_query("actor", Form::Text(128), "Of this actor."),

@@ -53,7 +53,7 @@ async fn who_stands_in_line_can_be_cancelled_and_little_else() {
     start(&house, house::KEYED, "b", "k").await;
     let said = house.post("/v1/executions/b/pause", &json!({})).await;
     let said = said.refused(409, "illegal_transition").json();
-    assert!(said["detail"].as_str().unwrap().contains("has not begun"), "{said}");
+    assert!(said["detail"].as_str().unwrap().contains("has not started"), "{said}");
     house
         .ask(&Ask::new("POST", "/v1/executions/b/resume"))
         .await

@@ -23,7 +23,7 @@ pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<C
     match open_usable(&path, store, head) {
         Ok(Some(connection)) => return Ok(connection),
         Ok(None) => {}
-        Err(error) => tracing::warn!(%error, "the projections cannot be read and are made again"),
+        Err(error) => tracing::warn!(%error, "the projections cannot be read; rebuilding them"),
     }
     for suffix in ["", "-wal", "-shm"] {
         // What is not there need not go; what cannot go shows when the file is opened.

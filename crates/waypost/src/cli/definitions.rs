@@ -15,10 +15,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "workflow",
           value_parser = clap::value_parser!(u32).range(1..))]
     version: Option<u32>,
-    /// At most so many; pages have 1,000 at most
+    /// Maximum number of results (at most 1,000 per page)
     #[arg(long, default_value_t = 50, value_parser = input::count())]
     limit: usize,
-    /// Go on where an earlier page ended
+    /// Continue after the last result of an earlier page
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }

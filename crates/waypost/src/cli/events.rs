@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Only events after this position
     #[arg(long, default_value_t = 0, value_name = "SEQ")]
     after: u64,
-    /// At most so many
+    /// Maximum number of events
     #[arg(long, default_value_t = 1_000, value_parser = input::count())]
     limit: usize,
 }

@@ -39,8 +39,8 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 pub(crate) async fn stop_at_once(engine: &Engine, exit: Exit) {
     let stopped = tokio::time::timeout(LAST_WORDS_MAX, engine.stop(Duration::ZERO)).await;
     if stopped.is_err() {
-        tracing::warn!("the store does not answer; leaving without a word to it");
-        #[expect(clippy::exit, reason = "whatever is dropped on the way out waits for the store")]
+        tracing::warn!("the store does not answer; stopping without a final heartbeat");
+        #[expect(clippy::exit, reason = "destructors would wait for the store")]
         std::process::exit(exit.code().into());
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Action {
     },
     /// List all keys, without their secrets
     List,
-    /// Make a key worthless
+    /// Revoke a key
     Revoke {
         /// The key's id, as `keys list` shows it
         id: String,
@@ -42,7 +42,7 @@ pub(crate) enum RoleArg {
     Operator,
     /// Look
     Viewer,
-    /// Take tasks and report on them
+    /// Poll for tasks and report on them
     Worker,
 }
 
@@ -62,10 +62,10 @@ pub(crate) struct TrailArgs {
     /// Only what this actor did: `key:<id>`, `local` or `anonymous`
     #[arg(long)]
     actor: Option<String>,
-    /// At most so many; pages have 1,000 at most
+    /// Maximum number of results (at most 1,000 per page)
     #[arg(long, default_value_t = 50, value_parser = input::count())]
     limit: usize,
-    /// Go on where an earlier page ended
+    /// Continue after the last result of an earlier page
     #[arg(long, value_name = "CURSOR")]
     before: Option<u64>,
 }

@@ -33,10 +33,10 @@ pub(crate) struct Args {
     /// Only executions with this text in their id, error, labels or input, in any case
     #[arg(long)]
     text: Option<String>,
-    /// At most so many; pages have 1,000 at most
+    /// Maximum number of results (at most 1,000 per page)
     #[arg(long, default_value_t = 50, value_parser = input::count())]
     limit: usize,
-    /// Go on where an earlier page ended
+    /// Continue after the last result of an earlier page
     #[arg(long, value_name = "CURSOR")]
     before: Option<i64>,
 }

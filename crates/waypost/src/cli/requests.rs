@@ -45,7 +45,7 @@ pub(crate) struct SignalArgs {
 pub(crate) struct ResumeWaitArgs {
     /// The wait's id, as `waypost why` names it
     wait: String,
-    /// What the node gives, where it waits for a signal: JSON, `@file`, or `-` for standard input
+    /// The node's output, where it waits for a signal: JSON, `@file`, or `-` for standard input
     #[arg(long, short, value_name = "JSON", default_value = "null")]
     body: String,
     /// The message's id: sent twice under one id, it counts once

@@ -231,7 +231,7 @@ enum Stopped {
 /// Stops the engine, patiently unless the user interrupts once more.
 async fn stop(engine: &Engine, interrupts: &mut Interrupts, context: &Context) {
     if context.format == Format::Text {
-        print_line("stopping; attempts that run may end (again to stop at once)");
+        print_line("stopping: waiting for running attempts (Ctrl-C again to stop now)");
     }
     tokio::select! { // both arms may be dropped: the log holds everything
         () = engine.stop(STOP_GRACE) => {}

@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         () = server.engine.over() => return give_up(&server, serving).await,
     }
     server.drain();
-    tell("draining; attempts that run may end (again to stop at once)", context);
+    tell("draining: waiting for running attempts (Ctrl-C again to stop now)", context);
     let grace = settings.server.drain_timeout;
     let patient = tokio::select! { // both arms may be dropped: the log holds everything
         () = server.engine.stop(grace) => true,
@@ -98,10 +98,7 @@ fn advertised(settings: &Settings, listener: &Listener) -> Result<String> {
     }
     let url = listener.url()?;
     if settings.server.address.ip().is_unspecified() && settings.cluster.database.is_some() {
-        warn!(
-            address = url,
-            "no instance can be reached there; advertise_url says where this one is"
-        );
+        warn!(address = url, "other instances cannot reach this address; set advertise_url");
     }
     Ok(url)
 }

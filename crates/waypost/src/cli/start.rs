@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Start at most one execution under this key
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Wait so long for its end, for example `30s`
+    /// Wait for its end for at most this long, for example `30s`
     #[arg(long, value_name = "DURATION")]
     wait: Option<String>,
 }

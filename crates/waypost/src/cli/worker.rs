@@ -77,7 +77,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     }
     stop.cancel();
     if context.format == Format::Text {
-        mention("draining; tasks that run may end (again to stop at once)");
+        mention("draining: waiting for running tasks (Ctrl-C again to stop now)");
     }
     tokio::select! { // what is given up is given to others
         () = worker.drain(settings.server.drain_timeout) => {}

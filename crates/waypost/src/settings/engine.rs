@@ -39,21 +39,21 @@ macro_rules! settings {
 }
 
 settings! {
-    lease: span, "3s to 10m", |config| (3_000..=600_000).contains(&config.lease.0);
-    poll_every: span, "100ms to 1m", |config| (100..=60_000).contains(&config.poll_every.0);
-    roll_call_every: span, "1s to 1h", |config| (1_000..=3_600_000).contains(&config.roll_call_every.0);
-    claim_batch: number, "1 to 10000", |config| (1..=10_000).contains(&config.claim_batch);
+    lease: span, "between 3s and 10m", |config| (3_000..=600_000).contains(&config.lease.0);
+    poll_every: span, "between 100ms and 1m", |config| (100..=60_000).contains(&config.poll_every.0);
+    roll_call_every: span, "between 1s and 1h", |config| (1_000..=3_600_000).contains(&config.roll_call_every.0);
+    claim_batch: number, "between 1 and 10000", |config| (1..=10_000).contains(&config.claim_batch);
     elsewhere_max: number, "at most 10000000", |config| config.elsewhere_max <= 10_000_000;
     backlog_max: number, "at least 1", |config| config.backlog_max > 0;
     polls_max: number, "at least 1", |config| config.polls_max > 0;
-    batch_frames_max: number, "1 to 10000", |config| (1..=10_000).contains(&config.batch_frames_max);
-    frame_commands_max: number, "1 to 100000", |config| (1..=100_000).contains(&config.frame_commands_max);
+    batch_frames_max: number, "between 1 and 10000", |config| (1..=10_000).contains(&config.batch_frames_max);
+    frame_commands_max: number, "between 1 and 100000", |config| (1..=100_000).contains(&config.frame_commands_max);
     snapshot_bytes_min: number, "at least 1024", |config| config.snapshot_bytes_min >= 1_024;
-    numbers_at_once: number, "1 to 1000000", |config| (1..=1_000_000).contains(&config.numbers_at_once);
-    offer_again: span, "1s to 1h", |config| (1_000..=3_600_000).contains(&config.offer_again.0);
-    offer_again_max: span, "offer_again to 1d",
+    numbers_at_once: number, "between 1 and 1000000", |config| (1..=1_000_000).contains(&config.numbers_at_once);
+    offer_again: span, "between 1s and 1h", |config| (1_000..=3_600_000).contains(&config.offer_again.0);
+    offer_again_max: span, "between offer_again and 1d",
         |config| (config.offer_again.0..=86_400_000).contains(&config.offer_again_max.0);
-    crashes_max: number, "1 to 100", |config| (1..=100).contains(&config.crashes_max);
+    crashes_max: number, "between 1 and 100", |config| (1..=100).contains(&config.crashes_max);
     queued_too_long: span, "at least 1s", |config| config.queued_too_long.0 >= 1_000;
 }
 
@@ -78,7 +78,7 @@ pub(super) fn decide(config: &mut Config, set: &[String], sources: &mut Sources<
     }
     for Setting { name, fits: (what, fits), .. } in SETTINGS {
         if !fits(config) {
-            bail!("setting {name}: {what} is wanted");
+            bail!("setting {name} must be {what}");
         }
     }
     // Three signs of life within a lease: one may be lost, and its answer waited for.
@@ -118,8 +118,8 @@ mod tests {
             ("lease", "NAME=VALUE"),
             ("leese=5s", "no such setting"),
             ("lease=soon", "setting lease"),
-            ("lease=1s", "3s to 10m"),
-            ("claim_batch=0", "1 to 10000"),
+            ("lease=1s", "lease must be between 3s and 10m"),
+            ("claim_batch=0", "between 1 and 10000"),
             ("claim_batch=-1", "setting claim_batch"),
             ("offer_again=10m", "offer_again_max"),
         ] {

@@ -94,7 +94,7 @@ impl Delivery<'_> {
             let leaving = self.worker.leaving.load(Ordering::Relaxed);
             match told {
                 Err(error) if is_over(&error) || is_unfit(&error) => {
-                    info!(%error, node = self.task.node, "the task is somebody else's");
+                    info!(%error, node = self.task.node, "another worker has the task");
                     return false;
                 }
                 _ if making.is_over() || leaving && making.has_begun() => return true,
@@ -121,7 +121,7 @@ impl Delivery<'_> {
         let failure = Failure { unsent: true, ..Failure::handed_over(message) };
         let Some(report) = self.wire(&Outcome::Lost(failure)) else { return };
         if let Err(error) = self.tell("report", &report).await {
-            info!(%error, node = self.task.node, "a task that had not begun was given up");
+            info!(%error, node = self.task.node, "dropped a task that had not started");
         }
     }
 

@@ -316,7 +316,7 @@ fn a_request_that_changes_nothing_is_refused_without_a_server_as_well() {
     let running = program.start(&["run", &file, "--id", "e"], "WAITING");
     let ran = program.run(&["resume", "e"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
-    assert!(ran.err.contains("not paused"), "{}", ran.err);
+    assert!(ran.err.contains("nothing to resume"), "{}", ran.err);
     let signal = ["signal", "e", "later", "--message-id", "m"];
     assert_eq!(program.json(&signal).get("duplicate"), None);
     assert_eq!(program.json(&signal)["duplicate"], true);

@@ -166,7 +166,7 @@ fn the_place_in_line_is_told_and_kept() {
     assert!(shown.out.contains("SCHEDULING"), "{}", shown.out);
     assert!(shown.out.contains("key        \"all\", limit 1: 1 before it"), "{}", shown.out);
     let paused = line.program.run(&["pause", &line.second]);
-    assert!(paused.err.contains("has not begun"), "{}{}", paused.out, paused.err);
+    assert!(paused.err.contains("has not started"), "{}{}", paused.out, paused.err);
     let cancelled = line.program.run(&["cancel", &line.second]);
     assert_eq!(cancelled.code, 0, "{}{}", cancelled.out, cancelled.err);
     let events = line.program.run(&["events", &line.second]);

@@ -38,7 +38,7 @@ impl Projector {
         // A lease lasts longer than a statement may: all that it ever committed can be seen by now, and
         // lies before this, however old a transaction of somebody else is still under way.
         let end = self.log_end().await?;
-        tracing::info!(process = %id, "showing what a process left behind");
+        tracing::info!(process = %id, "projecting commits that a dead process left behind");
         loop {
             let reached = self.compare(place, end).await?;
             place = reached.unwrap_or(end);

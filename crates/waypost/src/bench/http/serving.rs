@@ -144,7 +144,7 @@ impl Drop for Own {
         if !self.keep
             && let Err(error) = std::fs::remove_dir_all(&self.folder)
         {
-            tracing::warn!(%error, folder = %self.folder.display(), "the folder stays");
+            tracing::warn!(%error, folder = %self.folder.display(), "could not remove the folder");
         }
     }
 }

@@ -14,7 +14,7 @@ fn stopped_with_a_report(program: &Program, server: &mut Stub) -> (Process, Aske
     server.give(&[task(A, &sink)]);
     refuse(server.told("report", A), Code::Unauthenticated);
     process.terminate();
-    process.wait_for_line("stopping what still runs", LONG);
+    process.wait_for_line("stopping running attempts", LONG);
     // The pause between two tries alone is many times as long as the grace time.
     for _ in 0..3 {
         refuse(server.told("report", A), Code::Unauthenticated);
@@ -33,7 +33,7 @@ fn reports_are_told_until_they_are_answered_whatever_the_grace_time() {
     assert_eq!(body(&leave.request)["tasks"], json!([]));
     leave.answer(204, "");
     assert!(process.wait(LONG).success(), "{}", process.output());
-    assert!(!process.output().contains("given up"), "{}", process.output());
+    assert!(!process.output().contains("unanswered reports"), "{}", process.output());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_second_signal_gives_reports_up_and_says_how_many() {
     let (mut process, _report) = stopped_with_a_report(&program, &mut server);
     process.terminate();
     assert!(process.wait(LONG).success(), "{}", process.output());
-    let line = process.wait_for_line("given up", LONG);
+    let line = process.wait_for_line("unanswered reports", LONG);
     assert!(line.contains("reports=1") && line.contains("tasks=0"), "{line}");
 }
 
@@ -92,7 +92,7 @@ fn a_real_server_that_is_away_meanwhile_hears_of_what_was_done() {
     sink.release();
     process.wait_for_line("a report is not answered; kept", LONG);
     process.terminate();
-    process.wait_for_line("stopping what still runs", LONG);
+    process.wait_for_line("stopping running attempts", LONG);
     proxy.accept();
     assert!(process.wait(LONG).success(), "{}", process.output());
     let shown = program.json(&["show", "e"]);
@@ -121,7 +121,7 @@ fn what_has_not_begun_when_it_is_to_stop_is_given_up() {
     not_begun(|server, process| {
         let start = server.told("start", A);
         process.terminate();
-        process.wait_for_line("stopping what still runs", LONG);
+        process.wait_for_line("stopping running attempts", LONG);
         committed(start);
     });
 }
@@ -132,7 +132,7 @@ fn what_is_not_in_the_log_when_it_is_to_stop_is_given_up() {
         accepted(server.told("start", A));
         let again = server.told("start", A);
         process.terminate();
-        process.wait_for_line("stopping what still runs", LONG);
+        process.wait_for_line("stopping running attempts", LONG);
         accepted(again);
     });
 }

@@ -101,7 +101,7 @@ fn whoever_starts_a_worker_with_a_wrong_key_is_told() {
         servers.rotate_left(away_first);
         let mut process = worker(&program, &[&servers[0], &servers[1]]);
         refuse(server.poll(2), Code::Unauthenticated);
-        let line = process.wait_for_line("tasks cannot be taken", LONG);
+        let line = process.wait_for_line("could not poll for tasks", LONG);
         assert!(line.contains("because the test says so"), "{line}");
         process.wait_for_line("set WAYPOST_KEY to a key", LONG);
         process.kill();
