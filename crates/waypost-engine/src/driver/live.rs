@@ -77,7 +77,7 @@ pub(super) struct Live {
     /// Was it claimed ahead of its due time, and is it not taken over yet? No frame says so: it is
     /// parked until its timer or a letter comes.
     pub(super) early: bool,
-    /// What was due until then could be claimed when this was, where it was claimed.
+    /// The latest due time that the claim of this execution covered; absent for a reload.
     pub(super) due_until: Option<Timestamp>,
     /// Is there mail for it in the store that was not read with it?
     pub(super) mail_waits: bool,
@@ -360,8 +360,8 @@ impl Live {
                 if !self.consumed.contains(message) {
                     self.consumed.push(Arc::clone(message));
                 }
-                // Mail is looked up again until its frame is committed: an echo is no request. Where
-                // somebody awaits an answer, it is that a message with this id was already received.
+                // Mail is read again until its frame is committed: an echo is no request. A caller that
+                // awaits an answer is told that the message was already received.
                 let echo = self.state.messages.contains(message) || self.heard.contains(message);
                 if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
                     continue;

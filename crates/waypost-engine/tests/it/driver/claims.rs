@@ -222,15 +222,7 @@ fn a_claim_without_an_answer_is_followed_by_a_smaller_one() {
         }
     };
     let answer = |rig: &mut Rig<'_>, answered: bool| {
-        let (loaded, more, next_due) = (Vec::new(), false, None);
-        rig.inputs.push(Input::Claimed {
-            loaded,
-            copied: 0,
-            more,
-            next_due,
-            at: world.now(),
-            answered,
-        });
+        rig.answer_claim(answered);
         rig.step();
     };
     for wanted in [100, 50, 25, 12, 6, 3, 1, 1, 1] {
@@ -283,30 +275,14 @@ fn a_roll_call_goes_on_until_everything_is_found() {
     rig.perform(claim);
     rig.inputs.clear();
     for _ in 0..4 {
-        let (loaded, more, next_due) = (Vec::new(), false, None);
-        rig.inputs.push(Input::Claimed {
-            loaded,
-            copied: 0,
-            more,
-            next_due,
-            at: world.now(),
-            answered: false,
-        });
+        rig.answer_claim(false);
         rig.step();
         world.pass(rig.config.poll_every.0);
         rig.renew();
         rig.step();
         assert!(take_claim(&mut rig).is_some());
     }
-    let (loaded, more, next_due) = (Vec::new(), false, None);
-    rig.inputs.push(Input::Claimed {
-        loaded,
-        copied: 0,
-        more,
-        next_due,
-        at: world.now(),
-        answered: false,
-    });
+    rig.answer_claim(false);
     rig.step();
     world.pass(rig.config.poll_every.0);
     rig.renew();

@@ -36,15 +36,7 @@ fn a_claim_whose_reply_is_lost_is_made_good_by_a_roll_call() {
     let claim = take_claim(&mut rig);
     rig.perform(claim);
     rig.inputs.clear();
-    let (loaded, more, next_due) = (Vec::new(), false, None);
-    rig.inputs.push(Input::Claimed {
-        loaded,
-        copied: 0,
-        more,
-        next_due,
-        at: world.now(),
-        answered: false,
-    });
+    rig.answer_claim(false);
     rig.settle();
     assert_eq!(world.control(execution).unwrap().owner, Some(rig.instance));
     world.pass(rig.config.poll_every.0);

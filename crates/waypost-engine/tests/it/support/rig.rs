@@ -313,6 +313,18 @@ impl<'w> Rig<'w> {
         }
     }
 
+    /// A claim that gave nothing: nothing was there, or the store did not answer.
+    pub(crate) fn answer_claim(&mut self, answered: bool) {
+        self.inputs.push(Input::Claimed {
+            loaded: Vec::new(),
+            copied: 0,
+            more: false,
+            next_due: None,
+            at: self.world.now(),
+            answered,
+        });
+    }
+
     /// A clerk of this instance.
     pub(crate) fn clerk(&self) -> Clerk {
         Clerk {
