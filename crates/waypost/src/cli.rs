@@ -2,6 +2,7 @@
 //! execution comes through the `door`, from a server or from the folder; what they print goes through
 //! `output`.
 
+mod bench;
 mod check;
 mod config;
 mod definitions;
@@ -37,7 +38,6 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-use crate::bench;
 use crate::client::Refused;
 use crate::output::{self, Color, Format, LogWriter, complain, print_json, print_line};
 use crate::settings::{Flags, ServerFlags, Settings};
@@ -121,7 +121,7 @@ enum Command {
     /// Measure the engine on this machine
     Bench {
         #[command(subcommand)]
-        scenario: bench::Scenario,
+        scenario: waypost_bench::Scenario,
     },
     /// Manage projections, the tables behind `list`
     Projections {
@@ -340,11 +340,9 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Limits => system::limits(&context).await,
         Command::Keys { action } => keys::run(&action, &context).await,
         Command::Trail(args) => keys::trail(&args, &context).await,
-        Command::Bench { scenario } => {
-            bench::run(&scenario, &context.settings, context.format).await.map(|()| Exit::Done)
-        }
+        Command::Bench { scenario } => bench::run(&scenario, &context).await,
         Command::BenchRecoverChild { executions, folder } => {
-            bench::recover_child(executions, folder).await.map(|()| Exit::Done)
+            bench::recover_child(executions, folder, &context).await
         }
     }
 }

@@ -18,9 +18,7 @@
 //! | `progress` | what a running execution looks like on a screen |
 //! | `open_files` | how many connections this process may have |
 //! | `worker` | `waypost worker`: tasks of a server or a cluster, made here |
-//! | `bench` | `waypost bench` |
 
-pub mod bench;
 pub mod cli;
 mod client;
 mod door;

@@ -40,9 +40,11 @@ const EDGES: &[(&str, &[&str])] = &[
         "waypost-sim",
         &["waypost-core", "waypost-engine", "waypost-lang", "waypost-nodes", "waypost-ports"],
     ),
+    ("waypost-bench", &["waypost-core", "waypost-engine", "waypost-ports"]),
     (
         "waypost",
         &[
+            "waypost-bench",
             "waypost-core",
             "waypost-engine",
             "waypost-lang",

@@ -11,11 +11,9 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, Observer};
 
-use super::home::Home;
-use super::report::{Latency, Report};
-use super::{Common, disk};
-use crate::output::Format;
-use crate::settings::Settings;
+use crate::home::Home;
+use crate::report::{Latency, Printout, Report};
+use crate::{Common, Host, disk};
 
 /// Nodes at each end of a long chain that are compared with each other.
 const SAMPLE: u64 = 1_000;
@@ -33,16 +31,15 @@ pub(super) async fn run(
     inputs: &Inputs,
     (executions, nodes): (u64, u64),
     common: &Common,
-    settings: &Settings,
-    format: Format,
-) -> Result<()> {
+    host: &dyn Host,
+) -> Result<Printout> {
     let marks = Arc::new(Marks::new(executions == 1 && nodes >= 2 * SAMPLE, nodes));
     let observer: Option<Observer> = marks.wanted.then(|| {
         let marks = Arc::clone(&marks);
         let observer: Observer = Arc::new(move |committed| marks.note(&committed.events));
         observer
     });
-    let home = Home::open(common, settings, observer, |_| {})?;
+    let home = Home::open(common, host, observer, |_| {})?;
     let flow = home.define(flow)?;
     let start = Instant::now();
     let (mut latencies, probed) = drive(&home, &flow, inputs, executions, common).await?;
@@ -68,7 +65,7 @@ pub(super) async fn run(
         sent: folder.sent,
         ends: marks.ratio(),
     }
-    .print(format)
+    .printout()
 }
 
 /// What the disk took between executions, and the time spent on asking it.
@@ -91,7 +88,7 @@ impl Probed {
 /// take twice the time a second later, and only neighbours can be compared.
 async fn drive(
     home: &Home,
-    flow: &super::home::Flow,
+    flow: &crate::home::Flow,
     inputs: &Inputs,
     executions: u64,
     common: &Common,
@@ -126,7 +123,7 @@ async fn drive(
 
 async fn drive_alone(
     home: &Home,
-    flow: &super::home::Flow,
+    flow: &crate::home::Flow,
     input: &Json,
     executions: u64,
 ) -> Result<(Vec<Duration>, Probed)> {
@@ -143,7 +140,7 @@ async fn drive_alone(
 }
 
 /// One execution, from its start to its durable end.
-async fn one(engine: &Engine, flow: &super::home::Flow, input: &Json) -> Result<Duration> {
+async fn one(engine: &Engine, flow: &crate::home::Flow, input: &Json) -> Result<Duration> {
     let start = Instant::now();
     let started = engine.start(flow.request(input.clone())).await?;
     match started.ended().await {

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::client::{Client, Target};
-use crate::bench::flows;
+use crate::flows;
 
 /// How often a slow connection sends a byte.
 const DRIP_EVERY: Duration = Duration::from_secs(3);

@@ -10,8 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::client::{Client, Target};
-use crate::bench::{Place, disk};
-use crate::settings::{Settings, Source};
+use crate::{NamedServer, Place, disk};
 
 /// The thread of a server that commits.
 const STORE_THREAD: &str = "waypost-store";
@@ -61,13 +60,10 @@ impl Committed {
 }
 
 impl Serving {
-    /// The server that the command line names, or else a fresh one. A server that only the
-    /// environment or the settings file names is somebody's: it is not to be loaded by accident.
-    pub(super) fn open(settings: &Settings, place: &Place) -> Result<Self> {
-        if settings.source("server") == Some(&Source::Flag)
-            && let Some(url) = &settings.remote.url
-        {
-            let target = Target::new(url, settings.remote.key.as_deref())?;
+    /// The server that the user named, or else a fresh one.
+    pub(super) fn open(named: Option<&NamedServer>, place: &Place) -> Result<Self> {
+        if let Some(NamedServer { url, key }) = named {
+            let target = Target::new(url, key.as_deref())?;
             return Ok(Self { target, own: None });
         }
         let (own, url) = Own::start(place)?;

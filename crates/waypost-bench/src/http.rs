@@ -15,16 +15,13 @@ mod load;
 mod report;
 mod serving;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 
 use self::bystanders::{Bystanders, Crowd};
 use self::load::Load;
 use self::report::{Crowded, Phase, Report};
 use self::serving::{Committed, Serving};
-use super::Place;
-use crate::open_files;
-use crate::output::Format;
-use crate::settings::Settings;
+use crate::{NamedServer, Place, Printout};
 
 /// What to measure, and against whom.
 #[derive(clap::Args, Clone, Debug)]
@@ -54,24 +51,23 @@ pub struct Options {
 
 /// Measures on a thread of its own with a runtime of its own: one thread is enough for the clients,
 /// and leaves the rest of the machine to the server.
-pub(super) async fn run(options: &Options, settings: &Settings, format: Format) -> Result<()> {
-    open_files::raise_limit();
-    let (options, settings) = (options.clone(), settings.clone());
+pub(super) async fn run(options: &Options, named: Option<NamedServer>) -> Result<Printout> {
+    let options = options.clone();
     let measured = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(measure(&options, &settings))
+        runtime.block_on(measure(&options, named.as_ref()))
     });
     let report = measured.await.context("the clients ended badly")??;
-    report.print(format)?;
-    match report.errors() {
-        (0, _) => Ok(()),
-        (errors, None) => bail!("{errors} errors"),
-        (errors, Some(first)) => bail!("{errors} errors, one of them: {first}"),
-    }
+    let failure = match report.errors() {
+        (0, _) => None,
+        (errors, None) => Some(anyhow!("{errors} errors")),
+        (errors, Some(first)) => Some(anyhow!("{errors} errors, one of them: {first}")),
+    };
+    Ok(Printout { failure, ..report.printout()? })
 }
 
-async fn measure(options: &Options, settings: &Settings) -> Result<Report> {
-    let serving = Serving::open(settings, &options.place)?;
+async fn measure(options: &Options, named: Option<&NamedServer>) -> Result<Report> {
+    let serving = Serving::open(named, &options.place)?;
     let clients = options.clients.max(1);
     let load = Load::prepare(&serving.target, options.nodes, clients, options.executions).await?;
     let (alone, committed) = run_phase(&load, &serving, options).await?;

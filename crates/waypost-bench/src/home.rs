@@ -11,76 +11,67 @@ use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, StartRequest};
-use waypost_ports::query::{ExecutionPage, ListRequest, Query as _};
-use waypost_ports::secret::NoSecrets;
+use waypost_ports::query::{ExecutionPage, ListRequest};
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
     Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
 };
-use waypost_postgres::PostgresStore;
-use waypost_redis::Redis;
-use waypost_sqlite::SqliteStore;
 
-use super::report::{Counts, Sent};
-use super::{Common, disk};
-use crate::home;
-use crate::settings::{Database, Settings};
-use crate::surroundings::Surroundings;
-use crate::wiring;
+use crate::report::Counts;
+use crate::{Common, DatabaseUsage, Host, SystemUnderTest, disk};
 
 pub(super) struct Home {
     engine: Arc<Engine>,
-    back: Back,
+    back: Box<dyn SystemUnderTest>,
     counting: Arc<Counting>,
     /// Where the disk is probed, and where the data is unless it is in a database.
     folder: PathBuf,
     keep: bool,
 }
 
-/// What is beneath the engine.
-enum Back {
-    Folder(Arc<SqliteStore>),
-    Database { store: Arc<PostgresStore>, redis: Option<Redis> },
-}
-
 /// What is left after the engine was closed.
 pub(super) struct Closed {
     pub(super) bytes: u64,
     /// What went to the servers of a cluster.
-    pub(super) sent: Option<Sent>,
+    pub(super) sent: Option<DatabaseUsage>,
 }
 
 impl Home {
     pub(super) fn open(
         common: &Common,
-        settings: &Settings,
+        host: &dyn Host,
         observer: Option<Observer>,
         adjust: impl FnOnce(&mut Config),
     ) -> Result<Self> {
         let (folder, keep) = (common.place.fresh_folder()?, common.place.keep);
-        let Some(database) = &settings.cluster.database else {
-            return Self::open_at(folder, keep, observer, adjust);
-        };
-        // A schema of its own, with the settings of an instance of a cluster.
-        let schema = format!("waypost_bench_{}", uuid::Uuid::now_v7().simple());
-        let store = Arc::new(home::open_database(&Database { schema, ..database.clone() })?);
-        let around = Surroundings::of(&(Arc::clone(&store) as Arc<dyn home::Home>), settings)?;
-        let counting = Arc::new(Counting::new(Arc::clone(&store) as Arc<dyn Store>));
-        let engine = engine(&around, &counting, observer, adjust)?;
-        let back = Back::Database { store, redis: around.redis };
-        Ok(Self { engine, back, counting, folder, keep })
+        let back = host.open(&folder)?;
+        Self::over(back, folder, keep, observer, adjust)
     }
 
     pub(super) fn open_at(
         folder: PathBuf,
         keep: bool,
+        host: &dyn Host,
         observer: Option<Observer>,
         adjust: impl FnOnce(&mut Config),
     ) -> Result<Self> {
-        let store = Arc::new(wiring::open_engine_store(&folder)?);
-        let counting = Arc::new(Counting::new(Arc::clone(&store) as Arc<dyn Store>));
-        let engine = engine(&Surroundings::alone(), &counting, observer, adjust)?;
-        Ok(Self { engine, back: Back::Folder(store), counting, folder, keep })
+        let back = host.open_folder(&folder)?;
+        Self::over(back, folder, keep, observer, adjust)
+    }
+
+    fn over(
+        back: Box<dyn SystemUnderTest>,
+        folder: PathBuf,
+        keep: bool,
+        observer: Option<Observer>,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Result<Self> {
+        let counting = Arc::new(Counting::new(back.store()));
+        let mut config = Config::default();
+        adjust(&mut config);
+        let store = Arc::clone(&counting) as Arc<dyn Store>;
+        let engine = Arc::new(back.open_engine(store, config, observer)?);
+        Ok(Self { engine, back, counting, folder, keep })
     }
 
     pub(super) fn engine(&self) -> Arc<Engine> {
@@ -92,24 +83,16 @@ impl Home {
     }
 
     pub(super) fn list(&self, request: &ListRequest) -> Result<ExecutionPage> {
-        match &self.back {
-            Back::Folder(store) => Ok(store.list(request)?),
-            Back::Database { store, .. } => Ok(store.list(request)?),
-        }
+        self.back.list(request)
     }
 
     pub(super) fn define(&self, source: &str) -> Result<Flow> {
-        let compiled = wiring::compile(source.as_bytes())
-            .map_err(|faults| anyhow::anyhow!("the benchmark's definition is wrong: {faults:?}"))?;
-        let definition = wiring::define(&*self.counting, &compiled)?;
-        Ok(Flow { plan: Arc::new(compiled.plan), version: definition.version })
+        let (plan, version) = self.back.define(source)?;
+        Ok(Flow { plan, version })
     }
 
     pub(super) fn wait_projected(&self) -> Result<()> {
-        match &self.back {
-            Back::Folder(store) => Ok(store.wait_projected()?),
-            Back::Database { store, .. } => Ok(store.wait_projected()?),
-        }
+        self.back.wait_projected()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -127,22 +110,10 @@ impl Home {
     pub(super) async fn close(self, counts: &Counts) -> Result<(Closed, Duration)> {
         self.engine.stop(Duration::from_secs(5)).await;
         drop((self.engine, self.counting));
-        let (bytes, sent) = match self.back {
-            Back::Folder(store) => {
-                drop(store);
-                (disk::bytes_in(&self.folder)?, None)
-            }
-            Back::Database { store, redis } => {
-                let bytes = store.bytes()?;
-                let sent = Sent {
-                    statements: store.statements().all(),
-                    round_trips: redis.map(|redis| redis.counters().round_trips.get()),
-                };
-                if !self.keep {
-                    store.remove()?;
-                }
-                (bytes, Some(sent))
-            }
+        let sent = self.back.close(self.keep)?;
+        let bytes = match sent {
+            Some(usage) => usage.bytes,
+            None => disk::bytes_in(&self.folder)?,
         };
         let disk = disk::append_and_sync(&self.folder, counts.bytes_per_commit())?;
         if !self.keep {
@@ -150,19 +121,6 @@ impl Home {
         }
         Ok((Closed { bytes, sent }, disk))
     }
-}
-
-fn engine(
-    around: &Surroundings,
-    counting: &Arc<Counting>,
-    observer: Option<Observer>,
-    adjust: impl FnOnce(&mut Config),
-) -> Result<Arc<Engine>> {
-    let mut config = Config::default();
-    adjust(&mut config);
-    let store = Arc::clone(counting) as Arc<dyn Store>;
-    let (nodes, secrets) = (waypost_nodes::Settings::default(), Arc::new(NoSecrets));
-    Ok(Arc::new(wiring::open_engine_in(around, store, &nodes, secrets, config, observer)?))
 }
 
 /// A definition that is ready to be executed.

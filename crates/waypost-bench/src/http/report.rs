@@ -1,4 +1,4 @@
-//! What was found, as a table or as JSON.
+//! The result of a run over HTTP, as a table and as JSON.
 
 use std::time::Duration;
 
@@ -9,8 +9,7 @@ use super::Options;
 use super::bystanders::Seen;
 use super::load::Tally;
 use super::serving::Committed;
-use crate::bench::report::{Latency, mebibytes};
-use crate::output::{Format, print_json, print_table};
+use crate::report::{Latency, Printout, mebibytes};
 
 /// Everything that was found.
 #[derive(Serialize)]
@@ -134,11 +133,8 @@ impl Report {
         (failed + crowded.map_or(0, |crowded| crowded.idle_streams_lost), first)
     }
 
-    pub(super) fn print(&self, format: Format) -> Result<()> {
-        match format {
-            Format::Json => print_json(self),
-            Format::Text => print_table(&self.rows()),
-        }
+    pub(super) fn printout(&self) -> Result<Printout> {
+        Printout::new(self, self.rows())
     }
 
     fn rows(&self) -> Vec<(String, String)> {

@@ -4,7 +4,7 @@
 //! with -9. The parent then opens the folder, and measures how soon it takes new work, how soon the
 //! last orphan is owned again, and that every one of them can still be finished.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -23,10 +23,9 @@ use waypost_engine::{Observer, Request};
 use waypost_ports::query::ListRequest;
 use waypost_ports::store::MailBody;
 
-use super::home::Home;
-use super::report::mebibytes;
-use super::{Common, disk, flows};
-use crate::output::{Format, print_json, print_line, print_table};
+use crate::home::Home;
+use crate::report::{Printout, mebibytes};
+use crate::{Common, Host, disk, flows};
 
 /// The word that the child prints when all its executions are in flight.
 const READY: &str = "in-flight";
@@ -44,11 +43,11 @@ struct Wire {
     peak_rss_bytes: Option<u64>,
 }
 
-pub(super) async fn run(executions: u64, common: &Common, format: Format) -> Result<()> {
+pub(super) async fn run(executions: u64, common: &Common, host: &dyn Host) -> Result<Printout> {
     let folder = common.place.fresh_folder()?;
     kill_in_flight(&folder, executions)?;
-    let wire = restart(&folder, executions, common.place.keep).await?;
-    print(&wire, format)
+    let wire = restart(&folder, executions, common.place.keep, host).await?;
+    Printout::new(&wire, rows(&wire))
 }
 
 fn kill_in_flight(folder: &Path, executions: u64) -> Result<()> {
@@ -70,7 +69,7 @@ fn kill_in_flight(folder: &Path, executions: u64) -> Result<()> {
 }
 
 /// The child: starts the executions, says so, and waits to be killed.
-pub async fn child(executions: u64, folder: PathBuf) -> Result<()> {
+pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<()> {
     let waiting = Arc::new((AtomicU64::new(0), Notify::new()));
     let observer: Observer = {
         let waiting = Arc::clone(&waiting);
@@ -86,8 +85,9 @@ pub async fn child(executions: u64, folder: PathBuf) -> Result<()> {
             }
         })
     };
-    let home =
-        Home::open_at(folder, true, Some(observer), |config| stay_in_memory(config, executions))?;
+    let home = Home::open_at(folder, true, host, Some(observer), |config| {
+        stay_in_memory(config, executions);
+    })?;
     let flow = home.define(&flows::held())?;
     let mut started = Vec::new();
     for _ in 0..executions.div_ceil(500) {
@@ -102,7 +102,7 @@ pub async fn child(executions: u64, folder: PathBuf) -> Result<()> {
         }
     }
     waiting.1.notified().await;
-    print_line(READY);
+    writeln!(std::io::stdout(), "{READY}")?;
     std::future::pending::<()>().await;
     drop(started);
     Ok(())
@@ -114,7 +114,7 @@ fn stay_in_memory(config: &mut Config, executions: u64) {
     config.active_max = usize::try_from(executions).unwrap_or(usize::MAX).saturating_add(1_000);
 }
 
-async fn restart(folder: &Path, executions: u64, keep: bool) -> Result<Wire> {
+async fn restart(folder: &Path, executions: u64, keep: bool, host: &dyn Host) -> Result<Wire> {
     let taken = Arc::new((AtomicU64::new(0), Notify::new()));
     let observer: Observer = {
         let taken = Arc::clone(&taken);
@@ -129,7 +129,7 @@ async fn restart(folder: &Path, executions: u64, keep: bool) -> Result<Wire> {
         })
     };
     let begin = Instant::now();
-    let home = Home::open_at(folder.to_owned(), keep, Some(observer), |_| {})?;
+    let home = Home::open_at(folder.to_owned(), keep, host, Some(observer), |_| {})?;
     let opened = begin.elapsed();
     let probe = home.define(&flows::chain(1))?;
     let probe = home.engine().start(probe.request(Json::null())).await?;
@@ -196,13 +196,10 @@ fn ids_of(home: &Home, workflow: &str) -> Result<Vec<ExecutionId>> {
     }
 }
 
-fn print(wire: &Wire, format: Format) -> Result<()> {
-    if format == Format::Json {
-        return print_json(wire);
-    }
+fn rows(wire: &Wire) -> Vec<(String, String)> {
     let row = |name: &str, value: String| (name.to_owned(), value);
     let seconds = |value: f64| format!("{value:.3} s");
-    print_table(&[
+    vec![
         row("scenario", wire.scenario.to_owned()),
         row("executions in flight", wire.executions.to_string()),
         row("store open after", seconds(wire.open_seconds)),
@@ -211,5 +208,5 @@ fn print(wire: &Wire, format: Format) -> Result<()> {
         row("taken over per second", format!("{:.0}", wire.recovered_per_second)),
         row("finished afterwards", wire.finished.to_string()),
         row("peak RSS", wire.peak_rss_bytes.map_or("unknown".to_owned(), mebibytes)),
-    ])
+    ]
 }

@@ -1,17 +1,33 @@
 //! `waypost bench`: the real engine, on a fresh data folder, with full durability.
 //!
+//! The crate names no store and no settings: the program that hosts it opens stores and engines
+//! ([`Host`], [`SystemUnderTest`]) and prints the result ([`Printout`]).
+//!
 //! ```text
-//!   scenario ──▶ load (executions, concurrency) ──▶ engine on a new folder ──▶ Measured
+//!   scenario ──▶ load (executions, concurrency) ──▶ engine on a new folder ──▶ Printout
 //!                                                        │
 //!                              disk probe: append + fdatasync at the run's mean commit size
 //! ```
 //!
 //! Figures are meant to be compared within one run: every report carries the disk's own time, so
 //! that "how far from the limit" can be read on any machine.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `host` | what the benchmark needs from the program that runs it |
+//! | `home` | a fresh data folder or schema with an engine over it; counts commits |
+//! | `flows` | the definitions that are executed |
+//! | `load` | chains, fans and payloads: executions from start to durable end |
+//! | `timers` | sleeping executions, and how late they wake up |
+//! | `recover` | a process killed with -9, and its restart |
+//! | `http` | clients over HTTP, against a server in a process of its own |
+//! | `disk` | the disk's own time, bytes written, peak memory |
+//! | `report` | the result, as a table and as JSON |
 
 mod disk;
 mod flows;
 mod home;
+mod host;
 mod http;
 mod load;
 mod recover;
@@ -23,10 +39,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-use crate::output::Format;
-use crate::settings::Settings;
-
+pub use host::{DatabaseUsage, Host, NamedServer, SystemUnderTest};
 pub use recover::child as recover_child;
+pub use report::Printout;
 
 /// What to measure.
 #[derive(Subcommand, Debug)]
@@ -128,39 +143,28 @@ impl Place {
     }
 }
 
-/// Runs a scenario and prints its report.
-pub async fn run(scenario: &Scenario, settings: &Settings, format: Format) -> Result<()> {
+/// Runs a scenario.
+pub async fn run(scenario: &Scenario, host: &dyn Host) -> Result<Printout> {
     match scenario {
         Scenario::Chain { executions, nodes, common } => {
             let flow = flows::chain(*nodes);
-            load::run(
-                "chain",
-                &flow,
-                &load::no_input,
-                (*executions, *nodes),
-                common,
-                settings,
-                format,
-            )
-            .await
+            load::run("chain", &flow, &load::no_input, (*executions, *nodes), common, host).await
         }
         Scenario::Fan { width, executions, common } => {
             let flow = flows::fan(*width);
             let nodes = *width + 2;
-            load::run("fan", &flow, &load::no_input, (*executions, nodes), common, settings, format)
-                .await
+            load::run("fan", &flow, &load::no_input, (*executions, nodes), common, host).await
         }
         Scenario::Payload { bytes, executions, nodes, common } => {
             let flow = flows::payload(*nodes);
             let input = flows::payload_input(*bytes)?;
             let input = move |_| input.clone();
-            load::run("payload", &flow, &input, (*executions, *nodes), common, settings, format)
-                .await
+            load::run("payload", &flow, &input, (*executions, *nodes), common, host).await
         }
         Scenario::Timers { executions, seconds, common } => {
-            timers::run(*executions, *seconds, common, settings, format).await
+            timers::run(*executions, *seconds, common, host).await
         }
-        Scenario::Recover { executions, common } => recover::run(*executions, common, format).await,
-        Scenario::Http(options) => http::run(options, settings, format).await,
+        Scenario::Recover { executions, common } => recover::run(*executions, common, host).await,
+        Scenario::Http(options) => http::run(options, host.named_server()).await,
     }
 }

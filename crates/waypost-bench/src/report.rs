@@ -1,11 +1,29 @@
-//! What a scenario found, as a table or as JSON.
+//! The result of a scenario, as a table and as JSON.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
-use crate::output::{Format, print_json, print_table};
+use crate::DatabaseUsage;
+
+/// The result of a scenario, ready to be printed.
+pub struct Printout {
+    /// One JSON document, indented.
+    pub json: Box<RawValue>,
+    /// The same as names and values.
+    pub rows: Vec<(String, String)>,
+    /// Set where the scenario ran to its end and some of its requests failed.
+    pub failure: Option<anyhow::Error>,
+}
+
+impl Printout {
+    pub(super) fn new(wire: &impl Serialize, rows: Vec<(String, String)>) -> Result<Self> {
+        let json = RawValue::from_string(serde_json::to_string_pretty(wire)?)?;
+        Ok(Self { json, rows, failure: None })
+    }
+}
 
 /// What went to the store.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,15 +37,6 @@ impl Counts {
     pub(super) fn bytes_per_commit(&self) -> usize {
         usize::try_from(self.commit_bytes / self.commits.max(1)).unwrap_or(usize::MAX)
     }
-}
-
-/// What went to the servers of a cluster.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
-    /// To PostgreSQL.
-    pub(super) statements: u64,
-    /// To Redis, where there is one.
-    pub(super) round_trips: Option<u64>,
 }
 
 /// How long executions took.
@@ -63,7 +72,7 @@ pub(super) struct Report {
     pub(super) disk: Duration,
     pub(super) bytes_per_node: f64,
     pub(super) peak_rss: Option<u64>,
-    pub(super) sent: Option<Sent>,
+    pub(super) sent: Option<DatabaseUsage>,
     /// For one long chain: the last thousand nodes over the first thousand.
     pub(super) ends: Option<f64>,
 }
@@ -103,12 +112,9 @@ struct Disk {
 }
 
 impl Report {
-    pub(super) fn print(&self, format: Format) -> Result<()> {
+    pub(super) fn printout(&self) -> Result<Printout> {
         let wire = self.wire();
-        match format {
-            Format::Json => print_json(&wire),
-            Format::Text => print_table(&rows(&wire)),
-        }
+        Printout::new(&wire, rows(&wire))
     }
 
     fn wire(&self) -> Wire {

@@ -17,11 +17,9 @@ use waypost_engine::Observer;
 use waypost_engine::driver::Committed;
 use waypost_ports::clock::{Clock, SystemClock};
 
-use super::home::{Flow, Home};
-use super::report::mebibytes;
-use super::{Common, disk, flows};
-use crate::output::{Format, print_json, print_table};
-use crate::settings::Settings;
+use crate::home::{Flow, Home};
+use crate::report::{Printout, mebibytes};
+use crate::{Common, Host, disk, flows};
 
 /// Dues a second where the user does not say.
 const DUES_PER_SECOND: u64 = 1_000;
@@ -47,16 +45,15 @@ pub(super) async fn run(
     executions: u64,
     seconds: Option<u64>,
     common: &Common,
-    settings: &Settings,
-    format: Format,
-) -> Result<()> {
+    host: &dyn Host,
+) -> Result<Printout> {
     let seconds = seconds.unwrap_or(executions.div_ceil(DUES_PER_SECOND)).max(1);
     let fires = Arc::new(Fires::default());
     let observer: Observer = {
         let fires = Arc::clone(&fires);
         Arc::new(move |committed| fires.note(committed))
     };
-    let home = Home::open(common, settings, Some(observer), |_| {})?;
+    let home = Home::open(common, host, Some(observer), |_| {})?;
     let flow = home.define(&flows::timer())?;
     let begin = Instant::now();
     let lead = Duration::from_secs(3 + executions / STARTS_PER_SECOND);
@@ -96,7 +93,7 @@ pub(super) async fn run(
     };
     let counts = home.counts();
     home.close(&counts).await?;
-    print(&wire, format)
+    Printout::new(&wire, rows(&wire))
 }
 
 async fn start_all(
@@ -167,12 +164,9 @@ impl Fires {
     }
 }
 
-fn print(wire: &Wire, format: Format) -> Result<()> {
-    if format == Format::Json {
-        return print_json(wire);
-    }
+fn rows(wire: &Wire) -> Vec<(String, String)> {
     let row = |name: &str, value: String| (name.to_owned(), value);
-    print_table(&[
+    vec![
         row("scenario", wire.scenario.to_owned()),
         row("executions", wire.executions.to_string()),
         row("dues spread over", format!("{} s", wire.seconds)),
@@ -184,5 +178,5 @@ fn print(wire: &Wire, format: Format) -> Result<()> {
         row("lateness p99", format!("{} ms", wire.lateness_p99_ms)),
         row("lateness max", format!("{} ms", wire.lateness_max_ms)),
         row("peak RSS", wire.peak_rss_bytes.map_or("unknown".to_owned(), mebibytes)),
-    ])
+    ]
 }

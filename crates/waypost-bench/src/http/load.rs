@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use tokio::task::JoinSet;
 
 use super::client::{Client, Target};
-use crate::bench::flows;
+use crate::flows;
 
 /// What a reply says of an execution that did what it should.
 const COMPLETED: &[u8] = b"\"status\":\"COMPLETED\"";

@@ -1,0 +1,166 @@
+//! `waypost bench`: opens stores and engines for the benchmark (crate `waypost-bench`), prints its result.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use waypost_bench::{DatabaseUsage, Host, NamedServer, Scenario, SystemUnderTest};
+use waypost_core::plan::Plan;
+use waypost_engine::config::Config;
+use waypost_engine::{Engine, Observer};
+use waypost_ports::query::{ExecutionPage, ListRequest, Query as _};
+use waypost_ports::secret::NoSecrets;
+use waypost_ports::store::Store;
+use waypost_postgres::PostgresStore;
+use waypost_sqlite::SqliteStore;
+
+use super::{Context, Exit};
+use crate::home::{self, Home};
+use crate::open_files;
+use crate::output::{Format, print_json, print_table};
+use crate::settings::{Database, Settings, Source};
+use crate::surroundings::Surroundings;
+use crate::wiring;
+
+/// Runs a scenario and prints its result.
+pub(super) async fn run(scenario: &Scenario, context: &Context) -> Result<Exit> {
+    if matches!(scenario, Scenario::Http(_)) {
+        open_files::raise_limit();
+    }
+    let printout = waypost_bench::run(scenario, &Opener(&context.settings)).await?;
+    match context.format {
+        Format::Json => print_json(&printout.json)?,
+        Format::Text => print_table(&printout.rows)?,
+    }
+    printout.failure.map_or(Ok(Exit::Done), Err)
+}
+
+/// The process that the scenario `recover` starts and kills.
+pub(super) async fn recover_child(
+    executions: u64,
+    folder: PathBuf,
+    context: &Context,
+) -> Result<Exit> {
+    waypost_bench::recover_child(executions, folder, &Opener(&context.settings)).await?;
+    Ok(Exit::Done)
+}
+
+/// Opens what the settings name.
+struct Opener<'a>(&'a Settings);
+
+impl Host for Opener<'_> {
+    fn open(&self, folder: &Path) -> Result<Box<dyn SystemUnderTest>> {
+        let Some(database) = &self.0.cluster.database else { return self.open_folder(folder) };
+        let schema = format!("waypost_bench_{}", uuid::Uuid::now_v7().simple());
+        let store = Arc::new(home::open_database(&Database { schema, ..database.clone() })?);
+        let around = Surroundings::of(&(Arc::clone(&store) as Arc<dyn Home>), self.0)?;
+        Ok(Box::new(InDatabase { store, around }))
+    }
+
+    fn open_folder(&self, folder: &Path) -> Result<Box<dyn SystemUnderTest>> {
+        Ok(Box::new(InFolder(Arc::new(wiring::open_engine_store(folder)?))))
+    }
+
+    fn named_server(&self) -> Option<NamedServer> {
+        let Settings { remote, .. } = self.0;
+        let url = remote.url.clone().filter(|_| self.0.source("server") == Some(&Source::Flag))?;
+        Some(NamedServer { url, key: remote.key.clone() })
+    }
+}
+
+/// A data folder.
+struct InFolder(Arc<SqliteStore>);
+
+/// A schema of a database, with Redis where the settings name one.
+struct InDatabase {
+    store: Arc<PostgresStore>,
+    around: Surroundings,
+}
+
+impl SystemUnderTest for InFolder {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.0) as Arc<dyn Store>
+    }
+
+    fn open_engine(
+        &self,
+        store: Arc<dyn Store>,
+        config: Config,
+        observer: Option<Observer>,
+    ) -> Result<Engine> {
+        open_engine(&Surroundings::alone(), store, config, observer)
+    }
+
+    fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)> {
+        define(&*self.0, source)
+    }
+
+    fn list(&self, request: &ListRequest) -> Result<ExecutionPage> {
+        Ok(self.0.list(request)?)
+    }
+
+    fn wait_projected(&self) -> Result<()> {
+        Ok(self.0.wait_projected()?)
+    }
+
+    fn close(self: Box<Self>, _: bool) -> Result<Option<DatabaseUsage>> {
+        Ok(None)
+    }
+}
+
+impl SystemUnderTest for InDatabase {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store) as Arc<dyn Store>
+    }
+
+    fn open_engine(
+        &self,
+        store: Arc<dyn Store>,
+        config: Config,
+        observer: Option<Observer>,
+    ) -> Result<Engine> {
+        open_engine(&self.around, store, config, observer)
+    }
+
+    fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)> {
+        define(&*self.store, source)
+    }
+
+    fn list(&self, request: &ListRequest) -> Result<ExecutionPage> {
+        Ok(self.store.list(request)?)
+    }
+
+    fn wait_projected(&self) -> Result<()> {
+        Ok(self.store.wait_projected()?)
+    }
+
+    fn close(self: Box<Self>, keep: bool) -> Result<Option<DatabaseUsage>> {
+        let redis = self.around.redis.as_ref();
+        let usage = DatabaseUsage {
+            bytes: self.store.bytes()?,
+            statements: self.store.statements().all(),
+            round_trips: redis.map(|redis| redis.counters().round_trips.get()),
+        };
+        if !keep {
+            self.store.remove()?;
+        }
+        Ok(Some(usage))
+    }
+}
+
+fn open_engine(
+    around: &Surroundings,
+    store: Arc<dyn Store>,
+    config: Config,
+    observer: Option<Observer>,
+) -> Result<Engine> {
+    let (nodes, secrets) = (waypost_nodes::Settings::default(), Arc::new(NoSecrets));
+    wiring::open_engine_in(around, store, &nodes, secrets, config, observer)
+}
+
+fn define(store: &dyn Store, source: &str) -> Result<(Arc<Plan>, u32)> {
+    let compiled = wiring::compile(source.as_bytes())
+        .map_err(|faults| anyhow!("the benchmark's definition is wrong: {faults:?}"))?;
+    let definition = wiring::define(store, &compiled)?;
+    Ok((Arc::new(compiled.plan), definition.version))
+}
