@@ -100,11 +100,6 @@ pub enum Command {
     Tick,
     /// Leave memory: there is nothing to do.
     Park,
-    /// Set aside until a person looks.
-    Quarantine {
-        /// Why.
-        reason: String,
-    },
 }
 
 impl Command {
@@ -127,8 +122,7 @@ impl Command {
             | Self::Unofferable { .. }
             | Self::Ignore { .. }
             | Self::Tick
-            | Self::Park
-            | Self::Quarantine { .. } => None,
+            | Self::Park => None,
         }
     }
 }

@@ -85,7 +85,6 @@ pub fn decide(
         Command::Reopen { origin } => decider.reopen(origin)?,
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,
-        Command::Quarantine { reason } => decider.quarantine(reason)?,
     }
     decider.finish();
     Ok(decider.decision)

@@ -191,11 +191,8 @@ fn resumed(state: &mut State) -> Step {
 }
 
 fn quarantined(state: &mut State, reason: &str) -> Step {
-    expect_status(state, BEGUN)?;
+    expect_status(state, &[Status::Running])?;
     expect_nothing_runs(state)?;
-    if state.quarantine.is_some() {
-        return refuse("it is in quarantine already");
-    }
     state.status = Status::Paused;
     state.quarantine = Some(reason.to_owned());
     state.pausing = false;

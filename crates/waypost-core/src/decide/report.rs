@@ -155,7 +155,7 @@ impl Decider<'_> {
 
     /// Sets the execution aside. Attempts that run are told to stop and closed as lost, so that
     /// nothing is left that somebody would have to await.
-    pub(super) fn set_aside(&mut self, reason: String) {
+    fn set_aside(&mut self, reason: String) {
         let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
             // Looked at one by one: the failure of one may have ended the execution.
@@ -175,8 +175,7 @@ impl Decider<'_> {
                 self.interrupt(at, why);
             }
         }
-        let aside = self.state.quarantine.is_some();
-        if self.state.status != Status::Ending && self.state.unsettled > 0 && !aside {
+        if self.state.status != Status::Ending {
             self.emit(Event::RunQuarantined { reason });
         }
     }

@@ -251,21 +251,6 @@ impl Decider<'_> {
         node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
     }
 
-    pub(super) fn quarantine(&mut self, reason: String) -> Result<(), Refusal> {
-        self.refuse_ended()?;
-        if self.state.status == Status::Ending {
-            return Err(Refusal::Ending);
-        }
-        if self.state.status == Status::Scheduling {
-            return Err(Refusal::Queued);
-        }
-        if self.state.quarantine.is_some() {
-            return Err(Refusal::AlreadyPaused);
-        }
-        self.set_aside(reason);
-        Ok(())
-    }
-
     /// Notes that a message changed nothing, once.
     pub(super) fn ignore_message(
         &mut self,

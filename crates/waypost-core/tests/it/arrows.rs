@@ -34,7 +34,7 @@ const EXECUTION: &str = "
  RunPaused(waits)   -   -   -  PAU  -   -   -   -   -   -   -   -   -   -   -   -
  RunPaused(user)    -   -   -   -  HLD  -   -   -   -  HLD QUA  -   -   -   -   -
  RunResumed         -   -   -   -  RUN  -  RUN RUN RUN RUN RUN  -   -   -   -   -
- RunQuarantined    QUA  -  QUA QUA QUA QUA QUA  -  QUA QUA  -   -   -   -   -   -
+ RunQuarantined     -   -   -  QUA QUA  -   -   -   -   -   -   -   -   -   -   -
  RunEnding         END END END END END END END END END END END  -   -   -   -   -
  RunCompleted       -   -  COM COM COM  -   -   -  COM  -   -   -   -   -   -   -
  RunFailed          -   -   -  FAI FAI  -   -   -  FAI  -   -  FAI  -   -   -   -

@@ -196,14 +196,16 @@ pub(crate) const CASES: &[Case] = &[
     "),
     case("what was stopped before it was set aside changes nothing", "a = worker; b", "
         start
-        quarantine      -> execution QUARANTINED
+        lose-4 b
+        lose b          -> execution QUARANTINED
         far 1 stopped a -> refused paused
         far 1 lose a    -> refused paused
         resume          -> offers a
     "),
-    case("what was done before it was set aside is a fact", "a = worker; b needs a", "
+    case("what was done before it was set aside is a fact", "a = worker; b needs a; c", "
         start
-        quarantine         -> execution QUARANTINED
+        lose-4 c
+        lose c             -> execution QUARANTINED
         far 1 complete a 7 -> a gives 7, b PENDING, execution QUARANTINED
         resume             -> runs b
     "),
@@ -213,10 +215,11 @@ pub(crate) const CASES: &[Case] = &[
         pause-now        -> a WAITING, stops a b, execution HELD
         far 1 complete a -> refused stale
     "),
-    case("a quarantine closes it", "a = worker", "
+    case("a quarantine closes it", "a = worker; b", "
         start
         far 1 start a
-        quarantine       -> stops a, execution QUARANTINED, a WAITING
+        lose-4 b
+        lose b           -> stops a, execution QUARANTINED, a WAITING
         far 1 complete a -> refused stale
     "),
     case("lost too often", "a = worker", "

@@ -60,7 +60,6 @@ pub(crate) const CASES: &[Case] = &[
         resume        -> refused already ending
         signal go     -> refused already ending
         signal go #p  -> logs MessageIgnored, early 0
-        quarantine    -> refused already ending
         park          -> refused something to do
         reopen        -> refused only an execution that failed
         reopen #o     -> logs MessageIgnored
@@ -88,10 +87,15 @@ pub(crate) const CASES: &[Case] = &[
         pause     -> execution PAUSING, due 1m
         wait 1m   -> execution ENDING
     "),
-    case("the deadline strikes in quarantine and while parked", "w = signal(go)", "
+    case("the deadline strikes in quarantine", "a", "
+        start within 1h
+        lose-4 a
+        lose a     -> execution QUARANTINED, due 40m
+        wait 40m   -> execution TIMED_OUT
+    "),
+    case("the deadline strikes while parked", "w = signal(go)", "
         start within 1m
         park       -> due 1m
-        quarantine -> due 1m
         wait 1m    -> execution TIMED_OUT
     "),
     case("bug: an owner would spin on a node's deadline that may not strike while ending", "a deadline 3s", "
@@ -129,11 +133,6 @@ pub(crate) const CASES: &[Case] = &[
         pause      -> execution HELD
         resume     -> execution RUNNING, runs a
     "),
-    case("what nobody owns yet can be set aside", "a", "
-        born
-        quarantine -> execution QUARANTINED
-        resume     -> execution RUNNING, runs a
-    "),
     case("what was just taken can be told everything", "a", "
         born
         own        -> execution SCHEDULED
@@ -145,8 +144,6 @@ pub(crate) const CASES: &[Case] = &[
         own        -> execution RESUMING(held)
         signal go  -> execution RESUMING(held)
         pause #n   -> logs MessageIgnored
-        quarantine -> execution QUARANTINED
-        own        -> execution RESUMING(quarantined)
         resume     -> execution RUNNING
     "),
     case("bug: what was just taken could be parked with nothing to wake it", "a", "
@@ -166,10 +163,10 @@ pub(crate) const CASES: &[Case] = &[
         own
         cancel     -> execution CANCELLED
     "),
-    case("what was just taken can be set aside", "a", "
-        born
-        own
-        quarantine -> execution QUARANTINED
+    case("an execution in quarantine, just taken, can be cancelled", "a", "
+        start
+        lose-4 a
+        lose a     -> execution QUARANTINED
         own        -> execution RESUMING(quarantined)
         cancel     -> execution CANCELLED
     "),
@@ -187,7 +184,6 @@ pub(crate) const CASES: &[Case] = &[
         pause      -> refused ended
         resume     -> refused ended
         signal go  -> refused ended
-        quarantine -> refused ended
         park       -> refused something to do
         own        -> refused ended
         reopen     -> refused only an execution that failed

@@ -15,6 +15,7 @@ use waypost_core::event::{Origin, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
+use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::plan::Plan;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
@@ -138,7 +139,10 @@ enum Step {
     Recover,
     Park,
     Admit,
-    Quarantine,
+    /// An attempt is lost again and again, until the execution is set aside.
+    LoseOften {
+        which: usize,
+    },
     Time {
         span: &'static str,
         noticed: bool,
@@ -225,7 +229,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => Just(Step::Recover),
         3 => Just(Step::Park),
         2 => Just(Step::Admit),
-        1 => Just(Step::Quarantine),
+        1 => which.clone().prop_map(|which| Step::LoseOften { which }),
         6 => (span, prop::bool::weighted(0.8))
             .prop_map(|(span, noticed)| Step::Time { span, noticed }),
         1 => (0..4u32).prop_map(Step::Slots),
@@ -275,7 +279,7 @@ impl<'a> Trial<'a> {
     /// Gives a command, and then the same command once more.
     #[expect(clippy::needless_pass_by_value, reason = "commands are made where they are given")]
     fn command(&mut self, command: Command) {
-        let known = !matches!(command, Command::TakeOver | Command::Quarantine { .. })
+        let known = !matches!(command, Command::TakeOver)
             && command.origin().is_none_or(|origin| origin.message.is_some());
         // What is refused is refused; that it changed nothing is checked where it is decided.
         self.run.command(command.clone()).ok();
@@ -354,7 +358,7 @@ impl<'a> Trial<'a> {
             Step::Recover => self.command(Command::Recover),
             Step::Park => self.command(Command::Park),
             Step::Admit => self.command(Command::Admit),
-            Step::Quarantine => self.command(Command::Quarantine { reason: "a test".into() }),
+            Step::LoseOften { which } => self.lose_often(which),
             Step::Time { span, noticed } => {
                 self.run.now = self.run.now.plus(millis(span));
                 if noticed {
@@ -383,6 +387,16 @@ impl<'a> Trial<'a> {
         self.run.deliveries.insert(token, (at, attempt));
         let (worker, outcome) = (Some(WorkerId(Uuid::from_u128(worker))), what.outcome());
         self.command(Command::Report(Report { node, attempt, token, worker, outcome }));
+    }
+
+    fn lose_often(&mut self, which: usize) {
+        for _ in 0..ABANDONED_MAX {
+            let running = self.run.running();
+            let Some(at) = running.get(which % running.len().max(1)) else { return };
+            self.report(*at, None, What::Lost);
+            self.run.now = self.run.now.plus(millis("5m"));
+            self.tick();
+        }
     }
 
     fn take_over(&mut self) {

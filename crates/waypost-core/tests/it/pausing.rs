@@ -298,15 +298,15 @@ pub(crate) const CASES: &[Case] = &[
     ",
     ),
     case(
-        "set aside by hand, with everything that runs",
-        "a; b = if(true) needs c; c; w = signal(go)",
+        "set aside, with everything that runs",
+        "a; b = if(true) needs c; c; w = signal(go); d",
         "
         start
         hold
         complete c -> b RUNNING
-        quarantine -> execution QUARANTINED, a+b WAITING, w WAITING, stops a, due never
+        lose-4 d
+        lose d     -> execution QUARANTINED, a+b WAITING, w WAITING, stops a, due never
         evaluate b@1 -> nothing
-        quarantine -> refused already paused
         pause      -> refused already paused
         signal go  -> early 1
         pause #m   -> logs MessageIgnored, execution QUARANTINED
@@ -321,11 +321,12 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         "set aside while pausing",
-        "a",
+        "a; b",
         "
         start
-        pause
-        quarantine -> execution QUARANTINED, a WAITING, stops a
+        lose-4 a
+        pause      -> execution PAUSING
+        lose a     -> execution QUARANTINED, a+b WAITING, stops b
         resume     -> execution RUNNING
     ",
     ),
@@ -334,7 +335,8 @@ pub(crate) const CASES: &[Case] = &[
         "a; b once; c needs b",
         "
         start
-        quarantine -> execution FAILED, b failed outcome_unknown, a CANCELLED
+        lose-4 a
+        lose a     -> execution FAILED, b failed outcome_unknown, a CANCELLED
     ",
     ),
     case(
@@ -342,30 +344,22 @@ pub(crate) const CASES: &[Case] = &[
         "a; b once error unsure; c needs b:unsure",
         "
         start
-        quarantine -> execution QUARANTINED, b FAILED, c PENDING, runs
+        lose-4 a
+        lose a     -> execution QUARANTINED, b FAILED, c PENDING, runs
         resume     -> runs c
     ",
     ),
     case(
-        "set aside what is over when its last attempt is stopped",
-        "b once error continue",
+        "set aside, resumed and cancelled",
+        "a",
         "
         start
-        quarantine -> b FAILED, execution COMPLETED
-    ",
-    ),
-    case(
-        "set aside what is parked or held",
-        "w = signal(go)",
-        "
-        start
-        park
-        quarantine -> execution QUARANTINED
+        lose-4 a
+        lose a     -> execution QUARANTINED
         resume     -> execution RUNNING
-        pause      -> execution HELD
-        quarantine -> execution QUARANTINED
-        resume     -> execution RUNNING
-        quarantine -> execution QUARANTINED
+        wait 5m    -> a RUNNING
+        lose-4 a
+        lose a     -> execution QUARANTINED
         cancel     -> execution CANCELLED
     ",
     ),

@@ -66,7 +66,7 @@ pub(crate) const CASES: &[Case] = &[
         signal go 1 #s -> early 1, execution SCHEDULING, logs SignalReceived
         admit          -> w COMPLETED, w gives 1, runs a
     "),
-    case("there is nothing to pause, to resume, to end or to set aside", "keyed k; a", "
+    case("there is nothing to pause, to resume, or to end", "keyed k; a", "
         start
         own
         pause       -> refused has not started
@@ -74,7 +74,6 @@ pub(crate) const CASES: &[Case] = &[
         pause-now   -> refused has not started
         resume      -> refused not paused
         end-wait 3  -> refused no wait
-        quarantine  -> refused has not started
         reopen      -> refused only an execution that failed
         admit       -> runs a
         pause       -> execution PAUSING

@@ -174,17 +174,13 @@ pub(crate) const CASES: &[Case] = &[
         own       -> execution RESUMING
         signal go -> execution FAILED
     "),
-    case("mail may be ignored, cancel or set aside what is being taken over", "w = signal(go)", "
+    case("mail may be ignored by, or cancel, what is being taken over", "w = signal(go)", "
         start
         park
         own        -> execution RESUMING
         own        -> execution RESUMING
         signal halt -> execution RESUMING
         resume #m  -> logs MessageIgnored, execution RESUMING
-        quarantine -> execution QUARANTINED
-        resume     -> execution RUNNING
-        park
-        own
         cancel     -> execution CANCELLED
     "),
     case("the report of a worker that outlived its owner", "a; b needs a", "

@@ -12,7 +12,7 @@
 //! `forge node`, `far worker start|complete|fail|… node[@attempt] …` (a report from elsewhere), `unofferable node`,
 //! `signal name [body] [#message]`, `end-wait node|seq [body] [#message]`, `cancel|pause|pause-now|resume|reopen [#message]`,
 //! `hand-over` (the process stops in order), `take-over` (with recovery, by another instance), `own` and `recover` (its halves), `park`,
-//! `quarantine`, `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
+//! `lose-4 node` (its attempt is lost four times and made again: the next loss quarantines the execution), `admit`, `wait span` (time passes and is noticed), `later span` (it passes).
 //!
 //! What must be so: see `Line::expect`. A command that is refused fails its line unless the line
 //! says `refused`.
@@ -24,6 +24,7 @@ use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
+use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::plan::Plan;
 
 use super::flow::{millis, plan, split};
@@ -138,7 +139,14 @@ impl Line<'_, '_> {
             ["hand-over"] => Command::HandOver,
             ["park"] => Command::Park,
             ["admit"] => Command::Admit,
-            ["quarantine"] => Command::Quarantine { reason: "the test says so".into() },
+            ["lose-4", id] => {
+                for _ in 1..ABANDONED_MAX {
+                    self.send(Command::Report(self.report("lose", id, &[])));
+                    self.run.now = self.run.now.plus(millis("5m"));
+                    self.send(Command::Tick);
+                }
+                return;
+            }
             ["signal", name, ref rest @ ..] => {
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
