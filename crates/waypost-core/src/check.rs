@@ -179,6 +179,13 @@ impl LogCheck {
         self.state.as_ref()
     }
 
+    /// A node that may run, or must be skipped or fail, and for which nothing has happened; none
+    /// without a plan. In a log that ends while its execution acts there is no such node. Costs a look
+    /// at all edges, so that frames are not checked for it.
+    pub fn forgotten(&self) -> Option<NodeIx> {
+        self.nodes.forgotten()
+    }
+
     /// The plan that the log was checked with.
     pub fn plan(&self) -> Option<&Arc<Plan>> {
         self.plan.as_ref()

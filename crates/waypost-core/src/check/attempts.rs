@@ -207,6 +207,10 @@ impl Seen {
         failure: &Failure,
         end: FailureEnd,
     ) -> Verdict {
+        if self.doomed && failure.kind != kind::JOIN_UNSATISFIABLE {
+            let what = format!("its join cannot be met, and its failure is `{}`", failure.kind);
+            return broken(Invariant::JoinsInTime, what);
+        }
         match (&self.phase, end) {
             (Phase::Running, _) | (Phase::Queued, FailureEnd::TimedOut) => {}
             (Phase::Queued, FailureEnd::Final) if self.doomed => {}

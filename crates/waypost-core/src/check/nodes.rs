@@ -1,6 +1,6 @@
 //! The nodes of an execution: what the execution, the graph and the limits allow them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attempts::{End, Phase, Seen};
@@ -9,7 +9,7 @@ use super::run::RunCheck;
 use super::{Invariant, Place, Verdict, broken, position, spans};
 use crate::event::{CancelReason, Event, FailureEnd};
 use crate::failure::Failure;
-use crate::id::NodeIx;
+use crate::id::{NodeIx, Token};
 use crate::kind::Behaviour;
 use crate::limits::ABANDONED_MAX;
 use crate::plan::{FailurePolicy, OnError, Plan};
@@ -23,6 +23,9 @@ pub(super) struct Nodes {
     seen: Vec<Seen>,
     settled: u64,
     unsettled: usize,
+    running: usize,
+    /// The tokens of all attempts so far.
+    tokens: BTreeSet<Token>,
     /// Has a node failed that nothing handles, in this generation?
     unhandled: bool,
     /// The join that fired last, if it cancels what leads only there.
@@ -38,6 +41,8 @@ impl Nodes {
             seen: vec![Seen::default(); count],
             settled: 0,
             unsettled: count,
+            running: 0,
+            tokens: BTreeSet::new(),
             unhandled: false,
             fired: None,
         }
@@ -51,6 +56,18 @@ impl Nodes {
     /// How many nodes have not settled; unknown without a plan.
     pub(super) fn unsettled(&self) -> Option<usize> {
         self.plan.is_some().then_some(self.unsettled)
+    }
+
+    /// Does any node run?
+    pub(super) fn is_any_running(&self) -> bool {
+        self.running > 0
+    }
+
+    /// A PENDING node whose turn has come; unknown without a plan.
+    pub(super) fn forgotten(&self) -> Option<NodeIx> {
+        let plan = self.plan.as_ref()?;
+        let pending = |at: NodeIx| self.seen(at).is_some_and(|seen| seen.phase == Phase::Pending);
+        plan.positions().find(|at| pending(*at) && graph::turn(plan, self, *at) != Turn::NotYet)
     }
 
     /// Has a node failed with nothing to handle it, and the others went on? Unknown without a plan.
@@ -90,7 +107,7 @@ impl Nodes {
             return broken(Invariant::Justified, "the definition has no such node");
         }
         let seen = at.and_then(|at| self.seen(at)).unwrap_or(&unseen);
-        may_happen_now(event, run)?;
+        run.may_happen_now(event)?;
         self.has_a_slot(event, run)?;
         spans::judge(place, event, self.plan.as_deref(), seen)?;
         match event {
@@ -154,9 +171,14 @@ impl Nodes {
             self.scheduled(place, at, *attempt, *deadline);
         }
         let Some(seen) = self.seen.get_mut(at.at()) else { return };
-        let before = matches!(seen.phase, Phase::Settled(_));
+        let before = (seen.phase == Phase::Running, matches!(seen.phase, Phase::Settled(_)));
         seen.advance(place, event);
-        if matches!(seen.phase, Phase::Settled(_)) && !before {
+        self.running += usize::from(seen.phase == Phase::Running);
+        self.running = self.running.saturating_sub(usize::from(before.0));
+        if let Event::NodeStarted { token: Some(token), .. } = event {
+            self.tokens.insert(*token);
+        }
+        if matches!(seen.phase, Phase::Settled(_)) && !before.1 {
             self.settled += 1;
             self.unsettled = self.unsettled.saturating_sub(1);
             self.note_unhandled(at);
@@ -228,6 +250,8 @@ impl Nodes {
                 Phase::Settled(_) => self.unsettled += 1,
                 _ => {}
             }
+            let ran = usize::from(seen.phase == Phase::Running);
+            self.running = self.running.saturating_sub(ran);
             // Attempt numbers go on: a report of an earlier generation must never fit a later one.
             *seen = Seen { attempt: seen.attempt, known: seen.known, ..Seen::default() };
         }
@@ -298,6 +322,9 @@ impl Nodes {
         let Event::NodeStarted { worker, remote, token, .. } = started else { return Ok(()) };
         let behaviour = self.plan.as_ref().zip(at).map(|(plan, at)| &plan.node(at).behaviour);
         match (remote, token, behaviour) {
+            (_, Some(token), _) if self.tokens.contains(token) => {
+                broken(Invariant::AttemptsOnce, "an earlier attempt has the same token")
+            }
             (Some(_), None, _) => {
                 broken(Invariant::AttemptsOnce, "it is made elsewhere, and nobody has a token")
             }
@@ -362,22 +389,4 @@ impl Nodes {
             _ => Ok(()),
         }
     }
-}
-
-/// Does the execution allow events of this kind about its nodes right now?
-fn may_happen_now(event: &Event, run: &RunCheck) -> Verdict {
-    let starts = matches!(
-        event,
-        Event::NodeScheduled { .. } | Event::NodeStarted { .. } | Event::NodeSkipped { .. }
-    );
-    let goes_on = matches!(event, Event::NodeWaiting { .. } | Event::NodeResumed { .. });
-    if run.is_ending() && (starts || goes_on) {
-        return broken(Invariant::CauseDecides, "after the end was fixed");
-    }
-    // What was made elsewhere and has ended is a fact, and its start with it.
-    let fact = matches!(event, Event::NodeStarted { remote: Some(_), .. });
-    if (starts && !fact && run.is_paused()) || run.is_parked() {
-        return broken(Invariant::PausesHold, "while the execution was paused");
-    }
-    Ok(())
 }

@@ -18,6 +18,8 @@ pub(super) struct RunCheck {
     cause: Option<Cause>,
     /// A user's pause or a quarantine keeps it, until somebody resumes it.
     held: bool,
+    /// An instance has owned it, in this generation.
+    owned: bool,
     /// Nobody owns it.
     parked: bool,
     /// Where it stands in the line of its concurrency key, in this generation.
@@ -99,11 +101,6 @@ impl RunCheck {
         self.held
     }
 
-    /// Is there nobody who could do anything?
-    pub(super) fn is_parked(&self) -> bool {
-        self.parked
-    }
-
     /// Does it hold a slot of its concurrency key?
     pub(super) fn is_admitted(&self) -> bool {
         self.line == Line::Admitted
@@ -115,7 +112,7 @@ impl RunCheck {
     }
 
     /// May nothing start?
-    pub(super) fn is_paused(&self) -> bool {
+    fn is_paused(&self) -> bool {
         self.held || self.parked
     }
 
@@ -154,6 +151,11 @@ impl RunCheck {
             Event::RunResumed { .. } if !self.held && !self.resuming => {
                 broken(Invariant::PausesHold, "nobody had paused it")
             }
+            Event::RunQueued { .. } | Event::RunPaused { .. } | Event::RunQuarantined { .. }
+                if nodes.is_any_running() =>
+            {
+                broken(Invariant::PausesHold, "a node runs")
+            }
             Event::RunEnding { .. } if self.cause.is_some() => {
                 broken(Invariant::CauseDecides, "its end was fixed before")
             }
@@ -168,6 +170,27 @@ impl RunCheck {
         }
     }
 
+    /// Does the execution allow events of this kind about its nodes right now?
+    pub(super) fn may_happen_now(&self, event: &Event) -> Verdict {
+        let starts = matches!(
+            event,
+            Event::NodeScheduled { .. } | Event::NodeStarted { .. } | Event::NodeSkipped { .. }
+        );
+        let goes_on = matches!(event, Event::NodeWaiting { .. } | Event::NodeResumed { .. });
+        if self.is_ending() && (starts || goes_on) {
+            return broken(Invariant::CauseDecides, "after the end was fixed");
+        }
+        // What was made elsewhere and has ended is a fact, and its start with it.
+        let fact = matches!(event, Event::NodeStarted { remote: Some(_), .. });
+        if (starts && !fact && self.is_paused()) || self.parked {
+            return broken(Invariant::PausesHold, "while the execution was paused");
+        }
+        if !self.owned && !self.is_ending() {
+            return broken(Invariant::Fenced, "before an instance owned the execution");
+        }
+        Ok(())
+    }
+
     /// Takes the event in, whatever was said of it.
     pub(super) fn advance(&mut self, event: &Event) {
         if let Some(message) = message_of(event) {
@@ -179,6 +202,7 @@ impl RunCheck {
                 self.deadline = created.deadline;
             }
             Event::RunOwned { .. } => {
+                self.owned = true;
                 self.resuming |= self.parked;
                 self.parked = false;
                 if self.is_in_line() {
@@ -192,7 +216,10 @@ impl RunCheck {
             Event::RunQuarantined { .. } => {
                 (self.held, self.parked, self.resuming) = (true, true, false);
             }
-            Event::RunResumed { .. } => self.go_on(),
+            Event::RunResumed { .. } => {
+                self.owned = true;
+                self.go_on();
+            }
             Event::RunEnding { cause, .. } => {
                 self.go_on();
                 self.cause = Some(match cause {
@@ -206,6 +233,7 @@ impl RunCheck {
                 self.deadline = *deadline;
                 self.go_on();
                 self.line = Line::Outside;
+                self.owned = false;
                 self.generation = *generation;
                 (self.ended, self.cause) = (None, None);
             }

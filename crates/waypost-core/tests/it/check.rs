@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 use waypost_core::check::{Invariant, LogCheck};
 use waypost_core::command::{Command, Outcome, Report};
-use waypost_core::event::{CancelReason, Event, FailureEnd, Origin};
+use waypost_core::event::{CancelReason, Event, FailureEnd, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::frame::{FrameHeader, Parent};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, InstanceId, Token, WorkerId};
@@ -285,6 +285,19 @@ const CASES: &[Case] = &[
         finds: &[("I5", 4)],
     },
     Case {
+        name: "an attempt with the token of an earlier one",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let Event::NodeStarted { token, .. } = *event(frames, 4) else { panic!("started") };
+            let Event::NodeStarted { token: second, .. } = event(frames, 7) else {
+                panic!("started")
+            };
+            *second = token;
+        },
+        finds: &[("I5", 7)],
+    },
+    Case {
         name: "a wait that somebody elsewhere waits",
         flow: "a; b = delay(5s) needs a",
         write: |draft| draft.complete("a"),
@@ -549,6 +562,41 @@ const CASES: &[Case] = &[
             remove(frames, 11);
         },
         finds: &[("I8", 8)],
+    },
+    Case {
+        name: "a join that cannot be met, and fails as if its work had",
+        flow: "partial; a; b; c needs a, b join 2",
+        write: |draft| {
+            draft.complete("b");
+            draft.fail("a");
+        },
+        damage: |frames| {
+            let Event::NodeFailed { failure, .. } = event(frames, 10) else { panic!("failed") };
+            *failure = Failure::permanent("http", "it failed");
+        },
+        finds: &[("I8", 10)],
+    },
+    Case {
+        name: "a node is scheduled before there is an owner",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            frames[0].events.swap(1, 2);
+            frames.truncate(1);
+        },
+        finds: &[("I3", 2)],
+    },
+    Case {
+        name: "paused while a node runs",
+        flow: CHAIN,
+        write: chain,
+        damage: |frames| {
+            let request = Event::RunPauseRequested { now: false, origin: origin() };
+            let paused = Event::RunPaused { reason: PauseReason::User };
+            insert(frames, 0, vec![request, paused]);
+            frames.truncate(1);
+        },
+        finds: &[("I12", 6)],
     },
     Case {
         name: "a start that nothing justifies",
@@ -880,14 +928,10 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "an event that is not possible where it stands",
-        flow: CHAIN,
-        write: chain,
-        damage: |frames| {
-            let reason = "no".into();
-            insert(frames, 0, vec![Event::RunQuarantined { reason }]);
-            frames.truncate(1);
-        },
-        finds: &[("I14", 5)],
+        flow: "w = signal(go)",
+        write: |_| {},
+        damage: |frames| insert(frames, 0, vec![queued()]),
+        finds: &[("I14", 6)],
     },
     Case {
         name: "another definition",
@@ -1076,6 +1120,23 @@ fn without_a_plan_attempts_are_checked_all_the_same() {
     }
     let found: Vec<_> = check.violations().iter().map(|v| (v.invariant.code(), v.seq)).collect();
     assert_eq!(found, [("I15", 1), ("I5", 8)]);
+}
+
+#[test]
+fn log_check_without_the_schedule_of_a_node_names_it_as_forgotten() {
+    let plan = Arc::new(plan(CHAIN));
+    let mut draft = Draft::new(&plan);
+    draft.complete("a");
+    assert_eq!(draft.logbook.check.forgotten(), None);
+    let mut frames = draft.logbook.frames;
+    remove(&mut frames, 7);
+    remove(&mut frames, 6);
+    let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+    for frame in &frames {
+        check.frame(&frame.header, frame.at, Ok(&frame.events));
+    }
+    assert_eq!(check.violations(), []);
+    assert_eq!(check.forgotten(), plan.find("b"));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! | `script` | the language of the tables: `command -> what must be so` |
 //! | `rules`, `attempts`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `elsewhere`, `queue` | the tables |
 //! | `arrows` | both state machines, every pair, legal and refused |
-//! | `model`, `laws` | the graph's rules written a second time; laws over random plans |
+//! | `laws` | laws over random plans and random commands |
 //! | `check` | the checker: a good log, one damage, one finding |
 //! | `programs`, `programs_end` | random expressions; each ends within its budget |
 //! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
@@ -20,7 +20,6 @@ mod elsewhere;
 mod ending;
 mod flow;
 mod laws;
-mod model;
 mod pausing;
 mod plan;
 mod programs;
