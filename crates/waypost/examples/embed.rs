@@ -4,22 +4,15 @@
 //! cargo run -p waypost --example embed -- /tmp/waypost-embed
 //! ```
 //!
-//! The folder holds everything. Kill the program at any point and start it again: an engine goes on
-//! with whatever is unfinished in its folder, before and beside what is started anew.
+//! The folder holds everything. Kill the program at any point and start it again: the engine resumes
+//! whatever is unfinished in its folder, beside what is started anew.
 
 #![expect(clippy::print_stdout, reason = "it is an example")]
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use waypost::wiring;
-use waypost_core::json::Json;
-use waypost_engine::config::Config;
-use waypost_engine::{Request, StartRequest};
-use waypost_ports::secret::NoSecrets;
-use waypost_ports::store::{MailBody, Store};
+use waypost::embed::{EmbedError, EmbedOptions, ExecutionEnd, NodeSettings, Waypost, json};
 
 const WORKFLOW: &str = "
 name: greet
@@ -40,37 +33,27 @@ nodes:
 ";
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let folder = std::env::args_os().nth(1).map(PathBuf::from).context("name a folder")?;
-    let store: Arc<dyn Store> = Arc::new(wiring::open_engine_store(&folder)?);
-
-    let compiled = match wiring::compile(WORKFLOW.as_bytes()) {
-        Ok(compiled) => compiled,
-        Err(faults) => bail!("{}", faults.render(WORKFLOW.as_bytes(), "greet", false)),
-    };
-    let definition = wiring::define(&*store, &compiled)?;
-
-    // Commands are off unless switched on: whoever may deploy a definition could run anything.
-    let handlers = waypost_nodes::Settings { shell_enabled: true, ..Default::default() };
-    let secrets = Arc::new(NoSecrets);
-    let engine = wiring::open_engine(store, &handlers, secrets, Config::default(), None)?;
-
-    let input = Json::parse(r#"{"name": "Ada"}"#)?;
-    let request = StartRequest::new(Arc::new(compiled.plan), definition.version, input);
-    // From here on it is durable, whatever happens to this process.
-    let started = engine.start(request).await?;
-    if let Some(key) = &started.key {
-        println!("execution {key}");
-    }
-
-    // A signal may come before anybody waits for it: it is kept.
-    let body = Json::parse(r#"{"text": "Hello yourself"}"#)?;
-    let signal = MailBody::Signal { name: "answer".into(), body };
-    let request = Request::new(started.execution, signal);
-    engine.request(Request { actor: Some("embed".into()), ..request }).await?;
-
-    let end = started.ended().await.context("the engine stopped first")?;
-    println!("{} {}", end.status, end.output.unwrap_or_else(Json::null));
-    engine.stop(Duration::from_secs(5)).await;
+async fn main() -> Result<(), EmbedError> {
+    let folder = std::env::args_os().nth(1).map_or("waypost-embed".into(), PathBuf::from);
+    let end = greet(&folder).await?;
+    println!("{} {}", end.status, end.output);
     Ok(())
+}
+
+/// Runs one execution to its end.
+pub(crate) async fn greet(folder: &Path) -> Result<ExecutionEnd, EmbedError> {
+    // Shell commands are off by default: definitions could run anything on this machine.
+    let nodes = NodeSettings { shell_enabled: true, ..NodeSettings::default() };
+    let options = EmbedOptions { nodes, actor: Some("embed".into()), ..EmbedOptions::default() };
+    let engine = Waypost::open_with(folder, options)?;
+
+    // From here on the execution is durable, whatever happens to this process.
+    let id = engine.start(WORKFLOW, json!({ "name": "Ada" })).await?;
+
+    // A signal may come before the node that waits for it: it is kept.
+    engine.signal(&id, "answer", json!({ "text": "Hello yourself" })).await?;
+
+    let end = engine.ended(&id).await?;
+    engine.stop(Duration::from_secs(5)).await;
+    Ok(end)
 }

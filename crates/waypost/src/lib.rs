@@ -2,10 +2,12 @@
 //!
 //! This crate is the edge: the command line, the settings, and the wiring that puts the language,
 //! the node kinds, the store and the engine together. It is also the way to use Waypost as a
-//! library; see `examples/embed.rs`.
+//! library: [`embed`] is all that a program needs which runs workflows in a folder of its own; see
+//! `examples/embed.rs`.
 //!
 //! | file | owns |
 //! | --- | --- |
+//! | `embed` | Waypost as a library: open a folder, start, signal, pause, resume, cancel, await the end |
 //! | `wiring` | which store, which kinds, which language: named here and nowhere else |
 //! | `surroundings` | what is around an engine besides its store: Redis, other instances |
 //! | `settings` | flag > environment > file > default |
@@ -22,6 +24,7 @@
 pub mod cli;
 mod client;
 mod door;
+pub mod embed;
 pub mod home;
 mod open_files;
 pub mod output;

@@ -11,7 +11,7 @@ use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
 use waypost_ports::clock::SystemClock;
 use waypost_ports::secret::Secrets;
-use waypost_ports::store::{About, Definition, NewDefinition, Store};
+use waypost_ports::store::{About, Definition, NewDefinition, Store, StoreError};
 use waypost_server::server::Server;
 use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
@@ -75,7 +75,7 @@ pub fn compile(source: &[u8]) -> Result<Compiled, Box<Diagnostics>> {
 
 /// Keeps a definition in the store, and leaves the workflow's current version as it is, if there is one:
 /// trying a file must not change what others start by name.
-pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition> {
+pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition, StoreError> {
     let defined = store.define(&NewDefinition {
         name: compiled.name.as_str().into(),
         hash: compiled.hash,

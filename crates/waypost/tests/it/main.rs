@@ -11,6 +11,7 @@ mod cluster;
 mod crashing;
 mod differential;
 mod docs;
+mod embed;
 mod examples;
 mod golden;
 mod hostile;
