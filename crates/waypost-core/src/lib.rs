@@ -16,6 +16,7 @@
 //! | `ended` | how attempts elsewhere ended, so that a report that comes again is known |
 //! | `why` | what an execution waits for, in words |
 //! | `check` | the invariants that every log must satisfy |
+//! | `flow` | plans from a line of text, for tests; behind the feature of that name |
 //! | `planted` | bugs for the simulator to find, in builds of their own |
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
@@ -30,6 +31,8 @@ pub mod ended;
 pub mod event;
 pub mod expr;
 pub mod failure;
+#[cfg(feature = "flow")]
+pub mod flow;
 pub mod frame;
 pub mod id;
 pub mod json;

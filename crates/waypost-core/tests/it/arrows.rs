@@ -9,6 +9,7 @@ use uuid::Uuid;
 use waypost_core::apply::apply;
 use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, Origin, PauseReason, Wait};
 use waypost_core::failure::Failure;
+use waypost_core::flow::plan;
 use waypost_core::id::InstanceId;
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
@@ -16,7 +17,6 @@ use waypost_core::state::{Place, State};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
-use super::flow::plan;
 use super::run::{Arrow, Arrows, EPOCH, Run, node_stand, node_step, run_step, stand};
 use super::script::check;
 use super::{

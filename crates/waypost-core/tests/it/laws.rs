@@ -15,6 +15,7 @@ use uuid::Uuid;
 use waypost_core::command::{Command, Mark, Outcome, Report};
 use waypost_core::event::{Event, FailureEnd, Origin, Wait};
 use waypost_core::failure::{Failure, kind};
+use waypost_core::flow::{build, millis};
 use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::ABANDONED_MAX;
@@ -23,7 +24,6 @@ use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 
 use super::check::Logbook;
-use super::flow::{build, millis};
 use super::run::Run;
 
 const BEHAVIOURS: &[&str] = &[

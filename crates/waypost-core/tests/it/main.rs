@@ -2,7 +2,6 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `flow` | plans from a line of text |
 //! | `run` | one execution, driven by hand; checks replay and snapshots at every step |
 //! | `script` | the language of the tables: `command -> what must be so` |
 //! | `rules`, `attempts`, `waits`, `pausing`, `ending`, `recovery`, `repair`, `delivery`, `elsewhere`, `queue` | the tables |
@@ -18,7 +17,6 @@ mod check;
 mod delivery;
 mod elsewhere;
 mod ending;
-mod flow;
 mod laws;
 mod pausing;
 mod plan;

@@ -1,8 +1,7 @@
 //! What `Plan::build` works out, and what it refuses.
 
+use waypost_core::flow::{build, plan};
 use waypost_core::plan::{Plan, PlanFault};
-
-use super::flow::{build, plan};
 
 fn ids(plan: &Plan, positions: &[waypost_core::id::NodeIx]) -> Vec<String> {
     positions.iter().map(|at| plan.node(*at).id.to_string()).collect()

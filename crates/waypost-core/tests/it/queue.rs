@@ -1,9 +1,10 @@
 //! The line for a slot of the concurrency key: what stands in it has not begun.
 
+use super::run::Run;
 use super::script::{Case, case, check};
-use super::{flow::plan, run::Run};
 use waypost_core::command::Command;
 use waypost_core::event::Event;
+use waypost_core::flow::plan;
 use waypost_core::limits::CONCURRENCY_KEY_BYTES_MAX;
 use waypost_core::why::why;
 

@@ -1,10 +1,10 @@
 //! The graph's rules: edges, joins, branches, values.
 
 use waypost_core::command::{Command, Outcome};
+use waypost_core::flow::plan;
 use waypost_core::json::{DEPTH_MAX, Json};
 use waypost_core::status::NodeStatus;
 
-use super::flow::plan;
 use super::run::Run;
 use super::script::{Case, case, check};
 

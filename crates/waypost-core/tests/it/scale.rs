@@ -10,6 +10,7 @@ use uuid::Uuid;
 use waypost_core::command::{Command, Effect, Env, Outcome, Report};
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Origin, RunCreated};
+use waypost_core::flow::{draft, expression, node, task, template};
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
@@ -18,7 +19,6 @@ use waypost_core::plan::{Condition, FailurePolicy, Join, OnError, Plan, PlanNode
 use waypost_core::state::State;
 use waypost_core::status::{NodeStatus, Status};
 
-use super::flow::{draft, expression, node, task, template};
 use super::run::EPOCH;
 
 fn position(at: usize) -> NodeIx {
@@ -92,7 +92,7 @@ fn chain(make: impl Fn(usize, Vec<Condition>) -> PlanNode) -> Vec<PlanNode> {
 fn a_chain() {
     let plan = build(
         chain(|at, needs| {
-            let behaviour = if at % 2 == 0 { task() } else { Behaviour::Pass };
+            let behaviour = if at % 2 == 0 { task("") } else { Behaviour::Pass };
             node(&format!("n{at}"), behaviour, needs)
         }),
         FailurePolicy::FailFast,
@@ -105,8 +105,8 @@ fn a_chain() {
 #[test]
 fn a_fan_out_and_in() {
     let width = NODES_MAX - 2;
-    let mut nodes = vec![node("first", task(), vec![])];
-    nodes.extend((1..=width).map(|at| node(&format!("n{at}"), task(), vec![edge(0, None)])));
+    let mut nodes = vec![node("first", task(""), vec![])];
+    nodes.extend((1..=width).map(|at| node(&format!("n{at}"), task(""), vec![edge(0, None)])));
     nodes.push(node("last", Behaviour::Gather, (1..=width).map(|at| edge(at, None)).collect()));
     let (state, _) = run(&build(nodes, FailurePolicy::FailFast));
     assert_eq!(state.status, Status::Completed);
@@ -115,7 +115,7 @@ fn a_fan_out_and_in() {
 #[test]
 fn a_chain_of_skips_in_one_step() {
     let nodes = chain(|at, mut needs| {
-        let behaviour = if at == 0 { Behaviour::Condition(expression("false")) } else { task() };
+        let behaviour = if at == 0 { Behaviour::Condition(expression("false")) } else { task("") };
         if at == 1 {
             needs = vec![edge(0, Some("true"))];
         }
@@ -137,7 +137,7 @@ fn bug_a_chain_of_joins_that_cannot_be_met_overflowed_the_stack() {
     nodes.extend((2..NODES_MAX).map(|at| {
         let before = if at == 2 { 0 } else { at - 1 };
         let needs = vec![edge(1, Some("true")), edge(before, None)];
-        let mut join = node(&format!("n{at}"), task(), needs);
+        let mut join = node(&format!("n{at}"), task(""), needs);
         join.join = Join::Count { count: 2, cancel_rest: false };
         join.on_error = OnError::Continue;
         join

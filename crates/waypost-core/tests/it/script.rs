@@ -22,12 +22,12 @@ use uuid::Uuid;
 use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report};
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
+use waypost_core::flow::{millis, plan, split};
 use waypost_core::id::{NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::plan::Plan;
 
-use super::flow::{millis, plan, split};
 use super::run::{Arrows, Run, stand};
 
 /// One case of a table.

@@ -4,13 +4,13 @@ use waypost_core::apply::SILENCE;
 use waypost_core::command::{Command, Outcome};
 use waypost_core::event::{Origin, Wait};
 use waypost_core::failure::Failure;
+use waypost_core::flow::plan;
 use waypost_core::json::Json;
 use waypost_core::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
 use waypost_core::state::Timer;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 
-use super::flow::plan;
 use super::run::{EPOCH, Run};
 use super::script::{Case, case, check};
 

@@ -1,4 +1,7 @@
-//! Plans from text. One statement a node, separated by `;` or line ends:
+//! The flow language of tests: plans from text. Only there with the feature `flow`, which the tests of
+//! the core and of the engine turn on. A text that is wrong panics.
+//!
+//! One statement a node, separated by `;` or line ends:
 //!
 //! ```text
 //!   a                                   a task, without conditions
@@ -9,59 +12,71 @@
 //!   f error continue                    fail | continue | <branch>
 //!   g timeout 5s deadline 1m once       once: at most once
 //!   h set total = output.n              a variable, from the node's own output
+//!   i handler hold                      another handler than `work`
 //! ```
 //!
-//! `partial` as a statement of its own sets the failure policy, `keyed <template> [limit]` gives the
-//! definition a concurrency key.
+//! Statements about the definition: `partial` sets the failure policy, `within 5s` its timeout,
+//! `keyed <template> [limit [policy]]` its concurrency key.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use waypost_core::expr::{Expression, Template};
-use waypost_core::id::{DefinitionHash, NodeIx};
-use waypost_core::kind::{Behaviour, Case, Delay, DurationTemplate, Fail, Family};
-use waypost_core::plan::{
+
+use crate::expr::{Expression, Template};
+use crate::id::{DefinitionHash, NodeIx};
+use crate::kind::{Behaviour, Case, Delay, DurationTemplate, Fail, Family};
+use crate::plan::{
     Concurrency, ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError, Plan,
     PlanDraft, PlanFault, PlanNode,
 };
-use waypost_core::retry::{Matcher, RetryPolicy};
-use waypost_core::time::Millis;
+use crate::retry::{Matcher, RetryPolicy};
+use crate::time::Millis;
 
 /// The plan that a text describes.
-pub(crate) fn plan(text: &str) -> Plan {
+pub fn plan(text: &str) -> Plan {
     build(text).unwrap_or_else(|fault| panic!("{text}: {fault}"))
 }
 
 /// The plan that a text describes, or what is wrong with its graph.
-pub(crate) fn build(text: &str) -> Result<Plan, PlanFault> {
+pub fn build(text: &str) -> Result<Plan, PlanFault> {
     let mut failure_policy = FailurePolicy::FailFast;
-    let mut concurrency = None;
+    let (mut concurrency, mut timeout) = (None, None);
     let mut statements = Vec::new();
     for statement in split(text, &[';', '\n']) {
         match statement {
             "" => {}
             "partial" => failure_policy = FailurePolicy::Partial,
-            statement if statement.starts_with("keyed ") => concurrency = Some(keyed(statement)),
-            statement => statements.push(Statement::parse(statement)),
+            statement => match statement.split_once(' ') {
+                Some(("keyed", rest)) => concurrency = Some(keyed(rest)),
+                Some(("within", span)) => timeout = Some(millis(span)),
+                _ => statements.push(Statement::parse(statement)),
+            },
         }
     }
     let ids: Vec<&str> = statements.iter().map(|statement| statement.id).collect();
     let nodes = statements.iter().map(|statement| statement.node(&ids)).collect();
-    Plan::build(PlanDraft { concurrency, ..draft(nodes, failure_policy) })
+    let hash = DefinitionHash::of(text.as_bytes());
+    Plan::build(PlanDraft { hash, concurrency, timeout, ..draft(nodes, failure_policy) })
 }
 
-fn keyed(statement: &str) -> Concurrency {
-    let words = split(statement, &[' ']);
-    let key = template(&Value::from(words[1].trim_matches('\'')));
-    let limit = words.get(2).map_or(1, |limit| limit.parse().expect("a limit"));
-    Concurrency { key, limit, policy: ConcurrencyPolicy::Queue }
+/// [`build`] with its error as text: the compiler of the engine's tests.
+pub fn compile(text: &str) -> Result<Plan, String> {
+    build(text).map_err(|fault| fault.to_string())
+}
+
+fn keyed(text: &str) -> Concurrency {
+    let mut words = split(text, &[' ']).into_iter();
+    let key = template(&json!(words.next().unwrap_or_default().trim_matches('\'')));
+    let limit = words.next().map_or(1, |limit| limit.parse().expect("a limit"));
+    let policy = words.next().map(|word| ConcurrencyPolicy::parse(word).expect("a policy"));
+    Concurrency { key, limit, policy: policy.unwrap_or_default() }
 }
 
 /// A draft of these nodes.
-pub(crate) fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> PlanDraft {
+pub fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> PlanDraft {
     PlanDraft {
-        workflow: "test".into(),
-        hash: DefinitionHash::of(b"test"),
+        workflow: "flow".into(),
+        hash: DefinitionHash::of(b"flow"),
         nodes,
         failure_policy,
         concurrency: None,
@@ -71,11 +86,11 @@ pub(crate) fn draft(nodes: Vec<PlanNode>, failure_policy: FailurePolicy) -> Plan
 }
 
 /// A node with nothing special about it.
-pub(crate) fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> PlanNode {
+pub fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> PlanNode {
     PlanNode {
         id: id.into(),
         label: None,
-        kind: "test",
+        kind: "flow",
         family: Family::Logic,
         registry_id: None,
         behaviour,
@@ -95,25 +110,29 @@ pub(crate) fn node(id: &str, behaviour: Behaviour, needs: Vec<Condition>) -> Pla
 }
 
 /// A retry policy without jitter, so that tables can name times.
-pub(crate) fn retry(max_attempts: u32, wait: Millis) -> RetryPolicy {
+pub fn retry(max_attempts: u32, wait: Millis) -> RetryPolicy {
     RetryPolicy { max_attempts, wait, jitter: 0.0, ..RetryPolicy::default() }
 }
 
-pub(crate) fn task() -> Behaviour {
-    Behaviour::Task { handler: "test".into(), foreign: false, config: template(&Value::Null) }
+/// A task for the handler `work`, whose config names the node.
+pub fn task(id: &str) -> Behaviour {
+    let config = template(&json!({ "node": id }));
+    Behaviour::Task { handler: "work".into(), foreign: false, config }
 }
 
-pub(crate) fn template(value: &Value) -> Template {
+/// A compiled template.
+pub fn template(value: &Value) -> Template {
     Template::compile(value).expect("the template of a test compiles")
 }
 
-pub(crate) fn expression(source: &str) -> Expression {
+/// A compiled expression.
+pub fn expression(source: &str) -> Expression {
     Expression::compile(source).expect("the expression of a test compiles")
 }
 
 /// Splits at separators that are outside of brackets and quotes; parts come without the space
 /// around them.
-pub(crate) fn split<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
+pub fn split<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
     let (mut parts, mut depth, mut quote, mut start) = (Vec::new(), 0, None, 0);
     for (at, c) in text.char_indices() {
         match (quote, c) {
@@ -147,7 +166,8 @@ struct Statement<'a> {
     clauses: Vec<(&'a str, String)>,
 }
 
-const CLAUSES: &[&str] = &["needs", "join", "retry", "error", "timeout", "deadline", "once", "set"];
+const CLAUSES: &[&str] =
+    &["needs", "join", "retry", "error", "timeout", "deadline", "once", "set", "handler"];
 
 impl<'a> Statement<'a> {
     fn parse(text: &'a str) -> Self {
@@ -172,7 +192,8 @@ impl<'a> Statement<'a> {
     }
 
     fn node(&self, ids: &[&str]) -> PlanNode {
-        let behaviour = self.behaviour.map_or_else(task, behaviour);
+        let behaviour =
+            self.behaviour.map_or_else(|| task(self.id), |text| behaviour(self.id, text));
         let mut node = node(self.id, behaviour, Vec::new());
         for (clause, text) in &self.clauses {
             let words: Vec<&str> = text.split(' ').collect();
@@ -204,6 +225,10 @@ impl<'a> Statement<'a> {
                 "timeout" => node.timeout = Some(millis(text)),
                 "deadline" => node.deadline = Some(millis(text)),
                 "once" => node.delivery = Delivery::AtMostOnce,
+                "handler" => match &mut node.behaviour {
+                    Behaviour::Task { handler, .. } => *handler = text.as_str().into(),
+                    other => panic!("{other:?} has no handler"),
+                },
                 "set" => {
                     let (name, source) = text.split_once('=').expect("set name = expression");
                     let hole = template(&json!(format!("${{{{ {} }}}}", source.trim())));
@@ -238,23 +263,21 @@ fn needs(text: &str, ids: &[&str]) -> Vec<Condition> {
     needs
 }
 
-pub(crate) fn millis(text: &str) -> Millis {
+/// A span, as people write it.
+pub fn millis(text: &str) -> Millis {
     Millis::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
 /// `task(json)`, `worker(json)`, `pass`, `input`, `gather`, `value(json)`, `output(json)`, `if(expression)`, `fail(text)`,
 /// `switch(expression -> branch, else -> branch)`, `delay(5s)`, `delay(${{ … }})`, `until(time)`,
 /// `signal(name, where expression, within 5s)`.
-fn behaviour(text: &str) -> Behaviour {
+fn behaviour(id: &str, text: &str) -> Behaviour {
     let (word, inside) = call(text);
     let value = || serde_json::from_str(inside).unwrap_or_else(|_| json!(inside));
+    let config = || template(&if inside.is_empty() { json!({ "node": id }) } else { value() });
     match word {
-        "task" => {
-            Behaviour::Task { handler: "test".into(), foreign: false, config: template(&value()) }
-        }
-        "worker" => {
-            Behaviour::Task { handler: "far".into(), foreign: true, config: template(&value()) }
-        }
+        "task" => Behaviour::Task { handler: "work".into(), foreign: false, config: config() },
+        "worker" => Behaviour::Task { handler: "far".into(), foreign: true, config: config() },
         "pass" => Behaviour::Pass,
         "input" => Behaviour::Input,
         "gather" => Behaviour::Gather,
