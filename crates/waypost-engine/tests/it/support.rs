@@ -2,13 +2,11 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `flows` | a toy definition language, compiled to plans |
 //! | `world` | store, clock and the record of handler calls that drivers share |
 //! | `rig` | one driver whose outputs are performed when a test says so |
 //! | `lab` | an engine with its threads, and handlers that do as a test says |
 //! | `store` | a store that fails, damages and panics on demand |
 
-pub(crate) mod flows;
 pub(crate) mod lab;
 pub(crate) mod rig;
 pub(crate) mod store;

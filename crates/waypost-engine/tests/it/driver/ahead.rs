@@ -18,7 +18,7 @@ fn due() -> Timestamp {
 /// A parked execution that was claimed and is not due for a while.
 fn claimed_early(rig: &mut Rig<'_>) -> ExecutionId {
     let world = rig.world;
-    let execution = rig.start("d: delay 5000");
+    let execution = rig.start("d = delay(5s)");
     rig.settle();
     assert_eq!(rig.driver.live(), 0, "it is parked");
     let claim_at = due().minus(rig.config.claim_ahead);
@@ -191,7 +191,7 @@ fn claimed_early_by_an_instance_that_leaves_is_claimed_by_the_next() {
 fn claimed_early_when_its_owner_died_is_decided_at_once_by_the_next() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.claim_ahead = Millis(60_000));
-    let execution = rig.start("d: delay 60000");
+    let execution = rig.start("d = delay(1m)");
     rig.settle();
     world.pass(1_000);
     rig.settle();
@@ -211,8 +211,8 @@ fn claimed_early_when_its_owner_died_is_decided_at_once_by_the_next() {
 fn claims_ahead_leave_room_to_what_is_overdue() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let early: Vec<_> = (0..20).map(|_| rig.start("d: delay 5000")).collect();
-    let overdue = rig.start("d: delay 4000");
+    let early: Vec<_> = (0..20).map(|_| rig.start("d = delay(5s)")).collect();
+    let overdue = rig.start("d = delay(4s)");
     rig.settle();
     rig.leave();
     world.clock.set(due().minus(Millis(100)));

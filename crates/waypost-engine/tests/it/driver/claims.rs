@@ -22,7 +22,7 @@ fn take_claim(rig: &mut Rig<'_>) -> Option<StoreWork> {
 /// Executions that wait in the store for anybody.
 fn park_many(world: &World, count: usize) -> Vec<ExecutionId> {
     let mut rig = Rig::new(world);
-    let ids: Vec<_> = (0..count).map(|_| rig.start("w: wait go; a: task <- w")).collect();
+    let ids: Vec<_> = (0..count).map(|_| rig.start("w = signal(go); a needs w")).collect();
     rig.settle();
     let mail = |id: &ExecutionId| Mail {
         execution: *id,
@@ -78,7 +78,7 @@ fn a_hint_that_comes_while_a_claim_is_out_outlives_its_answer() {
     let claim = take_claim(&mut rig).expect("the first claim");
     rig.perform(claim);
     let answer = std::mem::take(&mut rig.inputs);
-    let execution = rig.start("d: delay 500; a: task <- d");
+    let execution = rig.start("d = delay(500ms); a needs d");
     rig.perform_appends();
     rig.step();
     assert_eq!(rig.driver.live(), 0, "parked while the claim was out");
@@ -123,7 +123,7 @@ fn submissions_and_claims_together_stay_within_the_room() {
     let world = World::new();
     park_many(&world, 20);
     let mut rig = Rig::with(&world, |config| config.active_max = 5);
-    let plan = world.flow("a: task");
+    let plan = world.flow("a");
     let tickets: Vec<_> = (0..20).map(|_| rig.submit(&plan)).collect();
     for _ in 0..200 {
         rig.step();
@@ -143,7 +143,7 @@ fn a_flood_of_submissions_does_not_starve_what_is_due() {
     let world = World::new();
     let ids = park_many(&world, 3);
     let mut rig = Rig::with(&world, |config| config.active_max = 2);
-    let plan = world.flow("a: task");
+    let plan = world.flow("a");
     for _ in 0..40 {
         while rig.tasks.len() < 2 && rig.inputs.len() < 10 {
             rig.submit(&plan);
@@ -190,7 +190,7 @@ fn a_driver_with_a_scope_claims_only_what_it_adopted() {
 fn an_execution_started_under_a_scope_is_claimed_again_after_it_parked() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.scope = Scope::Adopted);
-    let execution = rig.start("d: delay 30000; a: task <- d");
+    let execution = rig.start("d = delay(30s); a needs d");
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
 }
@@ -199,7 +199,7 @@ fn an_execution_started_under_a_scope_is_claimed_again_after_it_parked() {
 fn numbers_are_reserved_before_submissions_stall() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.numbers_at_once = 3);
-    let plan = world.flow("a: pass");
+    let plan = world.flow("a = pass");
     let tickets: Vec<_> = (0..10).map(|_| rig.submit(&plan)).collect();
     rig.settle();
     let mut ids: Vec<_> = tickets.iter().map(|ticket| rig.started(*ticket)).collect();
@@ -241,7 +241,7 @@ fn a_claim_without_an_answer_is_followed_by_a_smaller_one() {
 fn bug_what_was_woken_for_mail_that_was_taken_stayed_in_memory() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 60000");
+    let execution = rig.start("d = delay(1m)");
     rig.settle();
     let mail = Mail {
         execution,

@@ -19,7 +19,7 @@ fn signal(name: &str) -> MailBody {
 fn a_chain_ends_and_each_task_costs_one_commit() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; b: task <- a; c: task <- b");
+    let execution = rig.start("a; b needs a; c needs b");
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
     assert_eq!(world.frames(execution), 4);
@@ -31,7 +31,7 @@ fn a_chain_ends_and_each_task_costs_one_commit() {
 fn what_comes_while_a_frame_syncs_is_decided_together() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; b: task; c: task; j: task <- a, b, c");
+    let execution = rig.start("a; b; c; j needs a, b, c");
     let [a, b, c] = ["a", "b", "c"].map(|node| rig.take_task(node));
     rig.finish(&a);
     rig.step();
@@ -68,7 +68,7 @@ fn what_comes_while_a_frame_syncs_is_decided_together() {
 fn neither_replies_nor_effects_precede_the_first_commit() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let ticket = rig.submit(&world.flow("a: task"));
+    let ticket = rig.submit(&world.flow("a"));
     rig.step();
     rig.step();
     assert!(rig.answer(ticket).is_none() && rig.running().is_empty() && rig.committed.is_empty());
@@ -82,7 +82,7 @@ fn neither_replies_nor_effects_precede_the_first_commit() {
 fn a_frame_whose_reply_was_lost_is_committed_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; b: task <- a");
+    let execution = rig.start("a; b needs a");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.step();
@@ -102,7 +102,7 @@ fn a_frame_whose_reply_was_lost_is_committed_once() {
 fn a_fenced_frame_has_no_effects_and_its_execution_is_forgotten() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 2);
-    rig.start("a: task; other: task; b: task <- a");
+    rig.start("a; other; b needs a");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.step();
@@ -123,7 +123,7 @@ fn the_slot_of_a_fenced_start_is_not_lost() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
     for _ in 0..3 {
-        rig.start("a: task; b: task <- a");
+        rig.start("a; b needs a");
         rig.settle_store();
         let a = rig.take_task("a");
         rig.finish(&a);
@@ -133,7 +133,7 @@ fn the_slot_of_a_fenced_start_is_not_lost() {
         rig.step();
         rig.work.clear();
     }
-    rig.start("last: task");
+    rig.start("last");
     assert_eq!(rig.running(), ["last"]);
 }
 
@@ -141,7 +141,7 @@ fn the_slot_of_a_fenced_start_is_not_lost() {
 fn a_request_in_a_fenced_frame_is_answered() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     let ticket = rig.request(execution, signal("s"));
     rig.step();
     let append = rig.take_append();
@@ -157,7 +157,7 @@ fn a_request_in_a_fenced_frame_is_answered() {
 fn a_second_submission_under_one_key_is_told_of_the_first() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let plan = world.flow("w: wait go; a: task <- w");
+    let plan = world.flow("w = signal(go); a needs w");
     let key = ExecutionKey("order-17".into());
     let idempotency = Idempotency { key: "k".into(), digest: [1; 32] };
     let mut first = rig.submission(&plan);
@@ -191,7 +191,7 @@ fn a_second_submission_under_one_key_is_told_of_the_first() {
 fn the_slot_of_a_duplicate_submission_is_not_lost() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let plan = world.flow("a: task");
+    let plan = world.flow("a");
     for round in 0..3 {
         let mut start = rig.submission(&plan);
         start.key = Some(ExecutionKey("one".into()));
@@ -199,7 +199,7 @@ fn the_slot_of_a_duplicate_submission_is_not_lost() {
         rig.settle();
         assert!(rig.driver.is_quiet(), "round {round}");
     }
-    let other = rig.start("b: task");
+    let other = rig.start("b");
     assert_eq!(rig.running(), ["b"]);
     rig.settle();
     assert_eq!(world.status(other), Status::Completed);
@@ -209,7 +209,7 @@ fn the_slot_of_a_duplicate_submission_is_not_lost() {
 fn a_poisoned_submission_is_refused_with_the_reason() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let mut start = rig.submission(&world.flow("a: task"));
+    let mut start = rig.submission(&world.flow("a"));
     start.await_end = Some(rig.ticket());
     let (ticket, end) = (start.ticket, start.await_end.unwrap());
     rig.inputs.push(Input::Start(start));
@@ -221,7 +221,7 @@ fn a_poisoned_submission_is_refused_with_the_reason() {
         let answer = rig.answer(ticket);
         assert!(matches!(answer, Some(Answer::Poisoned(why)) if why == "too big"), "{answer:?}");
     }
-    rig.start("b: task");
+    rig.start("b");
     assert_eq!(rig.running(), ["b"], "its slot came back");
 }
 
@@ -229,8 +229,8 @@ fn a_poisoned_submission_is_refused_with_the_reason() {
 fn an_execution_with_a_poisoned_frame_is_held_and_others_go_on() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 2);
-    let poisoned = rig.start("a: task; b: task <- a");
-    let other = rig.start("c: task; d: task <- c");
+    let poisoned = rig.start("a; b needs a");
+    let other = rig.start("c; d needs c");
     let a = rig.take_task("a");
     rig.finish(&a);
     let ticket = rig.request(poisoned, signal("s"));
@@ -256,7 +256,7 @@ fn an_execution_with_a_poisoned_frame_is_held_and_others_go_on() {
 fn a_burst_beyond_the_limit_of_a_frame_takes_several() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.frame_commands_max = 3);
-    let execution = rig.start("a: task; b: task <- a");
+    let execution = rig.start("a; b needs a");
     let tickets: Vec<_> = (0..8).map(|_| rig.request(execution, signal("s"))).collect();
     let a = rig.take_task("a");
     rig.finish(&a);
@@ -273,7 +273,7 @@ fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
     let world = World::new();
     let execution = {
         let mut first = Rig::new(&world);
-        let execution = first.start("p: pass; q: wait go <- p; b: pass <- q");
+        let execution = first.start("p = pass; q = signal(go) needs p; b = pass needs q");
         // Killed after p's start is durable and before it is evaluated.
         execution
     };
@@ -299,7 +299,7 @@ fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
 fn committed_events_are_told_in_order_and_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; w: wait s 10 <- a | on_error=continue; b: task <- w");
+    let execution = rig.start("a; w = signal(s, within 10ms) needs a error continue; b needs w");
     rig.run_to_end();
     let told: Vec<_> =
         rig.committed.iter().flat_map(|committed| committed.events.iter().cloned()).collect();

@@ -20,27 +20,21 @@ fn cases() -> Vec<Case> {
     let go = MailBody::Signal { name: "go".into(), body: Json::null() };
     let plain = |flow, end| Case { flow, send: None, end };
     vec![
-        plain("a: task; b: task <- a; c: task <- b; o: out 1 <- c", Status::Completed),
-        plain(
-            "s: pass; a: task <- s; b: task <- s; c: task <- s; j: task <- a, b, c",
-            Status::Completed,
-        ),
-        plain(
-            "a: task; i: if input.yes <- a; y: task <- i.true; n: task <- i.false",
-            Status::Completed,
-        ),
-        plain("a: task; d: delay 1500 <- a; b: task <- d", Status::Completed),
-        plain("a: task; d: delay 90000 <- a; b: task <- d", Status::Completed),
-        plain("flaky: task | retry=3; b: task <- flaky", Status::Completed),
-        plain("a: task; bad: task <- a; never: task <- bad", Status::Failed),
-        plain("@40000; a: task; w: wait never <- a", Status::TimedOut),
+        plain("a; b needs a; c needs b; o = output(1) needs c", Status::Completed),
+        plain("s = pass; a needs s; b needs s; c needs s; j needs a, b, c", Status::Completed),
+        plain("a; i = if(input.yes) needs a; y needs i:true; n needs i:false", Status::Completed),
+        plain("a; d = delay(1500ms) needs a; b needs d", Status::Completed),
+        plain("a; d = delay(90s) needs a; b needs d", Status::Completed),
+        plain("flaky retry 3; b needs flaky", Status::Completed),
+        plain("a; bad needs a; never needs bad", Status::Failed),
+        plain("within 40s; a; w = signal(never) needs a", Status::TimedOut),
         Case {
-            flow: "a: task; w: wait go <- a; b: task <- w",
+            flow: "a; w = signal(go) needs a; b needs w",
             send: Some(go),
             end: Status::Completed,
         },
         Case {
-            flow: "a: task; d: delay 600000 <- a; b: task <- d",
+            flow: "a; d = delay(10m) needs a; b needs d",
             send: Some(MailBody::Cancel { reason: None }),
             end: Status::Cancelled,
         },

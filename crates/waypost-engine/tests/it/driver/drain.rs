@@ -13,11 +13,11 @@ use crate::support::{Rig, World};
 fn a_draining_driver_finishes_what_runs_and_starts_nothing() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let execution = rig.start("a: task; b: task; c: task <- a; p: pass <- a");
+    let execution = rig.start("a; b; c needs a; p = pass needs a");
     assert!(!rig.driver.is_quiet());
     rig.inputs.push(Input::Drain);
     rig.step();
-    let late = rig.submit(&world.flow("x: task"));
+    let late = rig.submit(&world.flow("x"));
     rig.settle();
     assert!(matches!(rig.answer(late), Some(Answer::Draining)));
     assert!(rig.driver.is_quiet());
@@ -39,7 +39,7 @@ fn a_draining_driver_finishes_what_runs_and_starts_nothing() {
 fn an_attempt_that_outlasts_orderly_stops_is_handed_over_and_never_counted() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     for stops in 1..=6 {
         assert_eq!(rig.take_task("a").task.attempt, stops);
         rig.inputs.push(Input::Drain);
@@ -66,7 +66,7 @@ fn an_attempt_that_outlasts_orderly_stops_is_handed_over_and_never_counted() {
 fn an_attempt_that_could_not_be_handed_over_is_lost() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     rig.inputs.extend([Input::Drain, Input::HandOver]);
     rig.step();
     assert!(!rig.driver.is_handed_over(), "its frame is not committed");
@@ -82,7 +82,7 @@ fn an_attempt_that_could_not_be_handed_over_is_lost() {
 fn a_draining_driver_reads_its_mail() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     rig.inputs.push(Input::Drain);
     rig.step();
     let mut other = Rig::new(&world);
@@ -104,7 +104,7 @@ fn a_draining_driver_reads_its_mail() {
 fn a_draining_driver_does_not_spin() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    rig.start("a: task; d: delay 1000");
+    rig.start("a; d = delay(1s)");
     rig.inputs.push(Input::Drain);
     // `step` checks for a busy loop.
     for _ in 0..10 {
@@ -118,7 +118,7 @@ fn a_draining_driver_does_not_spin() {
 fn submissions_that_still_wait_are_told() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.active_max = 1);
-    let plan = world.flow("a: task");
+    let plan = world.flow("a");
     let tickets: Vec<_> = (0..3).map(|_| rig.submit(&plan)).collect();
     rig.step();
     rig.inputs.push(Input::Drain);
@@ -135,7 +135,7 @@ fn submissions_that_still_wait_are_told() {
 fn a_promised_slot_is_not_used_by_a_draining_driver() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let execution = rig.start("a: task; b: task");
+    let execution = rig.start("a; b");
     let a = rig.take_task("a");
     rig.request(
         execution,
@@ -159,7 +159,7 @@ fn what_was_claimed_too_late_is_left_to_others() {
     let world = World::new();
     let execution = {
         let mut first = Rig::new(&world);
-        let execution = first.start("a: task");
+        let execution = first.start("a");
         first.leave();
         execution
     };
@@ -191,14 +191,14 @@ fn a_driver_is_quiet_when_nothing_is_on_its_way() {
             rig.say(1, (parked, "w", 1), Outcome::Cancelled)
         }),
         ("a submission", |rig, _| {
-            let plan = rig.world.flow("w: wait go");
+            let plan = rig.world.flow("w = signal(go)");
             rig.submit(&plan)
         }),
     ];
     for (name, ask) in cases {
         let world = World::new();
         let mut rig = Rig::new(&world);
-        let parked = rig.start("w: wait go");
+        let parked = rig.start("w = signal(go)");
         rig.settle();
         assert!(rig.driver.is_quiet(), "{name}");
         let ticket = ask(&mut rig, parked);

@@ -58,7 +58,7 @@ fn refused(rig: &Rig<'_>, ticket: waypost_engine::driver::Ticket) -> Refusal {
 fn nothing_new_goes_elsewhere_while_somebody_lives_who_could_not_read_of_it() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let plan = world.flow("a: worker; b: worker <- a");
+    let plan = world.flow("a = worker; b = worker needs a");
     let ticket = rig.submit(&plan);
     rig.settle_store();
     let execution = rig.started(ticket);
@@ -81,7 +81,7 @@ fn what_waits_for_workers_elsewhere_has_places_of_its_own() {
     let mut rig = Rig::with(&world, |config| {
         (config.active_max, config.elsewhere_max) = (2, 3);
     });
-    let (far, near) = (world.flow("a: worker"), world.flow("a: task"));
+    let (far, near) = (world.flow("a = worker"), world.flow("a"));
     let waiting: Vec<_> = (0..3).map(|_| rig.submit(&far)).collect();
     rig.settle_store();
     assert!(waiting.iter().all(|ticket| rig.answer(*ticket).is_some()));
@@ -95,7 +95,7 @@ fn what_waits_for_workers_elsewhere_has_places_of_its_own() {
 fn an_attempt_is_offered_after_its_commit_and_made_elsewhere() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let plan = world.flow("a: worker | timeout=9000; b: out nodes.a.output <- a");
+    let plan = world.flow("a = worker timeout 9s; b = output(${{ nodes.a.output }}) needs a");
     let ticket = rig.submit(&plan);
     rig.step();
     assert!(rig.offers.is_empty(), "nothing leaves before its commit");
@@ -125,7 +125,7 @@ fn an_attempt_is_offered_after_its_commit_and_made_elsewhere() {
 fn what_nobody_starts_is_offered_again_ever_more_seldom() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    rig.start("a: worker");
+    rig.start("a = worker");
     assert_eq!(offered(&mut rig), [("a".to_owned(), 1)]);
     for wait in [10, 20, 40, 80, 160, 300, 300] {
         pass(&mut rig, wait * 1_000 - 1);
@@ -143,7 +143,7 @@ fn what_nobody_starts_is_offered_again_ever_more_seldom() {
 fn an_end_without_a_start_withdraws_what_may_still_be_out() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker; b: worker <- a");
+    let execution = rig.start("a = worker; b = worker needs a");
     pass(&mut rig, 10_000);
     assert_eq!(offered(&mut rig).len(), 2);
     let ended = rig.say(1, (execution, "a", 1), done());
@@ -160,7 +160,7 @@ fn an_end_without_a_start_withdraws_what_may_still_be_out() {
 fn a_cancel_before_a_start_takes_the_offer_back() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
+    let execution = rig.start("a = worker");
     rig.request(execution, MailBody::Cancel { reason: None });
     rig.settle_store();
     assert_eq!(rig.withdrawn, [id(execution, "a", 1)]);
@@ -177,7 +177,7 @@ fn a_cancel_before_a_start_takes_the_offer_back() {
 fn a_pause_takes_the_offer_back_and_a_resumption_makes_it_again() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
+    let execution = rig.start("a = worker");
     offered(&mut rig);
     rig.request(execution, MailBody::Pause { now: false });
     rig.settle_store();
@@ -200,7 +200,7 @@ fn a_pause_takes_the_offer_back_and_a_resumption_makes_it_again() {
 fn tokens_that_nobody_gave_out_are_refused() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker; b: task");
+    let execution = rig.start("a = worker; b");
     let say = |rig: &mut Rig<'_>, node: &str, token: Token| {
         let (key, node, worker, outcome) = (None, node.into(), worker(1), done());
         let report = TaskReport { execution, key, node, attempt: 1, token, worker, outcome };
@@ -228,7 +228,7 @@ fn tokens_that_nobody_gave_out_are_refused() {
 fn two_workers_take_one_attempt_and_one_of_them_has_it() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
+    let execution = rig.start("a = worker");
     let of = (execution, "a", 1);
     let (first, second) = (rig.say(2, of, Outcome::Started), rig.say(1, of, Outcome::Started));
     rig.settle_store();
@@ -250,7 +250,7 @@ fn two_workers_take_one_attempt_and_one_of_them_has_it() {
 fn the_same_end_twenty_times_is_one_event() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker; b: task");
+    let execution = rig.start("a = worker; b");
     let mut tickets = Vec::new();
     for round in 0..20 {
         tickets.push(rig.say(1, (execution, "a", 1), done()));
@@ -277,7 +277,7 @@ fn the_same_end_twenty_times_is_one_event() {
 fn a_take_over_leaves_the_attempt_to_its_worker() {
     let world = World::new();
     let mut first = Rig::new(&world);
-    let execution = first.start("a: worker; b: worker");
+    let execution = first.start("a = worker; b = worker");
     first.say(1, (execution, "a", 1), Outcome::Started);
     first.settle_store();
     drop(first);
@@ -301,7 +301,7 @@ fn a_take_over_leaves_the_attempt_to_its_worker() {
 fn a_report_to_somebody_else_goes_through_the_inbox() {
     let world = World::new();
     let mut owner = Rig::new(&world);
-    let execution = owner.start("a: worker; b: worker <- a");
+    let execution = owner.start("a = worker; b = worker needs a");
     let mut other = Rig::new(&world);
     let of = (execution, "a", 1);
     let started = other.say(1, of, Outcome::Started);
@@ -357,7 +357,7 @@ fn a_report_to_somebody_else_goes_through_the_inbox() {
 fn bug_an_owner_that_was_ahead_of_the_log_waited_for_workers_for_ever() {
     let world = World::new();
     let mut owner = Rig::new(&world);
-    let execution = owner.start("a: task; b: worker <- a");
+    let execution = owner.start("a; b = worker needs a");
     owner.settle_store();
     let before = world.store.with(|tables, _| tables.clone());
     let a = owner.take_task("a");
@@ -385,7 +385,7 @@ fn bug_an_owner_that_was_ahead_of_the_log_waited_for_workers_for_ever() {
 fn mail_that_comes_too_late_changes_nothing_and_goes() {
     let world = World::new();
     let mut owner = Rig::new(&world);
-    let execution = owner.start("a: worker | timeout=1000 retry=2; b: worker");
+    let execution = owner.start("a = worker timeout 1s retry 2; b = worker");
     owner.say(1, (execution, "a", 1), Outcome::Started);
     owner.settle_store();
     let mut other = Rig::new(&world);
@@ -414,7 +414,7 @@ fn mail_that_comes_too_late_changes_nothing_and_goes() {
 fn bug_mail_that_came_too_late_kept_out_what_came_after_it() {
     let world = World::new();
     let mut owner = Rig::with(&world, |config| config.claim_batch = 1);
-    let execution = owner.start("a: worker");
+    let execution = owner.start("a = worker");
     let mut other = Rig::new(&world);
     let of = (execution, "a", 1);
     for (number, outcome) in [(1, Outcome::Started), (2, done()), (1, done())] {
@@ -434,7 +434,7 @@ fn bug_mail_that_came_too_late_kept_out_what_came_after_it() {
 fn bug_an_end_said_again_was_refused_when_the_execution_ended_meanwhile() {
     let world = World::new();
     let mut owner = Rig::new(&world);
-    let execution = owner.start("a: worker");
+    let execution = owner.start("a = worker");
     let mut other = Rig::new(&world);
     let answers = [done(), Outcome::Cancelled].map(|outcome| {
         other.say(1, (execution, "a", 1), outcome);
@@ -461,7 +461,7 @@ fn bug_an_end_said_again_was_refused_when_the_execution_ended_meanwhile() {
 fn a_worker_that_is_missed_twice_loses_its_attempts() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker; b: worker; c: worker");
+    let execution = rig.start("a = worker; b = worker; c = worker");
     assert!(rig.looks.is_empty(), "nobody holds anything");
     for (number, node) in [(1, "a"), (1, "b"), (2, "c")] {
         rig.say(number, (execution, node, 1), Outcome::Started);
@@ -507,7 +507,7 @@ fn a_worker_that_is_missed_twice_loses_its_attempts() {
 fn a_new_owner_tells_it_to_stop_and_gives_up_after_the_grace_time() {
     let world = World::new();
     let mut first = Rig::new(&world);
-    let execution = first.start("a: worker");
+    let execution = first.start("a = worker");
     first.say(1, (execution, "a", 1), Outcome::Started);
     first.settle_store();
     first.request(execution, MailBody::Cancel { reason: None });
@@ -527,7 +527,7 @@ fn a_new_owner_tells_it_to_stop_and_gives_up_after_the_grace_time() {
 fn what_waits_too_long_for_a_slot_is_offered_elsewhere_too() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let execution = rig.start("a: task; b: task; c: task | handler=rare");
+    let execution = rig.start("a; b; c handler rare");
     assert_eq!(rig.running(), ["a"]);
     pass(&mut rig, 1_999);
     assert!(rig.looks.is_empty());
@@ -553,7 +553,7 @@ fn what_waits_too_long_for_a_slot_is_offered_elsewhere_too() {
 fn a_slot_that_comes_free_first_takes_the_offer_back() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let execution = rig.start("a: task; b: task");
+    let execution = rig.start("a; b");
     pass(&mut rig, 2_000);
     rig.see(Some(&[]), &["work"]);
     assert_eq!(offered(&mut rig), [("b".to_owned(), 1)]);
@@ -571,7 +571,7 @@ fn a_slot_that_comes_free_first_takes_the_offer_back() {
 fn a_mark_and_the_next_attempt_go_together() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker | retry=2");
+    let execution = rig.start("a = worker retry 2");
     assert_eq!(rig.offers[0].task.checkpoint, None);
     let mark = Json::parse(r#"{"page":3}"#).unwrap();
     rig.say(1, (execution, "a", 1), Outcome::Checkpoint(mark.clone().into()));
@@ -588,7 +588,7 @@ fn a_mark_and_the_next_attempt_go_together() {
 fn a_config_that_cannot_be_rendered_is_a_failure_and_no_offer() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker | config=input.missing.more");
+    let execution = rig.start("a = worker(${{ input.missing.more }})");
     rig.settle_store();
     assert!(rig.offers.is_empty());
     assert_eq!(world.status(execution), Status::Failed);
@@ -599,7 +599,7 @@ fn a_config_that_cannot_be_rendered_is_a_failure_and_no_offer() {
 fn an_execution_whose_attempt_runs_elsewhere_stays_in_memory() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.park_after = Millis(0));
-    let execution = rig.start("a: worker; d: delay 3600000");
+    let execution = rig.start("a = worker; d = delay(1h)");
     rig.settle_store();
     assert_eq!(rig.driver.live(), 1);
     rig.say(1, (execution, "a", 1), Outcome::Started);
@@ -615,7 +615,7 @@ fn an_execution_whose_attempt_runs_elsewhere_stays_in_memory() {
 fn a_drain_leaves_what_runs_elsewhere_and_offers_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker; b: worker");
+    let execution = rig.start("a = worker; b = worker");
     rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();
     offered(&mut rig);
@@ -630,7 +630,7 @@ fn a_drain_leaves_what_runs_elsewhere_and_offers_nothing() {
 fn an_owner_that_is_fenced_off_forgets_without_a_word() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker; b: worker");
+    let execution = rig.start("a = worker; b = worker");
     rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();
     let moved = rig.say(1, (execution, "a", 1), done());
@@ -647,7 +647,7 @@ fn an_owner_that_is_fenced_off_forgets_without_a_word() {
 fn a_frame_says_what_it_needs_and_an_older_fold_writes_nothing_newer() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker; b: task");
+    let execution = rig.start("a = worker; b");
     let requires = |of: ExecutionId| {
         let frames = world.store.load_all(of).unwrap().unwrap().frames;
         frames.iter().map(|frame| frame.header.requires).collect::<Vec<_>>()
@@ -660,7 +660,7 @@ fn a_frame_says_what_it_needs_and_an_older_fold_writes_nothing_newer() {
     rig.settle_store();
     assert_eq!(requires(execution), [1, REMOTE_FOLD, REMOTE_FOLD], "and what follows it");
     let mut old = Rig::with(&world, |config| config.fold = REMOTE_FOLD - 1);
-    let execution = old.start("a: worker");
+    let execution = old.start("a = worker");
     old.settle_store();
     assert!(old.offers.is_empty(), "somebody lives who could not read of its start");
     let refused_start = old.say(1, (execution, "a", 1), Outcome::Started);

@@ -23,7 +23,7 @@ pub(super) fn no(said_ago: u64) -> Holds {
 
 /// An execution whose attempt has begun elsewhere.
 pub(super) fn begun(rig: &mut Rig<'_>) -> ExecutionId {
-    let execution = rig.start("a: worker");
+    let execution = rig.start("a = worker");
     rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();
     execution

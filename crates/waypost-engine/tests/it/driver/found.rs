@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Outcome, Refusal};
 use waypost_core::event::FOLD_VERSION;
+use waypost_core::flow;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
@@ -12,7 +13,7 @@ use waypost_engine::{Clerk, Plans, Work};
 use waypost_ports::store::{Delivery, LEASE, Mail, MailBody, Store};
 
 use crate::support::rig::mint;
-use crate::support::{Rig, StoreWork, World, flows};
+use crate::support::{Rig, StoreWork, World};
 
 /// Takes the claim that waits for the store.
 fn take_claim(rig: &mut Rig<'_>) -> StoreWork {
@@ -27,7 +28,7 @@ fn take_claim(rig: &mut Rig<'_>) -> StoreWork {
 fn a_claim_whose_reply_is_lost_is_made_good_by_a_roll_call() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 5000; a: task <- d");
+    let execution = rig.start("d = delay(5s); a needs d");
     rig.settle();
     assert_eq!(world.status(execution), Status::Paused);
     world.pass(6_000);
@@ -51,7 +52,7 @@ fn a_claim_whose_reply_is_lost_is_made_good_by_a_roll_call() {
 fn bug_a_take_over_under_a_claim_that_was_lost_left_a_row_without_owner() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("w: wait go; a: task <- w");
+    let execution = rig.start("w = signal(go); a needs w");
     rig.settle();
     let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go") };
     let before = world.store.with(|tables, _| tables.clone());
@@ -75,7 +76,7 @@ fn bug_a_take_over_under_a_claim_that_was_lost_left_a_row_without_owner() {
 fn a_claim_that_overtakes_the_answer_to_a_park_is_not_forgotten() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 3000; a: task <- d");
+    let execution = rig.start("d = delay(3s); a needs d");
     rig.step();
     let evaluated = rig.take_append();
     let parked = world.append(&evaluated);
@@ -97,9 +98,9 @@ fn a_claim_that_overtakes_the_answer_to_a_park_is_not_forgotten() {
 fn a_number_that_is_given_out_twice_is_used_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let first = rig.start("w: wait go 1000; a: task <- w");
+    let first = rig.start("w = signal(go, within 1s); a needs w");
     rig.inputs.push(Input::Numbers(first.0..first.0 + 2));
-    let plan = world.flow("a: task");
+    let plan = world.flow("a");
     let ticket = rig.submit(&plan);
     rig.settle();
     assert_ne!(rig.started(ticket), first);
@@ -114,7 +115,7 @@ fn nothing_begins_in_the_last_third_of_a_lease() {
     let mut rig = Rig::new(&world);
     let renewed = |world: &World| Input::Renewed { until: world.now().plus(LEASE) };
     rig.inputs.push(renewed(&world));
-    let execution = rig.start("a: task; b: task <- a");
+    let execution = rig.start("a; b needs a");
     let a = rig.take_task("a");
     world.pass(LEASE.0 * 2 / 3);
     rig.finish(&a);
@@ -132,7 +133,7 @@ fn nothing_begins_once_the_lease_cannot_be_trusted() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
-    let execution = rig.start("a: task; b: task <- a");
+    let execution = rig.start("a; b needs a");
     let a = rig.take_task("a");
     rig.inputs.push(Input::Lapsed);
     rig.finish(&a);
@@ -151,7 +152,7 @@ fn an_attempt_that_was_given_up_while_it_was_kept_back_is_not_made() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
-    let execution = rig.start("a: task; b: task <- a | timeout=100 on_error=continue");
+    let execution = rig.start("a; b needs a timeout 100ms error continue");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.step();
@@ -179,7 +180,8 @@ fn an_attempt_that_was_given_up_while_it_was_kept_back_is_not_made() {
 fn a_retry_sends_what_the_first_attempt_sent() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let flow = "a: pass; b: task; flaky: task <- a, b | join=1 retry=3 config=nodes.b.status";
+    let flow =
+        "a = pass; b; flaky = task(${{ nodes.b.status }}) needs a, b join 1 cancel-rest retry 3";
     let execution = rig.start(flow);
     rig.settle_store();
     let first = rig.take_task("flaky");
@@ -209,7 +211,7 @@ fn signal(name: &str) -> MailBody {
 fn effects_of_a_decision_without_events_are_not_lost() {
     let world = World::new();
     let mut first = Rig::with(&world, |config| config.frame_commands_max = 1);
-    let execution = first.start("w: wait go; b: pass <- w; e: pass");
+    let execution = first.start("w = signal(go); b = pass needs w; e = pass");
     first.step();
     first.perform_appends();
     assert_eq!(world.names(execution).last(), Some(&"NodeWaiting"), "e is not evaluated yet");
@@ -231,8 +233,8 @@ fn a_node_whose_slot_is_gone_again_is_offered_another() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
     rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
-    rig.start("a: task");
-    let execution = rig.start("b: task; w: wait go");
+    rig.start("a");
+    let execution = rig.start("b; w = signal(go)");
     rig.settle_store();
     rig.request(execution, signal("other"));
     rig.step();
@@ -257,7 +259,7 @@ fn a_node_whose_slot_is_gone_again_is_offered_another() {
 #[test]
 fn a_take_over_without_a_claim_brings_the_control_row_along() {
     let world = World::new();
-    let execution = Rig::new(&world).start("a: task");
+    let execution = Rig::new(&world).start("a");
     let history = world.store.load(execution).unwrap().unwrap();
     let loaded = waypost_engine::fold(history, &world.plans, &world.store).unwrap();
     let mut again = Rig::new(&world);
@@ -278,7 +280,7 @@ fn a_renewal_that_does_not_help_is_not_asked_for_again_and_again() {
     rig.inputs.push(Input::Renewed { until });
     rig.step();
     world.outlive_leases();
-    let plan = world.flow("a: task");
+    let plan = world.flow("a");
     rig.submit(&plan);
     rig.step();
     rig.perform_appends();
@@ -300,7 +302,7 @@ fn a_stop_drops_what_was_kept_back() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     rig.inputs.push(Input::Renewed { until: world.now().plus(LEASE) });
-    rig.start("a: task; b: task <- a");
+    rig.start("a; b needs a");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.step();
@@ -324,7 +326,7 @@ fn a_stop_drops_what_was_kept_back() {
 fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("w: wait go");
+    let execution = rig.start("w = signal(go)");
     rig.settle();
     let mail = |message: &str| Mail {
         execution,
@@ -353,8 +355,8 @@ fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
 fn an_older_version_sets_aside_what_a_newer_one_has_written() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.fold_min = FOLD_VERSION);
-    let execution = rig.start("a: task");
-    let plans = Arc::new(Plans::new(Box::new(flows::compile)));
+    let execution = rig.start("a");
+    let plans = Arc::new(Plans::new(Box::new(flow::compile)));
     let older = Config { fold: FOLD_VERSION - 1, ..Config::default() };
     let clerk = Clerk {
         about: waypost_ports::store::About::default(),
@@ -382,7 +384,7 @@ fn bug_mail_that_came_again_kept_out_what_came_after_it() {
     let world = World::new();
     let mut owner = Rig::with(&world, |config| config.claim_batch = 1);
     let mut other = Rig::new(&world);
-    let executions = [(); 4].map(|()| owner.start("a: worker"));
+    let executions = [(); 4].map(|()| owner.start("a = worker"));
     let [repeated @ .., last] = executions;
     let settle = |rig: &mut Rig<'_>| {
         for _ in 0..4 {

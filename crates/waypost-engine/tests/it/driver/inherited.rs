@@ -20,7 +20,7 @@ fn what_a_dead_owner_offered_is_taken_back_where_the_take_over_settles_it() {
     ] {
         let world = World::new();
         let mut first = Rig::new(&world);
-        let execution = first.start("a: worker; b: worker");
+        let execution = first.start("a = worker; b = worker");
         assert_eq!(first.offers.len(), 2);
         drop(first);
         let mut other = Rig::new(&world);
@@ -44,7 +44,7 @@ fn what_a_dead_owner_offered_is_taken_back_where_the_take_over_settles_it() {
 fn a_forged_report_in_the_inbox_is_not_heard() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
+    let execution = rig.start("a = worker");
     let outcome = Outcome::Completed(Json::parse("\"a lie\"").unwrap());
     let worker = Some(WorkerId(Uuid::from_u128(7)));
     let report = Report { node: "a".into(), attempt: 1, token: Token(7), worker, outcome };

@@ -39,7 +39,7 @@ fn attempts(measures: &Measures, end: AttemptEnd) -> u64 {
 fn a_queued_node_waits_from_its_schedule_to_its_start() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let plan = world.flow("a: task; b: task");
+    let plan = world.flow("a; b");
     rig.submit(&plan);
     let first = settled(&mut rig);
     assert_eq!(first.schedule_to_start, [Millis(0)], "a slot was free");
@@ -61,7 +61,7 @@ fn a_queued_node_waits_from_its_schedule_to_its_start() {
 fn an_offer_that_is_made_again_keeps_its_age() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    rig.start("a: task; b: task; c: task <- a");
+    rig.start("a; b; c needs a");
     world.pass(500);
     let a = rig.take_task("a");
     rig.finish(&a);
@@ -77,8 +77,8 @@ fn an_offer_that_is_made_again_keeps_its_age() {
 fn a_cancelled_node_is_not_in_the_queue() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    rig.start("busy: task");
-    let cancelled = rig.start("a: task; b: task");
+    rig.start("busy");
+    let cancelled = rig.start("a; b");
     assert_eq!(rig.driver.queue().depth, 2);
     rig.request(cancelled, MailBody::Cancel { reason: None });
     let measures = settled(&mut rig);
@@ -89,8 +89,10 @@ fn a_cancelled_node_is_not_in_the_queue() {
 
 #[test]
 fn a_timer_that_is_acted_upon_late_is_late() {
-    let cases =
-        [("d: delay 700; a: pass <- d", 700, 250), ("d: delay 60000; a: pass <- d", 60_000, 30)];
+    let cases = [
+        ("d = delay(700ms); a = pass needs d", 700, 250),
+        ("d = delay(1m); a = pass needs d", 60_000, 30),
+    ];
     for (flow, due, late) in cases {
         let world = World::new();
         let mut rig = Rig::new(&world);
@@ -106,7 +108,7 @@ fn a_timer_that_is_acted_upon_late_is_late() {
 fn a_timer_that_comes_due_while_a_frame_is_in_flight_counts_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 700; a: task");
+    let execution = rig.start("d = delay(700ms); a");
     settled(&mut rig);
     rig.request(
         execution,
@@ -121,8 +123,8 @@ fn a_timer_that_comes_due_while_a_frame_is_in_flight_counts_once() {
 fn only_what_a_dead_owner_left_is_taken_over() {
     let world = World::new();
     let mut first = Rig::new(&world);
-    first.start("a: task");
-    first.start("d: delay 20000");
+    first.start("a");
+    first.start("d = delay(20s)");
     settled(&mut first);
     world.outlive_leases();
     world.pass(10_000);
@@ -136,7 +138,7 @@ fn only_what_a_dead_owner_left_is_taken_over() {
 fn a_report_counts_until_its_commit() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    rig.start("a: task; b: task <- a");
+    rig.start("a; b needs a");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.step();
@@ -162,7 +164,7 @@ fn a_fenced_frame_and_a_poisoned_one_are_counted() {
     for (appended, expected) in
         [(Appended::Fenced, (1, 0)), (Appended::Poisoned { reason: "no".to_owned() }, (0, 1))]
     {
-        rig.start("a: task");
+        rig.start("a");
         let a = rig.take_task("a");
         rig.finish(&a);
         rig.step();

@@ -13,7 +13,7 @@ use crate::support::world::World;
 fn what_is_parked_is_copied_after_its_commit_and_forgotten_after_its_end() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.contexts = true);
-    let execution = rig.start("a: task; w: wait go <- a");
+    let execution = rig.start("a; w = signal(go) needs a");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.step();
@@ -51,7 +51,7 @@ fn what_is_parked_is_copied_after_its_commit_and_forgotten_after_its_end() {
 fn without_a_mirror_nothing_is_copied() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    rig.start("w: wait go");
+    rig.start("w = signal(go)");
     rig.settle();
     assert!(rig.kept.is_empty() && rig.forgotten.is_empty());
 }

@@ -21,7 +21,7 @@ fn a_short_wait_stays_in_memory_and_a_long_one_does_not() {
     for (ms, live) in [(1, 1), (2_000, 1), (2_001, 0), (60_000, 0)] {
         let world = World::new();
         let mut rig = Rig::new(&world);
-        let execution = rig.start(&format!("d: delay {ms}; a: task <- d"));
+        let execution = rig.start(&format!("d = delay({ms}ms); a needs d"));
         rig.settle();
         assert_eq!(rig.driver.live(), live, "delay {ms}");
         let parked = world.control(execution).unwrap().owner.is_none();
@@ -36,7 +36,7 @@ fn a_short_wait_stays_in_memory_and_a_long_one_does_not() {
 fn an_execution_with_a_running_task_does_not_park() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 60000; a: task; w: wait s");
+    let execution = rig.start("d = delay(1m); a; w = signal(s)");
     rig.settle_store();
     assert_eq!((rig.driver.live(), rig.running()), (1, vec!["a"]));
     rig.settle();
@@ -47,7 +47,7 @@ fn an_execution_with_a_running_task_does_not_park() {
 fn a_parked_execution_is_claimed_when_it_is_due_and_not_before() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 10000; a: task <- d");
+    let execution = rig.start("d = delay(10s); a needs d");
     rig.settle();
     let due = world.control(execution).unwrap().next_due.unwrap();
     let frames = world.frames(execution);
@@ -67,7 +67,7 @@ fn a_parked_execution_is_claimed_when_it_is_due_and_not_before() {
 fn a_request_that_meets_a_park_in_flight_is_not_lost() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let plan = world.flow("w: wait go; a: task <- w");
+    let plan = world.flow("w = signal(go); a needs w");
     let ticket = rig.submit(&plan);
     rig.step();
     rig.perform_appends();
@@ -93,7 +93,7 @@ fn a_request_that_meets_a_park_in_flight_is_not_lost() {
 fn mail_before_the_park_commits_makes_the_parked_execution_ready() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let ticket = rig.submit(&world.flow("w: wait go; a: task <- w"));
+    let ticket = rig.submit(&world.flow("w = signal(go); a needs w"));
     rig.step();
     rig.perform_appends();
     rig.step();
@@ -112,7 +112,7 @@ fn mail_before_the_park_commits_makes_the_parked_execution_ready() {
 fn mail_after_the_park_committed_wakes_it() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("w: wait go; a: task <- w");
+    let execution = rig.start("w = signal(go); a needs w");
     rig.settle();
     assert_eq!(rig.driver.live(), 0);
     world.store.deliver(&[mail(execution, "m", go())]).unwrap();
@@ -127,7 +127,7 @@ fn mail_after_the_park_committed_wakes_it() {
 fn mail_in_the_mailbox_of_an_execution_that_parks_is_found_again_at_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let ticket = rig.submit(&world.flow("w: wait go; a: task <- w"));
+    let ticket = rig.submit(&world.flow("w = signal(go); a needs w"));
     rig.step();
     rig.perform_appends();
     rig.step();
@@ -146,7 +146,8 @@ fn mail_in_the_mailbox_of_an_execution_that_parks_is_found_again_at_once() {
 fn mail_that_is_seen_twice_is_consumed_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; w: wait go <- a; b: wait go <- w; c: wait go <- b");
+    let execution =
+        rig.start("a; w = signal(go) needs a; b = signal(go) needs w; c = signal(go) needs b");
     let letter = mail(execution, "m", go());
     world.store.deliver(std::slice::from_ref(&letter)).unwrap();
     for _ in 0..3 {
@@ -165,7 +166,7 @@ fn a_parked_execution_goes_on_in_another_instance() {
     let world = World::new();
     let execution = {
         let mut first = Rig::new(&world);
-        let execution = first.start("a: task; d: delay 30000 <- a; b: task <- d");
+        let execution = first.start("a; d = delay(30s) needs a; b needs d");
         first.settle();
         execution
     };
@@ -180,7 +181,7 @@ fn a_parked_execution_goes_on_in_another_instance() {
 fn an_execution_that_waits_for_ever_costs_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("w: wait never");
+    let execution = rig.start("w = signal(never)");
     rig.settle();
     let frames = world.frames(execution);
     for _ in 0..100 {
@@ -197,7 +198,7 @@ fn an_execution_that_waits_for_ever_costs_nothing() {
 fn mail_that_is_delivered_between_decision_and_park_wakes_it_at_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 3000; w: wait go <- d; a: task <- w");
+    let execution = rig.start("d = delay(3s); w = signal(go) needs d; a needs w");
     rig.settle();
     world.pass(3_000);
     // The request finds it parked; the claim that is under way brings it back, and it parks again.
@@ -233,7 +234,7 @@ fn large() -> MailBody {
 fn signals_to_an_execution_that_keeps_many_bytes_read_nothing_back() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("w: wait go");
+    let execution = rig.start("w = signal(go)");
     rig.settle();
     assert_eq!(rig.driver.live(), 0);
     let first = rig.request(execution, large());
@@ -264,7 +265,7 @@ fn signals_to_an_execution_that_keeps_many_bytes_read_nothing_back() {
 fn executions_that_keep_many_bytes_stay_only_a_few_at_once_and_not_when_paused() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let all: Vec<_> = (0..7).map(|_| rig.start("w: wait go")).collect();
+    let all: Vec<_> = (0..7).map(|_| rig.start("w = signal(go)")).collect();
     rig.settle();
     for execution in &all {
         rig.request(*execution, large());

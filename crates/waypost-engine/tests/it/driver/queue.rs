@@ -30,7 +30,7 @@ fn one_after_the_other_and_no_time_passes() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let began = world.now();
-    let all: Vec<_> = (0..3).map(|_| rig.start("%k; a: task; b: task <- a")).collect();
+    let all: Vec<_> = (0..3).map(|_| rig.start("keyed k; a; b needs a")).collect();
     rig.settle_store();
     assert_eq!((rig.driver.live(), rig.running()), (1, vec!["a"]), "the others are not in memory");
     assert_eq!(world.names(all[1]), ["RunCreated", "RunOwned", "RunQueued"]);
@@ -55,9 +55,9 @@ fn one_after_the_other_and_no_time_passes() {
 fn the_limit_is_kept_per_key() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 10);
-    let two: Vec<_> = (0..4).map(|_| rig.start("%k 2; a: task")).collect();
-    rig.start("%j; a: task");
-    rig.start("a: task");
+    let two: Vec<_> = (0..4).map(|_| rig.start("keyed k 2; a")).collect();
+    rig.start("keyed j; a");
+    rig.start("a");
     rig.settle_store();
     assert_eq!(rig.tasks.len(), 4, "two of one key, one of another, one without");
     let first = rig.tasks.iter().position(|order| order.execution == two[0]).unwrap();
@@ -75,9 +75,9 @@ fn the_limit_is_kept_per_key() {
 fn who_is_cancelled_in_line_never_begins() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let first = rig.start("%k; a: task");
-    let second = rig.start("%k; a: task");
-    let third = rig.start("%k; a: task");
+    let first = rig.start("keyed k; a");
+    let second = rig.start("keyed k; a");
+    let third = rig.start("keyed k; a");
     rig.settle_store();
     rig.request(second, cancel());
     let end = rig.await_end(second);
@@ -97,8 +97,8 @@ fn who_is_cancelled_in_line_never_begins() {
 fn a_cancellation_comes_before_the_slot() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    rig.start("%k; a: task");
-    let second = rig.start("%k; a: task");
+    rig.start("keyed k; a");
+    let second = rig.start("keyed k; a");
     rig.settle_store();
     let order = rig.take_task("a");
     rig.finish(&order);
@@ -118,8 +118,8 @@ fn a_deadline_ends_who_stands_in_line() {
     for ms in [500, 1_999, 60_000] {
         let world = World::new();
         let mut rig = Rig::new(&world);
-        let first = rig.start("%k; w: wait go");
-        let second = rig.start(&format!("@{ms}; %k; a: task"));
+        let first = rig.start("keyed k; w = signal(go)");
+        let second = rig.start(&format!("within {ms}ms; keyed k; a"));
         rig.settle_store();
         assert_eq!(rig.driver.live(), 0, "in nobody's memory, however soon");
         let due = world.control(second).unwrap().next_due.unwrap();
@@ -139,9 +139,9 @@ fn a_deadline_ends_who_stands_in_line() {
 fn who_is_woken_for_something_else_goes_back() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    rig.start("%k; a: task");
-    let second = rig.start("%k; a: task");
-    let third = rig.start("%k; a: task");
+    rig.start("keyed k; a");
+    let second = rig.start("keyed k; a");
+    let third = rig.start("keyed k; a");
     rig.settle_store();
     rig.request(second, MailBody::Resume);
     rig.settle_store();
@@ -166,8 +166,8 @@ fn a_slot_that_comes_while_it_is_owned_is_not_forgotten() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let mut other = Rig::new(&world);
-    let first = rig.start("%k; a: task");
-    let second = rig.start("%k; a: task");
+    let first = rig.start("keyed k; a");
+    let second = rig.start("keyed k; a");
     rig.settle_store();
     let message = "m".into();
     let mail = Mail { execution: second, message, actor: None, body: MailBody::Resume };
@@ -196,8 +196,8 @@ fn a_slot_that_comes_while_it_is_owned_is_not_forgotten() {
 fn a_slot_outlives_its_owner() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let first = rig.start("%k; a: task");
-    let second = rig.start("%k; a: task");
+    let first = rig.start("keyed k; a");
+    let second = rig.start("keyed k; a");
     rig.settle_store();
     drop(rig);
     world.clock.advance(LEASE);
@@ -213,7 +213,7 @@ fn a_slot_outlives_its_owner() {
 fn an_owner_that_dies_before_it_lets_it_in_is_replaced() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let only = rig.start("%k; a: task");
+    let only = rig.start("keyed k; a");
     rig.perform_all();
     assert!(world.control(only).unwrap().owner.is_some(), "claimed, and not taken over");
     drop(rig);
@@ -228,7 +228,7 @@ fn an_owner_that_dies_before_it_lets_it_in_is_replaced() {
 fn what_is_rejected_leaves_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let flow = "%k 1 reject; a: task";
+    let flow = "keyed k 1 reject; a";
     let first = rig.start(flow);
     rig.settle_store();
     let plan = world.flow(flow);
@@ -252,7 +252,7 @@ fn what_is_rejected_leaves_nothing() {
 fn the_oldest_gives_way() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let flow = "%k 1 cancel-oldest; a: task";
+    let flow = "keyed k 1 cancel-oldest; a";
     let all: Vec<_> = (0..3)
         .map(|_| {
             let execution = rig.start(flow);
@@ -273,7 +273,7 @@ fn the_oldest_gives_way() {
 fn a_key_that_cannot_be_evaluated_is_a_failure() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("%${{input.nobody}}; a: task");
+    let execution = rig.start("keyed ${{input.nobody}}; a");
     rig.settle();
     assert_eq!(world.status(execution), Status::Failed);
     assert_eq!(world.names(execution), ["RunCreated", "RunOwned", "RunEnding", "RunFailed"]);
@@ -285,10 +285,10 @@ fn a_key_that_cannot_be_evaluated_is_a_failure() {
 fn a_process_that_drives_its_own_awaits_its_turn() {
     let world = World::new();
     let mut server = Rig::new(&world);
-    let first = server.start("%k; a: task");
+    let first = server.start("keyed k; a");
     server.settle_store();
     let mut visitor = Rig::with(&world, |config| config.scope = Scope::Adopted);
-    let second = visitor.start("%k; a: task");
+    let second = visitor.start("keyed k; a");
     visitor.settle_store();
     assert_eq!(world.status(second), Status::Scheduling);
     server.settle();
@@ -302,7 +302,7 @@ fn a_process_that_drives_its_own_awaits_its_turn() {
 fn an_append_whose_reply_was_lost_changes_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let plan = world.flow("%k; a: task");
+    let plan = world.flow("keyed k; a");
     let ticket = rig.submit(&plan);
     rig.step();
     let append = rig.take_append();
@@ -320,8 +320,8 @@ fn an_append_whose_reply_was_lost_changes_nothing() {
 fn a_pause_of_who_was_just_let_in_is_a_pause() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("%k; a: task");
-    let next = rig.start("%k; a: task");
+    let execution = rig.start("keyed k; a");
+    let next = rig.start("keyed k; a");
     rig.settle_store();
     let pause = rig.request(execution, MailBody::Pause { now: false });
     let twice = rig.request(execution, MailBody::Pause { now: false });

@@ -21,7 +21,7 @@ fn receipt(world: &World, execution: ExecutionId, message: &str) -> Receipt {
 
 /// A held execution, in the inbox of which a request to cancel waits, if so asked for.
 fn held(rig: &mut Rig<'_>, cancel: bool) -> ExecutionId {
-    let execution = rig.start("w: wait go");
+    let execution = rig.start("w = signal(go)");
     rig.settle();
     rig.request(execution, MailBody::Pause { now: false });
     rig.settle();
@@ -86,7 +86,7 @@ fn signal_after_the_claim_that_cancels_is_open_and_then_refused() {
 fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     rig.request(execution, MailBody::Cancel { reason: None });
     rig.settle_store();
     assert_eq!(world.status(execution), Status::Ending);
@@ -101,7 +101,7 @@ fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
 fn bug_signal_to_what_the_row_alone_holds_was_said_to_be_kept() {
     let world = World::new();
     let rig = &mut Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     world.store.hold(execution, rig.instance, "the store refuses its next frame").unwrap();
     let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
     let expected = vec![Delivery::Accepted { owner: None }];

@@ -19,7 +19,7 @@ const CANCEL: MailBody = MailBody::Cancel { reason: None };
 fn a_live_execution_answers_when_the_request_is_durable() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     let ticket = rig.request(execution, CANCEL);
     rig.step();
     assert!(rig.answer(ticket).is_none());
@@ -33,7 +33,7 @@ fn a_live_execution_answers_when_the_request_is_durable() {
 fn a_parked_execution_gets_mail() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("w: wait go");
+    let execution = rig.start("w = signal(go)");
     rig.settle();
     let ticket = rig.request(execution, CANCEL);
     rig.settle();
@@ -46,7 +46,7 @@ fn a_parked_execution_gets_mail() {
 fn an_ended_and_an_unknown_execution_refuse() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: pass");
+    let execution = rig.start("a = pass");
     rig.settle();
     let ended = rig.request(execution, CANCEL);
     let unknown = rig.request(ExecutionId(4711), CANCEL);
@@ -62,7 +62,7 @@ fn an_ended_and_an_unknown_execution_refuse() {
 fn a_request_that_meets_the_end_in_flight_is_told_of_the_end() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.step();
@@ -81,7 +81,7 @@ fn a_request_that_meets_the_end_in_flight_is_told_of_the_end() {
 fn a_refused_request_writes_nothing() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     let frames = world.frames(execution);
     let ticket = rig.request(execution, MailBody::Resume);
     rig.step();
@@ -93,7 +93,7 @@ fn a_refused_request_writes_nothing() {
 fn whoever_awaits_an_end_hears_of_it_also_after_a_long_sleep() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 60000; o: out 7 <- d");
+    let execution = rig.start("d = delay(1m); o = output(7) needs d");
     let first = rig.await_end(execution);
     rig.settle();
     assert_eq!(rig.driver.live(), 0);
@@ -113,7 +113,7 @@ fn whoever_awaits_an_end_hears_of_it_also_after_a_long_sleep() {
 fn whoever_awaits_an_end_that_has_been_hears_of_it() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("o: out 7");
+    let execution = rig.start("o = output(7)");
     rig.settle();
     let ticket = rig.await_end(execution);
     rig.settle();
@@ -124,7 +124,7 @@ fn whoever_awaits_an_end_that_has_been_hears_of_it() {
 fn a_user_pause_holds_and_a_resumption_releases() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; b: task <- a");
+    let execution = rig.start("a; b needs a");
     let a = rig.take_task("a");
     let ticket = rig.request(execution, MailBody::Pause { now: false });
     rig.settle_store();
@@ -154,7 +154,7 @@ fn a_user_pause_holds_and_a_resumption_releases() {
 fn a_message_that_keeps_coming_back_is_deleted_with_the_next_frame() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     let mail = waypost_ports::store::Mail {
         execution,
         message: "m".into(),
@@ -181,7 +181,7 @@ fn a_message_that_keeps_coming_back_is_deleted_with_the_next_frame() {
 fn mail_to_an_execution_that_was_claimed_meanwhile_is_read_at_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let parked = rig.start("d: delay 3000; w: wait go 1500 <- d; a: task <- w");
+    let parked = rig.start("d = delay(3s); w = signal(go, within 1500ms) needs d; a needs w");
     rig.settle();
     world.pass(3_000);
     rig.step();
@@ -200,7 +200,7 @@ fn mail_to_an_execution_that_was_claimed_meanwhile_is_read_at_once() {
 fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let broken = rig.start("w: wait go");
+    let broken = rig.start("w = signal(go)");
     rig.settle();
     let request = waypost_ports::store::ClaimRequest {
         instance: rig.instance,
@@ -221,7 +221,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
     let history = world.store.claim(&request).unwrap().claimed.remove(0);
     let mut loaded = waypost_engine::fold(history, &world.plans, &world.store).unwrap();
     // A plan that is not the execution's: the state has no entry for its second node.
-    loaded.plan = world.flow("w: wait go; x: pass");
+    loaded.plan = world.flow("w = signal(go); x = pass");
     rig.inputs.push(Input::Claimed {
         loaded: vec![loaded],
         copied: 0,
@@ -231,7 +231,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
         answered: true,
     });
     let ticket = rig.request(broken, CANCEL);
-    let other = rig.start("a: task");
+    let other = rig.start("a");
     rig.settle();
     assert!(matches!(rig.answer(ticket), Some(Answer::Moved)), "{:?}", rig.answer(ticket));
     let held = world.control(broken).unwrap().held.unwrap();
@@ -245,7 +245,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
 fn nobody_is_told_of_a_duplicate_before_the_first_is_durable() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     let pause = MailBody::Pause { now: false };
     let (first, second) =
         (rig.send(execution, pause.clone(), "m"), rig.send(execution, pause, "m"));
@@ -264,7 +264,7 @@ fn nobody_is_told_of_a_duplicate_before_the_first_is_durable() {
 fn a_message_in_the_inbox_and_in_the_mailbox_is_consumed_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("w: wait go; v: wait go <- w");
+    let execution = rig.start("w = signal(go); v = signal(go) needs w");
     rig.settle();
     let go = MailBody::Signal { name: "go".into(), body: Json::null() };
     let first = rig.send(execution, go.clone(), "m");
@@ -283,7 +283,7 @@ fn a_message_in_the_inbox_and_in_the_mailbox_is_consumed_once() {
 fn a_retry_that_somebody_asks_for_does_not_wait() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("flaky: task | retry=3");
+    let execution = rig.start("flaky retry 3");
     for attempt in [1, 2] {
         let flaky = rig.take_task("flaky");
         assert_eq!(flaky.task.attempt, attempt);
@@ -306,8 +306,8 @@ fn a_retry_that_somebody_asks_for_does_not_wait() {
 fn requests_that_go_together_are_each_answered_for_themselves() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let waits = rig.start("w: wait go; v: wait on <- w");
-    let ended = rig.start("a: pass");
+    let waits = rig.start("w = signal(go); v = signal(on) needs w");
+    let ended = rig.start("a = pass");
     rig.settle();
     rig.send(waits, signal("other"), "before");
     rig.settle();

@@ -11,7 +11,7 @@ use crate::support::{Rig, World};
 fn a_wide_fan_runs_through_few_slots() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 2);
-    let fan: Vec<String> = (0..12).map(|at| format!("n{at}: task")).collect();
+    let fan: Vec<String> = (0..12).map(|at| format!("n{at}")).collect();
     let execution = rig.start(&fan.join(";"));
     assert_eq!(rig.running().len(), 2);
     rig.run_to_end();
@@ -28,7 +28,7 @@ fn a_wide_fan_runs_through_few_slots() {
 fn an_offer_whose_slot_was_taken_in_the_same_mailbox_is_not_lost() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let execution = rig.start("a: task; b: task; c: task <- a");
+    let execution = rig.start("a; b; c needs a");
     assert_eq!(rig.running(), ["a"]);
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
@@ -41,8 +41,8 @@ fn an_offer_whose_slot_was_taken_in_the_same_mailbox_is_not_lost() {
 fn a_slot_promised_to_an_execution_that_is_dropped_comes_back() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    rig.start("a: task; b: task");
-    let other = rig.start("c: task");
+    rig.start("a; b");
+    let other = rig.start("c");
     let a = rig.take_task("a");
     // A frame of the first execution is in flight when the slot is promised to its node b.
     let first = a.execution;
@@ -65,9 +65,9 @@ fn a_slot_promised_to_an_execution_that_is_dropped_comes_back() {
 fn stale_offers_do_not_hold_up_the_ones_behind_them() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let fan: Vec<String> = (0..5).map(|at| format!("n{at}: task")).collect();
+    let fan: Vec<String> = (0..5).map(|at| format!("n{at}")).collect();
     let cancelled = rig.start(&fan.join(";"));
-    rig.start("last: task");
+    rig.start("last");
     rig.settle_store();
     let first = rig.take_task("n0");
     rig.request(cancelled, MailBody::Cancel { reason: None });
@@ -86,10 +86,10 @@ fn stale_offers_do_not_hold_up_the_ones_behind_them() {
 fn an_attempt_whose_config_cannot_be_rendered_takes_no_slot() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let broken = rig.start("a: task | config=input.missing");
+    let broken = rig.start("a = task(${{ input.missing }})");
     rig.settle();
     assert_eq!((world.status(broken), world.calls(broken, "a")), (Status::Failed, 0));
-    rig.start("b: task");
+    rig.start("b");
     assert_eq!(rig.running(), ["b"]);
     world.check();
 }
@@ -98,7 +98,7 @@ fn an_attempt_whose_config_cannot_be_rendered_takes_no_slot() {
 fn an_attempt_cancelled_in_the_frame_that_starts_it_never_runs() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let execution = rig.start("a: task; b: task <- a");
+    let execution = rig.start("a; b needs a");
     let a = rig.take_task("a");
     rig.finish(&a);
     rig.request(execution, MailBody::Cancel { reason: None });
@@ -112,7 +112,7 @@ fn an_attempt_cancelled_in_the_frame_that_starts_it_never_runs() {
 fn an_execution_that_pauses_gives_its_slots_back_and_resumes_its_queue() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
-    let execution = rig.start("a: task; b: task; c: task");
+    let execution = rig.start("a; b; c");
     rig.request(execution, MailBody::Pause { now: true });
     rig.settle();
     assert_eq!(world.status(execution), Status::Paused);

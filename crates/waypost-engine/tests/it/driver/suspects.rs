@@ -43,8 +43,8 @@ fn life<'w>(world: &'w World, killer: Option<ExecutionId>) -> Option<Rig<'w>> {
 fn an_execution_that_kills_every_process_is_set_aside_and_others_go_on() {
     let world = World::new();
     let mut first = Rig::new(&world);
-    let others: Vec<_> = (0..5).map(|_| first.start("a: task; b: task <- a")).collect();
-    let killer = first.start("p: pass; a: task <- p");
+    let others: Vec<_> = (0..5).map(|_| first.start("a; b needs a")).collect();
+    let killer = first.start("p = pass; a needs p");
     drop(first);
     let mut deaths = 1;
     let mut last = loop {
@@ -76,7 +76,7 @@ fn an_execution_that_kills_every_process_is_set_aside_and_others_go_on() {
 fn what_waits_for_its_task_in_hand_of_many_dead_processes_is_no_suspect() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task | timeout=3600000");
+    let execution = rig.start("a timeout 1h");
     drop(rig);
     for _ in 0..4 {
         let rig = life(&world, None).expect("nothing kills it");
@@ -94,7 +94,7 @@ fn what_waits_for_its_task_in_hand_of_many_dead_processes_is_no_suspect() {
 fn progress_beyond_the_take_over_clears_the_count() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; b: task <- a");
+    let execution = rig.start("a; b needs a");
     drop(rig);
     let mut rig = life(&world, None).expect("nothing kills it");
     assert_eq!(crashes(&world, execution), (1, false));
@@ -110,7 +110,7 @@ fn progress_beyond_the_take_over_clears_the_count() {
 fn a_take_over_with_something_left_to_evaluate_stays_in_doubt() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("p: pass; a: task <- p");
+    let execution = rig.start("p = pass; a needs p");
     drop(rig);
     world.outlive_leases();
     let mut rig = Rig::new(&world);
@@ -131,7 +131,7 @@ fn a_take_over_with_something_left_to_evaluate_stays_in_doubt() {
 fn what_was_in_hand_at_a_death_is_marked_before_it_is_decided() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task; w: wait go");
+    let execution = rig.start("a; w = signal(go)");
     rig.settle_store();
     drop(rig);
     let mut rig = life(&world, None).expect("nothing kills it");
@@ -152,7 +152,7 @@ fn what_was_in_hand_at_a_death_is_marked_before_it_is_decided() {
 fn an_orderly_stop_is_no_death() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task | timeout=3600000");
+    let execution = rig.start("a timeout 1h");
     for _ in 0..6 {
         rig.leave();
         rig = Rig::new(&world);
@@ -165,7 +165,7 @@ fn an_orderly_stop_is_no_death() {
 /// Two deaths with two executions that wait for a worker in hand, both in doubt; then the next process.
 fn two_suspects(world: &World, config: impl FnOnce(&mut Config)) -> (Rig<'_>, [ExecutionId; 2]) {
     let mut rig = Rig::new(world);
-    let executions = [rig.start("a: worker"), rig.start("a: worker")];
+    let executions = [rig.start("a = worker"), rig.start("a = worker")];
     for _ in 0..2 {
         drop(rig);
         world.outlive_leases();
@@ -211,7 +211,7 @@ fn bug_a_take_over_without_a_last_frame_kept_out_other_suspects() {
 fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
+    let execution = rig.start("a = worker");
     drop(rig);
     let mut rig = life(&world, None).expect("nothing kills it");
     assert_eq!(crashes(&world, execution), (1, false));
@@ -253,7 +253,7 @@ fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {
 fn bug_a_process_that_dies_of_a_lost_worker_died_for_ever() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: worker");
+    let execution = rig.start("a = worker");
     rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();
     let mut deaths = 0;

@@ -10,7 +10,7 @@ use crate::support::{Rig, World};
 fn a_survivor_takes_over_and_the_late_append_is_refused() {
     let world = World::new();
     let mut first = Rig::new(&world);
-    let execution = first.start("a: task; b: task <- a; c: task <- b");
+    let execution = first.start("a; b needs a; c needs b");
     let a = first.take_task("a");
     first.finish(&a);
     first.settle_store();
@@ -40,7 +40,7 @@ fn a_survivor_takes_over_and_the_late_append_is_refused() {
 fn an_instance_that_comes_back_finds_its_execution_gone() {
     let world = World::new();
     let mut first = Rig::new(&world);
-    let execution = first.start("a: task; b: task <- a");
+    let execution = first.start("a; b needs a");
     let a = first.take_task("a");
     world.outlive_leases();
     let mut second = Rig::new(&world);
@@ -62,7 +62,7 @@ fn an_instance_that_comes_back_finds_its_execution_gone() {
 fn an_execution_that_is_claimed_back_replaces_the_stale_memory_of_it() {
     let world = World::new();
     let mut first = Rig::with(&world, |config| config.slots = 2);
-    let execution = first.start("a: task; b: task; c: task; d: task <- a");
+    let execution = first.start("a; b; c; d needs a");
     let ticket = first.await_end(execution);
     first.settle_store();
     let old: Vec<_> = first.tasks.iter().map(|order| order.task.token).collect();
@@ -95,7 +95,7 @@ fn an_execution_that_nobody_else_touched_is_claimed_back_as_it_is() {
     for in_flight in [false, true] {
         let world = World::new();
         let mut first = Rig::new(&world);
-        let execution = first.start("a: task; b: task <- a");
+        let execution = first.start("a; b needs a");
         first.settle_store();
         world.outlive_leases();
         let mut second = Rig::new(&world);
@@ -124,7 +124,7 @@ fn an_execution_that_nobody_else_touched_is_claimed_back_as_it_is() {
 fn a_take_over_that_loses_a_race_is_tried_again() {
     let world = World::new();
     let mut first = Rig::new(&world);
-    let execution = first.start("a: task; b: task <- a; c: task <- b");
+    let execution = first.start("a; b needs a; c needs b");
     world.outlive_leases();
     let mut second = Rig::new(&world);
     second.step();
@@ -152,7 +152,7 @@ fn two_living_instances_never_claim_the_same_execution() {
     let world = World::new();
     let mut first = Rig::new(&world);
     let mut second = Rig::new(&world);
-    let ids: Vec<_> = (0..10).map(|_| first.start("d: delay 5000; a: task <- d")).collect();
+    let ids: Vec<_> = (0..10).map(|_| first.start("d = delay(5s); a needs d")).collect();
     first.settle();
     world.pass(5_000);
     for _ in 0..20 {
@@ -177,8 +177,8 @@ fn two_living_instances_never_claim_the_same_execution() {
 #[test]
 fn an_attempt_that_was_lost_often_enough_is_set_aside() {
     let world = World::new();
-    let execution = Rig::new(&world).start("a: task");
-    let other = Rig::new(&world).start("b: task");
+    let execution = Rig::new(&world).start("a");
+    let other = Rig::new(&world).start("b");
     for _ in 0..30 {
         world.outlive_leases();
         let mut rig = Rig::new(&world);
@@ -208,7 +208,7 @@ fn an_attempt_that_was_lost_often_enough_is_set_aside() {
 fn bug_orphans_that_wait_crowded_out_the_others() {
     let world = World::new();
     let mut first = Rig::with(&world, |config| config.park_after = Millis::from_secs(86_400));
-    let orphans: Vec<_> = (0..6).map(|_| first.start("a: delay 3600000")).collect();
+    let orphans: Vec<_> = (0..6).map(|_| first.start("a = delay(1h)")).collect();
     first.settle_store();
     assert_eq!(first.driver.live(), 6);
 

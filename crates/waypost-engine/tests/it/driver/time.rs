@@ -12,7 +12,7 @@ use crate::support::{Rig, World};
 fn a_live_delay_fires_at_its_time_and_not_before() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 700; a: pass <- d");
+    let execution = rig.start("d = delay(700ms); a = pass needs d");
     rig.settle();
     assert_eq!(rig.driver.next_wake(), Timestamp(START.0 + 700));
     world.pass(699);
@@ -28,7 +28,7 @@ fn a_live_delay_fires_at_its_time_and_not_before() {
 fn a_retry_waits_its_time_in_memory() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("flaky: task | retry=3");
+    let execution = rig.start("flaky retry 3");
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
     assert_eq!(world.calls(execution, "flaky"), 3);
@@ -41,7 +41,7 @@ fn a_retry_waits_its_time_in_memory() {
 fn a_user_pause_with_timers_due_does_not_spin() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 500; e: delay 900; a: task; b: pass <- d, e, a");
+    let execution = rig.start("d = delay(500ms); e = delay(900ms); a; b = pass needs d, e, a");
     let a = rig.take_task("a");
     rig.request(execution, MailBody::Pause { now: false });
     rig.settle_store();
@@ -68,7 +68,7 @@ fn a_user_pause_with_timers_due_does_not_spin() {
 fn a_deadline_strikes_also_where_a_user_holds_the_execution() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("@60000; w: wait never");
+    let execution = rig.start("within 1m; w = signal(never)");
     rig.settle();
     rig.request(execution, MailBody::Pause { now: false });
     rig.settle();
@@ -83,7 +83,7 @@ fn a_deadline_strikes_also_where_a_user_holds_the_execution() {
 fn a_silent_attempt_is_given_up_and_its_worker_told_to_stop() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task | timeout=1000");
+    let execution = rig.start("a timeout 1s");
     rig.settle_store();
     let a = rig.take_task("a");
     for _ in 0..20 {
@@ -102,7 +102,7 @@ fn a_silent_attempt_is_given_up_and_its_worker_told_to_stop() {
 fn a_cancelled_attempt_that_says_nothing_is_awaited_for_the_grace_time_only() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("a: task");
+    let execution = rig.start("a");
     let a = rig.take_task("a");
     rig.request(execution, MailBody::Cancel { reason: Some("enough".into()) });
     for _ in 0..40 {
@@ -123,7 +123,7 @@ fn a_cancelled_attempt_that_says_nothing_is_awaited_for_the_grace_time_only() {
 fn a_clock_that_is_set_back_causes_neither_a_storm_nor_an_early_end() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    let execution = rig.start("d: delay 10000; a: task <- d");
+    let execution = rig.start("d = delay(10s); a needs d");
     rig.settle();
     let due = world.control(execution).unwrap().next_due.unwrap();
     world.clock.set(due);
@@ -150,7 +150,7 @@ fn a_clock_that_is_set_back_causes_neither_a_storm_nor_an_early_end() {
 fn a_clock_that_is_set_back_does_not_stop_the_polls() {
     let world = World::new();
     let mut rig = Rig::new(&world);
-    rig.start("a: task; w: wait s <- a");
+    rig.start("a; w = signal(s) needs a");
     rig.settle_store();
     world.clock.set(Timestamp(START.0 - 3_600_000));
     rig.step();
@@ -165,7 +165,7 @@ fn bug_a_clock_that_was_set_back_cut_spans_short() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     rig.behind = 4_000;
-    let execution = rig.start("@60000; d: delay 5000; flaky: task | retry=3 timeout=9000");
+    let execution = rig.start("within 1m; d = delay(5s); flaky retry 3 timeout 9s");
     rig.settle_store();
     world.pass(100);
     rig.behind += 100;

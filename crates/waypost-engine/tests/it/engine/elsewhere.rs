@@ -57,7 +57,9 @@ pub(super) async fn one(engine: &Engine) -> RemoteTask {
 async fn a_worker_polls_starts_marks_and_completes() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: worker | timeout=9000; b: out nodes.a.output <- a").await;
+    let started = lab
+        .start(&engine, "a = worker timeout 9s; b = output(${{ nodes.a.output }}) needs a")
+        .await;
     let task = one(&engine).await;
     assert_eq!((&*task.node, &*task.handler, task.attempt), ("a", "far", 1));
     assert_eq!(task.number, started.execution);
@@ -87,7 +89,7 @@ async fn polls_that_wait_are_woken_by_what_is_offered_and_share_it() {
     let engine = lab.engine();
     let (first, second) = (engine.poll(poll(1, 1), LONG), engine.poll(poll(2, 5), LONG));
     let offers = async {
-        lab.start(&engine, "a: worker; b: worker; c: worker").await;
+        lab.start(&engine, "a = worker; b = worker; c = worker").await;
     };
     let (first, second, ()) = tokio::join!(first, second, offers);
     let [first, second] = [first, second].map(|polled| polled.unwrap().tasks);
@@ -110,7 +112,7 @@ async fn a_poll_ends_with_nothing_when_its_time_is_over() {
     let leaving = WorkerPoll { leaving: true, ..poll(1, 1) };
     assert_eq!(engine.poll(leaving, LONG).await.unwrap(), Polled::default(), "at once");
     assert!(!engine.workers().await.unwrap()[0].alive);
-    lab.start(&engine, "a: worker").await;
+    lab.start(&engine, "a = worker").await;
     let other = WorkerPoll { handlers: vec!["other".into()], ..poll(2, 1) };
     assert_eq!(engine.poll(other, Duration::ZERO).await.unwrap(), Polled::default());
     assert_eq!(engine.poll(poll(3, 0), Duration::ZERO).await.unwrap(), Polled::default());
@@ -121,7 +123,7 @@ async fn a_poll_ends_with_nothing_when_its_time_is_over() {
 async fn a_poll_that_waits_hears_what_to_stop() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: worker").await;
+    let started = lab.start(&engine, "a = worker").await;
     let task = one(&engine).await;
     engine.report(report(&task, Outcome::Started)).await.unwrap();
     let cancel = waypost_engine::Request::new(
@@ -146,7 +148,7 @@ async fn what_was_taken_for_a_caller_who_went_away_is_put_back() {
         tokio::pin!(waits);
         assert!(futures_util::poll!(&mut waits).is_pending());
     }
-    lab.start(&engine, "a: worker").await;
+    lab.start(&engine, "a = worker").await;
     assert_eq!(&*one(&engine).await.node, "a");
     engine.stop(LONG).await;
 }
@@ -155,7 +157,7 @@ async fn what_was_taken_for_a_caller_who_went_away_is_put_back() {
 async fn any_instance_hands_out_tasks_and_takes_reports() {
     let lab = Lab::new();
     let (owner, other) = (lab.engine(), lab.engine());
-    let started = lab.start(&owner, "a: worker").await;
+    let started = lab.start(&owner, "a = worker").await;
     let task = one(&other).await;
     let accepted = other.report(report(&task, Outcome::Started)).await.unwrap();
     assert_eq!(accepted, Reported::Accepted, "it lies in the inbox of its owner");
@@ -191,7 +193,7 @@ async fn a_forged_offer_is_dropped_and_counted() {
 async fn what_is_too_large_is_a_failure_or_refused() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: worker").await;
+    let started = lab.start(&engine, "a = worker").await;
     let task = one(&engine).await;
     let large = Json::parse(&format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX))).unwrap();
     let mark = engine.report(report(&task, Outcome::Checkpoint(large.clone().into()))).await;

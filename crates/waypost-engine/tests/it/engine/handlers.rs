@@ -14,7 +14,7 @@ const CANCEL: MailBody = MailBody::Cancel { reason: None };
 async fn an_attempt_that_takes_too_long_is_stopped() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=hold timeout=1000").await;
+    let started = lab.start(&engine, "a handler hold timeout 1s").await;
     let held = lab.held().await;
     let execution = started.execution;
     let end = started.ended().await.unwrap();
@@ -31,7 +31,7 @@ async fn an_attempt_that_takes_too_long_is_stopped() {
 async fn a_cancellation_reaches_the_handler_that_runs() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
+    let started = lab.start(&engine, "a handler hold; b needs a").await;
     let held = lab.held().await;
     engine.request(Request::new(started.execution, CANCEL)).await.unwrap();
     held.cancel.cancelled().await;
@@ -44,7 +44,7 @@ async fn a_handler_that_is_quick_to_stop_has_not_failed() {
     let lab = Lab::new();
     let engine = lab.engine();
     for _ in 0..30 {
-        let started = lab.start(&engine, "a: task | handler=hold").await;
+        let started = lab.start(&engine, "a handler hold").await;
         let execution = started.execution;
         let _held = lab.held().await;
         engine.request(Request::new(execution, CANCEL)).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_handler_that_is_quick_to_stop_has_not_failed() {
 async fn a_handler_that_ignores_its_cancellation_is_dropped() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=stubborn").await;
+    let started = lab.start(&engine, "a handler stubborn").await;
     let held = lab.held().await;
     engine.request(Request::new(started.execution, CANCEL)).await.unwrap();
     assert!(held.task.attempt == 1);
@@ -66,7 +66,7 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped() {
     // Its slot is free again.
     let engine_with_one = lab.engine_with(|parts| parts.config.slots = 1);
     for _ in 0..2 {
-        let started = lab.start(&engine_with_one, "a: task | handler=stubborn").await;
+        let started = lab.start(&engine_with_one, "a handler stubborn").await;
         lab.held().await;
         engine_with_one.request(Request::new(started.execution, CANCEL)).await.unwrap();
         started.ended().await.unwrap();
@@ -77,14 +77,14 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped() {
 async fn a_handler_that_panics_is_tried_again_and_then_set_aside() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=panic").await;
+    let started = lab.start(&engine, "a handler panic").await;
     let execution = started.execution;
     let quarantined = lab.event(execution, "RunQuarantined");
     tokio::pin!(quarantined);
     // The attempts are seconds apart, and the clock stands still.
     while futures_util::poll!(&mut quarantined).is_pending() {
         lab.pass(&engine, 20_000);
-        lab.start(&engine, "b: task").await.ended().await.unwrap();
+        lab.start(&engine, "b").await.ended().await.unwrap();
     }
     let lost = lab.count("NodeFailed");
     assert_eq!(lost, usize::try_from(ABANDONED_MAX).unwrap());
@@ -100,7 +100,7 @@ async fn a_handler_that_panics_is_tried_again_and_then_set_aside() {
 async fn an_unknown_handler_fails_its_node_and_says_so() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=absent").await;
+    let started = lab.start(&engine, "a handler absent").await;
     let failure = started.ended().await.unwrap().failure.unwrap();
     assert_eq!(failure.kind, "no_handler");
     assert!(failure.message.contains("absent"), "{}", failure.message);

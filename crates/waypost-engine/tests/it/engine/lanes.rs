@@ -23,7 +23,7 @@ async fn everything_is_done_as_with_one_lane() {
     let engine = engine(&lab).await;
     let mut started = Vec::new();
     for _ in 0..200 {
-        started.push(lab.start(&engine, "a: task; b: task <- a; c: task <- a,b").await);
+        started.push(lab.start(&engine, "a; b needs a; c needs a, b").await);
     }
     for execution in started {
         assert_eq!(execution.ended().await.unwrap().status, Status::Completed);
@@ -36,7 +36,7 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
     let lab = Lab::new();
     let engine = engine(&lab).await;
     lab.store.break_calls(&[Call::Append], &Fault::LosesReply);
-    let start = engine.start(lab.request("a: task; b: task <- a"));
+    let start = engine.start(lab.request("a; b needs a"));
     tokio::pin!(start);
     assert!(futures_util::poll!(&mut start).is_pending());
     lab.store.failures(3).await;
@@ -50,10 +50,10 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
 async fn appends_that_hang_hold_up_nothing_else() {
     let lab = Lab::new();
     let engine = engine(&lab).await;
-    let parked = lab.start(&engine, "w: wait go").await;
+    let parked = lab.start(&engine, "w = signal(go)").await;
     lab.event(parked.execution, "RunPaused").await;
     lab.store.break_calls(&[Call::Append], &Fault::LosesReply);
-    let start = engine.start(lab.request("a: task"));
+    let start = engine.start(lab.request("a"));
     tokio::pin!(start);
     assert!(futures_util::poll!(&mut start).is_pending());
     lab.store.failures(1).await;
@@ -68,7 +68,7 @@ async fn appends_that_hang_hold_up_nothing_else() {
 async fn an_instance_leaves_after_its_last_append() {
     let lab = Lab::new();
     let first = engine(&lab).await;
-    let started = lab.start(&first, "a: task | handler=hold; b: task <- a").await;
+    let started = lab.start(&first, "a handler hold; b needs a").await;
     let held = lab.held().await;
     let stop = first.stop(Duration::from_secs(60));
     tokio::pin!(stop);

@@ -19,7 +19,7 @@ use crate::support::lab::Lab;
 async fn an_execution_is_started_and_awaited() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task; o: out nodes.a.output <- a").await;
+    let started = lab.start(&engine, "a; o = output(${{ nodes.a.output }}) needs a").await;
     assert!(started.key.is_some());
     let end = started.ended().await.unwrap();
     assert_eq!((end.status, end.output), (Status::Completed, Some(Json::parse("\"a\"").unwrap())));
@@ -29,19 +29,19 @@ async fn an_execution_is_started_and_awaited() {
 async fn an_end_is_told_to_those_who_come_late() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let mut request = lab.request("o: out 7");
+    let mut request = lab.request("o = output(7)");
     request.idempotency = Some(Idempotency { key: "k".into(), digest: [7; 32] });
     let first = engine.start(request).await.unwrap();
     let execution = first.execution;
     first.ended().await.unwrap();
 
-    let mut again = lab.request("o: out 7");
+    let mut again = lab.request("o = output(7)");
     again.idempotency = Some(Idempotency { key: "k".into(), digest: [7; 32] });
     let second = engine.start(again).await.unwrap();
     assert_eq!((second.execution, second.key.as_ref()), (execution, None));
     assert_eq!(second.ended().await.unwrap().output, Some(Json::parse("7").unwrap()));
 
-    let mut other = lab.request("o: out 8");
+    let mut other = lab.request("o = output(8)");
     other.idempotency = Some(Idempotency { key: "k".into(), digest: [8; 32] });
     let refused = engine.start(other).await.err().unwrap();
     assert!(matches!(refused, EngineError::Exists(of) if of == execution));
@@ -56,7 +56,7 @@ async fn a_key_names_one_execution() {
     let lab = Lab::new();
     let engine = lab.engine();
     let keyed = || {
-        let mut request = lab.request("a: task");
+        let mut request = lab.request("a");
         request.key = Some(ExecutionKey("mine".into()));
         request
     };
@@ -69,7 +69,7 @@ async fn a_key_names_one_execution() {
 async fn a_long_delay_ends_when_its_time_has_come() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "d: delay 36000000; a: task <- d").await;
+    let started = lab.start(&engine, "d = delay(10h); a needs d").await;
     lab.event(started.execution, "RunPaused").await;
     lab.pass(&engine, 36_000_000);
     assert_eq!(started.ended().await.unwrap().status, Status::Completed);
@@ -98,7 +98,7 @@ async fn ten_thousand_executions_go_through_a_narrow_door() {
         });
         parts.observer = Some(observer);
     });
-    let flow = lab.flow("a: task");
+    let flow = lab.flow("a");
     let mut running: FuturesUnordered<_> = (0..COUNT)
         .map(|_| {
             let request = waypost_engine::StartRequest::new(Arc::clone(&flow), 1, Json::null());
@@ -124,16 +124,16 @@ async fn callers_who_go_away_do_not_lengthen_the_line() {
         parts.config.active_max = 1;
         parts.config.backlog_max = 2;
     });
-    let first = lab.start(&engine, "a: task | handler=hold").await;
+    let first = lab.start(&engine, "a handler hold").await;
     let held = lab.held().await;
     for _ in 0..20 {
-        let mut start = Box::pin(engine.start(lab.request("b: task")));
+        let mut start = Box::pin(engine.start(lab.request("b")));
         assert!(futures_util::poll!(&mut start).is_pending());
     }
     held.complete();
     first.ended().await.unwrap();
     // Whoever comes now is behind all that are still in line.
-    lab.start(&engine, "last: task").await.ended().await.unwrap();
+    lab.start(&engine, "last").await.ended().await.unwrap();
     assert_eq!(lab.count("RunCreated"), 1 + 2 + 1);
 }
 
@@ -143,7 +143,7 @@ async fn an_observer_that_panics_harms_nobody() {
     let engine = lab.engine_with(|parts| {
         parts.observer = Some(Arc::new(|_: &Committed| panic!("an observer's bug")));
     });
-    let end = lab.start(&engine, "a: task; b: task <- a").await.ended().await;
+    let end = lab.start(&engine, "a; b needs a").await.ended().await;
     assert_eq!(end.unwrap().status, Status::Completed);
 }
 
@@ -152,7 +152,7 @@ async fn an_engine_tells_of_itself() {
     let lab = Lab::new();
     let engine = lab.engine();
     let metrics = engine.metrics();
-    let started = lab.start(&engine, "a: task | handler=hold").await;
+    let started = lab.start(&engine, "a handler hold").await;
     let held = lab.held().await;
     assert_eq!((metrics.executions_active.get(), metrics.slots_busy.get()), (1, 1));
     held.complete();

@@ -139,7 +139,7 @@ impl Pair {
 
     /// A task of the owner's in the hands of a worker of the other.
     async fn task(&self) -> RemoteTask {
-        self.lab.start(&self.owner, "a: worker").await;
+        self.lab.start(&self.owner, "a = worker").await;
         one(&self.other).await
     }
 
@@ -236,7 +236,7 @@ async fn what_is_delivered_twice_is_recorded_once() {
 async fn what_comes_after_the_inbox_was_taken_changes_nothing() {
     let pair = Pair::new(Habit::Delays);
     // The first of two tasks, so that the execution goes on.
-    pair.lab.start(&pair.owner, "a: worker; b: worker <- a").await;
+    pair.lab.start(&pair.owner, "a = worker; b = worker needs a").await;
     let task = one(&pair.other).await;
     for (outcome, event) in [(Outcome::Started, "NodeStarted"), (done(), "NodeCompleted")] {
         assert_eq!(pair.say(&task, outcome).await, Reported::Accepted);

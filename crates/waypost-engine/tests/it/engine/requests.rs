@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::command::Refusal;
 use waypost_core::event::Event;
+use waypost_core::flow;
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
@@ -11,7 +12,6 @@ use waypost_core::why::why;
 use waypost_engine::{Engine, EngineError, Plans, Request, Requested, fold};
 use waypost_ports::store::{MailBody, Store};
 
-use crate::support::flows;
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
 
@@ -23,7 +23,7 @@ fn signal(name: &str) -> MailBody {
 async fn a_live_execution_does_it_at_once() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=hold; w: wait go <- a").await;
+    let started = lab.start(&engine, "a handler hold; w = signal(go) needs a").await;
     let held = lab.held().await;
     let mut request = Request::new(started.execution, signal("go"));
     request.actor = Some(Arc::from("ann"));
@@ -37,7 +37,8 @@ async fn a_live_execution_does_it_at_once() {
 async fn a_parked_execution_is_woken() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "w: wait go; o: out nodes.w.output <- w").await;
+    let started =
+        lab.start(&engine, "w = signal(go); o = output(${{ nodes.w.output }}) needs w").await;
     lab.event(started.execution, "RunPaused").await;
     let accepted = engine.request(Request::new(started.execution, signal("go"))).await.unwrap();
     assert!(matches!(accepted, Requested::Accepted { .. }));
@@ -48,7 +49,7 @@ async fn a_parked_execution_is_woken() {
 async fn an_ended_and_an_unknown_execution_refuse() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task").await;
+    let started = lab.start(&engine, "a").await;
     let execution = started.execution;
     started.ended().await.unwrap();
     let late = engine.request(Request::new(execution, MailBody::Resume)).await.unwrap_err();
@@ -62,7 +63,7 @@ async fn an_ended_and_an_unknown_execution_refuse() {
 async fn a_request_that_changes_nothing_is_refused() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=hold").await;
+    let started = lab.start(&engine, "a handler hold").await;
     let held = lab.held().await;
     let refused =
         engine.request(Request::new(started.execution, MailBody::Resume)).await.unwrap_err();
@@ -77,7 +78,7 @@ async fn no_signal_is_lost_to_an_execution_that_parks() {
     let lab = Lab::new();
     let engine = lab.engine();
     for _ in 0..300 {
-        let started = lab.start(&engine, "w: wait go; v: wait go <- w; a: task <- v").await;
+        let started = lab.start(&engine, "w = signal(go); v = signal(go) needs w; a needs v").await;
         for _ in 0..2 {
             engine.request(Request::new(started.execution, signal("go"))).await.unwrap();
         }
@@ -91,7 +92,7 @@ async fn a_cancellation_at_the_moment_of_completion_is_answered() {
     let lab = Lab::new();
     let engine = lab.engine();
     for _ in 0..300 {
-        let started = lab.start(&engine, "a: task; b: task <- a").await;
+        let started = lab.start(&engine, "a; b needs a").await;
         let cancel = MailBody::Cancel { reason: None };
         let answer = engine.request(Request::new(started.execution, cancel)).await;
         let status = started.ended().await.unwrap().status;
@@ -109,7 +110,7 @@ async fn a_cancellation_at_the_moment_of_completion_is_answered() {
 async fn a_pause_holds_until_the_resumption() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
+    let started = lab.start(&engine, "a handler hold; b needs a").await;
     let held = lab.held().await;
     let pause = MailBody::Pause { now: true };
     engine.request(Request::new(started.execution, pause)).await.unwrap();
@@ -142,7 +143,7 @@ fn is_duplicate(answer: &Result<Requested, EngineError>) -> bool {
 async fn a_message_that_was_consumed_is_refused_in_memory_parked_and_reloaded() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let flow = "a: task | handler=hold; w: wait go <- a; b: task <- w | handler=hold";
+    let flow = "a handler hold; w = signal(go) needs a; b needs w handler hold";
     let started = lab.start(&engine, flow).await;
     let execution = started.execution;
     let a = lab.held().await;
@@ -171,7 +172,7 @@ async fn a_message_that_was_consumed_is_refused_in_memory_parked_and_reloaded() 
 async fn every_request_is_done_once() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=hold").await;
+    let started = lab.start(&engine, "a handler hold").await;
     let execution = started.execution;
     lab.held().await;
     // A refusal is remembered, too: what was asked at the wrong moment is not done at a later one.
@@ -204,7 +205,7 @@ async fn a_message_that_is_sent_twice_at_once_is_consumed_once() {
     let lab = Lab::new();
     let engine = lab.engine();
     for round in 0..200 {
-        let started = lab.start(&engine, "w: wait go; v: wait go <- w").await;
+        let started = lab.start(&engine, "w = signal(go); v = signal(go) needs w").await;
         let execution = started.execution;
         let (first, second) = tokio::join!(
             send(&engine, execution, signal("go"), "m"),
@@ -224,7 +225,7 @@ async fn a_message_that_is_sent_twice_at_once_is_consumed_once() {
 async fn a_repeat_by_the_engine_is_no_duplicate() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "w: wait go").await;
+    let started = lab.start(&engine, "w = signal(go)").await;
     lab.event(started.execution, "RunPaused").await;
     lab.store.break_calls(&[Call::Deliver], &Fault::LosesReply);
     let sent = send(&engine, started.execution, signal("go"), "m");
@@ -241,13 +242,13 @@ async fn a_repeat_by_the_engine_is_no_duplicate() {
 async fn an_end_is_told_also_where_the_definition_cannot_be_used_any_more() {
     let lab = Lab::new();
     let first = lab.engine();
-    let started = lab.start(&first, "o: out 7").await;
+    let started = lab.start(&first, "o = output(7)").await;
     let execution = started.execution;
     started.ended().await.unwrap();
     drop(first);
     let refuses = |text: &str| match text.contains("out") {
         true => Err("this build does not know it".to_owned()),
-        false => flows::compile(text),
+        false => flow::compile(text),
     };
     let second = lab.engine_with(|parts| parts.plans = Arc::new(Plans::new(Box::new(refuses))));
     let late = second.request(Request::new(execution, MailBody::Resume)).await.unwrap_err();
@@ -259,7 +260,7 @@ async fn an_end_is_told_also_where_the_definition_cannot_be_used_any_more() {
 async fn the_end_of_any_execution_can_be_awaited() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "w: wait go; o: out 7 <- w").await;
+    let started = lab.start(&engine, "w = signal(go); o = output(7) needs w").await;
     let execution = started.execution;
     drop(started);
     lab.event(execution, "RunPaused").await;
@@ -281,7 +282,7 @@ async fn the_end_of_any_execution_can_be_awaited() {
 /// The event that opened the only wait of an execution, as `why` tells it.
 fn open_wait(lab: &Lab, execution: ExecutionId) -> u64 {
     let history = lab.store.inner.load_all(execution).unwrap().unwrap();
-    let loaded = fold(history, &Plans::new(Box::new(flows::compile)), &lab.store.inner).unwrap();
+    let loaded = fold(history, &Plans::new(Box::new(flow::compile)), &lab.store.inner).unwrap();
     let reasons = why(&loaded.plan, &loaded.state, None);
     reasons.iter().find_map(|reason| reason.wait).expect("something waits")
 }
@@ -289,9 +290,9 @@ fn open_wait(lab: &Lab, execution: ExecutionId) -> u64 {
 #[tokio::test]
 async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
     let cases = [
-        ("w: wait go; o: out nodes.w.output <- w", "RunPaused", "7"),
-        ("d: delay 3600000; o: out nodes.d.output <- d", "RunPaused", "null"),
-        ("d: delay 1500; o: out nodes.d.output <- d", "NodeWaiting", "null"),
+        ("w = signal(go); o = output(${{ nodes.w.output }}) needs w", "RunPaused", "7"),
+        ("d = delay(1h); o = output(${{ nodes.d.output }}) needs d", "RunPaused", "null"),
+        ("d = delay(1500ms); o = output(${{ nodes.d.output }}) needs d", "NodeWaiting", "null"),
     ];
     for (flow, rests, output) in cases {
         let lab = Lab::new();
@@ -317,7 +318,7 @@ async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
 async fn a_wait_ends_once_for_whoever_asks_and_is_refused_where_there_is_none() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let flow = "w: wait go; v: wait go <- w; a: task <- v | handler=hold";
+    let flow = "w = signal(go); v = signal(go) needs w; a needs v handler hold";
     let started = lab.start(&engine, flow).await;
     let execution = started.execution;
     lab.event(execution, "RunPaused").await;

@@ -33,14 +33,14 @@ async fn still_waits(future: &mut Pin<&mut impl Future>) -> bool {
 async fn a_stop_awaits_what_runs_and_another_engine_does_the_rest() {
     let lab = Lab::new();
     let first = lab.engine();
-    let started = lab.start(&first, "a: task | handler=hold; b: task <- a").await;
+    let started = lab.start(&first, "a handler hold; b needs a").await;
     let execution = started.execution;
     let held = lab.held().await;
     let stop = first.stop(LONG);
     tokio::pin!(stop);
     assert!(futures_util::poll!(&mut stop).is_pending());
     assert!(futures_util::poll!(std::pin::pin!(first.over())).is_pending(), "something runs");
-    let late = first.start(lab.request("x: task")).await.err().unwrap();
+    let late = first.start(lab.request("x")).await.err().unwrap();
     assert!(matches!(late, EngineError::Stopping));
     held.complete();
     stop.await;
@@ -57,7 +57,7 @@ async fn a_stop_awaits_what_runs_and_another_engine_does_the_rest() {
 async fn a_stop_without_grace_hands_over_what_runs() {
     let lab = Lab::new();
     let first = lab.engine();
-    let started = lab.start(&first, "a: task | handler=hold; b: task <- a").await;
+    let started = lab.start(&first, "a handler hold; b needs a").await;
     let lost = lab.held().await;
     first.stop(Duration::ZERO).await;
     lost.cancel.cancelled().await;
@@ -78,7 +78,7 @@ async fn a_stop_without_grace_hands_over_what_runs() {
 async fn an_engine_that_is_dropped_loses_nothing() {
     let lab = Lab::new();
     let first = lab.engine();
-    let started = lab.start(&first, "d: delay 1000; a: task <- d").await;
+    let started = lab.start(&first, "d = delay(1s); a needs d").await;
     drop(first);
     let second = lab.engine();
     let ended = second.adopt(started.execution).ended();
@@ -86,7 +86,7 @@ async fn an_engine_that_is_dropped_loses_nothing() {
     let end = loop {
         // Another one goes through: by then the second engine has looked at the time.
         lab.pass(&second, 1_000);
-        lab.start(&second, "b: task").await.ended().await.unwrap();
+        lab.start(&second, "b").await.ended().await.unwrap();
         if let Poll::Ready(end) = futures_util::poll!(&mut ended) {
             break end;
         }
@@ -98,7 +98,7 @@ async fn an_engine_that_is_dropped_loses_nothing() {
 async fn a_stop_while_the_store_fails_returns() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let started = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
+    let started = lab.start(&engine, "a handler hold; b needs a").await;
     let execution = started.execution;
     let held = lab.held().await;
     let down = Fault::Fails(StoreError::Unavailable("down".to_owned()));
@@ -123,7 +123,7 @@ async fn a_stop_while_the_store_fails_returns() {
 async fn a_second_stop_shortens_the_first_and_both_await_the_end() {
     let lab = Lab::new();
     let engine = lab.engine();
-    lab.start(&engine, "a: task | handler=hold").await;
+    lab.start(&engine, "a handler hold").await;
     let held = lab.held().await;
     let patient = engine.stop(LONG);
     tokio::pin!(patient);
@@ -141,9 +141,9 @@ async fn a_second_stop_shortens_the_first_and_both_await_the_end() {
 async fn nobody_waits_for_an_engine_that_stopped() {
     let lab = Lab::new();
     let engine = lab.engine_with(|parts| parts.config.active_max = 1);
-    let first = lab.start(&engine, "a: task | handler=hold").await;
+    let first = lab.start(&engine, "a handler hold").await;
     let _held = lab.held().await;
-    let in_line = engine.start(lab.request("b: task"));
+    let in_line = engine.start(lab.request("b"));
     tokio::pin!(in_line);
     assert!(futures_util::poll!(&mut in_line).is_pending());
     engine.stop(Duration::ZERO).await;
@@ -161,14 +161,14 @@ async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
     for call in [Call::Append, Call::Deliver] {
         let lab = Lab::new();
         let engine = lab.engine();
-        let waiting = lab.start(&engine, "w: wait go").await;
+        let waiting = lab.start(&engine, "w = signal(go)").await;
         lab.event(waiting.execution, "RunPaused").await;
         let over = engine.over();
         tokio::pin!(over);
         assert!(still_waits(&mut over).await, "it works");
         lab.store.break_calls(&[call], &Fault::Panics);
         let refused = match call {
-            Call::Append => engine.start(lab.request("a: task")).await.err(),
+            Call::Append => engine.start(lab.request("a")).await.err(),
             _ => engine.request(Request::new(waiting.execution, MailBody::Resume)).await.err(),
         };
         assert!(matches!(refused, Some(EngineError::Unanswered)), "{refused:?}");
@@ -185,7 +185,7 @@ async fn bug_a_stop_refused_a_request_that_went_into_an_inbox() {
         let lab = Lab::new();
         let engine = lab.engine_with(|parts| parts.config.append_lanes = lanes);
         lab.store.first_claim().await;
-        let parked = lab.start(&engine, "w: wait go").await;
+        let parked = lab.start(&engine, "w = signal(go)").await;
         lab.event(parked.execution, "RunPaused").await;
         let gate = lab.store.gate(Call::Deliver);
         let signal = MailBody::Signal { name: "go".into(), body: Json::null() };
@@ -211,7 +211,7 @@ async fn what_is_not_answered_before_the_end_is_not_known() {
     let engine = lab.engine_with(|parts| parts.config.append_lanes = 2);
     lab.store.first_claim().await;
     let keyed =
-        || StartRequest { key: Some(ExecutionKey("mine".into())), ..lab.request("w: wait go") };
+        || StartRequest { key: Some(ExecutionKey("mine".into())), ..lab.request("w = signal(go)") };
     let gate = lab.store.gate(Call::Append);
     let start = engine.start(keyed());
     tokio::pin!(start);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use waypost_core::flow;
 use waypost_core::status::Status;
 use waypost_engine::{Plans, Request};
 use waypost_ports::store::{MailBody, StoreError};
 
-use crate::support::flows;
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
 
@@ -18,11 +18,11 @@ fn full() -> Fault {
 async fn a_full_store_acknowledges_nothing_and_everything_goes_on_afterwards() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let running = lab.start(&engine, "a: task | handler=hold; b: task <- a").await;
+    let running = lab.start(&engine, "a handler hold; b needs a").await;
     let held = lab.held().await;
     lab.store.break_calls(&[Call::Append, Call::Heartbeat], &full());
     held.complete();
-    let start = engine.start(lab.request("c: task"));
+    let start = engine.start(lab.request("c"));
     let request = engine.request(Request::new(running.execution, MailBody::Pause { now: false }));
     tokio::pin!(start, request);
     assert!(futures_util::poll!(&mut start).is_pending());
@@ -45,7 +45,7 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
     let lab = Lab::new();
     let engine = lab.engine();
     lab.store.break_calls(&[Call::Append], &Fault::LosesReply);
-    let start = engine.start(lab.request("a: task; b: task <- a"));
+    let start = engine.start(lab.request("a; b needs a"));
     tokio::pin!(start);
     assert!(futures_util::poll!(&mut start).is_pending());
     lab.store.failures(3).await;
@@ -58,8 +58,8 @@ async fn a_commit_whose_reply_is_lost_counts_once() {
 async fn a_damaged_log_is_held_and_others_go_on() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let damaged = lab.start(&engine, "w: wait go").await;
-    let sound = lab.start(&engine, "w: wait go").await;
+    let damaged = lab.start(&engine, "w = signal(go)").await;
+    let sound = lab.start(&engine, "w = signal(go)").await;
     for started in [&damaged, &sound] {
         lab.event(started.execution, "RunPaused").await;
     }
@@ -77,10 +77,10 @@ async fn a_damaged_log_is_held_and_others_go_on() {
 #[tokio::test]
 async fn a_log_that_makes_its_reader_panic_is_held_and_others_go_on() {
     let lab = Lab::new();
-    let poison = "w: wait go; poison: pass <- w";
+    let poison = "w = signal(go); poison = pass needs w";
     let first = lab.engine();
     let poisoned = lab.start(&first, poison).await;
-    let sound = lab.start(&first, "w: wait go").await;
+    let sound = lab.start(&first, "w = signal(go)").await;
     for started in [&poisoned, &sound] {
         lab.event(started.execution, "RunPaused").await;
     }
@@ -88,7 +88,7 @@ async fn a_log_that_makes_its_reader_panic_is_held_and_others_go_on() {
     let second = lab.engine_with(|parts| {
         parts.plans = Arc::new(Plans::new(Box::new(move |text| {
             assert!(text != poison, "a compiler's bug");
-            flows::compile(text)
+            flow::compile(text)
         })));
     });
     let ended = second.adopt(sound.execution);
@@ -107,7 +107,7 @@ async fn a_log_that_makes_its_reader_panic_is_held_and_others_go_on() {
 async fn an_execution_that_could_not_be_loaded_at_once_is_loaded_later() {
     let lab = Lab::new();
     let first = lab.engine();
-    let started = lab.start(&first, "w: wait go").await;
+    let started = lab.start(&first, "w = signal(go)").await;
     lab.event(started.execution, "RunPaused").await;
     first.stop(std::time::Duration::ZERO).await;
 
@@ -128,7 +128,7 @@ async fn an_execution_that_could_not_be_loaded_at_once_is_loaded_later() {
 async fn an_execution_that_could_not_be_held_at_once_is_held_later() {
     let lab = Lab::new();
     let engine = lab.engine();
-    let damaged = lab.start(&engine, "w: wait go").await;
+    let damaged = lab.start(&engine, "w = signal(go)").await;
     lab.event(damaged.execution, "RunPaused").await;
     lab.store.damage(damaged.execution);
     lab.store.break_calls(&[Call::Hold], &full());

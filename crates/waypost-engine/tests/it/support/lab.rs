@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use waypost_core::event::Event;
 use waypost_core::failure::Failure;
+use waypost_core::flow;
 use waypost_core::id::{DefinitionHash, ExecutionId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
@@ -26,7 +27,6 @@ use waypost_ports::nudge::Alone;
 use waypost_ports::secret::NoSecrets;
 use waypost_ports::store::{Control, NewDefinition, Store};
 
-use super::flows;
 use super::store::TestStore;
 use super::world::START;
 
@@ -164,7 +164,7 @@ impl Lab {
         });
         let mut parts = Parts {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
-            plans: Arc::new(Plans::new(Box::new(flows::compile))),
+            plans: Arc::new(Plans::new(Box::new(flow::compile))),
             handlers: self.handlers.clone(),
             secrets: Arc::new(NoSecrets),
             instance: waypost_core::id::InstanceId(uuid::Uuid::now_v7()),
@@ -192,7 +192,7 @@ impl Lab {
         let definition =
             NewDefinition { name: "flow".into(), hash, canonical: text.into(), make_current: true };
         self.store.define(&definition).unwrap();
-        Arc::new(flows::compile(text).unwrap())
+        Arc::new(flow::compile(text).unwrap())
     }
 
     pub(crate) fn request(&self, flow: &str) -> StartRequest {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use waypost_core::command::{Outcome, Report};
 use waypost_core::event::{Event, FOLD_VERSION};
+use waypost_core::flow;
 use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
@@ -26,7 +27,7 @@ use waypost_ports::mirror::Context;
 use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, MailBody, Store};
 use waypost_ports::tasks::{Holds, OfferId};
 
-use super::{World, flows};
+use super::World;
 
 /// The mint of every driver in a test.
 pub(crate) fn mint() -> Mint {
@@ -331,7 +332,7 @@ impl<'w> Rig<'w> {
             about: waypost_ports::store::About::default(),
             running: Arc::default(),
             store: Arc::new(self.world.store.clone()),
-            plans: Arc::new(Plans::new(Box::new(flows::compile))),
+            plans: Arc::new(Plans::new(Box::new(flow::compile))),
             config: self.config.clone(),
             instance: self.instance,
             mint: mint(),

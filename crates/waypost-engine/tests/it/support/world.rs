@@ -8,6 +8,7 @@ use uuid::Uuid;
 use waypost_core::command::Outcome;
 use waypost_core::event::Event;
 use waypost_core::failure::Failure;
+use waypost_core::flow;
 use waypost_core::frame::decode;
 use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
 use waypost_core::json::Json;
@@ -21,8 +22,6 @@ use waypost_engine::{Plans, fold};
 use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{Append, Appended, Control, LEASE, NewDefinition, Store};
-
-use super::flows;
 
 /// A moment in 2026: tests that print times stay readable.
 pub(crate) const START: Timestamp = Timestamp(1_780_000_000_000);
@@ -46,7 +45,7 @@ impl World {
         Self {
             store: MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>),
             clock,
-            plans: Plans::new(Box::new(flows::compile)),
+            plans: Plans::new(Box::new(flow::compile)),
             calls: RefCell::default(),
             instances: Cell::new(0),
             executions: RefCell::default(),
@@ -71,7 +70,7 @@ impl World {
         InstanceId(Uuid::from_u128(self.instances.get()))
     }
 
-    /// Keeps a toy definition and compiles it.
+    /// Stores a definition in the language of `waypost_core::flow`, and compiles it.
     pub(crate) fn flow(&self, text: &str) -> Arc<Plan> {
         let hash = DefinitionHash::of(text.as_bytes());
         let definition =
