@@ -7,9 +7,31 @@ use waypost_core::planted::{Bug, plant};
 
 use crate::simulation::{Finding, Options, run};
 
-/// Bugs that take a rare coincidence: the hunt for them begins where one is known. When the worlds
-/// change, `planted --bug NAME --seeds 100000` finds another.
-const RARE: &[(Bug, u64)] = &[(Bug::SlotForgottenInLine, 15_500), (Bug::KeptWhileOwned, 10_500)];
+/// Bugs that no seed below 40 finds: the hunt for each starts a few seeds before one that is known to find it.
+/// When the worlds change, the hunt takes longer or fails; `planted --bug NAME --seeds 100000` finds another
+/// seed to start from.
+const RARE: &[(Bug, u64)] = &[
+    (Bug::LookBeforeCommit, 270),
+    (Bug::VersionIgnored, 50),
+    (Bug::SweepByIdAlone, 40),
+    (Bug::HoldByIdAlone, 320),
+    (Bug::ExpiryByOwnClock, 60),
+    (Bug::SlotReleasedTwice, 150),
+    (Bug::CrashUncounted, 50),
+    (Bug::SuspectUnmarked, 510),
+    (Bug::KeptBackRunsAnyway, 670),
+    (Bug::KeptWhileOwned, 10_930),
+    (Bug::CancelBeforeKept, 1_640),
+    (Bug::CacheTrustedBySeq, 50),
+    (Bug::ForgottenTaskKept, 230),
+    (Bug::ForgottenAtOnce, 850),
+    (Bug::AdmittedWithoutSlot, 100),
+    (Bug::SlotForgottenInLine, 16_050),
+    (Bug::HandedOverCounts, 80),
+    (Bug::CancelForgotten, 160),
+    (Bug::RepeatRefused, 250),
+    (Bug::LateMark, 220),
+];
 
 /// What became of one planted bug.
 #[derive(Debug)]
