@@ -88,7 +88,7 @@ fn stopped_four_times(with: With) {
 
 #[test]
 fn replies_to_commits_are_swallowed() {
-    for with in With::BOTH {
+    With::both(|with| {
         let (mut cluster, proxy) = behind_a_proxy(with);
         let load = Load::begin(&cluster, one);
         for _ in 0..10 {
@@ -100,12 +100,12 @@ fn replies_to_commits_are_swallowed() {
         }
         load.more(20);
         end(load, &mut cluster);
-    }
+    });
 }
 
 #[test]
 fn connections_are_cut_and_stall() {
-    for with in With::BOTH {
+    With::both(|with| {
         let (mut cluster, proxy) = behind_a_proxy(with);
         let load = Load::begin(&cluster, one);
         for round in 0..10 {
@@ -121,5 +121,5 @@ fn connections_are_cut_and_stall() {
         }
         load.more(20);
         end(load, &mut cluster);
-    }
+    });
 }

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::iter;
 use parking_lot::Mutex;
 
+use super::numbers::pace;
 use super::rig::{Api, Cluster, LONG};
 
 /// Clients at once.
@@ -37,6 +38,7 @@ impl Load {
                 while !stop.load(Ordering::Relaxed) {
                     let id = one(api.clone(), next.fetch_add(1, Ordering::Relaxed)).await;
                     started.lock().push(id);
+                    pace().await;
                 }
             })
         };

@@ -6,6 +6,8 @@ use waypost_ports::store::LEASE;
 
 /// Where a test draws lots, the seed to do it from.
 const SEED: &str = "CLUSTER_SEED";
+/// Length of the delay in [`pace`], in moments of 5 ms.
+const PACE: usize = 5;
 
 /// One of the numbers that an instance tells, summed up over its labels.
 pub(super) fn metric(metrics: &str, name: &str) -> u64 {
@@ -27,13 +29,23 @@ pub(super) fn scaled(full: usize) -> usize {
 /// The part of its full length that a test has; see [`scaled`].
 pub(super) fn percent() -> usize {
     let percent = std::env::var("CLUSTER_PERCENT").ok().and_then(|text| text.parse().ok());
-    percent.unwrap_or(5)
+    percent.unwrap_or(2)
 }
 
 /// How long an instance owns what it owns after its last sign of life: as in production in `make cluster`,
 /// shorter in the ordinary tests, which wait for the end of a lease again and again.
 pub(super) fn lease() -> Duration {
     if percent() < 100 { Duration::from_secs(6) } else { LEASE.to_std() }
+}
+
+/// Delay of a load client between two executions; none in `make cluster`. The ordinary tests check what is in
+/// flight when a component fails, and run beside other tests: they do not have to saturate the machine.
+pub(super) async fn pace() {
+    if percent() < 100 {
+        for _ in 0..PACE {
+            waypost_testbed::moment().await;
+        }
+    }
 }
 
 /// Measures something that has to come within a limit. This machine has other things to do: one time out of

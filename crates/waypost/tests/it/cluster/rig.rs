@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use waypost_testbed::postgres::{Durability, Postgres};
 use waypost_testbed::{Process, Redis, free_port};
 
-use super::numbers::lease;
+use super::numbers::{lease, percent};
 
 /// How long anything may take that is not itself what is tested. Reaching it is a failure.
 pub(super) const LONG: Duration = Duration::from_secs(120);
@@ -28,6 +28,20 @@ pub(super) enum With {
 
 impl With {
     pub(super) const BOTH: [Self; 2] = [Self::Postgres, Self::Redis];
+
+    /// Runs a check that mostly waits with both: in parallel in the ordinary tests, one after the other in
+    /// `make cluster`, where one load may saturate the machine.
+    pub(super) fn both(check: impl Fn(Self) + Sync) {
+        if percent() >= 100 {
+            return Self::BOTH.into_iter().for_each(check);
+        }
+        let check = &check;
+        std::thread::scope(|scope| {
+            for with in Self::BOTH {
+                scope.spawn(move || check(with));
+            }
+        });
+    }
 }
 
 /// Servers, instances and a client.

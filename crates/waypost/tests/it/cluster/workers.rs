@@ -185,7 +185,7 @@ fn late_reports_are_refused(cluster: &Cluster, frozen: &Process) {
 
 #[test]
 fn a_cancellation_reaches_a_worker_at_another_instance_within_a_second() {
-    for with in With::BOTH {
+    With::both(|with| {
         let cluster = Cluster::start(3, with);
         cluster.deploy(FOREIGN);
         let api = cluster.api.clone();
@@ -209,12 +209,12 @@ fn a_cancellation_reaches_a_worker_at_another_instance_within_a_second() {
             heard
         });
         cluster.check();
-    }
+    });
 }
 
 #[test]
 fn a_cancellation_reaches_a_handler_in_another_instance_within_a_second() {
-    for with in With::BOTH {
+    With::both(|with| {
         let cluster = Cluster::start(3, with);
         let sink = Sink::start();
         sink.hold();
@@ -233,7 +233,7 @@ fn a_cancellation_reaches_a_handler_in_another_instance_within_a_second() {
             heard
         });
         cluster.check();
-    }
+    });
 }
 
 /// Calls that are held by their sink: two in slots of their owner, the others at a worker.
