@@ -1,6 +1,9 @@
 //! Steering executions: what can be asked of them where, and what they say when it cannot.
 
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
 use serde_json::json;
+use waypost_core::limits::EARLY_SIGNALS_MAX;
 
 use crate::support::{Ask, House, house};
 
@@ -95,8 +98,10 @@ async fn a_request_that_was_refused_is_refused_again() {
     let wait = open_wait(&house, "e").await;
     // As many signals as are kept, and one more.
     let early = json!({ "name": "later" });
-    for _ in 0..waypost_core::limits::EARLY_SIGNALS_MAX {
-        house.post("/v1/executions/e/signals", &early).await.expect(200);
+    let send = |_| house.post("/v1/executions/e/signals", &early);
+    let mut sent = iter(0..EARLY_SIGNALS_MAX).map(send).buffer_unordered(50);
+    while let Some(said) = sent.next().await {
+        said.expect(200);
     }
     let late = json!({ "name": "later", "messageId": "m" });
     for _ in 0..2 {
