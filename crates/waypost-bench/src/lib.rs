@@ -15,7 +15,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `host` | what the benchmark needs from the program that runs it |
-//! | `home` | a fresh data folder or schema with an engine over it; counts commits |
+//! | `backend` | a fresh data folder or schema with an engine over it; counts commits |
 //! | `flows` | the definitions that are executed |
 //! | `load` | chains, fans and payloads: executions from start to durable end |
 //! | `timers` | sleeping executions, and how late they wake up |
@@ -24,9 +24,9 @@
 //! | `disk` | the disk's own time, bytes written, peak memory |
 //! | `report` | the result, as a table and as JSON |
 
+mod backend;
 mod disk;
 mod flows;
-mod home;
 mod host;
 mod http;
 mod load;

@@ -11,7 +11,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, Observer};
 
-use crate::home::Home;
+use crate::backend::Backend;
 use crate::report::{Latency, Printout, Report};
 use crate::{Common, Host, disk};
 
@@ -39,16 +39,16 @@ pub(super) async fn run(
         let observer: Observer = Arc::new(move |committed| marks.note(&committed.events));
         observer
     });
-    let home = Home::open(common, host, observer, |_| {})?;
-    let flow = home.define(flow)?;
+    let backend = Backend::open(common, host, observer, |_| {})?;
+    let flow = backend.define(flow)?;
     let start = Instant::now();
-    let (mut latencies, probed) = drive(&home, &flow, inputs, executions, common).await?;
+    let (mut latencies, probed) = drive(&backend, &flow, inputs, executions, common).await?;
     let committed = start.elapsed() - probed.spent;
-    home.wait_projected()?;
+    backend.wait_projected()?;
     let projected = start.elapsed() - probed.spent;
-    let counts = home.counts();
+    let counts = backend.counts();
     let total = executions * nodes;
-    let (folder, disk_afterwards) = home.close(&counts).await?;
+    let (folder, disk_afterwards) = backend.close(&counts).await?;
     let disk = probed.median().unwrap_or(disk_afterwards);
     Report {
         scenario,
@@ -87,14 +87,14 @@ impl Probed {
 /// A single client asks the disk between its executions: on a shared disk the same operation may
 /// take twice the time a second later, and only neighbours can be compared.
 async fn drive(
-    home: &Home,
-    flow: &crate::home::Flow,
+    backend: &Backend,
+    flow: &crate::backend::Flow,
     inputs: &Inputs,
     executions: u64,
     common: &Common,
 ) -> Result<(Vec<Duration>, Probed)> {
     if common.concurrency == 1 {
-        return drive_alone(home, flow, &inputs(0), executions).await;
+        return drive_alone(backend, flow, &inputs(0), executions).await;
     }
     let next = Arc::new(AtomicU64::new(0));
     let inputs: Vec<Json> = match executions {
@@ -104,7 +104,7 @@ async fn drive(
     };
     let mut clients = JoinSet::new();
     for _ in 0..common.concurrency.clamp(1, usize::try_from(executions.max(1))?) {
-        let (engine, flow, next) = (home.engine(), flow.clone(), Arc::clone(&next));
+        let (engine, flow, next) = (backend.engine(), flow.clone(), Arc::clone(&next));
         let input = inputs.first().cloned().unwrap_or_else(Json::null);
         clients.spawn(async move {
             let mut times = Vec::new();
@@ -122,25 +122,25 @@ async fn drive(
 }
 
 async fn drive_alone(
-    home: &Home,
-    flow: &crate::home::Flow,
+    backend: &Backend,
+    flow: &crate::backend::Flow,
     input: &Json,
     executions: u64,
 ) -> Result<(Vec<Duration>, Probed)> {
-    let engine = home.engine();
+    let engine = backend.engine();
     let (mut times, mut probed) = (Vec::new(), Probed::default());
-    let mut probe = disk::Probe::open(home.folder())?;
+    let mut probe = disk::Probe::open(backend.folder())?;
     for _ in 0..executions {
         times.push(one(&engine, flow, input).await?);
         let begin = Instant::now();
-        probed.times.push(probe.append_and_sync(home.counts().bytes_per_commit())?);
+        probed.times.push(probe.append_and_sync(backend.counts().bytes_per_commit())?);
         probed.spent += begin.elapsed();
     }
     Ok((times, probed))
 }
 
 /// One execution, from its start to its durable end.
-async fn one(engine: &Engine, flow: &crate::home::Flow, input: &Json) -> Result<Duration> {
+async fn one(engine: &Engine, flow: &crate::backend::Flow, input: &Json) -> Result<Duration> {
     let start = Instant::now();
     let started = engine.start(flow.request(input.clone())).await?;
     match started.ended().await {

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tokio::sync::Notify;
 use waypost_core::event::{Event, Wait};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
@@ -23,7 +23,7 @@ use waypost_engine::{Observer, Request};
 use waypost_ports::query::ListRequest;
 use waypost_ports::store::MailBody;
 
-use crate::home::Home;
+use crate::backend::Backend;
 use crate::report::{Printout, mebibytes};
 use crate::{Common, Host, disk, flows};
 
@@ -85,13 +85,13 @@ pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<
             }
         })
     };
-    let home = Home::open_at(folder, true, host, Some(observer), |config| {
+    let backend = Backend::open_at(folder, true, host, Some(observer), |config| {
         stay_in_memory(config, executions);
     })?;
-    let flow = home.define(&flows::held())?;
+    let flow = backend.define(&flows::held())?;
     let mut started = Vec::new();
     for _ in 0..executions.div_ceil(500) {
-        let batch = (0..500).map(|_| home.engine()).map(|engine| {
+        let batch = (0..500).map(|_| backend.engine()).map(|engine| {
             let request = flow.request(Json::null());
             async move { engine.start(request).await }
         });
@@ -129,20 +129,20 @@ async fn restart(folder: &Path, executions: u64, keep: bool, host: &dyn Host) ->
         })
     };
     let begin = Instant::now();
-    let home = Home::open_at(folder.to_owned(), keep, host, Some(observer), |_| {})?;
+    let backend = Backend::open_at(folder.to_owned(), keep, host, Some(observer), |_| {})?;
     let opened = begin.elapsed();
-    let probe = home.define(&flows::chain(1))?;
-    let probe = home.engine().start(probe.request(Json::null())).await?;
+    let probe = backend.define(&flows::chain(1))?;
+    let probe = backend.engine().start(probe.request(Json::null())).await?;
     if probe.ended().await.is_none() {
         bail!("the first new execution after the restart did not end");
     }
     let ready = begin.elapsed();
     taken.1.notified().await;
     let recovered = begin.elapsed();
-    let finished = finish_all(&home, executions).await?;
-    let counts = home.counts();
+    let finished = finish_all(&backend, executions).await?;
+    let counts = backend.counts();
     let peak_rss_bytes = disk::peak_rss("self");
-    home.close(&counts).await?;
+    backend.close(&counts).await?;
     Ok(Wire {
         scenario: "recover",
         executions,
@@ -157,16 +157,16 @@ async fn restart(folder: &Path, executions: u64, keep: bool, host: &dyn Host) ->
 }
 
 /// Sends every orphan the signal it waits for and awaits its end.
-async fn finish_all(home: &Home, executions: u64) -> Result<u64> {
+async fn finish_all(backend: &Backend, executions: u64) -> Result<u64> {
     let mut finished = 0;
-    home.wait_projected()?;
-    let all = ids_of(home, "bench-held")?;
+    backend.wait_projected()?;
+    let all = ids_of(backend, "bench-held")?;
     if u64::try_from(all.len())? != executions {
         bail!("{} of {executions} executions are in the store", all.len());
     }
     for chunk in all.chunks(500) {
         let ends = chunk.iter().map(|execution| {
-            let engine = home.engine();
+            let engine = backend.engine();
             let execution = *execution;
             async move {
                 let end = engine.adopt(execution);
@@ -182,12 +182,12 @@ async fn finish_all(home: &Home, executions: u64) -> Result<u64> {
     Ok(finished)
 }
 
-fn ids_of(home: &Home, workflow: &str) -> Result<Vec<ExecutionId>> {
+fn ids_of(backend: &Backend, workflow: &str) -> Result<Vec<ExecutionNo>> {
     let (mut ids, mut before) = (Vec::new(), None);
     loop {
         let workflow = Some(workflow.to_owned());
         let request = ListRequest { workflow, before, limit: 1_000, ..ListRequest::default() };
-        let page = home.list(&request)?;
+        let page = backend.list(&request)?;
         ids.extend(page.rows.iter().map(|row| row.execution));
         match page.next {
             Some(next) => before = Some(next),

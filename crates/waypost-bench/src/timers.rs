@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::task::JoinSet;
 use waypost_core::event::{Event, Wait};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 use waypost_engine::Observer;
 use waypost_engine::driver::Committed;
 use waypost_ports::clock::{Clock, SystemClock};
 
-use crate::home::{Flow, Home};
+use crate::backend::{Backend, Flow};
 use crate::report::{Printout, mebibytes};
 use crate::{Common, Host, disk, flows};
 
@@ -53,8 +53,8 @@ pub(super) async fn run(
         let fires = Arc::clone(&fires);
         Arc::new(move |committed| fires.note(committed))
     };
-    let home = Home::open(common, host, Some(observer), |_| {})?;
-    let flow = home.define(&flows::timer())?;
+    let backend = Backend::open(common, host, Some(observer), |_| {})?;
+    let flow = backend.define(&flows::timer())?;
     let begin = Instant::now();
     let lead = Duration::from_secs(3 + executions / STARTS_PER_SECOND);
     let first_due = SystemClock.now().0 + i64::try_from(lead.as_millis())?;
@@ -62,7 +62,7 @@ pub(super) async fn run(
         let offset = n.wrapping_mul(seconds * 1000) / executions.max(1);
         Timestamp(first_due + i64::try_from(offset).unwrap_or(0))
     };
-    let ends = start_all(&home, &flow, &due, executions, common.concurrency).await?;
+    let ends = start_all(&backend, &flow, &due, executions, common.concurrency).await?;
     let started = begin.elapsed();
     if SystemClock.now().0 > first_due {
         bail!("starting took longer than {lead:?}: the first dues had passed; lower --executions");
@@ -91,13 +91,13 @@ pub(super) async fn run(
         lateness_max_ms: at(100),
         peak_rss_bytes: disk::peak_rss("self"),
     };
-    let counts = home.counts();
-    home.close(&counts).await?;
+    let counts = backend.counts();
+    backend.close(&counts).await?;
     Printout::new(&wire, rows(&wire))
 }
 
 async fn start_all(
-    home: &Home,
+    backend: &Backend,
     flow: &Flow,
     due: &(impl Fn(u64) -> Timestamp + Clone + Send + 'static),
     executions: u64,
@@ -107,7 +107,7 @@ async fn start_all(
     let mut clients = JoinSet::new();
     for _ in 0..concurrency.max(1) {
         let (engine, flow, next, due) =
-            (home.engine(), flow.clone(), Arc::clone(&next), due.clone());
+            (backend.engine(), flow.clone(), Arc::clone(&next), due.clone());
         clients.spawn(async move {
             let mut started = Vec::new();
             loop {
@@ -130,7 +130,7 @@ async fn start_all(
 /// When each sleeper should wake and when it did.
 #[derive(Default)]
 struct Fires {
-    due: Mutex<HashMap<ExecutionId, Timestamp>>,
+    due: Mutex<HashMap<ExecutionNo, Timestamp>>,
     lateness: Mutex<Vec<i64>>,
     early: AtomicU64,
     twice: AtomicU64,

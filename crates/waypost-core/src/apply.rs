@@ -15,7 +15,7 @@ mod node;
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::id::ExecutionId;
+use crate::id::ExecutionNo;
 use crate::plan::Plan;
 use crate::state::State;
 use crate::time::{Millis, Timestamp};
@@ -57,7 +57,7 @@ pub fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Re
 /// Starts a fold with the first event of a log.
 pub fn begin(
     plan: &Plan,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     first: &Event,
     at: Timestamp,
 ) -> Result<State, Illegal> {

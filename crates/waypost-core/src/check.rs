@@ -26,9 +26,9 @@ mod spans;
 use std::sync::Arc;
 
 use crate::apply::{apply, begin};
-use crate::event::{Event, FOLD_VERSION};
+use crate::event::{Event, LOG_FORMAT};
 use crate::frame::FrameHeader;
-use crate::id::{DefinitionHash, ExecutionId, NodeIx};
+use crate::id::{DefinitionHash, ExecutionNo, NodeIx};
 use crate::plan::Plan;
 use crate::state::State;
 use crate::time::Timestamp;
@@ -68,7 +68,7 @@ struct Place {
 /// for what headers say; and the fold ends with the first event that it refuses.
 #[derive(Debug)]
 pub struct LogCheck {
-    execution: ExecutionId,
+    execution: ExecutionNo,
     plan: Option<Arc<Plan>>,
     chain: Chain,
     run: RunCheck,
@@ -93,13 +93,13 @@ pub struct Counts {
 
 impl LogCheck {
     /// A checker of an empty log.
-    pub fn new(execution: ExecutionId, plan: Arc<Plan>) -> Self {
+    pub fn new(execution: ExecutionNo, plan: Arc<Plan>) -> Self {
         Self::with(execution, Some(plan))
     }
 
     /// A checker that leaves out the graph's rules and the fold, because there is no plan. Why that
     /// is so is a finding of its own; none is given where the log does not even name a definition.
-    pub fn without_plan(execution: ExecutionId, why: Option<String>) -> Self {
+    pub fn without_plan(execution: ExecutionNo, why: Option<String>) -> Self {
         let mut check = Self::with(execution, None);
         if let Some(why) = why {
             check.report(Invariant::DefinitionPinned, 1, why);
@@ -107,7 +107,7 @@ impl LogCheck {
         check
     }
 
-    fn with(execution: ExecutionId, plan: Option<Arc<Plan>>) -> Self {
+    fn with(execution: ExecutionNo, plan: Option<Arc<Plan>>) -> Self {
         Self {
             execution,
             chain: Chain::default(),
@@ -213,9 +213,9 @@ impl LogCheck {
         events: Result<&'a [Event], &str>,
     ) -> Option<&'a [Event]> {
         let seq = header.first_seq;
-        if header.requires > FOLD_VERSION {
+        if header.requires > LOG_FORMAT {
             let needed = header.requires;
-            let what = format!("the frame needs fold {needed}, this program knows {FOLD_VERSION}");
+            let what = format!("the frame needs fold {needed}, this program knows {LOG_FORMAT}");
             self.report(Invariant::VersionsGrow, seq, what);
             return None;
         }

@@ -18,7 +18,7 @@ pub enum Command {
     TakeOver,
     /// Go on from where the last owner left off.
     Recover,
-    /// The store says that it holds a slot of its concurrency key: begin.
+    /// The store says that it holds a permit of its concurrency key: begin.
     Admit,
     /// Evaluate a node whose start is committed.
     Evaluate {
@@ -83,7 +83,7 @@ pub enum Command {
         origin: Origin,
     },
     /// A request to end one wait now: as if its signal had come to it alone, or its time had passed.
-    ResumeWait {
+    CompleteWait {
         /// The event that opened it.
         wait: u64,
         /// What a wait for a signal gives; others give what they always do.
@@ -110,7 +110,7 @@ impl Command {
             | Self::Cancel { origin, .. }
             | Self::Pause { origin, .. }
             | Self::Resume { origin }
-            | Self::ResumeWait { origin, .. }
+            | Self::CompleteWait { origin, .. }
             | Self::Reopen { origin } => Some(origin),
             Self::TakeOver
             | Self::Recover
@@ -136,7 +136,7 @@ pub struct Report {
     pub attempt: u32,
     /// The right to say so.
     pub token: Token,
-    /// The worker elsewhere that says it; absent for what runs in a slot, and for what the owner
+    /// The remote worker that says it; absent for what runs in a slot, and for what the owner
     /// says of an attempt whose worker is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
@@ -148,7 +148,7 @@ pub struct Report {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// A worker elsewhere begins it.
+    /// A remote worker begins it.
     Started,
     /// It is done.
     Completed(Json),
@@ -228,7 +228,7 @@ pub enum Effect {
     Cancel {
         /// The right to report, which names the attempt.
         token: Token,
-        /// The worker elsewhere that holds it.
+        /// The remote worker that holds it.
         worker: Option<WorkerId>,
     },
 }
@@ -287,7 +287,7 @@ pub enum Refusal {
     #[error("the execution is queued for its concurrency key and has not started")]
     Queued,
     /// It does not wait for a slot.
-    #[error("the execution does not wait for a slot of a concurrency key")]
+    #[error("the execution does not wait for a permit of a concurrency key")]
     NotQueued,
     /// Nothing to pause.
     #[error("the execution is already paused")]

@@ -1,7 +1,7 @@
 //! `decide`: what happens next. Pure, synchronous, deterministic.
 //!
 //! ```text
-//!   decide ── queue.rs     the line for a slot of the concurrency key
+//!   decide ── queue.rs     the line for a permit of the concurrency key
 //!          ├─ request.rs   cancel, pause, resume, reopen, signal, end a wait: what people ask
 //!          ├─ report.rs    what workers say: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use crate::apply::{apply, begin};
 use crate::command::{Command, Decision, Effect, Env, Refusal};
 use crate::event::{Event, PauseReason, RunCreated};
-use crate::id::{ExecutionId, NodeIx, Token};
+use crate::id::{ExecutionNo, NodeIx, Token};
 use crate::plan::{Plan, PlanNode};
 use crate::state::{NodeState, State};
 use crate::status::{NodeStatus, Status};
@@ -38,7 +38,7 @@ pub(crate) use report::{outcome_unknown, stopped_by_worker};
 /// Decides the first frame of a new execution.
 pub fn create(
     plan: &Plan,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     created: RunCreated,
     env: &Env,
 ) -> (State, Decision) {
@@ -81,7 +81,9 @@ pub fn decide(
         Command::Cancel { reason, origin } => decider.cancel(reason, origin)?,
         Command::Pause { now, origin } => decider.pause(now, origin)?,
         Command::Resume { origin } => decider.resume(origin)?,
-        Command::ResumeWait { wait, body, origin } => decider.resume_wait(wait, body, origin)?,
+        Command::CompleteWait { wait, body, origin } => {
+            decider.complete_wait(wait, body, origin)?
+        }
         Command::Reopen { origin } => decider.reopen(origin)?,
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,
@@ -156,7 +158,7 @@ impl<'a> Decider<'a> {
     /// go on has its recovery to do first: nothing would bring it back to that.
     fn park(&mut self) -> Result<(), Refusal> {
         if self.state.status == Status::Scheduling {
-            return self.go_back_in_line();
+            return self.requeue();
         }
         let recovers = self.state.moves() && self.state.status != Status::Running;
         if !self.state.is_awake() || recovers || !self.state.is_idle() {

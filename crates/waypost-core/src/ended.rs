@@ -1,4 +1,4 @@
-//! How attempts that were made elsewhere ended. A worker repeats its report until it is answered, so
+//! How attempts that were made remotely ended. A worker repeats its report until it is answered, so
 //! the same end may come again when the answer was lost, after the next attempt has begun, or after
 //! the whole execution is over. It is known by its token and by a digest of what was said.
 
@@ -20,7 +20,7 @@ const MADE_OF_COMPLETIONS: &[&str] = &[
     kind::NUMBER_OUT_OF_RANGE,
 ];
 
-/// The end of an attempt that was made elsewhere.
+/// The end of an attempt that was made remotely.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ended {
     /// Which attempt.

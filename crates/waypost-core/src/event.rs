@@ -3,7 +3,7 @@
 //!
 //! On disk an event is `{"<Type>":{…}}`, so that payloads stay raw text (a type field inside the
 //! object would make serde buffer and re-parse them). Fields are only ever added, with a default;
-//! a change that old readers must not skip raises [`FOLD_VERSION`].
+//! a change that old readers must not skip raises [`LOG_FORMAT`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::id::{DefinitionHash, ExecutionKey, InstanceId, Token, WorkerId};
+use crate::id::{DefinitionHash, ExecutionId, InstanceId, Token, WorkerId};
 use crate::json::Json;
 use crate::plan::ConcurrencyPolicy;
 use crate::time::{Millis, Timestamp};
@@ -20,14 +20,14 @@ use crate::time::{Millis, Timestamp};
 ///
 /// 2: people end waits (`NodeResumed` has an origin, and may come before a retry).
 ///
-/// 3: executions wait for a slot of their concurrency key (`RunQueued`, `RunAdmitted`); attempts are made
+/// 3: executions wait for a permit of their concurrency key (`RunQueued`, `RunAdmitted`); attempts are made
 /// elsewhere (`NodeStarted` has a remote worker, and outlives its owner).
 ///
 /// 4: a failure may pass its node's `onError` by (`on_error_skipped` of the failure in `NodeFailed`).
-pub const FOLD_VERSION: u16 = 4;
+pub const LOG_FORMAT: u16 = 4;
 
-/// The fold that knows of attempts made elsewhere. An engine that writes an older one has none made.
-pub const REMOTE_FOLD: u16 = 3;
+/// The fold that knows of attempts made remotely. An engine that writes an older one has none made.
+pub const REMOTE_LOG_FORMAT: u16 = 3;
 
 /// A message's id, by which duplicates are known.
 pub type MessageId = Arc<str>;
@@ -44,7 +44,7 @@ pub enum Event {
         /// Grows by one with each owner.
         epoch: u32,
     },
-    /// It stands in the line for a slot of its concurrency key, and nobody owns it. Comes again, with
+    /// It stands in the queue for a permit of its concurrency key, and nobody owns it. Comes again, with
     /// the same content, where somebody owned it for a while and it went back to its place.
     RunQueued {
         /// The key, within its workflow.
@@ -54,7 +54,7 @@ pub enum Event {
         /// What happens where that many are.
         policy: ConcurrencyPolicy,
     },
-    /// It holds a slot of its concurrency key, until it ends.
+    /// It holds a permit of its concurrency key, until it ends.
     RunAdmitted {},
     /// A user asked for a pause; attempts that run may end first.
     RunPauseRequested {
@@ -165,10 +165,10 @@ pub enum Event {
         /// From 1.
         attempt: u32,
         /// The instance in a slot of which it is made; absent where the engine itself makes it,
-        /// and where a worker elsewhere does.
+        /// and where a remote worker does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<InstanceId>,
-        /// The worker elsewhere that makes it, whoever owns the execution meanwhile.
+        /// The remote worker that makes it, whoever owns the execution meanwhile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote: Option<WorkerId>,
         /// The right to report on it.
@@ -272,7 +272,7 @@ pub enum Event {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunCreated {
     /// The name of the execution outside the engine.
-    pub key: ExecutionKey,
+    pub key: ExecutionId,
     /// The workflow.
     pub workflow: Arc<str>,
     /// The definition's version of it.
@@ -476,7 +476,7 @@ impl Event {
     /// The lowest fold that can read it.
     pub fn requires(&self) -> u16 {
         match self {
-            Self::NodeStarted { remote: Some(_), .. } => REMOTE_FOLD,
+            Self::NodeStarted { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
             Self::RunQueued { .. } | Self::RunAdmitted {} => 3,
             Self::NodeFailed { failure, .. } if failure.on_error_skipped => 4,
             Self::NodeResumed { origin, .. } if !origin.is_unknown() => 2,

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
-use crate::id::{AppendId, ExecutionId, InstanceId};
+use crate::id::{AppendId, ExecutionNo, InstanceId};
 use crate::time::Timestamp;
 
 /// What stands once per frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
     /// Whose frame.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Seq of its first event.
     pub first_seq: u64,
     /// Seq of its last event.

@@ -1,7 +1,7 @@
 //! Names of things: one newtype per kind of id, so that none can stand in for another.
 //!
 //! Executions are numbered by a monotone integer because storage is ordered by it; people and APIs
-//! see an [`ExecutionKey`] instead. Nothing here makes an id: ids come in from outside the core.
+//! see an [`ExecutionId`] instead. Nothing here makes an id: ids come in from outside the core.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,9 +13,9 @@ use uuid::Uuid;
 /// The storage number of an execution: monotone, dense, never shown to users.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ExecutionId(pub i64);
+pub struct ExecutionNo(pub i64);
 
-impl fmt::Display for ExecutionId {
+impl fmt::Display for ExecutionNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
     }
@@ -24,9 +24,9 @@ impl fmt::Display for ExecutionId {
 /// The name of an execution outside the engine: `exe_…`, or one that the submitter chose.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ExecutionKey(pub Arc<str>);
+pub struct ExecutionId(pub Arc<str>);
 
-impl ExecutionKey {
+impl ExecutionId {
     /// The key made from a time-ordered uuid: `exe_` and 26 characters of Crockford's base 32.
     pub fn from_uuid(uuid: Uuid) -> Self {
         const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -46,7 +46,7 @@ impl ExecutionKey {
     }
 }
 
-impl fmt::Display for ExecutionKey {
+impl fmt::Display for ExecutionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -57,7 +57,7 @@ impl fmt::Display for ExecutionKey {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaitId {
     /// The execution.
-    pub execution: ExecutionKey,
+    pub execution: ExecutionId,
     /// The event that opened the wait.
     pub seq: u64,
 }
@@ -83,7 +83,7 @@ impl FromStr for WaitId {
             let written_as_we_do = seq.starts_with(|c: char| matches!(c, '1'..='9'));
             let key = Some(key).filter(|key| !key.is_empty() && key.chars().all(of_key))?;
             let seq = seq.parse().ok().filter(|_| written_as_we_do)?;
-            Some(Self { execution: ExecutionKey(key.into()), seq })
+            Some(Self { execution: ExecutionId(key.into()), seq })
         };
         read().ok_or_else(|| BadWaitId(text.to_owned()))
     }
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn execution_keys_sort_like_their_uuids() {
-        let low = ExecutionKey::from_uuid(Uuid::from_u128(1 << 70));
-        let high = ExecutionKey::from_uuid(Uuid::from_u128(1 << 71));
+        let low = ExecutionId::from_uuid(Uuid::from_u128(1 << 70));
+        let high = ExecutionId::from_uuid(Uuid::from_u128(1 << 71));
         assert!(low < high);
         assert_eq!(low.as_str().len(), 30);
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn wait_ids_are_read_as_they_are_written_and_not_otherwise() {
         for (key, seq) in [("exe_01", 1), ("orders:7.b-c", u64::MAX)] {
-            let id = WaitId { execution: ExecutionKey(key.into()), seq };
+            let id = WaitId { execution: ExecutionId(key.into()), seq };
             assert_eq!(id.to_string(), format!("{key}~{seq}"));
             assert_eq!(id.to_string().parse(), Ok(id));
         }

@@ -13,7 +13,7 @@
 //! | `event`, `frame` | the facts, and how they are written |
 //! | `state`, `apply` | the fold of the facts |
 //! | `command`, `decide` | what is asked, and what happens |
-//! | `ended` | how attempts elsewhere ended, so that a report that comes again is known |
+//! | `ended` | how remote attempts ended, so that a report that comes again is known |
 //! | `why` | what an execution waits for, in words |
 //! | `check` | the invariants that every log must satisfy |
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |

@@ -34,7 +34,7 @@ pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 /// Abandoned attempts of one node before its execution is quarantined.
 pub const ABANDONED_MAX: u32 = 5;
-/// Ends of attempts made elsewhere that a node remembers, to know a report that comes again.
+/// Ends of attempts made remotely that a node remembers, to know a report that comes again.
 pub const ENDS_REMEMBERED_MAX: usize = 8;
 /// Attempts that a retry policy may ask for.
 pub const ATTEMPTS_MAX: u32 = 1_000;

@@ -64,12 +64,12 @@ pub struct Concurrency {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ConcurrencyPolicy {
-    /// It waits in line.
+    /// It waits in the queue.
     #[default]
     Queue,
     /// It is not accepted.
     Reject,
-    /// It waits in line, and the oldest of the key is cancelled.
+    /// It waits in the queue, and the oldest of the key is cancelled.
     CancelOldest,
 }
 

@@ -45,8 +45,8 @@ bugs! {
     ExpiryByOwnClock = "expiry-by-own-clock", "a lease is judged by the claimer's clock";
     LostReplyIsFailure = "lost-reply-is-failure", "a repeated append is not known by its id and taken for fenced";
     PromotionLost = "promotion-lost", "the end of an execution gives its slot to nobody, and nobody sweeps";
-    SlotReleasedTwice = "slot-released-twice", "the end of an execution gives its slot to two";
-    LastComesFirst = "last-comes-first", "a free slot goes to the last in line";
+    PermitReleasedTwice = "permit-released-twice", "the end of an execution gives its slot to two";
+    LastComesFirst = "last-comes-first", "a free slot goes to the last in the queue";
     CrashUncounted = "crash-uncounted", "the death of an owner is not counted against what it had in hand";
     SuspectUnmarked = "suspect-unmarked", "what was in hand at a death is decided without a mark that a death would leave behind";
     CrashNeverForgiven = "crash-never-forgiven", "progress does not clear the deaths that were counted before it";
@@ -66,13 +66,13 @@ bugs! {
     MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
     CacheTrustedBySeq = "cache-trusted-by-seq", "a snapshot counts for the seq on its label, whatever it holds";
     QueuedTokenUnchecked = "queued-token-unchecked", "a report on a queued attempt counts whoever made its token";
-    OfferedOnce = "offered-once", "an offer to workers elsewhere that was lost is not repeated";
-    WorkerNeverMissed = "worker-never-missed", "nobody notices that a worker elsewhere has died";
-    ForgottenTaskKept = "forgotten-task-kept", "nobody notices that a living worker elsewhere has forgotten an attempt";
-    ForgottenAtOnce = "forgotten-at-once", "a worker elsewhere that is heard once without an attempt loses it";
+    OfferedOnce = "offered-once", "an offer to remote workers that was lost is not repeated";
+    WorkerNeverMissed = "worker-never-missed", "nobody notices that a remote worker has died";
+    ForgottenTaskKept = "forgotten-task-kept", "nobody notices that a living remote worker has forgotten an attempt";
+    ForgottenAtOnce = "forgotten-at-once", "a remote worker that is heard once without an attempt loses it";
     TimerNeverArmed = "timer-never-armed", "a wait in memory has no timer";
-    AdmittedWithoutSlot = "admitted-without-slot", "whoever takes an execution over lets it begin, slot or no slot";
-    SlotForgottenInLine = "slot-forgotten-in-line", "an execution that goes back in line does not ask whether it has a slot by now";
+    AdmittedWithoutPermit = "admitted-without-permit", "whoever takes an execution over lets it begin, slot or no slot";
+    PermitForgottenInQueue = "permit-forgotten-in-queue", "an execution that goes back in the queue does not ask whether it has a slot by now";
     // The core.
     HandedOverCounts = "handed-over-counts", "an attempt that an orderly stop handed over counts as lost";
     AbandonedCounts = "abandoned-counts", "an attempt that was lost counts as a try";
@@ -87,7 +87,7 @@ bugs! {
     MessageTwice = "message-twice", "a message that comes twice is consumed twice";
     AnyWait = "any-wait", "a request to end one wait ends whichever is open";
     PauseIgnored = "pause-ignored", "nodes start while a user holds the execution";
-    RemoteLostAtTakeOver = "remote-lost-at-take-over", "a take-over closes attempts that run elsewhere";
+    RemoteLostAtTakeOver = "remote-lost-at-take-over", "a take-over closes attempts that run remotely";
     RepeatRefused = "repeat-refused", "a worker that reports an end again is refused";
     LateMark = "late-mark", "a mark of an attempt that comes late replaces those after it";
     ForeignToken = "foreign-token", "a report counts whoever sends it";

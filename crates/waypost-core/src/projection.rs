@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::{EndCause, Event, FailureEnd, RunCreated, Wait};
+use crate::event::{EndCause, Event, FailureEnd, PauseReason, RunCreated, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::status::{NodeStatus, Status};
@@ -66,7 +66,7 @@ impl Default for ExecutionView {
     fn default() -> Self {
         Self {
             seq: 0,
-            status: Status::Requested,
+            status: Status::Running,
             generation: 1,
             epoch: 0,
             started_at: None,
@@ -333,42 +333,32 @@ impl NodeChange {
     }
 }
 
-/// The status of an execution after an event.
+/// The status that users see of an execution after an event.
 pub fn status_after(before: Status, event: &Event) -> Status {
     match event {
-        Event::RunCreated(_) => Status::Requested,
-        Event::RunOwned { .. } => match before {
-            Status::Requested => Status::Scheduled,
-            Status::Paused => Status::Resuming,
-            Status::Scheduling
-            | Status::Scheduled
-            | Status::Running
-            | Status::Resuming
-            | Status::Ending
-            | Status::Completed
-            | Status::Failed
-            | Status::Cancelled
-            | Status::TimedOut => before,
-        },
+        Event::RunCreated(_) | Event::RunAdmitted {} | Event::RunResumed { .. } => Status::Running,
+        // An owner that takes a paused or quarantined execution leaves it so.
+        Event::RunOwned { .. } if before == Status::Waiting => Status::Running,
+        Event::RunPauseRequested { .. } if before == Status::Waiting => Status::Paused,
         Event::RunQueued { .. } => Status::Scheduling,
-        Event::RunAdmitted {} => Status::Scheduled,
-        Event::RunPaused { .. } | Event::RunQuarantined { .. } => Status::Paused,
-        Event::RunResumed { .. } => Status::Running,
+        Event::RunPaused { reason: PauseReason::Waits } => Status::Waiting,
+        // Its owner, which had loaded it for a message, leaves it quarantined.
+        Event::RunPaused { .. } if before == Status::Quarantined => before,
+        Event::RunPaused { reason: PauseReason::User } => Status::Paused,
+        Event::RunQuarantined { .. } => Status::Quarantined,
         Event::RunEnding { .. } => Status::Ending,
         Event::RunCompleted { .. } => Status::Completed,
         Event::RunFailed { .. } => Status::Failed,
         Event::RunCancelled { .. } => Status::Cancelled,
         Event::RunTimedOut {} => Status::TimedOut,
-        Event::RunReopened { .. } => Status::Scheduled,
-        Event::RunPauseRequested { .. }
+        Event::RunReopened { .. } => Status::Running,
+        Event::RunOwned { .. }
+        | Event::RunPauseRequested { .. }
         | Event::SignalReceived { .. }
-        | Event::MessageIgnored { .. } => before,
-        Event::NodeScheduled { .. } => match before {
-            Status::Scheduled | Status::Resuming => Status::Running,
-            _ => before,
-        },
+        | Event::MessageIgnored { .. }
         // Facts about their nodes alone.
-        Event::NodeStarted { .. }
+        | Event::NodeScheduled { .. }
+        | Event::NodeStarted { .. }
         | Event::NodeCheckpointed { .. }
         | Event::NodeCompleted { .. }
         | Event::NodeFailed { .. }

@@ -40,8 +40,8 @@ impl State {
             NodeStatus::Running => {
                 // A token of a slot stands in the log, where many may read it: it is of no use
                 // outside of the process.
-                let elsewhere = node.remote.is_some() || report.worker.is_none();
-                let holds = node.token == Some(report.token) && elsewhere;
+                let remote = node.remote.is_some() || report.worker.is_none();
+                let holds = node.token == Some(report.token) && remote;
                 if !holds && !is_planted(Bug::ForeignToken) {
                     return Err(Refusal::ForeignToken { node: report.node.clone(), attempt });
                 }
@@ -87,7 +87,7 @@ impl State {
     }
 
     /// Why this wait would not be ended by hand.
-    pub fn refuses_resume_wait(&self, plan: &Plan, wait: u64) -> Option<Refusal> {
+    pub fn refuses_complete_wait(&self, plan: &Plan, wait: u64) -> Option<Refusal> {
         if let Some(over) = self.is_over() {
             return Some(over);
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::ended::Ended;
 use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunCreated, Wait};
 use crate::failure::Failure;
-use crate::id::{ExecutionId, InstanceId, NodeIx, Token, WorkerId};
+use crate::id::{ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
 use crate::json::Json;
 use crate::limits::MESSAGES_REMEMBERED_MAX;
 use crate::plan::Plan;
@@ -21,7 +21,7 @@ use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
-pub use place::Place;
+pub use place::{PAUSED, Place, Quarantine};
 
 /// Variables, shared: a node keeps those of the moment it was scheduled.
 pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
@@ -30,32 +30,34 @@ pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct State {
     /// Its number.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// How it began.
     pub created: Arc<RunCreated>,
     /// When.
     pub created_at: Timestamp,
     /// The last event that is folded in.
     pub seq: u64,
-    /// Its status.
+    /// Its status. The name in snapshots changes with the meaning of a field, so that snapshots of older
+    /// builds are passed over.
+    #[serde(rename = "status/2")]
     pub status: Status,
-    /// From 1; a repair opens the next.
+    /// From 1; a retry opens the next.
     pub generation: u32,
     /// Grows with each owner.
     pub epoch: u32,
     /// The last owner.
     pub owner: Option<InstanceId>,
-    /// Why it is PAUSED, or was before it became RESUMING.
+    /// Why it is WAITING or PAUSED, or was before it became RESUMING.
     pub paused: Option<PauseReason>,
     /// A user's pause awaits the attempts that run.
     pub pausing: bool,
-    /// Why it cannot go on without a person.
-    pub quarantine: Option<String>,
+    /// Why and since when it cannot continue without a person.
+    pub quarantine: Option<Quarantine>,
     /// What fixed its end.
     pub cause: Option<EndCause>,
     /// How it ended.
     pub end: Option<End>,
-    /// Its place in the line of its concurrency key; absent where it has no key, or has not come to
+    /// Its place in the queue of its concurrency key; absent where it has no key, or has not come to
     /// it in this generation.
     pub place: Option<Place>,
     /// The nodes, by position.
@@ -114,10 +116,10 @@ pub struct NodeState {
     pub wait_seq: u64,
     /// The right to report on its attempt.
     pub token: Option<Token>,
-    /// The worker elsewhere that makes its attempt.
+    /// The remote worker that makes its attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<WorkerId>,
-    /// How its attempts elsewhere ended, oldest first; bounded.
+    /// How its remote attempts ended, oldest first; bounded.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ended: VecDeque<Ended>,
     /// What it gave; absent for `null`.
@@ -269,7 +271,7 @@ impl State {
     /// The state before the first event.
     pub fn new(
         plan: &Plan,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         created: Arc<RunCreated>,
         at: Timestamp,
     ) -> Self {

@@ -4,19 +4,20 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an execution stands.
+/// Where an execution stands. REQUESTED, SCHEDULED and RESUMING last for a part of one frame: the
+/// log knows them, and users see [`Status::SHOWN`] only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
     /// Accepted, durable, answered.
     Requested,
-    /// Held back by a concurrency policy.
+    /// Queued for a concurrency permit.
     Scheduling,
     /// An instance owns it; nothing handed off yet.
     Scheduled,
     /// Something is queued, running or soon due.
     Running,
-    /// Nobody owns it; any instance may resume it.
+    /// Paused by a person, until a person resumes it.
     Paused,
     /// An instance took it and is loading it.
     Resuming,
@@ -30,11 +31,15 @@ pub enum Status {
     Cancelled,
     /// It took longer than its timeout.
     TimedOut,
+    /// Parked on a timer, a signal or a retry. No instance owns it, and any may resume it.
+    Waiting,
+    /// Stopped because Waypost cannot safely continue it; a person decides.
+    Quarantined,
 }
 
 impl Status {
-    /// Every status, for tables and tests.
-    pub const ALL: [Self; 11] = [
+    /// Every status, for tables and tests. Stores keep a status by its position here.
+    pub const ALL: [Self; 13] = [
         Self::Requested,
         Self::Scheduling,
         Self::Scheduled,
@@ -46,11 +51,32 @@ impl Status {
         Self::Failed,
         Self::Cancelled,
         Self::TimedOut,
+        Self::Waiting,
+        Self::Quarantined,
     ];
 
-    /// Is it over (until a repair reopens it)?
+    /// The statuses that users see and can filter by, in the order of an execution's life.
+    pub const SHOWN: [Self; 10] = [
+        Self::Scheduling,
+        Self::Running,
+        Self::Waiting,
+        Self::Paused,
+        Self::Quarantined,
+        Self::Ending,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::TimedOut,
+    ];
+
+    /// Has it ended (until a retry reopens it)?
     pub fn is_end(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut)
+    }
+
+    /// Has its owner released it, until a timer, a message or a person moves it?
+    pub fn is_parked(self) -> bool {
+        matches!(self, Self::Waiting | Self::Paused | Self::Quarantined)
     }
 
     /// As events, tables and people write it.
@@ -67,12 +93,14 @@ impl Status {
             Self::Failed => "FAILED",
             Self::Cancelled => "CANCELLED",
             Self::TimedOut => "TIMED_OUT",
+            Self::Waiting => "WAITING",
+            Self::Quarantined => "QUARANTINED",
         }
     }
 
-    /// The status of this name, in any case.
+    /// The shown status of this name, in any case.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name().eq_ignore_ascii_case(name))
+        Self::SHOWN.into_iter().find(|status| status.name().eq_ignore_ascii_case(name))
     }
 }
 

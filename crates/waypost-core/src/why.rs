@@ -9,7 +9,7 @@ use crate::event::{EndCause, PauseReason, Wait};
 use crate::id::NodeIx;
 use crate::kind::Behaviour;
 use crate::plan::Plan;
-use crate::state::{Place, State, Timer};
+use crate::state::{Place, Quarantine, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -28,7 +28,7 @@ pub struct Reason {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// What would move it.
-    pub moved_by: MovedBy,
+    pub unblocked_by: UnblockedBy,
     /// The event that opened the node's wait: by it, somebody can end that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<u64>,
@@ -37,7 +37,7 @@ pub struct Reason {
 /// What would move an execution on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum MovedBy {
+pub enum UnblockedBy {
     /// Time.
     Time,
     /// A signal of this name.
@@ -49,48 +49,52 @@ pub enum MovedBy {
     /// A free slot for its attempt.
     Slot,
     /// A slot of its concurrency key, when its turn comes.
-    Turn,
+    Permit,
     /// A worker that serves this handler.
     Worker(Arc<str>),
     /// The engine, at its next step.
     Engine,
     /// A repair.
-    Repair,
+    Retry,
     /// Nothing: it is done.
     Nothing,
 }
 
-/// Every reason, the most telling first. `before` is how many stand before it in the line of its
+/// Every reason, the most telling first. `before` is how many stand before it in the queue of its
 /// concurrency key, where the store says so: the state does not know.
 pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
-    let run = |what: String, moved_by: MovedBy| Reason {
+    let run = |what: String, unblocked_by: UnblockedBy| Reason {
         node: None,
         what,
         since: state.updated_at,
         until: None,
-        moved_by,
+        unblocked_by,
         wait: None,
     };
     if let Some(end) = &state.end {
         return vec![ended(plan, state, end.at)];
     }
-    if let Some(reason) = &state.quarantine {
-        return vec![run(format!("is set aside: {reason}"), MovedBy::Resume)];
+    if let Some(Quarantine { reason, since }) = &state.quarantine {
+        let reason = run(format!("is quarantined: {reason}"), UnblockedBy::Resume);
+        return vec![Reason { since: *since, ..reason }];
     }
     if state.paused == Some(PauseReason::User) {
         let until = state.next_due();
-        return vec![Reason { until, ..run("is paused by a user".to_owned(), MovedBy::Resume) }];
+        return vec![Reason {
+            until,
+            ..run("is paused by a user".to_owned(), UnblockedBy::Resume)
+        }];
     }
     if state.status == Status::Scheduling
         && let Some(place) = &state.place
     {
-        let reason = run(in_line(place, before), MovedBy::Turn);
+        let reason = run(in_queue(place, before), UnblockedBy::Permit);
         return vec![Reason { until: state.next_due(), ..reason }];
     }
     let mut reasons = Vec::new();
     if state.pausing {
-        let what = "is being paused and awaits the attempts that run".to_owned();
-        reasons.push(run(what, MovedBy::Attempt));
+        let what = "is being paused and waits for running attempts to end".to_owned();
+        reasons.push(run(what, UnblockedBy::Attempt));
     }
     if let Some(cause) = &state.cause {
         let what = match cause {
@@ -103,31 +107,32 @@ pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
         };
         let grace = state.timers.iter().find(|(_, timer)| *timer == Timer::Grace);
         let until = grace.map(|(due, _)| *due);
-        reasons.push(Reason { until, ..run(what, MovedBy::Attempt) });
+        reasons.push(Reason { until, ..run(what, UnblockedBy::Attempt) });
     }
     reasons.extend(state.current(plan).map(|at| node_reason(plan, state, at)));
     if reasons.is_empty() {
-        reasons.push(run("has its next step to be taken".to_owned(), MovedBy::Engine));
+        reasons.push(run("is about to take its next step".to_owned(), UnblockedBy::Engine));
     }
     reasons
 }
 
-fn in_line(place: &Place, before: Option<u64>) -> String {
+fn in_queue(place: &Place, before: Option<u64>) -> String {
     let Place { key, limit, .. } = place;
-    let what = format!("waits for a slot of concurrency key {key:?}, of which there are {limit}");
+    let what = format!("waits for a permit of concurrency key {key:?} (limit {limit})");
     match before {
-        Some(0) => format!("{what}; it is the next"),
-        Some(before) => format!("{what}; {before} stand before it"),
+        Some(0) => format!("{what}; it is next"),
+        Some(1) => format!("{what}; 1 execution is ahead of it"),
+        Some(before) => format!("{what}; {before} executions are ahead of it"),
         None => what,
     }
 }
 
 fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
-    let (what, moved_by) = match state.status {
-        Status::Completed => ("completed".to_owned(), MovedBy::Nothing),
-        Status::Cancelled => ("was cancelled".to_owned(), MovedBy::Repair),
-        Status::TimedOut => ("took longer than its timeout".to_owned(), MovedBy::Repair),
-        _ => ("failed".to_owned(), MovedBy::Repair),
+    let (what, unblocked_by) = match state.status {
+        Status::Completed => ("completed".to_owned(), UnblockedBy::Nothing),
+        Status::Cancelled => ("was cancelled".to_owned(), UnblockedBy::Retry),
+        Status::TimedOut => ("took longer than its timeout".to_owned(), UnblockedBy::Retry),
+        _ => ("failed".to_owned(), UnblockedBy::Retry),
     };
     let culprit = match &state.cause {
         Some(EndCause::Failure { node, .. }) => Some(Arc::clone(node)),
@@ -138,46 +143,49 @@ fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
         Some(failure) => format!("{what}: {} ({})", failure.message, failure.kind),
         None => what,
     };
-    Reason { node: culprit, what, since: at, until: None, moved_by, wait: None }
+    Reason { node: culprit, what, since: at, until: None, unblocked_by, wait: None }
 }
 
 fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
     let node = state.node(at);
     let scheduled = node.scheduled.as_ref().map_or(state.updated_at, |first| first.at);
     let since = node.started_at.unwrap_or(scheduled);
-    let (what, until, moved_by) = match (&node.wait, node.status) {
+    let (what, until, unblocked_by) = match (&node.wait, node.status) {
         (Some(Wait::Delay { due }), _) => {
-            ("waits for its delay to pass".to_owned(), Some(*due), MovedBy::Time)
+            ("waits for its delay to pass".to_owned(), Some(*due), UnblockedBy::Time)
         }
         (Some(Wait::Signal { name, due }), _) => {
-            (format!("waits for signal {name:?}"), *due, MovedBy::Signal(Arc::clone(name)))
+            (format!("waits for signal {name:?}"), *due, UnblockedBy::Signal(Arc::clone(name)))
         }
         (Some(Wait::Retry { due }), _) => {
             let last = node.failure.as_ref().map_or("", |failure| &failure.message);
-            let what = format!("waits to be tried again; attempt {} failed: {last}", node.attempt);
-            (what, Some(*due), MovedBy::Time)
+            let what =
+                format!("waits for its next attempt; attempt {} failed: {last}", node.attempt);
+            (what, Some(*due), UnblockedBy::Time)
         }
         (None, NodeStatus::Queued) if let Some(handler) = foreign(plan, at) => {
-            let what = format!("waits for a worker that serves {handler:?}");
-            (what, None, MovedBy::Worker(handler))
+            let what = format!("waits for a worker that runs {handler:?}");
+            (what, None, UnblockedBy::Worker(handler))
         }
-        (None, NodeStatus::Queued) => {
-            (format!("waits for a free slot for attempt {}", node.attempt), None, MovedBy::Slot)
-        }
+        (None, NodeStatus::Queued) => (
+            format!("waits for a free worker slot for attempt {}", node.attempt),
+            None,
+            UnblockedBy::Slot,
+        ),
         (None, _) if let Some(worker) = node.remote => {
-            let what = format!("runs attempt {} at worker {worker}", node.attempt);
-            (what, node.attempt_due, MovedBy::Attempt)
+            let what = format!("runs attempt {} on worker {worker}", node.attempt);
+            (what, node.attempt_due, UnblockedBy::Attempt)
         }
         (None, _) if node.token.is_some() => {
-            (format!("runs attempt {}", node.attempt), node.attempt_due, MovedBy::Attempt)
+            (format!("runs attempt {}", node.attempt), node.attempt_due, UnblockedBy::Attempt)
         }
-        (None, _) => ("is about to be evaluated".to_owned(), None, MovedBy::Engine),
+        (None, _) => ("is about to be evaluated".to_owned(), None, UnblockedBy::Engine),
     };
     let wait = node.wait.as_ref().map(|_| node.wait_seq);
-    Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, moved_by, wait }
+    Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, unblocked_by, wait }
 }
 
-/// The handler of a node whose attempts are made elsewhere only.
+/// The handler of a node whose attempts are made remotely only.
 fn foreign(plan: &Plan, at: NodeIx) -> Option<Arc<str>> {
     match &plan.node(at).behaviour {
         Behaviour::Task { handler, foreign: true, .. } => Some(Arc::clone(handler)),

@@ -22,9 +22,9 @@ use tracing::warn;
 use waypost_core::check::{Invariant, LogCheck, Violation};
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
-use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::{Audit, Examined, Line, Remedy, Repair, Shown, StrayKind};
+use waypost_ports::inspect::{Examined, Inspect, PermitQueue, Remedy, Repair, Shown, StrayKind};
 use waypost_ports::store::{History, Store, StoreError};
 
 use crate::Plans;
@@ -33,7 +33,7 @@ use crate::Plans;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// This one alone.
-    pub only: Option<ExecutionId>,
+    pub only: Option<ExecutionNo>,
     /// Those whose last frame was stored at this time or later.
     pub since: Option<Timestamp>,
 }
@@ -61,9 +61,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Is there anything that was found and not healed?
+    /// Is there anything that was found and not repaired?
     pub fn is_well(&self) -> bool {
-        self.findings.iter().all(|finding| finding.healed)
+        self.findings.iter().all(|finding| finding.repaired)
     }
 }
 
@@ -71,13 +71,13 @@ impl Report {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
     /// The execution's name outside the engine, where the log tells.
-    pub key: Option<ExecutionKey>,
+    pub key: Option<ExecutionId>,
     /// What is wrong, and where.
     pub violation: Violation,
     /// What [`repair`] would do about it; nothing where the log itself is damaged.
     pub cure: Option<Cure>,
     /// It was found, and is no more.
-    pub healed: bool,
+    pub repaired: bool,
 }
 
 /// What can be done about a finding.
@@ -97,7 +97,7 @@ pub enum Cure {
 
 /// Checks the executions of a store. `progress` is told how far it got, from any thread.
 pub fn check(
-    store: &dyn Audit,
+    store: &dyn Inspect,
     plans: &Plans,
     options: &Options,
     progress: &(dyn Fn(&Tally) + Sync),
@@ -145,9 +145,9 @@ pub fn check_examined(
 
 /// Heals what can be derived from the logs, in a store that this process has to itself, and marks
 /// the findings that are gone.
-pub fn repair(store: &dyn Audit, plans: &Plans, report: &mut Report) -> Result<(), StoreError> {
+pub fn repair(store: &dyn Inspect, plans: &Plans, report: &mut Report) -> Result<(), StoreError> {
     let sick = |finding: &&Finding| finding.cure.is_some();
-    let mut executions: Vec<ExecutionId> =
+    let mut executions: Vec<ExecutionNo> =
         report.findings.iter().filter(sick).map(|finding| finding.violation.execution).collect();
     executions.dedup();
     for execution in executions {
@@ -158,7 +158,7 @@ pub fn repair(store: &dyn Audit, plans: &Plans, report: &mut Report) -> Result<(
         for finding in &mut report.findings {
             let same = |left: &Finding| left.violation.invariant == finding.violation.invariant;
             if finding.violation.execution == execution && finding.cure.is_some() {
-                finding.healed = !left.iter().any(same);
+                finding.repaired = !left.iter().any(same);
             }
         }
     }
@@ -167,9 +167,9 @@ pub fn repair(store: &dyn Audit, plans: &Plans, report: &mut Report) -> Result<(
 
 /// What is wrong with an execution right now.
 fn look_again(
-    store: &dyn Audit,
+    store: &dyn Inspect,
     plans: &Plans,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> Result<Vec<Finding>, StoreError> {
     let mut report = Report::default();
     walk::check_one(store, plans, execution, &mut report)?;
@@ -178,8 +178,8 @@ fn look_again(
         report.findings = strays(store)?;
         report.findings.retain(|finding| finding.violation.execution == execution);
     }
-    let lines = bad_lines(store)?.into_iter();
-    report.findings.extend(lines.filter(|finding| finding.violation.execution == execution));
+    let queues = bad_lines(store)?.into_iter();
+    report.findings.extend(queues.filter(|finding| finding.violation.execution == execution));
     Ok(report.findings)
 }
 
@@ -191,9 +191,9 @@ fn cures(findings: &[Finding]) -> Vec<Cure> {
 }
 
 fn apply(
-    store: &dyn Audit,
+    store: &dyn Inspect,
     plans: &Plans,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     cure: Cure,
 ) -> Result<(), StoreError> {
     if cure == Cure::Projections {
@@ -224,32 +224,32 @@ fn apply(
     Ok(())
 }
 
-fn strays(store: &dyn Audit) -> Result<Vec<Finding>, StoreError> {
+fn strays(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
     let finding = |execution, kind| {
         let what = match kind {
             StrayKind::Control => "a control row",
             StrayKind::Mail => "mail",
             StrayKind::Snapshot => "a snapshot",
-            StrayKind::Slot => "a place in a line",
+            StrayKind::Permit => "a place in a queue",
             StrayKind::Projection => "projections",
         };
         let what = format!("there is no log, and {what}");
         let invariant = Invariant::NothingStray;
         let violation = Violation { execution, invariant, seq: 0, what };
-        Finding { key: None, violation, cure: Some(Cure::Sweep), healed: false }
+        Finding { key: None, violation, cure: Some(Cure::Sweep), repaired: false }
     };
     let strays = store.strays()?;
     Ok(strays.into_iter().map(|stray| finding(stray.execution, stray.kind)).collect())
 }
 
-/// What is wrong with the lines of concurrency keys. A slot may be on its way to who waits for it, so
+/// What is wrong with the queues of concurrency keys. A permit may be on its way to who waits for it, so
 /// only what is seen twice is wrong.
-fn bad_lines(store: &dyn Audit) -> Result<Vec<Finding>, StoreError> {
-    let found: Vec<_> = store.lines()?.iter().filter_map(bad_line).collect();
+fn bad_lines(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
+    let found: Vec<_> = store.permit_queues()?.iter().filter_map(bad_line).collect();
     if found.is_empty() {
         return Ok(found);
     }
-    let mut again: Vec<_> = store.lines()?.iter().filter_map(bad_line).collect();
+    let mut again: Vec<_> = store.permit_queues()?.iter().filter_map(bad_line).collect();
     again.retain(|finding| found.contains(finding));
     for finding in &mut again {
         finding.key = key_of(store, finding.violation.execution)?;
@@ -258,7 +258,7 @@ fn bad_lines(store: &dyn Audit) -> Result<Vec<Finding>, StoreError> {
 }
 
 /// The name of an execution, where its log tells.
-fn key_of(store: &dyn Audit, execution: ExecutionId) -> Result<Option<ExecutionKey>, StoreError> {
+fn key_of(store: &dyn Inspect, execution: ExecutionNo) -> Result<Option<ExecutionId>, StoreError> {
     let history = store.load_all(execution)?;
     let first = history.and_then(|history| history.frames.into_iter().next());
     let events = first.and_then(|frame| decode(&frame.body.ok()?).ok());
@@ -268,8 +268,8 @@ fn key_of(store: &dyn Audit, execution: ExecutionId) -> Result<Option<ExecutionK
     })
 }
 
-fn bad_line(line: &Line) -> Option<Finding> {
-    let Line { key, holding, limit_max, last_holding, first_waiting } = line;
+fn bad_line(queue: &PermitQueue) -> Option<Finding> {
+    let PermitQueue { key, holding, limit_max, last_holding, first_waiting } = queue;
     let crowded = last_holding.filter(|_| *holding > u64::from(*limit_max));
     let stalled = first_waiting.filter(|(_, limit)| *holding < u64::from(*limit));
     let (execution, what, cure) = match (crowded, stalled) {
@@ -285,6 +285,6 @@ fn bad_line(line: &Line) -> Option<Finding> {
         }
         (None, None) => return None,
     };
-    let violation = Violation { execution, invariant: Invariant::SlotsHold, seq: 0, what };
-    Some(Finding { key: None, violation, cure, healed: false })
+    let violation = Violation { execution, invariant: Invariant::PermitsHold, seq: 0, what };
+    Some(Finding { key: None, violation, cure, repaired: false })
 }

@@ -10,9 +10,9 @@ pub struct Config {
     pub slots: u32,
     /// Executions held in memory at once; further ones wait in the store.
     pub active_max: usize,
-    /// Further executions held in memory that wait for workers elsewhere.
-    pub elsewhere_max: usize,
-    /// Submissions that wait to be accepted; further callers wait in line.
+    /// Further executions held in memory that wait for remote workers.
+    pub remote_max: usize,
+    /// Submissions that wait to be accepted; further callers wait in the queue.
     pub backlog_max: usize,
     /// An execution whose next due time is further away than this leaves memory.
     pub park_after: Millis,
@@ -23,7 +23,7 @@ pub struct Config {
     pub poll_every: Millis,
     /// How often the executions that this instance owns in the store are compared with those in
     /// its memory.
-    pub roll_call_every: Millis,
+    pub reconcile_every: Millis,
     /// Shortest time between two claims, so that a thousand dues a second share commits.
     pub claim_every_min: Millis,
     /// How long before its due time an execution is claimed and read, so that at its due time there is
@@ -35,7 +35,7 @@ pub struct Config {
     /// How often the instance renews its lease.
     pub heartbeat_every: Millis,
     /// Numbers for new executions that are set aside at once.
-    pub numbers_at_once: u32,
+    pub id_block_size: u32,
     /// A snapshot is taken when the log has grown by this, or by the size of the last snapshot.
     pub snapshot_bytes_min: usize,
     /// Commands decided into one frame.
@@ -51,18 +51,18 @@ pub struct Config {
     pub contexts: bool,
     /// A node that has waited for a slot for longer than this is counted as queued too long.
     pub queued_too_long: Millis,
-    /// How long an attempt waits for a slot before it is offered to workers elsewhere, too, where
+    /// How long an attempt waits for a slot before it is offered to remote workers, too, where
     /// one of them serves its handler; never, where absent.
     pub overflow_after: Option<Millis>,
-    /// How long an offer to workers elsewhere is left alone before it is made again; doubles each
+    /// How long an offer to remote workers is left alone before it is made again; doubles each
     /// time. What was lost with a worker's connection or a server of tasks comes back by this.
     pub offer_again: Millis,
     /// The longest that an offer is left alone.
     pub offer_again_max: Millis,
-    /// How often the workers elsewhere that hold attempts are looked at, and those that were told to
+    /// How often the remote workers that hold attempts are looked at, and those that were told to
     /// stop are told so again: three times within the lease of a worker.
     pub watch_every: Millis,
-    /// Workers elsewhere whose polls wait here at once; further ones wait in line.
+    /// Remote workers whose polls wait here at once; further ones wait in the queue.
     pub polls_max: usize,
     /// Which executions to claim.
     pub scope: Scope,
@@ -71,7 +71,7 @@ pub struct Config {
     pub fold: u16,
     /// The least that its frames say they require, although most can be read by older folds. Above 1
     /// for tests of upgrades only.
-    pub fold_min: u16,
+    pub log_format_min: u16,
     /// Deaths of processes, each while this one execution alone was loaded or decided, after which it
     /// is set aside. Two deaths that point at nothing in particular come before them: four in all,
     /// one less than the losses that a node with a long task may have, so that what was merely in
@@ -97,17 +97,17 @@ impl Default for Config {
         Self {
             slots: 64,
             active_max: 10_000,
-            elsewhere_max: 100_000,
+            remote_max: 100_000,
             backlog_max: 1_000,
             park_after: Millis::from_secs(2),
             claim_batch: 500,
             poll_every: Millis::from_secs(1),
-            roll_call_every: Millis::from_secs(30),
+            reconcile_every: Millis::from_secs(30),
             claim_every_min: Millis(4),
             claim_ahead: Millis(100),
             lease: LEASE,
             heartbeat_every: Millis::from_secs(5),
-            numbers_at_once: 10_000,
+            id_block_size: 10_000,
             snapshot_bytes_min: 64 * 1024,
             frame_commands_max: 1_000,
             batch_frames_max: 1_024,
@@ -121,8 +121,8 @@ impl Default for Config {
             watch_every: Millis::from_secs(5),
             polls_max: 10_000,
             scope: Scope::All,
-            fold: waypost_core::event::FOLD_VERSION,
-            fold_min: 1,
+            fold: waypost_core::event::LOG_FORMAT,
+            log_format_min: 1,
             crashes_max: 2,
             drift_ppm: 500,
         }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Command, Env, Outcome, Report};
 use waypost_core::event::{Origin, RunCreated};
-use waypost_core::id::{AppendId, ExecutionId, ExecutionKey, InstanceId, Token};
+use waypost_core::id::{AppendId, ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Now, Timestamp};
 use waypost_ports::store::{Appended, Submission};
@@ -53,40 +53,40 @@ use crate::tokens::Mint;
 pub struct Driver {
     config: Config,
     instance: InstanceId,
-    live: HashMap<ExecutionId, Live>,
+    live: HashMap<ExecutionNo, Live>,
     /// Submissions that wait until there is room.
     backlog: VecDeque<Start>,
     /// Executions with something in their mailbox and nothing in flight, in order of arrival.
-    ready: VecDeque<ExecutionId>,
+    ready: VecDeque<ExecutionNo>,
     wheel: wheel::Wheel,
     slots: slots::Slots,
-    /// What is made elsewhere.
+    /// What is made remotely.
     remote: remote::Remote,
-    /// Knows the tokens of what is made elsewhere.
+    /// Knows the tokens of what is made remotely.
     mint: Mint,
     /// Who wants to hear of an execution's end; outlives its stay in memory.
-    waiting_for_end: HashMap<ExecutionId, Vec<Ticket>>,
+    waiting_for_end: HashMap<ExecutionNo, Vec<Ticket>>,
     /// When to look next for ends that others may have brought about, and after which execution.
     ends_at: Timestamp,
-    ends_after: ExecutionId,
-    adopted: HashSet<ExecutionId>,
+    ends_after: ExecutionNo,
+    adopted: HashSet<ExecutionNo>,
     /// The newest fold that everybody alive reads.
     readable: u16,
     claims: claims::Claims,
     /// Those that keep many bytes of signals and stay in memory for more of them.
-    staying: HashSet<ExecutionId>,
+    staying: HashSet<ExecutionNo>,
     /// Suspects in memory that are in doubt: one, as a rule.
-    doubted: HashSet<ExecutionId>,
+    doubted: HashSet<ExecutionNo>,
     /// Suspects with something to decide, while another one is in doubt.
-    undecided: Vec<ExecutionId>,
+    undecided: Vec<ExecutionNo>,
     /// What the store is to mark as in doubt after this step.
-    doubting: Vec<ExecutionId>,
+    doubting: Vec<ExecutionNo>,
     numbers: std::ops::Range<i64>,
     /// Requests that are on their way into inboxes.
     delivering: usize,
     draining: bool,
     /// Executions that close their attempts as handed over, and have not committed that yet.
-    handing_over: HashSet<ExecutionId>,
+    handing_over: HashSet<ExecutionNo>,
     /// The time of the step: the store's, or a little before.
     now: Timestamp,
     /// The store's time, or a little after.
@@ -113,7 +113,7 @@ impl Driver {
             wheel: wheel::Wheel::default(),
             waiting_for_end: HashMap::new(),
             ends_at: Timestamp(i64::MIN),
-            ends_after: ExecutionId(i64::MIN),
+            ends_after: ExecutionNo(i64::MIN),
             adopted: HashSet::new(),
             readable: u16::MAX,
             staying: HashSet::new(),
@@ -149,7 +149,7 @@ impl Driver {
             self.post(execution, Letter::command(Command::Tick));
         }
         self.admit(now, outputs);
-        // A promise that comes to nothing leaves its slot to the next in line, now: there may be
+        // A promise that comes to nothing leaves its slot to the next in the queue, now: there may be
         // no other input for a while.
         loop {
             self.hand_out_slots(now);
@@ -188,7 +188,7 @@ impl Driver {
     }
 
     /// What is in memory, and so owned.
-    pub fn owned(&self) -> Vec<ExecutionKey> {
+    pub fn owned(&self) -> Vec<ExecutionId> {
         self.live.values().map(|live| live.state.created.key.clone()).collect()
     }
 
@@ -272,8 +272,8 @@ impl Driver {
     /// Places in memory that are free and not kept for what is being claimed. What waits for workers
     /// elsewhere has places of its own: a handler that nobody serves must not keep everybody else out.
     fn room(&self) -> usize {
-        let elsewhere = self.remote.executions_waiting().min(self.config.elsewhere_max);
-        let here = self.live.len().saturating_sub(elsewhere);
+        let remote = self.remote.executions_waiting().min(self.config.remote_max);
+        let here = self.live.len().saturating_sub(remote);
         self.config.active_max.saturating_sub(here + self.claims.places())
     }
 
@@ -285,7 +285,7 @@ impl Driver {
             return;
         }
         while self.room() > 0 && !self.numbers.is_empty() && !self.backlog.is_empty() {
-            let execution = ExecutionId(self.numbers.start);
+            let execution = ExecutionNo(self.numbers.start);
             self.numbers.start += 1;
             // A store that lost its latest commits may hand out numbers a second time.
             if !self.live.contains_key(&execution)
@@ -299,7 +299,7 @@ impl Driver {
     fn start(
         &mut self,
         now: Timestamp,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         start: Start,
         outputs: &mut Vec<Output>,
     ) {
@@ -336,7 +336,7 @@ impl Driver {
     }
 
     /// Puts a letter into a live execution's mailbox.
-    fn post(&mut self, execution: ExecutionId, letter: Letter) {
+    fn post(&mut self, execution: ExecutionNo, letter: Letter) {
         if let Some(live) = self.live.get_mut(&execution) {
             live.receive(letter);
             self.enqueue(execution);
@@ -344,7 +344,7 @@ impl Driver {
     }
 
     /// Has an execution decide what is in its mailbox, if it may.
-    fn enqueue(&mut self, execution: ExecutionId) {
+    fn enqueue(&mut self, execution: ExecutionNo) {
         if let Some(live) = self.live.get_mut(&execution)
             && live.may_decide()
             && !live.queued
@@ -355,7 +355,7 @@ impl Driver {
         }
     }
 
-    fn report(&mut self, execution: ExecutionId, report: Report) {
+    fn report(&mut self, execution: ExecutionNo, report: Report) {
         self.post(execution, Letter::command(Command::Report(report)));
     }
 
@@ -414,7 +414,7 @@ impl Driver {
         }
     }
 
-    fn decide(&mut self, now: Timestamp, execution: ExecutionId, outputs: &mut Vec<Output>) {
+    fn decide(&mut self, now: Timestamp, execution: ExecutionNo, outputs: &mut Vec<Output>) {
         let Some(live) = self.live.get_mut(&execution) else { return };
         live.queued = false;
         if !live.may_decide() || self.is_put_in_doubt(execution) {
@@ -455,7 +455,7 @@ impl Driver {
         }
     }
 
-    fn appended(&mut self, execution: ExecutionId, appended: Appended, outputs: &mut Vec<Output>) {
+    fn appended(&mut self, execution: ExecutionNo, appended: Appended, outputs: &mut Vec<Output>) {
         let Some(live) = self.live.get_mut(&execution) else { return };
         let Some(flight) = live.landed() else { return };
         match appended {
@@ -502,7 +502,7 @@ impl Driver {
     /// whoever asked for it is told; where it was the first, there is no execution to wait for.
     fn refused(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         flight: &live::Landed,
         answer: &Answer,
         outputs: &mut Vec<Output>,
@@ -521,17 +521,17 @@ impl Driver {
     /// or leaving memory.
     fn follow_up(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         flight: live::Flight,
         outputs: &mut Vec<Output>,
     ) {
         for (token, worker) in flight.cancelled {
             match worker {
                 None => self.stop_task(token, outputs),
-                Some(worker) => self.stop_elsewhere(worker, token, outputs),
+                Some(worker) => self.stop_remote(worker, token, outputs),
             }
         }
-        self.follow_remote(execution, &flight.started_elsewhere, outputs);
+        self.follow_remote(execution, &flight.started_remote, outputs);
         self.slots.give_back(u32::try_from(flight.never_ran.len()).unwrap_or(0));
         if flight.end.is_some() || flight.parked {
             self.withdraw_all(execution, outputs);
@@ -546,7 +546,7 @@ impl Driver {
                     outputs.push(Output::Reload(execution));
                 }
                 self.claims.parked(live.state.next_due(), &self.config);
-                self.stands_in_line(&live.state);
+                self.is_queued(&live.state);
                 if live.mail_waits || !live.mailbox.is_empty() {
                     // Mail that came while the park was in flight has made it ready.
                     self.claims.nudge(self.now);
@@ -564,7 +564,7 @@ impl Driver {
         flight.runs.into_iter().for_each(|order| self.run(order, outputs));
         for offer in flight.offers {
             match self.live.get(&execution).is_some_and(|live| live.is_foreign(offer.node)) {
-                true => self.offer_elsewhere(offer),
+                true => self.offer_remote(offer),
                 false => self.slots.offer(offer),
             }
         }
@@ -595,13 +595,13 @@ impl Driver {
     }
 
     /// It is over: it leaves memory, and whoever awaited its end hears of it.
-    fn ended(&mut self, execution: ExecutionId, end: &EndSummary, outputs: &mut Vec<Output>) {
+    fn ended(&mut self, execution: ExecutionNo, end: &EndSummary, outputs: &mut Vec<Output>) {
         let live = self.remove(execution);
         if let Some(live) = live.as_ref().filter(|live| live.was_loaded && self.config.contexts) {
             outputs.push(Output::Forget(live.state.created.key.clone()));
         }
         if live.as_ref().is_some_and(|live| live.state.place.is_some()) {
-            // The next in line is ready, and need not wait until somebody happens to look.
+            // The next in the queue is ready, and need not wait until somebody happens to look.
             self.claims.nudge(self.now);
         }
         let late = live.map(Live::into_tickets);
@@ -611,7 +611,7 @@ impl Driver {
     }
 
     /// Forgets an execution that somebody else owns now. Its tasks are told to stop.
-    fn drop_live(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
+    fn drop_live(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
         if let Some(live) = self.remove(execution) {
             for token in live.running_tokens().collect::<Vec<_>>() {
                 self.stop_task(token, outputs);
@@ -622,7 +622,7 @@ impl Driver {
     }
 
     /// Takes an execution out of memory.
-    fn remove(&mut self, execution: ExecutionId) -> Option<Live> {
+    fn remove(&mut self, execution: ExecutionNo) -> Option<Live> {
         self.wheel.arm(execution, None);
         self.remote.forget(execution);
         self.handing_over.remove(&execution);

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::time::Millis;
@@ -51,7 +51,7 @@ pub struct Parts {
     pub instance: InstanceId,
     /// What the others are told of it.
     pub about: About,
-    /// Where tasks for workers elsewhere wait; `MemoryTasks` where there is one process.
+    /// Where tasks for remote workers wait; `MemoryTasks` where there is one process.
     pub tasks: Arc<dyn Tasks>,
     /// How instances tell each other to look; `Alone` where there is one.
     pub nudges: Arc<dyn Nudges>,
@@ -76,7 +76,7 @@ pub struct StartRequest {
     /// What to start with; checked against the input schema by the caller.
     pub input: Json,
     /// The execution's key; made where absent.
-    pub key: Option<ExecutionKey>,
+    pub key: Option<ExecutionId>,
     /// The submitter's idempotency key.
     pub idempotency: Option<Idempotency>,
     /// Labels to find it by.
@@ -103,16 +103,16 @@ impl StartRequest {
 /// An execution that was accepted: durable, whatever happens now.
 pub struct Started {
     /// Its number.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Its key; absent where an identical submission was accepted before.
-    pub key: Option<ExecutionKey>,
+    pub key: Option<ExecutionId>,
     end: AwaitedEnd,
 }
 
 /// The end of an execution, to come. Dropping it withdraws the question: an execution may sleep for
 /// a year, and callers who have gone away must not be remembered as long.
 struct AwaitedEnd {
-    execution: Option<ExecutionId>,
+    execution: Option<ExecutionNo>,
     ticket: Ticket,
     answer: oneshot::Receiver<Answer>,
     inbox: Arc<Inbox<Input>>,
@@ -143,9 +143,9 @@ impl Drop for AwaitedEnd {
 pub enum EngineError {
     /// The key, or the idempotency key, belongs to another submission.
     #[error("an execution with this key exists already and is not the same submission")]
-    Exists(ExecutionId),
-    /// All slots of the concurrency key are held, and the workflow does not let it wait.
-    #[error("{0} executions hold the slots of this concurrency key, and its policy is to reject")]
+    Exists(ExecutionNo),
+    /// All permits of the concurrency key are held, and the workflow does not let it wait.
+    #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
     Rejected(u64),
     /// What was reported is larger than what is kept.
     #[error(
@@ -241,7 +241,7 @@ impl Engine {
         Arc::clone(&self.metrics)
     }
 
-    /// Starts an execution. Returns when it is durable; waits in line while too many others do.
+    /// Starts an execution. Returns when it is durable; waits in the queue while too many others do.
     pub async fn start(&self, request: StartRequest) -> Result<Started, EngineError> {
         let permit = Arc::clone(&self.admission).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::Stopping)?;
@@ -301,13 +301,13 @@ impl Engine {
 
     /// Waits for the end of an execution, whoever started it. `None` where there is no such
     /// execution, or the engine stopped first. Dropping this withdraws the question.
-    pub async fn ended(&self, execution: ExecutionId) -> Option<EndSummary> {
+    pub async fn ended(&self, execution: ExecutionNo) -> Option<EndSummary> {
         self.await_end(execution).ended().await
     }
 
     /// Has this engine drive an execution, under [`Scope::Adopted`](crate::config::Scope), and
     /// gives its end.
-    pub fn adopt(&self, execution: ExecutionId) -> Started {
+    pub fn adopt(&self, execution: ExecutionNo) -> Started {
         let end = self.await_end(execution);
         self.inbox.push(Input::Adopt(execution));
         Started { execution, key: None, end }
@@ -318,13 +318,13 @@ impl Engine {
         self.inbox.push(Input::Nudge);
     }
 
-    fn await_end(&self, execution: ExecutionId) -> AwaitedEnd {
+    fn await_end(&self, execution: ExecutionNo) -> AwaitedEnd {
         let end = self.ask_for_end(Some(execution));
         self.inbox.push(Input::AwaitEnd { execution, ticket: end.ticket });
         end
     }
 
-    fn ask_for_end(&self, execution: Option<ExecutionId>) -> AwaitedEnd {
+    fn ask_for_end(&self, execution: Option<ExecutionNo>) -> AwaitedEnd {
         let (ticket, answer) = self.questions.ask(None);
         let (inbox, questions) = (Arc::clone(&self.inbox), Arc::clone(&self.questions));
         AwaitedEnd { execution, ticket, answer, inbox, questions }

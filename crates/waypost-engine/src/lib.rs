@@ -5,7 +5,7 @@
 //! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
 //! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects; in `live/orders` they become orders |
 //! | `driver/requests` | what is asked of executions, and who awaits an end |
-//! | `driver/remote` | attempts elsewhere: offers, who holds what, what workers say |
+//! | `driver/remote` | remote attempts: offers, who holds what, what workers say |
 //! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
 //! | `shell` | threads that carry: engine, store, worker |
 //! | `shell/clerk` | what is done at the store, one try at a time |
@@ -13,13 +13,13 @@
 //! | `shell/vitals` | does the store take what is written, and does the engine thread go on? |
 //! | `shell/time` | what time it is for the store |
 //! | `shell/load` | from a stored history to a state |
-//! | `shell/desk`, `shell/tasks` | what is done with tasks for workers elsewhere, and the thread that does it |
-//! | `tokens`, `sealed` | the right to report on an attempt elsewhere; the bodies of offers |
-//! | `engine` | the library's door; in `engine/remote` the one for workers elsewhere |
+//! | `shell/desk`, `shell/tasks` | what is done with tasks for remote workers, and the thread that does it |
+//! | `tokens`, `sealed` | the right to report on an remote attempt; the bodies of offers |
+//! | `engine` | the library's door; in `engine/remote` the one for remote workers |
 //! | `metrics` | what an engine tells of itself; `driver/measures` is what a step of it measured |
-//! | `check` | are the invariants kept? what is not, and what of that can be healed |
+//! | `check` | are the invariants kept? what is not, and what of that can be repaired |
 //! | `receipt` | what became of a message in an inbox, as far as its sender may be told |
-//! | `queue` | what a store is asked for by who stands in the line of a concurrency key |
+//! | `queue` | what a store is asked for by who stands in the queue of a concurrency key |
 //! | `config` | intervals and limits |
 //! | `room` | memory that is given back after a burst |
 //!

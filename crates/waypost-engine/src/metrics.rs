@@ -52,7 +52,7 @@ pub struct EngineMetrics {
     pub contexts_used: Counter,
     pub ownership_lost: Counter,
     pub executions_scheduled_too_long: Gauge,
-    pub attempts_elsewhere: Gauge,
+    pub attempts_remote: Gauge,
     pub offers_repeated: Counter,
     pub offers_broken: Counter,
     pub reports_refused: Counter,
@@ -84,7 +84,7 @@ impl EngineMetrics {
             contexts_used: Counter::default(),
             ownership_lost: Counter::default(),
             executions_scheduled_too_long: Gauge::default(),
-            attempts_elsewhere: Gauge::default(),
+            attempts_remote: Gauge::default(),
             offers_repeated: Counter::default(),
             offers_broken: Counter::default(),
             reports_refused: Counter::default(),
@@ -197,17 +197,17 @@ impl EngineMetrics {
             ("waypost_slots_busy", "Slots in which an attempt runs.", &self.slots_busy),
             ("waypost_slots", "Slots for attempts that run at once.", &self.slots),
             (
-                "waypost_attempts_elsewhere",
+                "waypost_attempts_remote",
                 "Attempts that remote workers are running for executions in memory.",
-                &self.attempts_elsewhere,
+                &self.attempts_remote,
             ),
             (
-                "waypost_offers_repeated_total",
+                "waypost_tasks_repeated_total",
                 "Offers to remote workers repeated because no worker had started them.",
                 &self.offers_repeated,
             ),
             (
-                "waypost_offers_broken_total",
+                "waypost_tasks_broken_total",
                 "Offers dropped because their seal did not verify.",
                 &self.offers_broken,
             ),
@@ -228,8 +228,8 @@ impl EngineMetrics {
     pub(crate) fn publish(&self, driver: &Driver) {
         self.executions_active.set(u64::try_from(driver.live()).unwrap_or(u64::MAX));
         self.slots_busy.set(driver.slots_busy().into());
-        let elsewhere = u64::try_from(driver.running_elsewhere()).unwrap_or(u64::MAX);
-        self.attempts_elsewhere.set(elsewhere);
+        let remote = u64::try_from(driver.running_remote()).unwrap_or(u64::MAX);
+        self.attempts_remote.set(remote);
         let measures = driver.measures();
         if !measures.is_empty() {
             self.take_in(measures);

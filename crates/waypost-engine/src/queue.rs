@@ -2,15 +2,15 @@
 
 use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::state::State;
-use waypost_ports::store::{SlotPolicy, SlotRequest};
+use waypost_ports::store::{PermitPolicy, PermitRequest};
 
-/// What an execution asks for that stands in the line of its concurrency key, or has stood in it.
-pub(crate) fn slot_request(state: &State) -> Option<SlotRequest> {
+/// What an execution asks for that stands in the queue of its concurrency key, or has stood in it.
+pub(crate) fn permit_request(state: &State) -> Option<PermitRequest> {
     let (key, place) = (state.concurrency_key()?, state.place.as_ref()?);
     let policy = match place.policy {
-        ConcurrencyPolicy::Queue => SlotPolicy::Queue,
-        ConcurrencyPolicy::Reject => SlotPolicy::Reject,
-        ConcurrencyPolicy::CancelOldest => SlotPolicy::CancelOldest,
+        ConcurrencyPolicy::Queue => PermitPolicy::Queue,
+        ConcurrencyPolicy::Reject => PermitPolicy::Reject,
+        ConcurrencyPolicy::CancelOldest => PermitPolicy::CancelOldest,
     };
-    Some(SlotRequest { key, limit: place.limit, policy })
+    Some(PermitRequest { key, limit: place.limit, policy })
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_ports::tasks::{Offer, OfferId};
@@ -17,11 +17,11 @@ use waypost_ports::tasks::{Offer, OfferId};
 const PURPOSE: &str = "waypost sealed offers 1";
 const MAC_BYTES: usize = 32;
 
-/// What a worker elsewhere needs to know of a task, besides which attempt it is of.
+/// What a remote worker needs to know of a task, besides which attempt it is of.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OfferedTask {
     /// The execution.
-    pub execution: ExecutionKey,
+    pub execution: ExecutionId,
     /// The workflow's name.
     pub workflow: Arc<str>,
     /// What the handler is given.
@@ -110,7 +110,7 @@ impl Seal {
         }
         let sealed: Sealed<'_> = serde_json::from_slice(text).map_err(|_| Broken)?;
         let id = &offer.id;
-        let same = ExecutionId(sealed.number) == id.execution
+        let same = ExecutionNo(sealed.number) == id.execution
             && sealed.path == *id.path
             && sealed.attempt == id.attempt
             && sealed.handler == *offer.handler;
@@ -126,7 +126,7 @@ mod tests {
 
     fn task() -> OfferedTask {
         OfferedTask {
-            execution: ExecutionKey("exe_1".into()),
+            execution: ExecutionId("exe_1".into()),
             workflow: "welcome".into(),
             input: Json::parse(r#"{"a": 1.50}"#).unwrap(),
             timeout: Some(Millis(5)),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn offer(seal: &Seal) -> Offer {
-        let id = OfferId { execution: ExecutionId(1), path: "a".into(), attempt: 1 };
+        let id = OfferId { execution: ExecutionNo(1), path: "a".into(), attempt: 1 };
         seal.close(InstanceId(Uuid::from_u128(1)), id, "mail".into(), task())
     }
 
@@ -166,7 +166,7 @@ mod tests {
             assert_eq!(seal.open(&Offer { body, ..whole.clone() }), Err(Broken), "cut at {at}");
         }
         let moved = |id: OfferId| seal.open(&Offer { id, ..whole.clone() });
-        assert_eq!(moved(OfferId { execution: ExecutionId(2), ..whole.id.clone() }), Err(Broken));
+        assert_eq!(moved(OfferId { execution: ExecutionNo(2), ..whole.id.clone() }), Err(Broken));
         assert_eq!(moved(OfferId { path: "b".into(), ..whole.id.clone() }), Err(Broken));
         assert_eq!(moved(OfferId { attempt: 2, ..whole.id.clone() }), Err(Broken));
         let other = Offer { handler: "print".into(), ..whole.clone() };

@@ -7,7 +7,7 @@
 //!                 │        worker (Tokio): handlers                                          │
 //!                 └──────── reports, commit answers, claims ◀────────────────────────────────┘
 //!
-//!   workers elsewhere ──▶ polls ──▶ tasks thread ◀── offers ── engine thread
+//!   remote workers ──▶ polls ──▶ tasks thread ◀── offers ── engine thread
 //! ```
 
 mod clerk;

@@ -1,4 +1,4 @@
-//! Delivery tokens of attempts that are made elsewhere: the right to report on one, given to one
+//! Delivery tokens of attempts that are made remotely: the right to report on one, given to one
 //! taker.
 //!
 //! ```text
@@ -13,7 +13,7 @@
 use std::fmt;
 
 use waypost_core::command::{Refusal, Report};
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
@@ -25,7 +25,7 @@ const PURPOSE: &str = "waypost delivery tokens 1";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery<'a> {
     /// The execution.
-    pub execution: &'a ExecutionKey,
+    pub execution: &'a ExecutionId,
     /// The node's path.
     pub path: &'a str,
     /// The attempt.
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_token_is_good_for_its_attempt_and_no_other() {
         let mint = Mint::new(&[7; 32]);
-        let [one, other] = ["exe_1", "exe_1a"].map(|key| ExecutionKey(key.into()));
+        let [one, other] = ["exe_1", "exe_1a"].map(|key| ExecutionId(key.into()));
         let of = |execution, path, attempt| Delivery { execution, path, attempt };
         let token = mint.mint(&of(&one, "ab", 1), 0x0123_4567_89ab_cdef);
         assert!(mint.is_ours(&of(&one, "ab", 1), token));
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn two_deliveries_of_one_attempt_have_two_tokens() {
         let mint = Mint::new(&[7; 32]);
-        let key = ExecutionKey("exe_1".into());
+        let key = ExecutionId("exe_1".into());
         let delivery = Delivery { execution: &key, path: "a", attempt: 1 };
         assert_ne!(mint.mint(&delivery, 1), mint.mint(&delivery, 2));
         assert_eq!(format!("{mint:?}"), "Mint");

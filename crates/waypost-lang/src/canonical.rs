@@ -95,7 +95,7 @@ fn node_value<'d>(
         }),
     );
     if node.delivery == Delivery::AtMostOnce {
-        fields.put("delivery", "atMostOnce");
+        fields.put("delivery", "at-most-once");
     }
     if !node.variables.is_empty() {
         let variables = node.variables.iter().map(|v| (v.name.clone(), v.value.clone()));

@@ -144,7 +144,7 @@ fn node(catalog: &Catalog<'_>) -> Value {
             ),
             "delivery": optional(
                 "What an interrupted attempt means: try again, or never start twice.",
-                json!({ "enum": ["atLeastOnce", "atMostOnce"], "default": "atLeastOnce" }),
+                json!({ "enum": ["at-least-once", "at-most-once"], "default": "at-least-once" }),
             ),
             "variables": optional(
                 "Variables to set when the node completes; its result is `output`.",
@@ -260,7 +260,7 @@ fn concurrency() -> Value {
                 "default": 1,
             })),
             "policy": optional(
-                "What happens to one more: it waits in line, it is refused, or the oldest is \
+                "What happens to one more: it waits in the queue, it is refused, or the oldest is \
                  cancelled for it.",
                 json!({ "enum": POLICIES, "default": "queue" }),
             ),

@@ -47,7 +47,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Fills in the line and column of a fault.
+    /// Fills in the queue and column of a fault.
     pub(crate) fn place(&self, fault: Fault) -> Fault {
         let (line, column) = self.position(fault.span.start);
         Fault { line, column, ..fault }

@@ -1,4 +1,4 @@
-//! Who may do what, and who did: API keys and the trail of what was done with them.
+//! Who may do what, and who did: API keys and the audit log of what was done with them.
 //!
 //! A key's secret is never stored; its digest is. Nothing here judges a request: the server compares
 //! and decides.
@@ -10,9 +10,9 @@ use waypost_core::time::Timestamp;
 
 use crate::store::StoreError;
 
-/// What the server asks of a store about keys and the trail.
+/// What the server asks of a store about keys and the audit log.
 pub trait Access: Send + Sync {
-    /// Keeps a key. Refused where there is one of its id, revoked or not: the trail names keys by
+    /// Keeps a key. Refused where there is one of its id, revoked or not: the audit log names keys by
     /// their ids.
     fn add_key(&self, key: &NewKey) -> Result<(), StoreError>;
 
@@ -23,11 +23,11 @@ pub trait Access: Send + Sync {
     /// first time.
     fn revoke_key(&self, id: &str) -> Result<bool, StoreError>;
 
-    /// Adds to the trail, durably, in order.
-    fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError>;
+    /// Adds to the audit log, durably, in order.
+    fn record(&self, entries: &[AuditEntry]) -> Result<(), StoreError>;
 
-    /// A page of the trail, newest first.
-    fn trail(&self, request: &TrailRequest) -> Result<TrailPage, StoreError>;
+    /// A page of the audit log, newest first.
+    fn audit(&self, request: &AuditRequest) -> Result<AuditPage, StoreError>;
 }
 
 /// What a key's holder may do.
@@ -95,7 +95,7 @@ pub struct KeyRow {
 
 /// Somebody did something, or tried to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TrailEntry {
+pub struct AuditEntry {
     /// When, by the server's clock.
     pub at: Timestamp,
     /// Who: a key's id, or `local`; `anonymous` where nobody knows.
@@ -110,9 +110,9 @@ pub struct TrailEntry {
     pub status: u16,
 }
 
-/// Which part of the trail.
+/// Which part of the audit log.
 #[derive(Clone, Debug, Default)]
-pub struct TrailRequest {
+pub struct AuditRequest {
     /// Of this actor.
     pub actor: Option<String>,
     /// Before this place, for paging.
@@ -121,11 +121,11 @@ pub struct TrailRequest {
     pub limit: usize,
 }
 
-/// A page of the trail.
+/// A page of the audit log.
 #[derive(Clone, Debug)]
-pub struct TrailPage {
+pub struct AuditPage {
     /// Entries with their places.
-    pub rows: Vec<(u64, TrailEntry)>,
+    pub rows: Vec<(u64, AuditEntry)>,
     /// Is there more before the last one?
     pub more: bool,
 }

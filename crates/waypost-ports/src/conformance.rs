@@ -14,23 +14,21 @@
 //! | `ownership` | control rows, claims, leases, holding |
 //! | `crashes` | deaths of owners, and what was in hand at them |
 //! | `mail` | the inbox and waking up |
-//! | `slots`, `lines` | the lines of concurrency keys; what a checker asks of them |
+//! | `permits`, `permit_queues` | the queues of concurrency keys; what a checker asks of them |
 //! | `reading` | loads, snapshots, lists, events |
 //! | `lists` | filters and pages |
 //! | `feed` | all frames in the order of commits |
 //! | `definitions`, `instances` | lists of them |
-//! | `access` | API keys and the trail |
+//! | `access` | API keys and the audit log |
 //! | `hostile` | text that would do harm if it were more than text |
-//! | `audit` | what a checker reads, and what it may put right |
-//! | `tasks` | tasks for workers elsewhere; its own list: [`tasks_conformance_tests!`] |
+//! | `inspect` | what a checker reads, and what it may put right |
+//! | `tasks` | tasks for remote workers; its own list: [`tasks_conformance_tests!`] |
 //!
 //! [`conformance_tests!`]: crate::conformance_tests
 //! [`tasks_conformance_tests!`]: crate::tasks_conformance_tests
 
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod access;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
-pub mod audit;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod chain;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
@@ -42,9 +40,9 @@ pub mod feed;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod hostile;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
-pub mod instances;
+pub mod inspect;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
-pub mod lines;
+pub mod instances;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod lists;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
@@ -54,23 +52,25 @@ pub mod names;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod ownership;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod permit_queues;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
+pub mod permits;
+#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod reading;
 pub mod rig;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
-pub mod slots;
 #[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod tasks;
 
 use std::sync::Arc;
 
 use crate::access::Access;
-use crate::audit::Audit;
 use crate::clock::Clock;
+use crate::inspect::Inspect;
 
 /// What a backend's test binary brings: some data, empty at first.
 pub trait Backend {
     /// The store under test.
-    type Store: Audit + Access;
+    type Store: Inspect + Access;
 
     /// Opens the data. Called again after the store was dropped, for the same data.
     fn open(&self, clock: Arc<dyn Clock>) -> Self::Store;
@@ -136,7 +136,7 @@ macro_rules! conformance_tests {
                 holding_by_hand_stops_everything_but_resume,
                 holding_again_does_not_spin,
                 only_the_owner_sets_aside,
-                a_roll_call_finds_what_its_owner_forgot,
+                a_reconciliation_finds_what_its_owner_forgot,
                 ownership_survives_reopening_as_claimable,
             ];
             crashes: [
@@ -151,7 +151,7 @@ macro_rules! conformance_tests {
                 a_park_clears_the_count,
                 holding_clears_the_count,
                 a_fenced_frame_settles_nothing,
-                a_roll_call_counts_nothing,
+                a_reconciliation_counts_nothing,
             ];
             mail: [
                 mail_wakes_a_parked_execution,
@@ -167,27 +167,27 @@ macro_rules! conformance_tests {
                 the_end_discards_mail,
                 a_fenced_frame_consumes_nothing,
             ];
-            slots: [
-                a_free_slot_is_given_at_birth,
+            permits: [
+                a_free_permit_is_given_at_birth,
                 the_line_keeps_its_order,
                 the_limit_holds,
                 one_batch_may_hold_a_line,
                 keys_are_apart,
-                a_slot_is_given_once,
+                a_permit_is_given_once,
                 a_repeated_birth_is_one_place,
                 who_leaves_the_line_frees_its_place,
                 a_deadline_wakes_who_waits,
                 who_goes_back_keeps_its_place,
-                a_slot_is_kept_through_everything,
+                a_permit_is_kept_through_everything,
                 lines_survive_reopening,
                 a_fenced_frame_gets_no_place,
                 what_is_reopened_comes_last,
                 the_limit_of_the_first_that_waits_counts,
-                a_start_without_a_slot_is_rejected,
+                a_start_without_a_permit_is_rejected,
                 the_oldest_is_cancelled,
                 only_as_many_are_cancelled_as_needed,
             ];
-            lines: [
+            permit_queues: [
                 lines_are_told,
                 a_missing_place_is_made_again,
                 a_place_of_nobody_is_found_and_goes,
@@ -235,8 +235,8 @@ macro_rules! conformance_tests {
                 keys_are_kept_exactly_and_in_order,
                 the_id_of_a_key_is_given_once,
                 a_revoked_key_keeps_its_first_time,
-                the_trail_is_kept_exactly_and_in_order,
-                the_trail_is_filtered_and_paged,
+                the_audit_log_is_kept_exactly_and_in_order,
+                the_audit_log_is_filtered_and_paged,
             ];
             hostile: [
                 keys_are_only_text,
@@ -249,9 +249,9 @@ macro_rules! conformance_tests {
                 reasons_are_only_text,
                 filters_of_events_are_only_text,
                 keys_of_the_api_are_only_text,
-                the_trail_is_only_text,
+                the_audit_log_is_only_text,
             ];
-            audit: [
+            inspect: [
                 executions_come_in_chunks,
                 chunks_can_be_limited_to_what_moved,
                 everything_of_an_execution_is_examined,

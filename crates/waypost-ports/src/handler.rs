@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use waypost_core::expr::Placeholder;
 use waypost_core::failure::Failure;
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 
@@ -17,7 +17,7 @@ use crate::secret::Grant;
 #[derive(Clone)]
 pub struct Task {
     /// The execution it belongs to.
-    pub execution: ExecutionKey,
+    pub execution: ExecutionId,
     /// The workflow's name.
     pub workflow: Arc<str>,
     /// The node's path.

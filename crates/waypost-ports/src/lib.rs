@@ -4,11 +4,11 @@
 //! | --- | --- |
 //! | `store` | the log and the rows beside it: what the engine needs |
 //! | `query` | lists and logs: what people need |
-//! | `access` | API keys, and the trail of who did what |
-//! | `audit` | everything of every execution: what a checker needs |
+//! | `access` | API keys, and the audit log of who did what |
+//! | `inspect` | everything of every execution: what a checker needs |
 //! | `handler` | the code of action kinds |
 //! | `secret` | values that only tasks may hold |
-//! | `tasks` | tasks for workers elsewhere, and the workers |
+//! | `tasks` | tasks for remote workers, and the workers |
 //! | `nudge` | "look now", between instances |
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | copies outside of the store, for speed and for people |
@@ -19,11 +19,11 @@
 //! Nothing here decides what becomes of an execution, and no backend is named.
 
 pub mod access;
-pub mod audit;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod handler;
+pub mod inspect;
 pub mod memory;
 pub mod mirror;
 pub mod nudge;

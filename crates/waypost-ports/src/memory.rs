@@ -6,18 +6,18 @@
 //! operation at a time. The simulator runs the same statements with others in between.
 
 mod access;
-mod audit;
 mod claiming;
+mod inspect;
+mod permits;
 mod query;
 mod reading;
-mod slots;
 mod tables;
 mod tasks;
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 
 use crate::clock::Clock;
@@ -70,11 +70,11 @@ impl Store for MemoryStore {
         self.with(|tables, now| Ok(tables.claim(request, now)))
     }
 
-    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.with(|tables, _| Ok(tables.load(execution)))
     }
 
-    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.with(|tables, _| Ok(tables.load_all(execution)))
     }
 
@@ -88,7 +88,7 @@ impl Store for MemoryStore {
 
     fn hold(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError> {
@@ -101,8 +101,8 @@ impl Store for MemoryStore {
     fn doubt(
         &self,
         owner: InstanceId,
-        executions: &[ExecutionId],
-    ) -> Result<Vec<ExecutionId>, StoreError> {
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.with(|tables, _| Ok(tables.doubt(owner, executions)))
     }
 

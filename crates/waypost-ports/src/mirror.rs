@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 
 /// How often an instance repeats which executions it owns.
@@ -17,24 +17,24 @@ pub trait Mirror: Send + Sync {
     fn alive(&self, instance: &Presence);
 
     /// It owns these executions, still.
-    fn owned(&self, instance: InstanceId, executions: &[ExecutionKey]);
+    fn owned(&self, instance: InstanceId, executions: &[ExecutionId]);
 
     /// It does not own these any more.
-    fn released(&self, instance: InstanceId, executions: &[ExecutionKey]);
+    fn released(&self, instance: InstanceId, executions: &[ExecutionId]);
 
     /// Who is shown to own this execution. It may not any more, and whoever does may not be shown
     /// yet.
-    fn owner(&self, execution: &ExecutionKey) -> Option<InstanceId>;
+    fn owner(&self, execution: &ExecutionId) -> Option<InstanceId>;
 
     /// Keeps what parked executions were parked with.
     fn keep(&self, contexts: Vec<Context>);
 
     /// Forgets the contexts of executions that have ended.
-    fn forget(&self, executions: &[ExecutionKey]);
+    fn forget(&self, executions: &[ExecutionId]);
 
     /// The states of parked executions, where they are known, in order. The caller compares the
     /// digest of each with the one in the store and uses nothing that differs.
-    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>>;
+    fn contexts(&self, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>>;
 
     /// Does it work?
     fn health(&self) -> Health;
@@ -61,7 +61,7 @@ pub struct Presence {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Context {
     /// Which one.
-    pub execution: ExecutionKey,
+    pub execution: ExecutionId,
     /// The workflow.
     pub workflow: Arc<str>,
     /// When it was started.
@@ -103,19 +103,19 @@ pub struct NoMirror;
 impl Mirror for NoMirror {
     fn alive(&self, _: &Presence) {}
 
-    fn owned(&self, _: InstanceId, _: &[ExecutionKey]) {}
+    fn owned(&self, _: InstanceId, _: &[ExecutionId]) {}
 
-    fn released(&self, _: InstanceId, _: &[ExecutionKey]) {}
+    fn released(&self, _: InstanceId, _: &[ExecutionId]) {}
 
-    fn owner(&self, _: &ExecutionKey) -> Option<InstanceId> {
+    fn owner(&self, _: &ExecutionId) -> Option<InstanceId> {
         None
     }
 
     fn keep(&self, _: Vec<Context>) {}
 
-    fn forget(&self, _: &[ExecutionKey]) {}
+    fn forget(&self, _: &[ExecutionId]) {}
 
-    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+    fn contexts(&self, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>> {
         vec![None; executions.len()]
     }
 

@@ -7,7 +7,7 @@ mod filter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
+use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 
@@ -19,17 +19,17 @@ pub use filter::{Budget, Filter, Looked};
 /// What readers ask of a store.
 pub trait Query: Send + Sync {
     /// The execution of this key, or the newest one where none is named.
-    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError>;
+    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError>;
 
     /// What was submitted under an idempotency key.
     fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError>;
 
-    /// What [`Store::load`](crate::store::Store::load) gives, in the line of those who read: however
+    /// What [`Store::load`](crate::store::Store::load) gives, in the queue of those who read: however
     /// many look, they hold up nobody who drives.
-    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+    fn look(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
     /// Has it not ended? The control row goes with the last frame.
-    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError>;
+    fn is_unfinished(&self, execution: ExecutionNo) -> Result<bool, StoreError>;
 
     /// A page of executions, newest first, from the projections.
     fn list(&self, request: &ListRequest) -> Result<ExecutionPage, StoreError>;
@@ -78,13 +78,13 @@ pub trait Query: Send + Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
     /// Everything that [`Query::look`] gives of an execution.
-    State(ExecutionId),
+    State(ExecutionNo),
     /// The mail that waits for an execution, with something for each of its rows.
-    Mail(ExecutionId),
+    Mail(ExecutionNo),
     /// The frames that a page of one execution's events is made of.
     Events {
         /// Of which execution.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// After this seq.
         after: u64,
         /// At most so many frames.
@@ -103,7 +103,7 @@ pub const MAIL_ROW_BYTES: usize = 200;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submitted {
     /// What came of it.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Of what was submitted.
     pub digest: [u8; 32],
 }
@@ -124,7 +124,7 @@ pub struct ListRequest {
     /// With this text in its key, its error, a label or its input, whatever the case of its letters.
     pub text: Option<String>,
     /// Older than this one, for paging.
-    pub before: Option<ExecutionId>,
+    pub before: Option<ExecutionNo>,
     /// At most so many.
     pub limit: usize,
 }
@@ -143,7 +143,7 @@ pub struct ExecutionPage {
     /// Where the next page starts. A page may hold fewer rows than asked for, or none, and still
     /// have a next one: a filter that fits little is given up on after [`SCANNED_MAX`] rows, or
     /// after [`SCANNED_BYTES_MAX`].
-    pub next: Option<ExecutionId>,
+    pub next: Option<ExecutionNo>,
     /// How far behind the log the rows may be.
     pub lag: ProjectionLag,
 }
@@ -152,7 +152,7 @@ pub struct ExecutionPage {
 #[derive(Clone, Debug)]
 pub struct ExecutionRow {
     /// Its number.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Its key.
     pub key: Arc<str>,
     /// The workflow.

@@ -6,7 +6,7 @@
 
 mod definition;
 mod mail;
-mod slot;
+mod permit;
 mod suspicion;
 
 use std::ops::Range;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
 pub use mail::{Delivery, Mail, MailBody, Urgency};
-pub use slot::{Slot, SlotPolicy, SlotRequest, cancel_message};
+pub use permit::{Permit, PermitPolicy, PermitRequest, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it asks for
@@ -44,7 +44,7 @@ pub trait Store: Send + Sync {
 
     /// Takes ownership of executions that nobody alive owns and that are ready, orphaned or due within
     /// [`ClaimRequest::ahead`]: the last by time, after all others by number. What the claimer owns
-    /// already is not claimed again, except by a roll call ([`ClaimRequest::held`]).
+    /// already is not claimed again, except by a reconciliation ([`ClaimRequest::held`]).
     ///
     /// A claimer whose own lease is over takes nothing ([`Claims::lapsed`]): others would count its
     /// death against what it had just taken.
@@ -56,11 +56,11 @@ pub trait Store: Send + Sync {
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
 
     /// Everything that is known of one execution: its newest snapshot and what came after it.
-    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+    fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
     /// The same without the snapshot: the whole log. For snapshots that cannot be used, and for
     /// checks.
-    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError>;
+    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
     /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError>;
@@ -77,7 +77,7 @@ pub trait Store: Send + Sync {
     /// take it away from whoever has claimed it since.
     fn hold(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError>;
@@ -87,8 +87,8 @@ pub trait Store: Send + Sync {
     fn doubt(
         &self,
         owner: InstanceId,
-        executions: &[ExecutionId],
-    ) -> Result<Vec<ExecutionId>, StoreError>;
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<ExecutionNo>, StoreError>;
 
     /// Keeps a definition; the same content again is the same version. Makes that version the current
     /// one of its workflow where [`NewDefinition::make_current`] says so, or where there was none yet.
@@ -205,9 +205,9 @@ pub struct Side {
     /// For an execution that was in hand at a death: what this frame proves. Whatever parks an
     /// execution or sets it aside clears its deaths without this.
     pub settled: Option<Settled>,
-    /// For a frame with which an execution begins to wait for a slot of its concurrency key, or goes
+    /// For a frame with which an execution begins to wait for a permit of its concurrency key, or goes
     /// back to waiting for it.
-    pub slot: Option<SlotRequest>,
+    pub permit: Option<PermitRequest>,
 }
 
 /// What becomes of a control row.
@@ -238,7 +238,7 @@ pub enum ControlChange {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission {
     /// Its key.
-    pub key: ExecutionKey,
+    pub key: ExecutionId,
     /// The submitter's idempotency key, with a digest of what was submitted under it.
     pub idempotency: Option<Idempotency>,
 }
@@ -267,12 +267,12 @@ pub enum Appended {
     /// A first frame whose names are taken.
     Duplicate {
         /// By whom; where the two names were taken by two, the holder of the idempotency key.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// Under the same idempotency key and for the same submission?
         same: bool,
     },
-    /// A frame with which an execution would begin to wait, and not hold a slot at once, under
-    /// [`SlotPolicy::Reject`]. Nothing was stored. Names that are taken come first: whoever repeats a
+    /// A frame with which an execution would begin to wait, and not hold a permit at once, under
+    /// [`PermitPolicy::Reject`]. Nothing was stored. Names that are taken come first: whoever repeats a
     /// start hears of what became of it.
     Rejected {
         /// How many hold one.
@@ -295,11 +295,11 @@ pub struct ClaimRequest {
     /// At most so many.
     pub limit: usize,
     /// None but these; for a process that is to drive one execution and leave the others.
-    pub only: Option<Vec<ExecutionId>>,
-    /// A roll call: what the claimer has in its memory, sorted. Whatever else it owns is handed out, too: it
+    pub only: Option<Vec<ExecutionNo>>,
+    /// A reconciliation: what the claimer has in its memory, sorted. Whatever else it owns is handed out, too: it
     /// never heard of it (the reply to a claim was lost) or thinks that it is done with it (the
     /// store lost its latest commits), and nobody else will look after it as long as it lives.
-    pub held: Option<Vec<ExecutionId>>,
+    pub held: Option<Vec<ExecutionNo>>,
     /// May one suspect be among them?
     pub suspects: bool,
     /// How long before its due time an execution may be taken.
@@ -327,7 +327,7 @@ pub struct Claims {
 #[derive(Clone, Debug)]
 pub struct History {
     /// Which one.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Where it stands; absent when it has ended.
     pub control: Option<Control>,
     /// The newest snapshot, if any.
@@ -355,8 +355,8 @@ pub struct Control {
     pub crashes: u32,
     /// Was it taken after such a death, and has its owner not decided it yet?
     pub doubt: bool,
-    /// Where it stands in the line for its concurrency key, if it has one.
-    pub slot: Option<Slot>,
+    /// Where it stands in the queue for its concurrency key, if it has one.
+    pub permit: Option<Permit>,
 }
 
 /// A stored state.

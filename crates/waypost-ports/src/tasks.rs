@@ -1,4 +1,4 @@
-//! Tasks for workers elsewhere: what waits for one, who serves which handlers, and who must stop.
+//! Tasks for remote workers: what waits for one, who serves which handlers, and who must stop.
 //!
 //! ```text
 //!   owner ── offer ──▶ [ offers by handler ] ── take ──▶ instance that a worker polls ──▶ worker
@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
 
 use crate::store::StoreError;
@@ -59,7 +59,7 @@ pub trait Tasks: Send + Sync {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OfferId {
     /// The execution.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// The node's path.
     pub path: Arc<str>,
     /// The attempt.

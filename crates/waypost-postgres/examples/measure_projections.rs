@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 use waypost_core::event::{Event, Origin, RunCreated};
-use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_ports::conformance::rig::Hand;
 use waypost_ports::query::{ListRequest, Query};
@@ -38,7 +38,7 @@ impl Chain {
     fn next(&mut self, definition: DefinitionHash) -> Append {
         let mut events = Vec::new();
         let first = self.done == 0;
-        let key = ExecutionKey(format!("exe_{:026}", self.hand.execution.0).into());
+        let key = ExecutionId(format!("exe_{:026}", self.hand.execution.0).into());
         if first {
             events.push(Event::RunCreated(Box::new(RunCreated {
                 key: key.clone(),
@@ -101,7 +101,7 @@ fn main() {
     let about = About::default();
     let heartbeat = Heartbeat { instance, numbers: EXECUTIONS, fold: 1, lease: Some(LEASE), about };
     let numbers = store.heartbeat(&heartbeat).unwrap().numbers;
-    let chain = |number| Chain { hand: Hand::new(ExecutionId(number), instance), done: 0 };
+    let chain = |number| Chain { hand: Hand::new(ExecutionNo(number), instance), done: 0 };
     let mut waiting = numbers.map(chain);
     let mut active: Vec<Chain> = waiting.by_ref().take(WIDTH).collect();
     let started = Instant::now();

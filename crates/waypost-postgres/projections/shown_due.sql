@@ -1,4 +1,4 @@
--- audit: the last frame of each execution that its rows have to show. Scans projectors; served by the key
+-- inspect: the last frame of each execution that its rows have to show. Scans projectors; served by the key
 -- of frames.
 WITH shown AS MATERIALIZED (
     SELECT coalesce(min(done), 9223372036854775807) AS place FROM projectors

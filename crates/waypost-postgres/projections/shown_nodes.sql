@@ -1,3 +1,3 @@
--- audit: the nodes of executions. Served by the key of node_rows.
+-- inspect: the nodes of executions. Served by the key of node_rows.
 SELECT execution, path, status, attempt, started_at, completed_at, output, branch
 FROM node_rows WHERE execution = ANY($1)

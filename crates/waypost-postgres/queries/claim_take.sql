@@ -1,5 +1,5 @@
 -- claim: $1 becomes the owner of at most $3 executions that $2 (a fold) can read, and of none but $4
--- where that is given; $5 as a roll call: what the claimer has in memory. First what is ready, forgotten
+-- where that is given; $5 as a reconciliation: what the claimer has in memory. First what is ready, forgotten
 -- or was left behind by the dead, by number; then what is due within $7 ms, by time. Nobody waits for a
 -- row that somebody else has locked. The death of an owner that did not leave in order counts against
 -- what it had in hand; what has two deaths or more is taken alone, after everything else, where $6 says

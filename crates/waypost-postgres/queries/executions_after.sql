@@ -1,4 +1,4 @@
--- audit: the next executions that have a log, with the time of their last frames. Leaps from one to the
+-- inspect: the next executions that have a log, with the time of their last frames. Leaps from one to the
 -- next, however many frames they have. Served by the key of frames.
 WITH RECURSIVE next (execution) AS (
     SELECT (SELECT min(execution) FROM frames WHERE execution > $1)

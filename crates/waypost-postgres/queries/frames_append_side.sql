@@ -3,7 +3,7 @@
 --     the others, and a first frame goes in only for whoever got its names;
 --   - every other row is written only where the frame of its execution is among those that went in. The
 --     test is written so that it becomes a hash table, not a join, which would be quadratic.
--- Gives the frames that went in, and then the concurrency keys whose slots were given back.
+-- Gives the frames that went in, and then the concurrency keys whose permits were given back.
 -- Served by the keys of all tables.
 WITH named AS (
     INSERT INTO submissions (execution, key, idempotency, digest)
@@ -72,7 +72,7 @@ WITH named AS (
     DELETE FROM control AS c
     WHERE c.execution = ANY ($29::int8[]) AND (c.execution IN (SELECT execution FROM ins)) IS TRUE
 ), released AS (
-    DELETE FROM slots AS s
+    DELETE FROM permits AS s
     WHERE s.execution = ANY ($29) AND (s.execution IN (SELECT execution FROM ins)) IS TRUE
     RETURNING s.key
 ), discarded AS (

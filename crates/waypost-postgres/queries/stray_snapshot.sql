@@ -1,3 +1,3 @@
--- audit: snapshots without a log. Scans snapshots; served by the key of frames.
+-- inspect: snapshots without a log. Scans snapshots; served by the key of frames.
 SELECT execution FROM snapshots AS s
 WHERE NOT EXISTS (SELECT FROM frames AS f WHERE f.execution = s.execution)

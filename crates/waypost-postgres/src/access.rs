@@ -1,9 +1,9 @@
-//! API keys and the trail.
+//! API keys and the audit log.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use waypost_core::time::Timestamp;
-use waypost_ports::access::{Access, KeyRow, NewKey, Role, TrailEntry, TrailPage, TrailRequest};
+use waypost_ports::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow, NewKey, Role};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Connection, Role as Pool};
@@ -39,15 +39,15 @@ impl Access for PostgresStore {
         })
     }
 
-    fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+    fn record(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         match entries.is_empty() {
             true => Ok(()),
             false => self.run(Pool::Api, async |connection| insert(connection, entries).await),
         }
     }
 
-    fn trail(&self, request: &TrailRequest) -> Result<TrailPage, StoreError> {
-        self.run(Pool::Api, async |connection| trail(connection, request).await)
+    fn audit(&self, request: &AuditRequest) -> Result<AuditPage, StoreError> {
+        self.run(Pool::Api, async |connection| audit(connection, request).await)
     }
 }
 
@@ -62,7 +62,7 @@ fn read_key(row: &Row) -> Result<KeyRow, DbError> {
     })
 }
 
-async fn insert(connection: &mut Connection, entries: &[TrailEntry]) -> Result<(), DbError> {
+async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<(), DbError> {
     let times: Vec<i64> = entries.iter().map(|entry| entry.at.0).collect();
     let actors: Vec<&[u8]> = entries.iter().map(|entry| entry.actor.as_bytes()).collect();
     let addresses: Vec<&[u8]> = entries.iter().map(|entry| entry.address.as_bytes()).collect();
@@ -74,28 +74,28 @@ async fn insert(connection: &mut Connection, entries: &[TrailEntry]) -> Result<(
     let statuses: Vec<i32> = entries.iter().map(|entry| entry.status.into()).collect();
     let params: [&(dyn ToSql + Sync); 6] =
         [&times, &actors, &addresses, &actions, &subjects, &statuses];
-    connection.execute(queries::TRAIL_INSERT, &params).await?;
+    connection.execute(queries::AUDIT_INSERT, &params).await?;
     Ok(())
 }
 
-async fn trail(connection: &mut Connection, request: &TrailRequest) -> Result<TrailPage, DbError> {
+async fn audit(connection: &mut Connection, request: &AuditRequest) -> Result<AuditPage, DbError> {
     let before = request.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
     let one_more = limit_and_one(request.limit);
     let rows = match &request.actor {
         Some(actor) => {
             let params: [&(dyn ToSql + Sync); 3] = [&before, &one_more, &actor.as_bytes()];
-            connection.query(queries::TRAIL_BY_ACTOR, &params).await?
+            connection.query(queries::AUDIT_BY_ACTOR, &params).await?
         }
-        None => connection.query(queries::TRAIL_LIST, &[&before, &one_more]).await?,
+        None => connection.query(queries::AUDIT_LIST, &[&before, &one_more]).await?,
     };
     let more = rows.len() > request.limit;
     let rows = rows.iter().take(request.limit).map(read_entry).collect::<Result<_, _>>()?;
-    Ok(TrailPage { rows, more })
+    Ok(AuditPage { rows, more })
 }
 
-fn read_entry(row: &Row) -> Result<(u64, TrailEntry), DbError> {
+fn read_entry(row: &Row) -> Result<(u64, AuditEntry), DbError> {
     let status: i32 = get(row, 6)?;
-    let entry = TrailEntry {
+    let entry = AuditEntry {
         at: Timestamp(get(row, 1)?),
         actor: text(row, 2)?,
         address: text(row, 3)?,

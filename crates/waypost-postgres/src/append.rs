@@ -16,7 +16,7 @@ mod rows;
 
 use std::collections::HashMap;
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission};
 
@@ -24,7 +24,7 @@ use crate::connection::{Connection, Role};
 use crate::error::{DbError, in_spite_of_others};
 use crate::store::PostgresStore;
 use crate::text::get;
-use crate::{queries, slots};
+use crate::{permits, queries};
 
 /// Frames in one statement. Their places share 16 bits, and arrays of this length fill a round trip.
 const FRAMES_MAX: usize = 2_000;
@@ -49,7 +49,7 @@ pub(crate) fn append(store: &PostgresStore, batch: &[Append]) -> Result<Vec<Appe
 /// that of their places in the feed. The statements see to the order of locks.
 fn rounds(batch: &[Append], outcomes: &mut [Option<Appended>]) -> Vec<Vec<usize>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
-    let mut next_of_execution: HashMap<ExecutionId, usize> = HashMap::with_capacity(batch.len());
+    let mut next_of_execution: HashMap<ExecutionNo, usize> = HashMap::with_capacity(batch.len());
     let mut next_of_claim: HashMap<Claim<'_>, usize> = HashMap::new();
     for (index, append) in batch.iter().enumerate() {
         if let Err(error) = rows::check(append) {
@@ -74,7 +74,7 @@ fn rounds(batch: &[Append], outcomes: &mut [Option<Appended>]) -> Vec<Vec<usize>
 enum Claim<'a> {
     Key(&'a str),
     Idempotency(&'a str),
-    Slot(&'a str),
+    Permit(&'a str),
 }
 
 fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
@@ -82,17 +82,17 @@ fn claims(append: &Append) -> impl Iterator<Item = Claim<'_>> {
     let key = names.map(|names| Claim::Key(names.key.as_str()));
     let idempotency = names.and_then(|names| names.idempotency.as_ref());
     let idempotency = idempotency.map(|idempotency| Claim::Idempotency(&idempotency.key));
-    let slot = append.side.slot.as_ref().map(|slot| Claim::Slot(&slot.key));
-    [key, idempotency, slot].into_iter().flatten()
+    let permit = append.side.permit.as_ref().map(|permit| Claim::Permit(&permit.key));
+    [key, idempotency, permit].into_iter().flatten()
 }
 
-/// A round in statements of bounded size; frames that want slots apart from the others, since they need
+/// A round in statements of bounded size; frames that want permits apart from the others, since they need
 /// a transaction.
 fn parts(batch: &[Append], round: &[usize]) -> Vec<Vec<usize>> {
-    let (slots, others): (Vec<usize>, Vec<usize>) =
-        round.iter().partition(|index| batch[**index].side.slot.is_some());
+    let (permits, others): (Vec<usize>, Vec<usize>) =
+        round.iter().partition(|index| batch[**index].side.permit.is_some());
     let mut parts = Vec::new();
-    for kind in [others, slots] {
+    for kind in [others, permits] {
         let (mut part, mut bytes) = (Vec::new(), 0);
         for index in kind {
             let append = &batch[index];
@@ -121,8 +121,8 @@ fn append_part(
     // The order of locks leaves one way into a conflict: names in two orders in two batches.
     let result = in_spite_of_others(|| {
         store.try_run(Role::Writers, async |connection| {
-            match part.first().is_some_and(|index| batch[*index].side.slot.is_some()) {
-                true => slots::append(connection, batch, part).await,
+            match part.first().is_some_and(|index| batch[*index].side.permit.is_some()) {
+                true => permits::append(connection, batch, part).await,
                 false => append_plain(connection, batch, part).await,
             }
         })
@@ -162,7 +162,7 @@ async fn append_plain(
 pub(crate) struct Inserted {
     /// When each frame was committed, by execution.
     pub(crate) at: HashMap<i64, i64>,
-    /// Concurrency keys to be looked after: slots of theirs were given back.
+    /// Concurrency keys to be looked after: permits of theirs were given back.
     pub(crate) released: Vec<i64>,
 }
 
@@ -278,13 +278,13 @@ async fn look_up(
             None => by_key.map(|holder| (holder, false)),
         };
         if let Some((holder, same)) = holder {
-            outcomes[*at] = Appended::Duplicate { execution: ExecutionId(holder), same };
+            outcomes[*at] = Appended::Duplicate { execution: ExecutionNo(holder), same };
         }
     }
     Ok(outcomes)
 }
 
-/// After the commit: what was parked may have got mail while it was being parked, and slots that were
+/// After the commit: what was parked may have got mail while it was being parked, and permits that were
 /// given back are for others. Where this fails the frames are no less committed, and whoever claims next
 /// sweeps.
 pub(crate) async fn look_after(
@@ -304,7 +304,7 @@ pub(crate) async fn look_after(
         result = connection.execute(queries::CONTROL_WAKE, &[&parked]).await.map(drop);
     }
     if result.is_ok() && !inserted.released.is_empty() {
-        result = slots::hand_on(connection, &inserted.released).await;
+        result = permits::hand_on(connection, &inserted.released).await;
     }
     if let Err(error) = result {
         tracing::debug!(%error, "left to the next sweep");

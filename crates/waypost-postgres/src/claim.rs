@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{ClaimRequest, Claims, History, Snapshot, StoreError};
@@ -18,7 +18,7 @@ use crate::error::DbError;
 use crate::history::{self, From};
 use crate::store::PostgresStore;
 use crate::text::{array, count, from_stored, get, limit, text};
-use crate::{queries, slots};
+use crate::{permits, queries};
 
 /// How often claims look for what somebody who died left half done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
         if let Some(from) = sweep_from {
             let row = connection.query_one(queries::MAIL_SWEEP, &[&from]).await?;
             store.sweeps.seen.store(get(&row, 0)?, Ordering::Relaxed);
-            slots::sweep(connection).await?;
+            permits::sweep(connection).await?;
             if from == 0 {
                 connection.execute(queries::INSTANCES_FORGET, &[&GONE_FOR_MS]).await?;
             }
@@ -111,8 +111,8 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
 async fn take(
     connection: &mut Connection,
     request: &ClaimRequest,
-) -> Result<(Vec<ExecutionId>, Claims), DbError> {
-    let numbers = |executions: &Vec<ExecutionId>| -> Vec<i64> {
+) -> Result<(Vec<ExecutionNo>, Claims), DbError> {
+    let numbers = |executions: &Vec<ExecutionNo>| -> Vec<i64> {
         executions.iter().map(|execution| execution.0).collect()
     };
     let only = request.only.as_ref().map(numbers);
@@ -130,7 +130,7 @@ async fn take(
     let mut executions = Vec::with_capacity(rows.len());
     let mut claims = Claims::default();
     for row in &rows {
-        executions.extend(get::<Option<i64>>(row, 0)?.map(ExecutionId));
+        executions.extend(get::<Option<i64>>(row, 0)?.map(ExecutionNo));
         claims.more = count(row, 1)? > from_stored(limit) || get(row, 3)?;
         claims.next_due = get::<Option<i64>>(row, 2)?.map(Timestamp);
         claims.lapsed = !get::<bool>(row, 4)?;
@@ -141,25 +141,25 @@ async fn take(
 
 /// What an execution was parked with.
 struct Digest {
-    execution: ExecutionId,
-    key: ExecutionKey,
+    execution: ExecutionNo,
+    key: ExecutionId,
     seq: u64,
     digest: [u8; 32],
 }
 
 async fn digests(
     connection: &mut Connection,
-    executions: &[ExecutionId],
+    executions: &[ExecutionNo],
     instance: InstanceId,
 ) -> Result<Vec<Digest>, DbError> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let rows = connection.query(queries::CLAIM_DIGESTS, &[&executions, &instance.0]).await?;
     let digest = |row| {
         Ok(Digest {
-            execution: ExecutionId(get(row, 0)?),
+            execution: ExecutionNo(get(row, 0)?),
             seq: count(row, 1)?,
             digest: array(row, 2)?,
-            key: ExecutionKey(text(row, 3)?),
+            key: ExecutionId(text(row, 3)?),
         })
     };
     rows.iter().map(digest).collect()
@@ -167,11 +167,11 @@ async fn digests(
 
 /// Copies that are what their executions were parked with. They come from outside: nothing about them is
 /// believed but their digest.
-fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> Vec<(ExecutionId, Snapshot)> {
+fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> Vec<(ExecutionNo, Snapshot)> {
     if digests.is_empty() {
         return Vec::new();
     }
-    let keys: Vec<ExecutionKey> = digests.iter().map(|digest| digest.key.clone()).collect();
+    let keys: Vec<ExecutionId> = digests.iter().map(|digest| digest.key.clone()).collect();
     let contexts = mirror.contexts(&keys);
     let exact = digests.iter().zip(contexts).filter_map(|(digest, context)| {
         let body = context.filter(|body| *blake3::hash(body).as_bytes() == digest.digest)?;
@@ -183,13 +183,13 @@ fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> Vec<(ExecutionId, Sna
 /// Reads what was taken: what is still the claimer's.
 async fn read(
     connection: &mut Connection,
-    executions: &[ExecutionId],
+    executions: &[ExecutionNo],
     claimer: InstanceId,
-    copies: Vec<(ExecutionId, Snapshot)>,
+    copies: Vec<(ExecutionNo, Snapshot)>,
     sweeps: &Sweeps,
 ) -> Result<Vec<History>, DbError> {
-    let mut copies: std::collections::HashMap<ExecutionId, Snapshot> = copies.into_iter().collect();
-    let wanted: Vec<(ExecutionId, From)> = executions
+    let mut copies: std::collections::HashMap<ExecutionNo, Snapshot> = copies.into_iter().collect();
+    let wanted: Vec<(ExecutionNo, From)> = executions
         .iter()
         .map(|execution| match copies.contains_key(execution) {
             true => (*execution, From::End),
@@ -222,7 +222,7 @@ async fn read(
 /// Sets an execution of this owner aside.
 pub(crate) async fn hold(
     connection: &mut Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     owner: InstanceId,
     reason: &str,
 ) -> Result<(), DbError> {
@@ -237,9 +237,9 @@ pub(crate) async fn hold(
 pub(crate) async fn doubt(
     connection: &mut Connection,
     owner: InstanceId,
-    executions: &[ExecutionId],
-) -> Result<Vec<ExecutionId>, DbError> {
+    executions: &[ExecutionNo],
+) -> Result<Vec<ExecutionNo>, DbError> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let rows = connection.query(queries::CONTROL_DOUBT, &[&owner.0, &executions]).await?;
-    rows.iter().map(|row| Ok(ExecutionId(get(row, 0)?))).collect()
+    rows.iter().map(|row| Ok(ExecutionNo(get(row, 0)?))).collect()
 }

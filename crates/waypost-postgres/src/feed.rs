@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use waypost_core::frame::Parent;
-use waypost_core::id::{AppendId, ExecutionId};
+use waypost_core::id::{AppendId, ExecutionNo};
 use waypost_ports::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest};
 use waypost_ports::store::StoredFrame;
 
@@ -87,5 +87,5 @@ fn read(row: &Row) -> Result<FeedFrame, DbError> {
 }
 
 fn unreadable(row: &Row, error: &DbError) -> Result<StoredFrame, DbError> {
-    Ok(history::unreadable_frame(ExecutionId(get(row, 0)?), error.to_string()))
+    Ok(history::unreadable_frame(ExecutionNo(get(row, 0)?), error.to_string()))
 }

@@ -8,9 +8,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use waypost_core::frame::{FrameHeader, Parent};
-use waypost_core::id::{AppendId, ExecutionId, InstanceId};
+use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Control, History, Slot, Snapshot, StoredFrame};
+use waypost_ports::store::{Control, History, Permit, Snapshot, StoredFrame};
 
 use crate::connection::Connection;
 use crate::error::DbError;
@@ -37,7 +37,7 @@ pub(crate) enum From {
 /// Everything that is known of one execution.
 pub(crate) async fn load(
     connection: &mut Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     from: From,
 ) -> Result<Option<History>, DbError> {
     Ok(load_many(connection, &[(execution, from)]).await?.pop())
@@ -47,7 +47,7 @@ pub(crate) async fn load(
 /// given as damaged: the others must not wait for it.
 pub(crate) async fn load_many(
     connection: &mut Connection,
-    wanted: &[(ExecutionId, From)],
+    wanted: &[(ExecutionNo, From)],
 ) -> Result<Vec<History>, DbError> {
     let mut histories = read_many(connection, wanted).await?;
     // A snapshot is a cache: one that is damaged counts as none.
@@ -73,8 +73,8 @@ struct Loaded {
 
 async fn read_many(
     connection: &mut Connection,
-    wanted: &[(ExecutionId, From)],
-) -> Result<HashMap<ExecutionId, Loaded>, DbError> {
+    wanted: &[(ExecutionNo, From)],
+) -> Result<HashMap<ExecutionNo, Loaded>, DbError> {
     let mut all = HashMap::with_capacity(wanted.len());
     let mut rest = wanted;
     while !rest.is_empty() {
@@ -88,7 +88,7 @@ async fn read_many(
 /// How many can be read at once, from the first on; at least one, however large.
 async fn first_of(
     connection: &mut Connection,
-    wanted: &[(ExecutionId, From)],
+    wanted: &[(ExecutionNo, From)],
 ) -> Result<usize, DbError> {
     if wanted.len() <= 1 {
         return Ok(wanted.len());
@@ -99,14 +99,14 @@ async fn first_of(
     Ok(narrow::<usize>(&row, 0)?.clamp(1, wanted.len()))
 }
 
-fn columns(wanted: &[(ExecutionId, From)]) -> (Vec<i64>, Vec<i16>) {
+fn columns(wanted: &[(ExecutionNo, From)]) -> (Vec<i64>, Vec<i16>) {
     wanted.iter().map(|(execution, from)| (execution.0, *from as i16)).unzip()
 }
 
 async fn read_some(
     connection: &mut Connection,
-    wanted: &[(ExecutionId, From)],
-) -> Result<HashMap<ExecutionId, Loaded>, DbError> {
+    wanted: &[(ExecutionNo, From)],
+) -> Result<HashMap<ExecutionNo, Loaded>, DbError> {
     let (executions, modes) = columns(wanted);
     let with_snapshot: Vec<i64> = wanted
         .iter()
@@ -130,7 +130,7 @@ async fn read_some(
 /// answers to three more questions from the same state of the database. Those that have no log are left out.
 pub(crate) async fn load_with(
     connection: &mut Connection,
-    executions: &[ExecutionId],
+    executions: &[ExecutionNo],
     more: [&'static str; 3],
 ) -> Result<(Vec<History>, [Vec<Row>; 3]), DbError> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
@@ -217,13 +217,13 @@ fn cut(frames: &[Row]) -> Result<Vec<(i64, i64)>, DbError> {
 }
 
 fn assemble(
-    wanted: &[(ExecutionId, From)],
+    wanted: &[(ExecutionNo, From)],
     controls: &[Row],
     snapshots: &[Row],
     frames: &[Row],
     mails: &[Row],
-) -> Result<HashMap<ExecutionId, Loaded>, DbError> {
-    let mut all: HashMap<ExecutionId, Loaded> = wanted
+) -> Result<HashMap<ExecutionNo, Loaded>, DbError> {
+    let mut all: HashMap<ExecutionNo, Loaded> = wanted
         .iter()
         .map(|(execution, _)| {
             let history = History {
@@ -238,11 +238,11 @@ fn assemble(
         .collect();
     add_frames(&mut all, frames)?;
     for row in controls {
-        let Some(loaded) = all.get_mut(&ExecutionId(get(row, 0)?)) else { continue };
+        let Some(loaded) = all.get_mut(&ExecutionNo(get(row, 0)?)) else { continue };
         loaded.history.control = Some(read_control(row)?);
     }
     for row in snapshots {
-        let Some(loaded) = all.get_mut(&ExecutionId(get(row, 0)?)) else { continue };
+        let Some(loaded) = all.get_mut(&ExecutionNo(get(row, 0)?)) else { continue };
         let snapshot = read_snapshot(row)?;
         match is_intact(&snapshot.body, get(row, 3)?) {
             true => loaded.history.snapshot = Some(snapshot),
@@ -250,7 +250,7 @@ fn assemble(
         }
     }
     for row in mails {
-        let execution = ExecutionId(get(row, 0)?);
+        let execution = ExecutionNo(get(row, 0)?);
         let Some(loaded) = all.get_mut(&execution) else { continue };
         match mail::read(row) {
             Ok(mail) => loaded.history.mail.push(mail),
@@ -266,10 +266,10 @@ fn assemble(
 }
 
 /// Adds frames to their executions, each with the one before it as its parent.
-fn add_frames(all: &mut HashMap<ExecutionId, Loaded>, rows: &[Row]) -> Result<(), DbError> {
-    let mut before: Option<(ExecutionId, Parent)> = None;
+fn add_frames(all: &mut HashMap<ExecutionNo, Loaded>, rows: &[Row]) -> Result<(), DbError> {
+    let mut before: Option<(ExecutionNo, Parent)> = None;
     for row in rows {
-        let execution = ExecutionId(get(row, 0)?);
+        let execution = ExecutionNo(get(row, 0)?);
         let parent = before.filter(|(whose, _)| *whose == execution).map(|(_, parent)| parent);
         let Some(loaded) = all.get_mut(&execution) else { continue };
         match read_frame(row, parent) {
@@ -293,7 +293,7 @@ fn add_frames(all: &mut HashMap<ExecutionId, Loaded>, rows: &[Row]) -> Result<()
 pub(crate) fn read_frame(row: &Row, parent: Option<Parent>) -> Result<StoredFrame, DbError> {
     let requires: i32 = get(row, 8)?;
     let header = FrameHeader {
-        execution: ExecutionId(get(row, 0)?),
+        execution: ExecutionNo(get(row, 0)?),
         first_seq: count(row, 1)?,
         last_seq: count(row, 2)?,
         append_id: AppendId(get(row, 3)?),
@@ -313,7 +313,7 @@ pub(crate) fn read_frame(row: &Row, parent: Option<Parent>) -> Result<StoredFram
 }
 
 /// What stands for a frame whose row cannot be read.
-pub(crate) fn unreadable_frame(execution: ExecutionId, reason: String) -> StoredFrame {
+pub(crate) fn unreadable_frame(execution: ExecutionNo, reason: String) -> StoredFrame {
     let header = FrameHeader {
         execution,
         first_seq: 1,
@@ -335,8 +335,8 @@ pub(crate) fn read_snapshot(row: &Row) -> Result<Snapshot, DbError> {
 
 /// A control row in the columns of `control_load`.
 pub(crate) fn read_control(row: &Row) -> Result<Control, DbError> {
-    let slot = match text_or_none(row, 6)? {
-        Some(key) => Some(Slot {
+    let permit = match text_or_none(row, 6)? {
+        Some(key) => Some(Permit {
             key,
             holding: get::<Option<bool>>(row, 7)?.unwrap_or_default(),
             before: count(row, 8)?,
@@ -351,6 +351,6 @@ pub(crate) fn read_control(row: &Row) -> Result<Control, DbError> {
         held: text_or_none(row, 5)?.map(|held| held.to_string()),
         crashes: narrow(row, 9)?,
         doubt: get(row, 10)?,
-        slot,
+        permit,
     })
 }

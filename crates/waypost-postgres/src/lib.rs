@@ -11,17 +11,17 @@
 //! | --- | --- |
 //! | `store` | opening, and which connection does what |
 //! | `append` | frames and their side rows; `append/rows` gathers them into arrays |
-//! | `slots` | lines for concurrency keys |
+//! | `permits` | queues of concurrency keys |
 //! | `claim` | taking ownership |
 //! | `instances` | leases and numbers |
 //! | `mail` | the inbox |
 //! | `history` | reading executions back |
 //! | `definitions` | versions of workflows |
-//! | `access` | API keys and the trail |
+//! | `access` | API keys and the audit log |
 //! | `query`, `feed` | lists and logs for people |
-//! | `audit` | what a checker asks |
+//! | `inspect` | what a checker asks |
 //! | `projections` | rows for readers, and the thread that writes them |
-//! | `tasks` | tasks for workers elsewhere |
+//! | `tasks` | tasks for remote workers |
 //! | `nudges` | "look now", by LISTEN and NOTIFY |
 //! | `pool` | connections, lent and taken back |
 //! | `connection` | one of them: statements, time limits |
@@ -39,24 +39,24 @@
 mod access;
 mod address;
 mod append;
-mod audit;
 mod claim;
 mod connection;
 mod definitions;
 mod error;
 mod feed;
 mod history;
+mod inspect;
 mod instances;
 mod mail;
 mod migrate;
 mod nudges;
 mod options;
+mod permits;
 mod pool;
 mod projections;
 mod queries;
 mod query;
 mod sent;
-mod slots;
 mod store;
 mod tasks;
 mod text;

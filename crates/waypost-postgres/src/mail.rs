@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::Row;
 use uuid::Uuid;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::store::{Delivery, Mail};
 
 use crate::connection::Connection;
@@ -141,7 +141,7 @@ pub(crate) fn read(row: &Row) -> Result<Mail, DbError> {
     let body = serde_json::from_slice(body)
         .map_err(|error| DbError::Corrupt(format!("mail cannot be read: {error}")))?;
     Ok(Mail {
-        execution: ExecutionId(get(row, 0)?),
+        execution: ExecutionNo(get(row, 0)?),
         message: text(row, 1)?,
         actor: text_or_none(row, 2)?,
         body,

@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use uuid::Uuid;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::ProjectionLag;
 use waypost_ports::store::{Append, Appended, StoreError};
@@ -157,7 +157,7 @@ impl Projections {
     }
 
     /// Derives the rows of some executions again; of those without a log, none are left.
-    pub(crate) fn derive_again(&self, executions: &[ExecutionId]) -> Result<(), StoreError> {
+    pub(crate) fn derive_again(&self, executions: &[ExecutionNo]) -> Result<(), StoreError> {
         let mut numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -203,14 +203,14 @@ impl Projections {
     }
 
     /// Executions that have rows and no log.
-    pub(crate) fn strays(&self) -> Result<Vec<ExecutionId>, StoreError> {
+    pub(crate) fn strays(&self) -> Result<Vec<ExecutionNo>, StoreError> {
         let mut strays = Vec::new();
         let mut after = i64::MIN;
         loop {
             let row = self.run(async |connection| {
                 connection.query_one(queries::SHOWN_STRAYS, &[&after, &1_000_i64]).await
             })?;
-            strays.extend(get::<Vec<i64>>(&row, 1)?.into_iter().map(ExecutionId));
+            strays.extend(get::<Vec<i64>>(&row, 1)?.into_iter().map(ExecutionNo));
             match get(&row, 0)? {
                 Some(last) => after = last,
                 None => return Ok(strays),

@@ -3,7 +3,7 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
-use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
+use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
@@ -26,7 +26,7 @@ const FRAMES_AT_ONCE: i64 = 1_000;
 const BYTES_AT_ONCE: i64 = 4 << 20;
 
 impl Query for PostgresStore {
-    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
+    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError> {
         self.run(Role::Api, async |connection| {
             let row = match key {
                 Some(key) => {
@@ -35,7 +35,7 @@ impl Query for PostgresStore {
                 None => connection.query_opt(queries::EXECUTION_NEWEST, &[]).await?,
             };
             let number = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?;
-            Ok(number.flatten().map(ExecutionId))
+            Ok(number.flatten().map(ExecutionNo))
         })
     }
 
@@ -45,19 +45,19 @@ impl Query for PostgresStore {
                 .query_opt(queries::SUBMISSION_BY_IDEMPOTENCY, &[&idempotency.as_bytes()])
                 .await?;
             row.map(|row| {
-                Ok(Submitted { execution: ExecutionId(get(&row, 0)?), digest: array(&row, 1)? })
+                Ok(Submitted { execution: ExecutionNo(get(&row, 0)?), digest: array(&row, 1)? })
             })
             .transpose()
         })
     }
 
-    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn look(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.run(Role::Api, async |connection| {
             history::load(connection, execution, history::From::Snapshot).await
         })
     }
 
-    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError> {
+    fn is_unfinished(&self, execution: ExecutionNo) -> Result<bool, StoreError> {
         self.run(Role::Api, async |connection| {
             get(&connection.query_one(queries::CONTROL_EXISTS, &[&execution.0]).await?, 0)
         })

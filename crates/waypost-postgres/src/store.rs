@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
@@ -152,13 +152,13 @@ impl Store for PostgresStore {
         claim::claim(self, request)
     }
 
-    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.run(Role::Engine, async |connection| {
             history::load(connection, execution, LoadFrom::Snapshot).await
         })
     }
 
-    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.run(Role::Engine, async |connection| {
             history::load(connection, execution, LoadFrom::Beginning).await
         })
@@ -177,7 +177,7 @@ impl Store for PostgresStore {
 
     fn hold(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError> {
@@ -189,8 +189,8 @@ impl Store for PostgresStore {
     fn doubt(
         &self,
         owner: InstanceId,
-        executions: &[ExecutionId],
-    ) -> Result<Vec<ExecutionId>, StoreError> {
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.run(Role::Engine, async |connection| claim::doubt(connection, owner, executions).await)
     }
 

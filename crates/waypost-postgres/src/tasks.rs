@@ -1,4 +1,4 @@
-//! Tasks for workers elsewhere, where there is nothing faster to carry them. Hints: whatever is lost here
+//! Tasks for remote workers, where there is nothing faster to carry them. Hints: whatever is lost here
 //! is offered again by its owner, so that the tables are not even written to the database's own log.
 
 use std::collections::{HashMap, HashSet};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
-use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{
@@ -150,7 +150,7 @@ async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Toke
 
 fn read_offer(row: &Row) -> Result<Offer, DbError> {
     let id = OfferId {
-        execution: ExecutionId(get(row, 0)?),
+        execution: ExecutionNo(get(row, 0)?),
         path: text(row, 3)?,
         attempt: narrow(row, 1)?,
     };

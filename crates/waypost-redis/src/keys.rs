@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use waypost_core::id::{ExecutionKey, InstanceId, WorkerId};
+use waypost_core::id::{ExecutionId, InstanceId, WorkerId};
 
 /// Bytes of a name that are spelled out in a key; longer ones are named by their digest.
 const NAME_BYTES_MAX: usize = 200;
@@ -42,12 +42,12 @@ impl Keys {
     }
 
     /// What a parked execution was parked with.
-    pub fn context(&self, execution: &ExecutionKey) -> String {
+    pub fn context(&self, execution: &ExecutionId) -> String {
         self.key("execution:context", execution.as_str())
     }
 
     /// Who owns an execution, for people who look.
-    pub fn lock(&self, execution: &ExecutionKey) -> String {
+    pub fn lock(&self, execution: &ExecutionId) -> String {
         self.key("lock:execution", execution.as_str())
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn names_are_those_that_operators_know() {
         let keys = Keys::new("waypost:");
-        let execution = ExecutionKey("exe_01".into());
+        let execution = ExecutionId("exe_01".into());
         for (key, name) in [
             (keys.tasks("api-call"), "waypost:tasks:{api-call}"),
             (keys.tasks("each[1]/a"), "waypost:tasks:{each%5b1%5d/a}"),

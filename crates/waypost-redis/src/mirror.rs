@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
-use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 
 use crate::ask::Ask;
@@ -36,15 +36,15 @@ pub struct RedisMirror {
 /// Something to copy.
 enum Copy {
     Alive(Presence),
-    Owned(InstanceId, Vec<ExecutionKey>),
-    Released(InstanceId, Vec<ExecutionKey>),
+    Owned(InstanceId, Vec<ExecutionId>),
+    Released(InstanceId, Vec<ExecutionId>),
     Keep(Vec<Context>),
-    Forget(Vec<ExecutionKey>),
+    Forget(Vec<ExecutionId>),
 }
 
 impl Copy {
     fn bytes(&self) -> usize {
-        let keys = |keys: &[ExecutionKey]| keys.iter().map(|key| 32 + key.0.len()).sum();
+        let keys = |keys: &[ExecutionId]| keys.iter().map(|key| 32 + key.0.len()).sum();
         match self {
             Self::Alive(_) => 256,
             Self::Owned(_, all) | Self::Released(_, all) | Self::Forget(all) => keys(all),
@@ -86,19 +86,19 @@ impl Mirror for RedisMirror {
         self.hand_over(Copy::Alive(instance.clone()));
     }
 
-    fn owned(&self, instance: InstanceId, executions: &[ExecutionKey]) {
+    fn owned(&self, instance: InstanceId, executions: &[ExecutionId]) {
         if !executions.is_empty() {
             self.hand_over(Copy::Owned(instance, executions.to_vec()));
         }
     }
 
-    fn released(&self, instance: InstanceId, executions: &[ExecutionKey]) {
+    fn released(&self, instance: InstanceId, executions: &[ExecutionId]) {
         if !executions.is_empty() {
             self.hand_over(Copy::Released(instance, executions.to_vec()));
         }
     }
 
-    fn owner(&self, execution: &ExecutionKey) -> Option<InstanceId> {
+    fn owner(&self, execution: &ExecutionId) -> Option<InstanceId> {
         locks::owner(self.redis.wire(), execution)
     }
 
@@ -108,13 +108,13 @@ impl Mirror for RedisMirror {
         }
     }
 
-    fn forget(&self, executions: &[ExecutionKey]) {
+    fn forget(&self, executions: &[ExecutionId]) {
         if !executions.is_empty() {
             self.hand_over(Copy::Forget(executions.to_vec()));
         }
     }
 
-    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+    fn contexts(&self, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>> {
         contexts::load(self.redis.wire(), executions)
     }
 

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use uuid::Uuid;
 use waypost_core::event::MessageId;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::relay::{Answer, HearMail, Relay, Relayed};
 use waypost_ports::store::{Mail, MailBody, StoreError};
 
@@ -88,7 +88,7 @@ impl Pending {
 #[derive(Serialize, Deserialize)]
 struct Letter {
     from: InstanceId,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     message: MessageId,
     actor: Option<Arc<str>>,
     body: MailBody,

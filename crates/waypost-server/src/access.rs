@@ -1,15 +1,15 @@
-//! Who may do what: keys, the identities they give, how often those may ask, and the trail of what
+//! Who may do what: keys, the identities they give, how often those may ask, and the audit log of what
 //! they did.
 //!
 //! | file | owns |
 //! | --- | --- |
 //! | `keys` | making keys, knowing them again |
 //! | `rate` | how often somebody may ask |
-//! | `trail` | who did what |
+//! | `audit` | who did what |
 
+pub mod audit;
 pub mod keys;
 pub mod rate;
-pub mod trail;
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use waypost_ports::access::Role;
 /// Who asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// As the log and the trail name them: `key:<id>`, or `local`.
+    /// As the log and the audit log name them: `key:<id>`, or `local`.
     pub actor: Arc<str>,
     /// What they may do.
     pub role: Role,

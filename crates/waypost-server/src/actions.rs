@@ -2,10 +2,10 @@
 //! a reply or a problem; none of them judges rights, limits or forms, which `http` has done.
 
 pub(crate) mod administration;
+pub(crate) mod control;
 pub(crate) mod definitions;
 pub(crate) mod executions;
 pub(crate) mod starting;
-pub(crate) mod steering;
 pub(crate) mod system;
 pub(crate) mod workers;
 

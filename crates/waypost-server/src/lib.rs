@@ -1,4 +1,4 @@
-//! The door: the HTTP API over an engine and a store.
+//! The target: the HTTP API over an engine and a store.
 //!
 //! ```text
 //!   socket ─▶ http/listen ─▶ http/dispatch ─▶ actions/* ─▶ engine   (what changes something)
@@ -13,7 +13,7 @@
 //! | `reader` | questions about executions, answered from the log; also for the command line |
 //! | `workflows` | definitions, compiled; deploying |
 //! | `watchers`, `stream` | who waits for what; streams of events |
-//! | `access` | keys, identities, rates, the trail |
+//! | `access` | keys, identities, rates, the audit log |
 //! | `wire` | what crosses the wire; never a type of the core |
 //! | `problem`, `seldom` | answers that are not what was asked for, and how often they are logged |
 //! | `http` | from bytes on a socket to an action and back |

@@ -1,4 +1,4 @@
-//! What is measured at the door.
+//! What is measured at the target.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,7 +18,7 @@ use crate::budget::Budget;
 /// The classes of replies.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// What is measured at the door.
+/// What is measured at the target.
 pub struct HttpMetrics {
     requests: CounterFamily,
     seconds: Histogram,
@@ -68,7 +68,7 @@ pub struct Around {
     pub lag: Option<ProjectionLag>,
     /// What no instance has claimed, where that can be told.
     pub backlog: Option<Backlog>,
-    /// What waits for workers elsewhere.
+    /// What waits for remote workers.
     pub depths: Vec<Depth>,
     /// This instance's lease, and what is left of it.
     pub lease: (Millis, Millis),
@@ -102,7 +102,7 @@ impl HttpMetrics {
     }
 
     /// Writes the page, with what others measure.
-    pub fn render(&self, around: &Around, trail_dropped: u64, budget: &Budget, out: &mut String) {
+    pub fn render(&self, around: &Around, audit_dropped: u64, budget: &Budget, out: &mut String) {
         let dropped = Counter::default();
         let by_handler = |value: fn(&Depth) -> Decimal| {
             let of = |depth: &Depth| (Arc::clone(&depth.handler), value(depth));
@@ -110,7 +110,7 @@ impl HttpMetrics {
         };
         let depth = by_handler(|depth| Decimal::whole(depth.waiting));
         let oldest = by_handler(|depth| Decimal::parts(depth.oldest.0.saturating_mul(1_000)));
-        dropped.add(trail_dropped);
+        dropped.add(audit_dropped);
         let (connections, streams) = (self.connections.gauge(), self.streams.gauge());
         let (lease, left) = (SecondsGauge::default(), SecondsGauge::default());
         lease.set(around.lease.0.to_std());
@@ -136,13 +136,13 @@ impl HttpMetrics {
                 "Streams closed because the client did not read.",
                 &self.streams_dropped,
             ),
-            ("waypost_stream_depth", "Tasks that wait for workers elsewhere, by handler.", &depth),
+            ("waypost_tasks_waiting", "Tasks that wait for remote workers, by handler.", &depth),
             (
-                "waypost_stream_oldest_age_seconds",
+                "waypost_tasks_oldest_age_seconds",
                 "Age of the oldest task that waits for a worker, by handler.",
                 &oldest,
             ),
-            ("waypost_trail_dropped_total", "Audit entries that could not be written.", &dropped),
+            ("waypost_audit_dropped_total", "Inspect entries that could not be written.", &dropped),
         ];
         for (name, help, metric) in page {
             write_metric(name, help, metric, out);

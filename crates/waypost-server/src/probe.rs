@@ -65,7 +65,7 @@ impl Probe {
 
 async fn ask(server: Arc<Server>) -> Said {
     let me = server.engine.instance();
-    let asked = server.blocking_first(move |server| Ok(server.reader.home().is_alive(me)?));
+    let asked = server.blocking_first(move |server| Ok(server.reader.backend().is_alive(me)?));
     let unavailable = |why: &'static str| Problem::new(Code::StoreUnavailable, why).retry_after(5);
     match server.patiently(PATIENCE, asked).await {
         None => Err(unavailable("the store does not answer")),

@@ -296,7 +296,7 @@ impl From<EngineError> for Problem {
             EngineError::Unanswered => unanswered(),
             EngineError::Store(error) => error.into(),
             EngineError::TooLarge(_) => Self::new(Code::BodyTooLarge, error.to_string())
-                .hint("keep large data elsewhere and pass a reference to it"),
+                .hint("keep large data in another store and pass a reference to it"),
             EngineError::Poisoned(reason) => {
                 tracing::warn!(%reason, "the store refuses a submission");
                 Self::new(Code::Unstorable, "the store rejects the submission")
@@ -316,7 +316,7 @@ impl From<Refusal> for Problem {
             _ => Code::IllegalTransition,
         };
         let hint = match refusal {
-            Refusal::Ended(_) => "what has ended cannot be steered; start another execution",
+            Refusal::Ended(_) => "what has ended cannot be controlled; start another execution",
             Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::ForeignToken { .. } => {
                 "drop the task: it is done, or somebody else does it"
             }

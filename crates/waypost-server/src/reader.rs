@@ -9,19 +9,20 @@ use std::sync::Arc;
 
 use waypost_core::command::Refusal;
 use waypost_core::event::PauseReason;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::limits::EARLY_SIGNALS_BYTES_MAX as INBOX_BYTES_MAX;
 use waypost_core::plan::Plan;
-use waypost_core::state::State;
+use waypost_core::state::{PAUSED, Quarantine, State};
 use waypost_core::status::Status;
 use waypost_engine::{Damage, Plans, Receipt, fold};
-use waypost_ports::access::TrailRequest;
+use waypost_ports::access::AuditRequest;
 use waypost_ports::query::{DefinitionsRequest, EventsRequest, ListRequest, Read};
 use waypost_ports::store::{Control, DefinitionRef};
 
 use crate::problem::{Code, Problem};
-use crate::server::Home;
+use crate::server::Backend;
 use crate::wire;
+use crate::wire::payload::Time;
 
 /// Most rows of a page.
 pub const PAGE_MAX: usize = 1_000;
@@ -33,7 +34,7 @@ pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Answers questions.
 pub struct Reader {
-    home: Arc<dyn Home>,
+    backend: Arc<dyn Backend>,
     plans: Arc<Plans>,
 }
 
@@ -54,13 +55,35 @@ impl Found {
         held || self.state.paused == Some(PauseReason::User)
     }
 
+    /// The status that users see. The store quarantines what it cannot read back or what kills its
+    /// processes, whatever the log says.
+    pub fn status(&self) -> Status {
+        match self.quarantine() {
+            Some(_) => Status::Quarantined,
+            None => self.state.shown_status(),
+        }
+    }
+
+    /// Why and since when it is quarantined: by its log, or by the store.
+    pub fn quarantine(&self) -> Option<wire::execution::Quarantine> {
+        if let Some(Quarantine { reason, since }) = &self.state.quarantine {
+            return Some(wire::execution::Quarantine {
+                reason: reason.clone(),
+                since: Time(*since),
+            });
+        }
+        let control = self.control.as_ref().filter(|control| control.owner.is_none())?;
+        let held = control.held.clone().filter(|reason| reason != PAUSED && !self.is_queued())?;
+        Some(wire::execution::Quarantine { reason: held, since: Time(self.state.updated_at) })
+    }
+
     /// What became of a message to it that the store has accepted.
     pub fn receipt(&self, message: &str) -> Receipt {
         Receipt::of(message, &self.state, self.control.as_ref())
     }
 
     /// Is all that holds it the line of its concurrency key?
-    pub fn is_in_line(&self) -> bool {
+    pub fn is_queued(&self) -> bool {
         let held = self.control.as_ref().and_then(|control| control.held.as_deref());
         self.state.status == Status::Scheduling && held == self.state.held_for().as_deref()
     }
@@ -72,7 +95,7 @@ impl Found {
 
     /// Why it would not be resumed. What the store holds can be, whatever its log says.
     pub fn refuses_resume(&self) -> Option<Refusal> {
-        self.state.refuses_resume().filter(|_| !self.is_held() || self.is_in_line())
+        self.state.refuses_resume().filter(|_| !self.is_held() || self.is_queued())
     }
 }
 
@@ -94,33 +117,33 @@ pub enum Nodes {
 
 impl Reader {
     /// Over a store.
-    pub fn new(home: Arc<dyn Home>, plans: Arc<Plans>) -> Self {
-        Self { home, plans }
+    pub fn new(backend: Arc<dyn Backend>, plans: Arc<Plans>) -> Self {
+        Self { backend, plans }
     }
 
     /// The store.
-    pub fn home(&self) -> &dyn Home {
-        &*self.home
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
     }
 
     /// The number of an execution.
-    pub fn find(&self, key: &str) -> Result<ExecutionId, Problem> {
-        self.home.find(Some(key))?.ok_or_else(|| Problem::unknown_execution(key))
+    pub fn find(&self, key: &str) -> Result<ExecutionNo, Problem> {
+        self.backend.find(Some(key))?.ok_or_else(|| Problem::unknown_execution(key))
     }
 
     /// The key of the newest execution.
     pub fn newest(&self) -> Result<Option<String>, Problem> {
-        let Some(newest) = self.home.find(None)? else { return Ok(None) };
+        let Some(newest) = self.backend.find(None)? else { return Ok(None) };
         let found = self.load(newest)?;
         Ok(Some(found.state.created.key.to_string()))
     }
 
     /// Reads an execution back from its log.
-    pub fn load(&self, execution: ExecutionId) -> Result<Found, Problem> {
+    pub fn load(&self, execution: ExecutionNo) -> Result<Found, Problem> {
         let unknown = || Problem::new(Code::UnknownExecution, "there is no such execution");
-        let history = self.home.look(execution)?.ok_or_else(unknown)?;
+        let history = self.backend.look(execution)?.ok_or_else(unknown)?;
         let control = history.control.clone();
-        match fold(history, &self.plans, &*self.home) {
+        match fold(history, &self.plans, &*self.backend) {
             Ok(loaded) => Ok(Found { plan: loaded.plan, state: loaded.state, control }),
             Err(Damage::Store(error)) => Err(error.into()),
             Err(damage) => {
@@ -134,8 +157,8 @@ impl Reader {
 
     /// Refuses a signal of so many bytes to an execution with an inbox that is full. One that is paused
     /// takes nothing out of it before it is resumed, and then reads all of it at once.
-    pub fn refuse_full(&self, execution: ExecutionId, bytes: usize) -> Result<(), Problem> {
-        let waiting = self.home.weigh(Read::Mail(execution))?;
+    pub fn refuse_full(&self, execution: ExecutionNo, bytes: usize) -> Result<(), Problem> {
+        let waiting = self.backend.weigh(Read::Mail(execution))?;
         if waiting.saturating_add(bytes as u64) <= INBOX_BYTES_MAX as u64 {
             return Ok(());
         }
@@ -162,8 +185,7 @@ impl Reader {
         match &found.state.end {
             Some(end) => Ok(end.output.clone().map_or_else(wire::Payload::default, wire::Payload)),
             None => {
-                let detail =
-                    format!("the execution is {} and has no output yet", found.state.status);
+                let detail = format!("the execution is {} and has no output yet", found.status());
                 Err(Problem::new(Code::ExecutionRuns, detail)
                     .hint("GET /v1/executions/{id}?wait=30s waits for its end"))
             }
@@ -177,7 +199,7 @@ impl Reader {
 
     /// Its log, a page of it.
     pub fn events(&self, request: &EventsRequest) -> Result<wire::EventList, Problem> {
-        let rows = self.home.events(request)?;
+        let rows = self.backend.events(request)?;
         let last = rows.last().filter(|_| request.is_full(&rows));
         let next = last.map(|row| row.seq);
         Ok(wire::EventList { events: rows.into_iter().map(views::event).collect(), next })
@@ -186,12 +208,12 @@ impl Reader {
     /// Why a message changed nothing, if it did.
     pub fn ignored(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         message: &str,
     ) -> Result<Option<Problem>, Problem> {
         let kind = Some("MessageIgnored".to_owned());
         let request = EventsRequest { kind, ..EventsRequest::all(execution) };
-        let rows = self.home.events(&request)?;
+        let rows = self.backend.events(&request)?;
         let reason = rows.iter().rev().find_map(|row| {
             let ignored: Ignored = serde_json::from_str(row.fields.text()).ok()?;
             (ignored.message == message).then_some(ignored.reason)
@@ -204,7 +226,7 @@ impl Reader {
 
     /// A page of executions.
     pub fn list(&self, request: &ListRequest) -> Result<wire::ExecutionList, Problem> {
-        let page = self.home.list(request)?;
+        let page = self.backend.list(request)?;
         Ok(wire::ExecutionList {
             executions: page.rows.into_iter().map(views::summary).collect(),
             next: page.next.map(|next| next.0.to_string()),
@@ -220,7 +242,7 @@ impl Reader {
         &self,
         request: &DefinitionsRequest,
     ) -> Result<wire::DefinitionList, Problem> {
-        let page = self.home.definitions(request)?;
+        let page = self.backend.definitions(request)?;
         let last = page.rows.last().filter(|_| page.more);
         let next = last.map(|row| match request.workflow {
             Some(_) => row.version.to_string(),
@@ -239,29 +261,29 @@ impl Reader {
         version: Option<u32>,
     ) -> Result<wire::Definition, Problem> {
         let unknown = || unknown_definition(name, version);
-        let current = self.home.current(name)?.ok_or_else(unknown)?.version;
+        let current = self.backend.current(name)?.ok_or_else(unknown)?.version;
         let which = DefinitionRef::Version(name.into(), version.unwrap_or(current));
-        let definition = self.home.definition(&which)?.ok_or_else(unknown)?;
+        let definition = self.backend.definition(&which)?.ok_or_else(unknown)?;
         views::definition(&definition, current)
     }
 
     /// Every key.
     pub fn keys(&self) -> Result<wire::ApiKeyList, Problem> {
-        Ok(wire::ApiKeyList { keys: self.home.keys()?.iter().map(views::key).collect() })
+        Ok(wire::ApiKeyList { keys: self.backend.keys()?.iter().map(views::key).collect() })
     }
 
-    /// A page of the trail.
-    pub fn trail(&self, request: &TrailRequest) -> Result<wire::TrailList, Problem> {
-        let page = self.home.trail(request)?;
+    /// A page of the audit log.
+    pub fn audit(&self, request: &AuditRequest) -> Result<wire::AuditList, Problem> {
+        let page = self.backend.audit(request)?;
         let last = page.rows.last().filter(|_| page.more);
         let next = last.map(|(place, _)| place.to_string());
-        let entries = page.rows.into_iter().map(|(place, entry)| views::trail_row(place, &entry));
-        Ok(wire::TrailList { entries: entries.collect(), next })
+        let entries = page.rows.into_iter().map(|(place, entry)| views::audit_row(place, &entry));
+        Ok(wire::AuditList { entries: entries.collect(), next })
     }
 
     /// Instances; `me` is the one that answers.
     pub fn instances(&self, me: Option<InstanceId>) -> Result<wire::InstanceList, Problem> {
-        let rows = self.home.instances()?;
+        let rows = self.backend.instances()?;
         let instances = rows.into_iter().map(|row| wire::Instance {
             running: row.about.running,
             version: Some(row.about.version.to_string()).filter(|version| !version.is_empty()),

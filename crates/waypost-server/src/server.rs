@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_engine::{Engine, Plans};
 use waypost_lang::{Compiled, Diagnostics};
 use waypost_ports::access::Access;
@@ -18,9 +18,9 @@ use waypost_ports::clock::Clock;
 use waypost_ports::query::{Query, Read};
 use waypost_ports::store::Store;
 
+use crate::access::audit::AuditLog;
 use crate::access::keys::KeyRing;
 use crate::access::rate::RateLimit;
-use crate::access::trail::Trail;
 use crate::budget::{Budget, SMALL_BYTES, Share};
 use crate::config::Config;
 use crate::http::guard::Guard;
@@ -33,9 +33,9 @@ use crate::watchers::Watchers;
 use crate::workflows::Workflows;
 
 /// Everything that a server asks of a store.
-pub trait Home: Store + Query + Access {}
+pub trait Backend: Store + Query + Access {}
 
-impl<T: Store + Query + Access> Home for T {}
+impl<T: Store + Query + Access> Backend for T {}
 
 /// Compiles a definition that somebody wrote.
 pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send + Sync;
@@ -50,14 +50,14 @@ pub struct Parts {
     /// What drives executions.
     pub engine: Engine,
     /// Where they live.
-    pub home: Arc<dyn Home>,
+    pub backend: Arc<dyn Backend>,
     /// Their plans.
     pub plans: Arc<Plans>,
     /// Makes plans of sources.
     pub compiler: Box<Compiler>,
     /// The JSON Schema of sources.
     pub definition_schema: Value,
-    /// Time, for the trail.
+    /// Time, for the audit log.
     pub clock: Arc<dyn Clock>,
     /// Told by the engine of every commit; see [`Watchers::observer`].
     pub watchers: Arc<Watchers>,
@@ -82,7 +82,7 @@ pub struct Server {
     /// The keys that are worth something.
     pub keys: KeyRing,
     /// Who did what.
-    pub trail: Trail,
+    pub audit: AuditLog,
     /// What is measured here.
     pub metrics: HttpMetrics,
     /// Time.
@@ -112,18 +112,18 @@ pub struct Server {
 impl Server {
     /// Puts a server together. It listens to nobody yet.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
-        let Parts { engine, home, plans, compiler, clock, watchers, config, limits, .. } = parts;
+        let Parts { engine, backend, plans, compiler, clock, watchers, config, limits, .. } = parts;
         let description = openapi::document(config.needs_keys(), &parts.definition_schema);
-        let keys = KeyRing::load(&*home)?;
-        let trail = Trail::start(Arc::clone(&home) as Arc<dyn Access>)
+        let keys = KeyRing::load(&*backend)?;
+        let audit = AuditLog::start(Arc::clone(&backend) as Arc<dyn Access>)
             .map_err(|error| Problem::internal(&error))?;
         Ok(Self {
             engine,
-            workflows: Workflows::new(Arc::clone(&home), Arc::clone(&plans), compiler),
-            reader: Arc::new(Reader::new(home, plans)),
+            workflows: Workflows::new(Arc::clone(&backend), Arc::clone(&plans), compiler),
+            reader: Arc::new(Reader::new(backend, plans)),
             watchers,
             keys,
-            trail,
+            audit,
             metrics: HttpMetrics::default(),
             clock,
             streams: Arc::new(Semaphore::new(config.streams_max)),
@@ -185,13 +185,13 @@ impl Server {
     }
 
     /// Reads an execution back from its log.
-    pub(crate) async fn load(self: &Arc<Self>, execution: ExecutionId) -> Result<Found, Problem> {
+    pub(crate) async fn load(self: &Arc<Self>, execution: ExecutionNo) -> Result<Found, Problem> {
         let read = Read::State(execution);
         self.weighing(move |_| Ok(read), move |server| server.reader.load(execution)).await
     }
 
     fn weigh(&self, read: Read) -> Result<usize, Problem> {
-        Ok(usize::try_from(self.reader.home().weigh(read)?).unwrap_or(usize::MAX))
+        Ok(usize::try_from(self.reader.backend().weigh(read)?).unwrap_or(usize::MAX))
     }
 
     async fn blocking_large<T: Send + 'static>(

@@ -11,7 +11,7 @@ mod line;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_ports::query::{
     EventRow, EventsRequest, FeedFrame, FeedPosition, FeedRequest, Read, read_events,
 };
@@ -60,7 +60,7 @@ pub(crate) enum Reach {
 /// The events of one execution, after a seq.
 pub(crate) async fn of_one(
     server: &Arc<Server>,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     after: u64,
     reach: Reach,
     listener: Listener,
@@ -84,17 +84,17 @@ pub(crate) async fn of_one(
 
 /// Is there nothing after a seq, for good? The control row goes with the last frame: where it is gone
 /// and nothing has come since, nothing will.
-fn is_over(server: &Server, execution: ExecutionId, after: u64) -> Result<bool, Problem> {
-    let home = server.reader.home();
-    let is_empty = || home.weigh(Read::Events { execution, after, limit: 1, bytes: 1 });
-    Ok(is_empty()? == 0 && !home.is_unfinished(execution)? && is_empty()? == 0)
+fn is_over(server: &Server, execution: ExecutionNo, after: u64) -> Result<bool, Problem> {
+    let backend = server.reader.backend();
+    let is_empty = || backend.weigh(Read::Events { execution, after, limit: 1, bytes: 1 });
+    Ok(is_empty()? == 0 && !backend.is_unfinished(execution)? && is_empty()? == 0)
 }
 
 async fn follow_one(
     server: &Arc<Server>,
     line: &Line,
     watch: &Watch,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     mut after: u64,
     reach: Reach,
 ) -> Result<Ending, Problem> {
@@ -140,14 +140,14 @@ impl<P> Sent for Page<P> {
 async fn read_one(
     server: &Arc<Server>,
     line: &Line,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     after: u64,
 ) -> Result<(Page<u64>, Option<Share>), Problem> {
     let (limit, bytes) = (EVENTS_AT_ONCE, PAGE_BYTES);
     let request = EventsRequest { after, limit, bytes, ..EventsRequest::all(execution) };
     let read = Read::Events { execution, after, limit, bytes };
     let page = move |server: &Server| {
-        let events = server.reader.home().events(&request)?;
+        let events = server.reader.backend().events(&request)?;
         let any = !events.is_empty();
         let (mut text, mut upto) = (String::new(), after);
         for event in events {
@@ -168,7 +168,7 @@ pub(crate) async fn of_all(
     reach: Reach,
     listener: Listener,
 ) -> Result<Reply, Problem> {
-    let end = server.blocking(|server| Ok(server.reader.home().feed_end()?)).await?;
+    let end = server.blocking(|server| Ok(server.reader.backend().feed_end()?)).await?;
     let place = match after {
         Some(text) => Place::parse(text).ok_or_else(|| {
             Problem::new(Code::BadParameter, "this is not the id of an event of this stream")
@@ -269,7 +269,7 @@ async fn read_all(
     let request = FeedRequest { after, limit: FRAMES_AT_ONCE };
     let kinds = Arc::clone(kinds);
     let page = move |server: &Server| {
-        let frames = server.reader.home().feed(&request)?;
+        let frames = server.reader.backend().feed(&request)?;
         let more = |frame: &FeedFrame| {
             let header = &frame.frame.header;
             let events = header.last_seq.saturating_sub(header.first_seq) + 1;

@@ -5,9 +5,9 @@
 //! one file for each of its headings.
 
 mod administration;
+mod control;
 mod definitions;
 mod executions;
-mod steering;
 mod system;
 mod workers;
 
@@ -33,7 +33,7 @@ static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let tables = [
         definitions::ROUTES,
         executions::ROUTES,
-        steering::ROUTES,
+        control::ROUTES,
         workers::ROUTES,
         system::ROUTES,
         administration::ROUTES,

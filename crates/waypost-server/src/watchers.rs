@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_engine::Observer;
 use waypost_engine::driver::Committed;
 
@@ -23,7 +23,7 @@ const LOOK_AMONG_OTHERS_MAX: Duration = Duration::from_secs(1);
 /// Everyone who watches.
 #[derive(Default)]
 pub struct Watchers {
-    one: Mutex<HashMap<ExecutionId, Watched>>,
+    one: Mutex<HashMap<ExecutionNo, Watched>>,
     /// How many watch one execution each; spares the engine's thread the lock when nobody does.
     ones: AtomicUsize,
     all: Arc<Notify>,
@@ -37,7 +37,7 @@ struct Watched {
 }
 
 impl Watchers {
-    /// Those of a server that is not the only one on its home.
+    /// Those of a server that is not the only one on its backend.
     pub fn among_others() -> Self {
         Self { among_others: true, ..Self::default() }
     }
@@ -64,7 +64,7 @@ impl Watchers {
     }
 
     /// Begins to watch one execution.
-    pub fn watch(self: &Arc<Self>, execution: ExecutionId) -> Watch {
+    pub fn watch(self: &Arc<Self>, execution: ExecutionNo) -> Watch {
         self.ones.fetch_add(1, Ordering::SeqCst);
         let mut one = self.one.lock();
         let fresh = || Watched { notify: Arc::default(), watchers: 0 };
@@ -83,7 +83,7 @@ impl Watchers {
 
 /// Somebody who watches. Dropping it is how they go away.
 pub struct Watch {
-    of: Option<(Arc<Watchers>, ExecutionId)>,
+    of: Option<(Arc<Watchers>, ExecutionNo)>,
     notify: Arc<Notify>,
     patience: (Duration, Duration),
 }

@@ -9,18 +9,20 @@ pub mod execution;
 pub mod payload;
 pub mod request;
 pub mod system;
+pub mod why;
 pub mod worker;
 
 pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
 pub use execution::{
-    AsOf, Event, EventList, Execution, ExecutionList, ExecutionSummary, Failure, Node, NodeList,
-    Reason, Started, Steered, Wait, Why,
+    AsOf, ControlResult, Event, EventList, Execution, ExecutionList, ExecutionSummary, Failure,
+    Node, NodeList, Started, Wait,
 };
 pub use payload::Payload;
-pub use request::{Cancel, NewApiKey, Pause, ResumeWait, Signal, Start};
+pub use request::{Cancel, CompleteWait, NewApiKey, Pause, Signal, Start};
 pub use system::{
-    ApiKey, ApiKeyList, Instance, InstanceList, Limits, MadeKey, TrailList, TrailRow,
+    ApiKey, ApiKeyList, AuditList, AuditRow, Instance, InstanceList, Limits, MadeKey,
 };
+pub use why::{Reason, Why};
 pub use worker::{
     Poll, Polled, Reported, Task, TaskCheckpoint, TaskFailure, TaskReport, TaskStart, Waiting,
     Worker, WorkerList,

@@ -13,7 +13,7 @@ use waypost_ports::store::{DefinitionRef, NewDefinition};
 
 use crate::problem::{Code, FaultAt, Problem, Span};
 use crate::reader::unknown_definition;
-use crate::server::{Compiler, Home};
+use crate::server::{Backend, Compiler};
 use crate::wire::Deployed;
 
 /// Most compiled input schemas that are kept; above it the cache starts anew.
@@ -21,7 +21,7 @@ const SCHEMAS_MAX: usize = 1_000;
 
 /// Definitions, compiled.
 pub struct Workflows {
-    home: Arc<dyn Home>,
+    backend: Arc<dyn Backend>,
     plans: Arc<Plans>,
     compiler: Box<Compiler>,
     schemas: Mutex<HashMap<DefinitionHash, Arc<InputSchema>>>,
@@ -48,8 +48,8 @@ pub enum Deploy {
 
 impl Workflows {
     /// Over a store.
-    pub fn new(home: Arc<dyn Home>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
-        Self { home, plans, compiler, schemas: Mutex::default() }
+    pub fn new(backend: Arc<dyn Backend>, plans: Arc<Plans>, compiler: Box<Compiler>) -> Self {
+        Self { backend, plans, compiler, schemas: Mutex::default() }
     }
 
     /// Compiles a definition and keeps it.
@@ -57,13 +57,13 @@ impl Workflows {
         let compiled = (self.compiler)(source).map_err(|faults| invalid(&faults))?;
         let (created, version, current, previous) = match how {
             Deploy::DryRun => {
-                let known = self.home.definition(&DefinitionRef::Hash(compiled.hash))?;
+                let known = self.backend.definition(&DefinitionRef::Hash(compiled.hash))?;
                 let version = known.map(|known| known.version);
-                let previous = self.home.current(&compiled.name)?.map(|row| row.version);
+                let previous = self.backend.current(&compiled.name)?.map(|row| row.version);
                 (version.is_none(), version, version, previous)
             }
             Deploy::MakeCurrent | Deploy::KeepCurrent => {
-                let kept = self.home.define(&NewDefinition {
+                let kept = self.backend.define(&NewDefinition {
                     name: compiled.name.as_str().into(),
                     hash: compiled.hash,
                     canonical: compiled.canonical.as_str().into(),
@@ -87,15 +87,15 @@ impl Workflows {
     /// The definition that a submission means.
     pub fn find(&self, name: &str, version: Option<u32>) -> Result<Startable, Problem> {
         let (version, hash) = match version {
-            None => self.home.current(name)?.map(|row| (row.version, row.hash)),
+            None => self.backend.current(name)?.map(|row| (row.version, row.hash)),
             Some(version) => {
                 let which = DefinitionRef::Version(name.into(), version);
-                self.home.definition(&which)?.map(|known| (known.version, known.hash))
+                self.backend.definition(&which)?.map(|known| (known.version, known.hash))
             }
         }
         .ok_or_else(|| unknown_definition(name, version))?;
         let plan =
-            self.plans.get(hash, &*self.home).map_err(|damage| Problem::internal(&damage))?;
+            self.plans.get(hash, &*self.backend).map_err(|damage| Problem::internal(&damage))?;
         Ok(Startable { plan, version })
     }
 

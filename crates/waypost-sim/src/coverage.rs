@@ -60,7 +60,7 @@ pub struct Tracker {
 
 impl Default for Tracker {
     fn default() -> Self {
-        Self { status: Status::Requested, nodes: BTreeMap::new() }
+        Self { status: Status::Running, nodes: BTreeMap::new() }
     }
 }
 
@@ -103,45 +103,40 @@ fn name_of(event: &Event) -> &'static str {
     }
 }
 
-/// Every arrow that the engine can take, of executions first. The core knows a few more, which no
-/// request leads to yet: the repair of what has ended. SCHEDULED lasts for a part of one frame, so that nothing else can begin there.
+/// Every arrow that the engine can take, of executions first, with the statuses that users see.
 pub const ARROWS: &[Arrow] = &[
-    ("REQUESTED", "RunCreated", "REQUESTED"),
-    ("REQUESTED", "RunOwned", "SCHEDULED"),
-    ("SCHEDULED", "RunQueued", "SCHEDULING"),
+    ("RUNNING", "RunCreated", "RUNNING"),
+    ("RUNNING", "RunOwned", "RUNNING"),
+    ("RUNNING", "RunQueued", "SCHEDULING"),
     ("SCHEDULING", "RunOwned", "SCHEDULING"),
     ("SCHEDULING", "RunQueued", "SCHEDULING"),
-    ("SCHEDULING", "RunAdmitted", "SCHEDULED"),
+    ("SCHEDULING", "RunAdmitted", "RUNNING"),
     ("SCHEDULING", "SignalReceived", "SCHEDULING"),
     ("SCHEDULING", "MessageIgnored", "SCHEDULING"),
     ("SCHEDULING", "RunEnding", "ENDING"),
-    ("SCHEDULED", "NodeScheduled", "RUNNING"),
-    ("RUNNING", "RunOwned", "RUNNING"),
     ("RUNNING", "SignalReceived", "RUNNING"),
     ("RUNNING", "MessageIgnored", "RUNNING"),
     ("RUNNING", "RunPauseRequested", "RUNNING"),
     ("RUNNING", "RunPaused(user)", "PAUSED"),
-    ("RUNNING", "RunPaused(waits)", "PAUSED"),
-    ("RUNNING", "RunQuarantined", "PAUSED"),
+    ("RUNNING", "RunPaused(waits)", "WAITING"),
+    ("RUNNING", "RunQuarantined", "QUARANTINED"),
     ("RUNNING", "RunResumed", "RUNNING"),
     ("RUNNING", "RunEnding", "ENDING"),
     ("RUNNING", "RunCompleted", "COMPLETED"),
     ("RUNNING", "RunFailed", "FAILED"),
-    ("PAUSED", "RunOwned", "RESUMING"),
+    ("WAITING", "RunOwned", "RUNNING"),
+    ("PAUSED", "RunOwned", "PAUSED"),
     ("PAUSED", "SignalReceived", "PAUSED"),
     ("PAUSED", "MessageIgnored", "PAUSED"),
+    ("PAUSED", "RunPaused(user)", "PAUSED"),
     ("PAUSED", "RunResumed", "RUNNING"),
     ("PAUSED", "RunEnding", "ENDING"),
-    ("RESUMING", "RunOwned", "RESUMING"),
-    ("RESUMING", "RunResumed", "RUNNING"),
-    ("RESUMING", "NodeScheduled", "RUNNING"),
-    ("RESUMING", "SignalReceived", "RESUMING"),
-    ("RESUMING", "MessageIgnored", "RESUMING"),
-    ("RESUMING", "RunPauseRequested", "RESUMING"),
-    ("RESUMING", "RunPaused(user)", "PAUSED"),
-    ("RESUMING", "RunEnding", "ENDING"),
-    ("RESUMING", "RunCompleted", "COMPLETED"),
-    ("RESUMING", "RunFailed", "FAILED"),
+    ("QUARANTINED", "RunOwned", "QUARANTINED"),
+    ("QUARANTINED", "SignalReceived", "QUARANTINED"),
+    ("QUARANTINED", "MessageIgnored", "QUARANTINED"),
+    ("QUARANTINED", "RunPaused(user)", "QUARANTINED"),
+    ("QUARANTINED", "RunResumed", "RUNNING"),
+    ("QUARANTINED", "RunEnding", "ENDING"),
     ("ENDING", "RunOwned", "ENDING"),
     ("ENDING", "MessageIgnored", "ENDING"),
     ("ENDING", "RunFailed", "FAILED"),

@@ -67,7 +67,7 @@ pub struct Birth {
     /// The fold that it reads and writes.
     pub fold: u16,
     /// The least that its frames say they require.
-    pub fold_min: u16,
+    pub log_format_min: u16,
     /// Its machine's clocks.
     pub clock: Arc<MachineClock>,
 }
@@ -75,8 +75,8 @@ pub struct Birth {
 impl Process {
     /// A process that has not said anything to the store yet.
     pub fn start(birth: Birth, random: &mut Random, store: &SimStore, plans: &Arc<Plans>) -> Self {
-        let Birth { machine, instance, fold, fold_min, clock } = birth;
-        let config = Config { fold, fold_min, ..config(random) };
+        let Birth { machine, instance, fold, log_format_min, clock } = birth;
+        let config = Config { fold, log_format_min, ..config(random) };
         let seed = u128::from(random.next()) << 64 | u128::from(random.next());
         let connection = Arc::new(Connection(store.clone()));
         let mint = Mint::new(&CLUSTER_KEY);
@@ -136,7 +136,7 @@ fn config(random: &mut Random) -> Config {
         park_after: Millis(*random.pick(&[0, 50, 2_000])),
         claim_batch: small(random, 1, 100),
         poll_every: Millis(*random.pick(&[200, 1_000, 1_000])),
-        numbers_at_once: u32::try_from(small(random, 1, 100)).unwrap_or(1),
+        id_block_size: u32::try_from(small(random, 1, 100)).unwrap_or(1),
         snapshot_bytes_min: *random.pick(&[100, 1_000, 64 * 1024]),
         frame_commands_max: small(random, 1, 1_000),
         batch_frames_max: small(random, 1, 100),

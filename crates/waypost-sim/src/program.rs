@@ -88,8 +88,8 @@ pub struct Node {
     pub definition_errors: bool,
     /// Must it never be called twice for one try?
     pub at_most_once: bool,
-    /// Is it a task of a worker elsewhere?
-    pub elsewhere: bool,
+    /// Is it a task of a remote worker?
+    pub remote: bool,
 }
 
 /// One edge.

@@ -16,7 +16,7 @@
 //! | `event` | what can happen |
 //! | `operations`, `mail`, `leases` | what processes do at the store |
 //! | `tasks` | workers and their calls |
-//! | `far` | workers elsewhere: offers, polls, reports |
+//! | `far` | remote workers: offers, polls, reports |
 //! | `people` | submissions, requests, and what they were told |
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::memory::{Claimable, Tables};
 use waypost_ports::store::{
@@ -126,11 +126,11 @@ impl Store for Connection {
         })
     }
 
-    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.call(false, |tables, _| tables.load(execution))
     }
 
-    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.call(false, |tables, _| tables.load_all(execution))
     }
 
@@ -144,7 +144,7 @@ impl Store for Connection {
 
     fn hold(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError> {
@@ -154,8 +154,8 @@ impl Store for Connection {
     fn doubt(
         &self,
         owner: InstanceId,
-        executions: &[ExecutionId],
-    ) -> Result<Vec<ExecutionId>, StoreError> {
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.call(true, |tables, _| tables.doubt(owner, executions))
     }
 

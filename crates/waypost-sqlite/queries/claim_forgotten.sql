@@ -1,4 +1,4 @@
--- claim, as a roll call: executions of an owner that are not among those it has in memory (?4, a JSON
+-- claim, as a reconciliation: executions of an owner that are not among those it has in memory (?4, a JSON
 -- array); ?3 is NULL or a JSON array of the only ones wanted. Served by a scan of control: asked
 -- rarely, by a reader, who holds up nobody.
 SELECT execution FROM control

@@ -1,4 +1,4 @@
--- audit: the next executions that have a log, by number. Leaps from one to the next, however long
+-- inspect: the next executions that have a log, by number. Leaps from one to the next, however long
 -- their logs are. Served by frames_by_execution.
 WITH RECURSIVE next (execution) AS (
     SELECT min(execution) FROM frames WHERE execution > ?1

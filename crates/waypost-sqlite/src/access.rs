@@ -1,11 +1,11 @@
-//! API keys and the trail.
+//! API keys and the audit log.
 
 use std::sync::Arc;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 use waypost_core::time::Timestamp;
-use waypost_ports::access::{Access, KeyRow, NewKey, Role, TrailEntry, TrailPage, TrailRequest};
+use waypost_ports::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow, NewKey, Role};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{from_stored, limit_and_one};
@@ -34,15 +34,15 @@ impl Access for SqliteStore {
         })
     }
 
-    fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+    fn record(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         match entries.is_empty() {
             true => Ok(()),
             false => self.write(|write| entries.iter().try_for_each(|entry| insert(write, entry))),
         }
     }
 
-    fn trail(&self, request: &TrailRequest) -> Result<TrailPage, StoreError> {
-        self.readers.read(|connection| trail(connection, request))
+    fn audit(&self, request: &AuditRequest) -> Result<AuditPage, StoreError> {
+        self.readers.read(|connection| audit(connection, request))
     }
 }
 
@@ -68,35 +68,35 @@ fn read_key(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
     })
 }
 
-fn insert(write: &Write<'_>, entry: &TrailEntry) -> rusqlite::Result<()> {
-    let TrailEntry { at, actor, address, action, subject, status } = entry;
-    let mut insert = write.tx.prepare_cached(queries::TRAIL_INSERT)?;
+fn insert(write: &Write<'_>, entry: &AuditEntry) -> rusqlite::Result<()> {
+    let AuditEntry { at, actor, address, action, subject, status } = entry;
+    let mut insert = write.tx.prepare_cached(queries::AUDIT_INSERT)?;
     insert.execute(params![at.0, &**actor, &**address, &**action, subject.as_deref(), status])?;
     Ok(())
 }
 
-fn trail(connection: &Connection, request: &TrailRequest) -> rusqlite::Result<TrailPage> {
+fn audit(connection: &Connection, request: &AuditRequest) -> rusqlite::Result<AuditPage> {
     let before = request.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
     let one_more = limit_and_one(request.limit);
     let mut rows = match &request.actor {
         Some(actor) => {
-            let mut select = connection.prepare_cached(queries::TRAIL_BY_ACTOR)?;
+            let mut select = connection.prepare_cached(queries::AUDIT_BY_ACTOR)?;
             let rows = select.query_map(params![before, one_more, actor], read_entry)?;
             rows.collect::<Result<Vec<_>, _>>()?
         }
         None => {
-            let mut select = connection.prepare_cached(queries::TRAIL_LIST)?;
+            let mut select = connection.prepare_cached(queries::AUDIT_LIST)?;
             let rows = select.query_map([before, one_more], read_entry)?;
             rows.collect::<Result<Vec<_>, _>>()?
         }
     };
     let more = rows.len() > request.limit;
     rows.truncate(request.limit);
-    Ok(TrailPage { rows, more })
+    Ok(AuditPage { rows, more })
 }
 
-fn read_entry(row: &Row<'_>) -> rusqlite::Result<(u64, TrailEntry)> {
-    let entry = TrailEntry {
+fn read_entry(row: &Row<'_>) -> rusqlite::Result<(u64, AuditEntry)> {
+    let entry = AuditEntry {
         at: Timestamp(row.get(1)?),
         actor: text(row, 2)?,
         address: text(row, 3)?,

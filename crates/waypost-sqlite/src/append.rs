@@ -6,16 +6,16 @@
 
 use rusqlite::{CachedStatement, OptionalExtension, params};
 use waypost_core::frame::FrameHeader;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Append, Appended, ControlChange, Settled, Side, Submission, Urgency};
 
 use crate::connection::{checksum, is_about_data, to_stored};
 use crate::store::Write;
-use crate::{queries, slots};
+use crate::{permits, queries};
 
 /// The fold that every control row can be assumed to need.
-const FIRST_FOLD: u16 = 1;
+const FIRST_LOG_FORMAT: u16 = 1;
 
 /// What every frame needs, looked up once a batch.
 struct Statements<'a> {
@@ -117,20 +117,20 @@ fn append_one(
     Ok(committed_before(write, header)?.unwrap_or(Appended::Fenced))
 }
 
-/// How many hold the slots of its concurrency key, where a frame that could go in must not for that.
+/// How many hold the permits of its concurrency key, where a frame that could go in must not for that.
 fn rejected(
     write: &Write<'_>,
     statements: &mut Statements<'_>,
     append: &Append,
 ) -> rusqlite::Result<Option<u64>> {
-    let Some(request) = &append.side.slot else { return Ok(None) };
+    let Some(request) = &append.side.permit else { return Ok(None) };
     let header = &append.header;
     let mut there = write.tx.prepare_cached(queries::FRAME_FIND)?;
     let taken = there.exists([header.execution.0, to_stored(header.first_seq)?])?;
     if taken || !statements.is_next(header)? {
         return Ok(None);
     }
-    slots::rejects(write, header.execution, request)
+    permits::rejects(write, header.execution, request)
 }
 
 /// Gives the names of a new execution back, whose frame does not go in.
@@ -186,7 +186,7 @@ fn committed_before(write: &Write<'_>, header: &FrameHeader) -> rusqlite::Result
 /// Takes the names of a new execution; says no when one of them is taken.
 fn submit(
     write: &Write<'_>,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     submission: &Submission,
 ) -> rusqlite::Result<bool> {
     let mut insert = write.tx.prepare_cached(queries::SUBMISSION_INSERT)?;
@@ -213,7 +213,7 @@ fn refused_start(
         let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_IDEMPOTENCY)?;
         let holder = find.query_row([&*idempotency.key], |row| {
             let same = row.get_ref(1)?.as_blob_or_null()? == Some(idempotency.digest.as_slice());
-            Ok(Appended::Duplicate { execution: ExecutionId(row.get(0)?), same })
+            Ok(Appended::Duplicate { execution: ExecutionNo(row.get(0)?), same })
         });
         if let Some(duplicate) = holder.optional()? {
             return Ok(duplicate);
@@ -221,7 +221,7 @@ fn refused_start(
     }
     let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_KEY)?;
     let holder = find.query_row([submission.key.as_str()], |row| row.get(0)).optional()?;
-    Ok(match holder.map(ExecutionId) {
+    Ok(match holder.map(ExecutionNo) {
         Some(execution) => Appended::Duplicate { execution, same: false },
         None => Appended::Fenced,
     })
@@ -235,7 +235,7 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
             consume.execute(params![execution, &**message])?;
         }
     }
-    if header.requires > FIRST_FOLD {
+    if header.requires > FIRST_LOG_FORMAT {
         let mut raise = write.tx.prepare_cached(queries::CONTROL_REQUIRES)?;
         raise.execute(params![execution, header.requires])?;
     }
@@ -246,8 +246,8 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
         let mut settle = write.tx.prepare_cached(queries::CONTROL_SETTLED)?;
         settle.execute(params![execution, settled == Settled::Progress])?;
     }
-    if let Some(request) = &side.slot {
-        slots::stand_in_line(write, header, request)?;
+    if let Some(request) = &side.permit {
+        permits::queue_up(write, header, request)?;
     }
     if let Some(body) = &side.snapshot {
         let mut save = write.tx.prepare_cached(queries::SNAPSHOT_SAVE)?;
@@ -299,7 +299,7 @@ fn change_control(
             for statement in statements {
                 write.tx.prepare_cached(statement)?.execute([header.execution.0])?;
             }
-            slots::release(write, header.execution)?;
+            permits::release(write, header.execution)?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! so that a claim of hundreds of executions does not hold up appends.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{ClaimRequest, Claims, StoreError, Urgency};
 
@@ -14,26 +14,26 @@ use crate::{history, instances, queries};
 
 /// What was taken.
 pub(crate) struct Taken {
-    executions: Vec<ExecutionId>,
+    executions: Vec<ExecutionNo>,
     more: bool,
     next_due: Option<Timestamp>,
     lapsed: bool,
     at: Timestamp,
 }
 
-/// For a roll call: what the claimer owns and does not have in memory, as a reader sees it. The
+/// For a reconciliation: what the claimer owns and does not have in memory, as a reader sees it. The
 /// scan of all control rows must not hold up appends, so it is made outside of the write.
 pub(crate) fn find_forgotten(
     connection: &Connection,
     request: &ClaimRequest,
-) -> rusqlite::Result<Vec<ExecutionId>> {
+) -> rusqlite::Result<Vec<ExecutionNo>> {
     let Some(held) = &request.held else { return Ok(Vec::new()) };
     let only = request.only.as_ref().map(|only| json_array(only));
     let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
     let instance = request.instance.0.as_bytes().as_slice();
     let mut find = connection.prepare_cached(queries::CLAIM_FORGOTTEN)?;
     let rows = find.query_map(params![instance, limit, only, json_array(held)], |row| {
-        row.get(0).map(ExecutionId)
+        row.get(0).map(ExecutionNo)
     })?;
     rows.collect()
 }
@@ -42,7 +42,7 @@ pub(crate) fn find_forgotten(
 pub(crate) fn take(
     write: &Write<'_>,
     request: &ClaimRequest,
-    forgotten: &[ExecutionId],
+    forgotten: &[ExecutionNo],
 ) -> rusqlite::Result<Taken> {
     let instance = write.instance(request.instance)?;
     if !instances::is_alive(write, instance)? {
@@ -60,13 +60,13 @@ pub(crate) fn take(
         let mut ready = write.tx.prepare_cached(queries::CLAIM_READY)?;
         let rows = ready.query_map(params![request.fold, left, only], |row| row.get(0))?;
         for execution in rows {
-            executions.push(ExecutionId(execution?));
+            executions.push(ExecutionNo(execution?));
         }
         let left = wanted - i64::try_from(executions.len()).unwrap_or(wanted);
         let mut due = write.tx.prepare_cached(queries::CLAIM_DUE)?;
         let rows = due.query_map(params![request.fold, left, only, due_by.0], |row| row.get(0))?;
         for execution in rows {
-            executions.push(ExecutionId(execution?));
+            executions.push(ExecutionNo(execution?));
         }
     }
     let suspects = suspects(write, request, only.as_deref(), due_by)?;
@@ -91,10 +91,10 @@ fn suspects(
     request: &ClaimRequest,
     only: Option<&str>,
     due_by: Timestamp,
-) -> rusqlite::Result<Vec<ExecutionId>> {
+) -> rusqlite::Result<Vec<ExecutionNo>> {
     let mut find = write.tx.prepare_cached(queries::CLAIM_SUSPECTS)?;
     let rows = find
-        .query_map(params![request.fold, 2, only, due_by.0], |row| row.get(0).map(ExecutionId))?;
+        .query_map(params![request.fold, 2, only, due_by.0], |row| row.get(0).map(ExecutionNo))?;
     rows.collect()
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn read(
 /// Sets an execution of this owner aside.
 pub(crate) fn hold(
     write: &Write<'_>,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     owner: InstanceId,
     reason: &str,
 ) -> rusqlite::Result<()> {
@@ -141,8 +141,8 @@ pub(crate) fn hold(
 pub(crate) fn doubt(
     write: &Write<'_>,
     owner: InstanceId,
-    executions: &[ExecutionId],
-) -> rusqlite::Result<Vec<ExecutionId>> {
+    executions: &[ExecutionNo],
+) -> rusqlite::Result<Vec<ExecutionNo>> {
     let owner = write.instance(owner)?;
     let mut doubt = write.tx.prepare_cached(queries::CONTROL_DOUBT)?;
     let mut owned = Vec::new();
@@ -154,7 +154,7 @@ pub(crate) fn doubt(
     Ok(owned)
 }
 
-fn json_array(executions: &[ExecutionId]) -> String {
+fn json_array(executions: &[ExecutionNo]) -> String {
     let numbers: Vec<String> = executions.iter().map(|execution| execution.0.to_string()).collect();
     format!("[{}]", numbers.join(","))
 }

@@ -2,7 +2,7 @@
 //! rowids grow, so that a place in this order is a rowid and nothing ever appears before it.
 
 use rusqlite::{Connection, Row};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_ports::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest};
 use waypost_ports::store::StoredFrame;
 
@@ -41,7 +41,7 @@ pub(crate) fn end(connection: &Connection) -> rusqlite::Result<FeedPosition> {
 
 /// A frame whose columns are damaged is given as such: the feed has to get past it.
 fn read(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<StoredFrame> {
-    let execution = ExecutionId(row.get(11)?);
+    let execution = ExecutionNo(row.get(11)?);
     let frame = match row.get(0)? {
         ..=1 => history::read_frame(row, execution, None),
         first_seq => history::parent_of(connection, execution, first_seq)

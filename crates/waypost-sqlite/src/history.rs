@@ -3,17 +3,17 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 use waypost_core::frame::{FrameHeader, Parent};
-use waypost_core::id::{AppendId, ExecutionId, InstanceId};
+use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Control, History, Snapshot, StoredFrame};
 
 use crate::connection::{from_stored, is_intact};
-use crate::{mail, queries, slots};
+use crate::{mail, permits, queries};
 
 /// Everything that is known of one execution.
 pub(crate) fn load(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> rusqlite::Result<Option<History>> {
     match load_snapshot(connection, execution)? {
         Some((snapshot, first_seq)) => load_from(connection, execution, Some(snapshot), first_seq),
@@ -24,19 +24,19 @@ pub(crate) fn load(
 /// The same without a snapshot: the whole log.
 pub(crate) fn load_all(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> rusqlite::Result<Option<History>> {
     load_from(connection, execution, None, 0)
 }
 
 /// What stands for an execution whose rows cannot be read.
-pub(crate) fn unreadable(execution: ExecutionId, reason: String) -> History {
+pub(crate) fn unreadable(execution: ExecutionNo, reason: String) -> History {
     let frames = vec![unreadable_frame(execution, reason)];
     History { execution, control: None, snapshot: None, frames, mail: Vec::new() }
 }
 
 /// What stands for a frame whose row cannot be read.
-pub(crate) fn unreadable_frame(execution: ExecutionId, reason: String) -> StoredFrame {
+pub(crate) fn unreadable_frame(execution: ExecutionNo, reason: String) -> StoredFrame {
     let header = FrameHeader {
         execution,
         first_seq: 1,
@@ -53,7 +53,7 @@ pub(crate) fn unreadable_frame(execution: ExecutionId, reason: String) -> Stored
 
 fn load_from(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     snapshot: Option<Snapshot>,
     from: i64,
 ) -> rusqlite::Result<Option<History>> {
@@ -72,7 +72,7 @@ fn load_from(
 
 fn load_frames(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     from: i64,
 ) -> rusqlite::Result<Vec<StoredFrame>> {
     let mut frames = Vec::new();
@@ -87,7 +87,7 @@ fn load_frames(
 /// until the visitor has had enough.
 pub(crate) fn each_frame(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     from: i64,
     mut visit: impl FnMut(StoredFrame) -> bool,
 ) -> rusqlite::Result<()> {
@@ -109,7 +109,7 @@ pub(crate) fn each_frame(
 
 pub(crate) fn parent_of(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     first_seq: i64,
 ) -> rusqlite::Result<Option<Parent>> {
     let mut find = connection.prepare_cached(queries::FRAME_BEFORE)?;
@@ -122,7 +122,7 @@ pub(crate) fn parent_of(
 /// A frame in the columns of `frames_load`.
 pub(crate) fn read_frame(
     row: &Row<'_>,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     parent: Option<Parent>,
 ) -> rusqlite::Result<StoredFrame> {
     let header = FrameHeader {
@@ -152,7 +152,7 @@ fn append_id(row: &Row<'_>, column: usize) -> rusqlite::Result<AppendId> {
 /// damaged counts as none.
 fn load_snapshot(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> rusqlite::Result<Option<(Snapshot, i64)>> {
     let mut select = connection.prepare_cached(queries::SNAPSHOT_LOAD)?;
     let snapshot = select.query_row([execution.0], |row| {
@@ -166,7 +166,7 @@ fn load_snapshot(
 /// The newest snapshot as it is stored, damaged or not.
 pub(crate) fn stored_snapshot(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> rusqlite::Result<Option<Snapshot>> {
     let mut select = connection.prepare_cached(queries::SNAPSHOT_LOAD)?;
     select.query_row([execution.0], read_snapshot).optional()
@@ -178,7 +178,7 @@ fn read_snapshot(row: &Row<'_>) -> rusqlite::Result<Snapshot> {
 
 pub(crate) fn load_control(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> rusqlite::Result<Option<Control>> {
     let mut select = connection.prepare_cached(queries::CONTROL_LOAD)?;
     let control = select.query_row(params![execution.0], |row| {
@@ -188,7 +188,7 @@ pub(crate) fn load_control(
             next_due: row.get::<_, Option<i64>>(2)?.map(Timestamp),
             ready: row.get(3)?,
             held: row.get(4)?,
-            slot: slots::read(row, 5)?,
+            permit: permits::read(row, 5)?,
             crashes: row.get(8)?,
             doubt: row.get(9)?,
         })

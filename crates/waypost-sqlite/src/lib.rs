@@ -22,9 +22,9 @@
 //! | `history` | reading executions back |
 //! | `feed` | the frames of all executions, in the order of commits |
 //! | `definitions` | versions of workflows |
-//! | `access` | API keys and the trail |
+//! | `access` | API keys and the audit log |
 //! | `query` | lists and logs for people |
-//! | `audit` | everything of every execution, for a checker |
+//! | `inspect` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
 //! | `cache` | when a connection gives the memory of its pages back |
 //! | `checkpoint` | copying the WAL back, on a thread of its own |
@@ -37,7 +37,6 @@
 
 mod access;
 mod append;
-mod audit;
 mod cache;
 mod checkpoint;
 mod claim;
@@ -45,15 +44,16 @@ mod connection;
 mod definitions;
 mod feed;
 mod history;
+mod inspect;
 mod instances;
 mod lock;
 mod mail;
 mod migrate;
 mod options;
+mod permits;
 mod projections;
 mod queries;
 mod query;
-mod slots;
 mod store;
 
 pub use lock::{EngineProcess, engine_of};

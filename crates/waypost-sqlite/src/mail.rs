@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::store::{Delivery, Mail};
 
 use crate::queries;
@@ -72,7 +72,7 @@ pub(crate) fn collect(
 }
 
 /// The mail of one execution.
-pub(crate) fn load(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<Vec<Mail>> {
+pub(crate) fn load(connection: &Connection, execution: ExecutionNo) -> rusqlite::Result<Vec<Mail>> {
     let mut load = connection.prepare_cached(queries::MAIL_LOAD)?;
     load.query_map([execution.0], read)?.collect()
 }
@@ -89,7 +89,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Mail> {
         rusqlite::Error::FromSqlConversionFailure(3, rusqlite::types::Type::Text, Box::new(error))
     })?;
     Ok(Mail {
-        execution: ExecutionId(row.get(0)?),
+        execution: ExecutionNo(row.get(0)?),
         message: message.into(),
         actor: actor.map(Into::into),
         body,

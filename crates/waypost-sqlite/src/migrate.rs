@@ -37,6 +37,7 @@ const KNOWN: &[Migration] = &[
     Migration { version: 3, name: "slots", sql: include_str!("../migrations/0003_slots.sql") },
     Migration { version: 4, name: "current", sql: include_str!("../migrations/0004_current.sql") },
     Migration { version: 5, name: "crashes", sql: include_str!("../migrations/0005_crashes.sql") },
+    Migration { version: 6, name: "names", sql: include_str!("../migrations/0006_names.sql") },
 ];
 
 /// Where a folder stands, without changing it.

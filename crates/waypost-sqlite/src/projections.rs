@@ -23,8 +23,8 @@ mod thread;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use waypost_core::id::ExecutionId;
-use waypost_ports::audit::ShownRows;
+use waypost_core::id::ExecutionNo;
+use waypost_ports::inspect::ShownRows;
 use waypost_ports::query::{ExecutionPage, ListRequest, ProjectionLag};
 use waypost_ports::store::StoreError;
 
@@ -151,7 +151,7 @@ impl Projections {
     /// The rows of some executions, and the last frame that all rows show.
     pub(crate) fn shown(
         &self,
-        executions: &[ExecutionId],
+        executions: &[ExecutionNo],
     ) -> Result<(Vec<Option<ShownRows>>, i64), StoreError> {
         if !self.can_be_read()? {
             return Ok((vec![None; executions.len()], 0));
@@ -163,7 +163,7 @@ impl Projections {
     }
 
     /// Executions that have rows and no log. First the rows, then the log, which is never behind.
-    pub(crate) fn without_log(&self, log: &Readers) -> Result<Vec<ExecutionId>, StoreError> {
+    pub(crate) fn without_log(&self, log: &Readers) -> Result<Vec<ExecutionNo>, StoreError> {
         let mut strays = Vec::new();
         let mut after = i64::MIN;
         while self.can_be_read()? {
@@ -185,7 +185,7 @@ impl Projections {
     }
 
     /// Derives the rows of some executions again.
-    pub(crate) fn reproject(&self, executions: &[ExecutionId]) -> Result<(), StoreError> {
+    pub(crate) fn reproject(&self, executions: &[ExecutionNo]) -> Result<(), StoreError> {
         let Some(thread) = &self.thread else { return Ok(()) };
         executions.iter().try_for_each(|execution| thread.reproject(*execution)).map_err(normalise)
     }

@@ -1,7 +1,7 @@
 //! Lists and logs for people.
 
 use rusqlite::{Connection, OptionalExtension};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::query::{
     BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
@@ -15,7 +15,7 @@ use crate::store::SqliteStore;
 use crate::{definitions, feed, history, instances, queries};
 
 impl Query for SqliteStore {
-    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
+    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError> {
         self.readers.read(|connection| {
             let number = match key {
                 Some(key) => {
@@ -27,7 +27,7 @@ impl Query for SqliteStore {
                     find.query_row([], |row| row.get(0)).optional()?
                 }
             };
-            Ok(number.map(ExecutionId))
+            Ok(number.map(ExecutionNo))
         })
     }
 
@@ -35,17 +35,17 @@ impl Query for SqliteStore {
         self.readers.read(|connection| {
             let mut find = connection.prepare_cached(queries::SUBMISSION_BY_IDEMPOTENCY)?;
             let read = |row: &rusqlite::Row<'_>| {
-                Ok(Submitted { execution: ExecutionId(row.get(0)?), digest: row.get(1)? })
+                Ok(Submitted { execution: ExecutionNo(row.get(0)?), digest: row.get(1)? })
             };
             find.query_row([idempotency], read).optional()
         })
     }
 
-    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn look(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.load(execution)
     }
 
-    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError> {
+    fn is_unfinished(&self, execution: ExecutionNo) -> Result<bool, StoreError> {
         self.readers.read(|connection| {
             let mut exists = connection.prepare_cached(queries::CONTROL_EXISTS)?;
             exists.query_row([execution.0], |row| row.get(0))

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{
@@ -310,11 +310,11 @@ impl Store for SqliteStore {
         claim::read(&self.readers, &taken, request.instance)
     }
 
-    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.readers.read(|connection| history::load(connection, execution))
     }
 
-    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.readers.read(|connection| history::load_all(connection, execution))
     }
 
@@ -330,7 +330,7 @@ impl Store for SqliteStore {
 
     fn hold(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError> {
@@ -340,8 +340,8 @@ impl Store for SqliteStore {
     fn doubt(
         &self,
         owner: InstanceId,
-        executions: &[ExecutionId],
-    ) -> Result<Vec<ExecutionId>, StoreError> {
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.write(|write| claim::doubt(write, owner, executions))
     }
 

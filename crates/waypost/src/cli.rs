@@ -1,5 +1,5 @@
 //! The command line: one file per command in `cli/`, all of them thin. What they know of an
-//! execution comes through the `door`, from a server or from the folder; what they print goes through
+//! execution comes through the `target`, from a server or from the folder; what they print goes through
 //! `output`.
 
 mod bench;
@@ -100,7 +100,7 @@ enum Command {
     /// Send a signal to an execution
     Signal(requests::SignalArgs),
     /// Complete a wait early: skip a delay, retry now, or supply a signal
-    ResumeWait(requests::ResumeWaitArgs),
+    CompleteWait(requests::CompleteWaitArgs),
     /// Explain what an execution is waiting for and how to unblock it
     Why(find::Named),
     /// Verify every invariant of the logs and of the rows derived from them
@@ -117,7 +117,7 @@ enum Command {
         action: keys::Action,
     },
     /// Show the audit log, newest first
-    Trail(keys::TrailArgs),
+    Audit(keys::AuditArgs),
     /// Measure the engine on this machine
     Bench {
         #[command(subcommand)]
@@ -333,13 +333,13 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Pause(args) => requests::pause(&args, &context).await,
         Command::Cancel(args) => requests::cancel(&args, &context).await,
         Command::Signal(args) => requests::signal(&args, &context).await,
-        Command::ResumeWait(args) => requests::resume_wait(&args, &context).await,
+        Command::CompleteWait(args) => requests::complete_wait(&args, &context).await,
         Command::Instances => system::instances(&context).await,
         Command::Worker(args) => worker::run(&args, &context).await,
         Command::Workers => worker::list(&context).await,
         Command::Limits => system::limits(&context).await,
         Command::Keys { action } => keys::run(&action, &context).await,
-        Command::Trail(args) => keys::trail(&args, &context).await,
+        Command::Audit(args) => keys::audit(&args, &context).await,
         Command::Bench { scenario } => bench::run(&scenario, &context).await,
         Command::BenchRecoverChild { executions, folder } => {
             bench::recover_child(executions, folder, &context).await

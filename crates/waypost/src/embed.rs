@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_engine::{Engine, EngineError, Request, StartRequest};
@@ -228,7 +228,7 @@ impl Waypost {
         Ok(())
     }
 
-    async fn find(&self, id: &str) -> Result<ExecutionId, EmbedError> {
+    async fn find(&self, id: &str) -> Result<ExecutionNo, EmbedError> {
         let wanted = id.to_owned();
         let found = self.with_store(move |store| store.find(Some(&wanted))).await?;
         found.ok_or_else(|| EmbedError::Unknown(id.to_owned()))

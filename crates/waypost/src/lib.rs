@@ -9,28 +9,28 @@
 //! | --- | --- |
 //! | `embed` | Waypost as a library: open a folder, start, signal, pause, resume, cancel, await the end |
 //! | `wiring` | which store, which kinds, which language: named here and nowhere else |
-//! | `surroundings` | what is around an engine besides its store: Redis, other instances |
+//! | `cluster_services` | what is around an engine besides its store: Redis, other instances |
 //! | `settings` | flag > environment > file > default |
 //! | `secrets` | which secrets there are, and who may do what with them |
 //! | `cli` | the commands, one file each |
-//! | `home` | where executions live: a folder, or a database |
-//! | `door` | where commands go: to a server, or to the folder itself |
+//! | `backend` | where executions live: a folder, or a database |
+//! | `target` | where commands go: to a server, or to the folder itself |
 //! | `client` | talking to a server |
 //! | `output` | printing, which may fail: results, errors, the log, lines that are drawn again |
 //! | `progress` | what a running execution looks like on a screen |
 //! | `open_files` | how many connections this process may have |
 //! | `worker` | `waypost worker`: tasks of a server or a cluster, made here |
 
+pub mod backend;
 pub mod cli;
 mod client;
-mod door;
+pub mod cluster_services;
 pub mod embed;
-pub mod home;
 mod open_files;
 pub mod output;
 pub mod progress;
 pub mod secrets;
 pub mod settings;
-pub mod surroundings;
+mod target;
 pub mod wiring;
 mod worker;

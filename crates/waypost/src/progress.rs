@@ -65,7 +65,7 @@ impl Progress {
     fn note_event(&mut self, event: &Event, at: Timestamp, lines: &mut Vec<String>) {
         let run_line = match event {
             Event::RunQueued { key, .. } => {
-                Some(format!("waits for a slot of concurrency key {key:?}"))
+                Some(format!("waits for a permit of concurrency key {key:?}"))
             }
             Event::RunPauseRequested { .. } => Some("pause requested".to_owned()),
             Event::RunPaused { reason: PauseReason::User } => Some("paused by a user".to_owned()),

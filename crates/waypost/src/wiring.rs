@@ -16,9 +16,9 @@ use waypost_server::server::Server;
 use waypost_server::watchers::Watchers;
 use waypost_sqlite::{Options, SqliteStore};
 
-use crate::home::Home;
+use crate::backend::Backend;
+use crate::cluster_services::ClusterServices;
 use crate::settings::{Database, Settings};
-use crate::surroundings::Surroundings;
 
 /// Opens a data folder to run executions in it; there is one such process a folder.
 pub fn open_engine_store(folder: &Path) -> Result<SqliteStore> {
@@ -118,12 +118,12 @@ pub fn open_engine(
     config: Config,
     observer: Option<Observer>,
 ) -> Result<Engine> {
-    open_engine_in(&Surroundings::alone(), store, nodes, secrets, config, observer)
+    open_engine_in(&ClusterServices::alone(), store, nodes, secrets, config, observer)
 }
 
 /// The same, among others.
 pub fn open_engine_in(
-    around: &Surroundings,
+    around: &ClusterServices,
     store: Arc<dyn Store>,
     nodes: &waypost_nodes::Settings,
     secrets: Arc<dyn Secrets>,
@@ -147,17 +147,17 @@ pub fn open_engine_in(
     })?)
 }
 
-/// Starts an engine that drives everything in a home, and puts a server in front of it. Must be
+/// Starts an engine that drives everything in a backend, and puts a server in front of it. Must be
 /// called inside a Tokio runtime.
-pub fn open_server(home: Arc<dyn Home>, url: &str, settings: &Settings) -> Result<Server> {
-    let around = Surroundings::of(&home, settings)?;
+pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) -> Result<Server> {
+    let around = ClusterServices::of(&backend, settings)?;
     let watchers = Arc::new(match around.shared {
         true => Watchers::among_others(),
         false => Watchers::default(),
     });
     let plans = Arc::new(plans());
     let engine = Engine::open(Parts {
-        store: Arc::clone(&home) as Arc<dyn Store>,
+        store: Arc::clone(&backend) as Arc<dyn Store>,
         plans: Arc::clone(&plans),
         handlers: waypost_nodes::handlers(&settings.nodes),
         secrets: Arc::clone(&settings.secrets) as Arc<dyn Secrets>,
@@ -173,7 +173,7 @@ pub fn open_server(home: Arc<dyn Home>, url: &str, settings: &Settings) -> Resul
     })?;
     Ok(Server::new(waypost_server::server::Parts {
         engine,
-        home,
+        backend,
         plans,
         compiler: Box::new(compile),
         definition_schema: waypost_lang::schema(&waypost_nodes::catalog()),
@@ -204,7 +204,7 @@ pub(crate) fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
         ("attempts_max", u64::from(core::ATTEMPTS_MAX)),
         ("slots", u64::from(engine.slots)),
         ("active_max", engine.active_max as u64),
-        ("elsewhere_max", engine.elsewhere_max as u64),
+        ("remote_max", engine.remote_max as u64),
         ("backlog_max", engine.backlog_max as u64),
     ]
 }

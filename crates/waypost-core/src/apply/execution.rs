@@ -9,7 +9,7 @@ use crate::event::{CancelReason, EndCause, Event, MessageId, PauseReason};
 use crate::id::InstanceId;
 use crate::plan::{ConcurrencyPolicy, Plan};
 use crate::planted::{Bug, is_planted};
-use crate::state::{EarlySignal, End, Place, State, Timer};
+use crate::state::{EarlySignal, End, Place, Quarantine, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
@@ -19,13 +19,22 @@ const OPEN: &[Status] = &[
     Status::Scheduling,
     Status::Scheduled,
     Status::Running,
+    Status::Waiting,
     Status::Paused,
+    Status::Quarantined,
     Status::Resuming,
 ];
 
-/// Those in which it has begun, or nothing keeps it from that: a pause holds it, a fault sets it aside.
-const BEGUN: &[Status] =
-    &[Status::Requested, Status::Scheduled, Status::Running, Status::Paused, Status::Resuming];
+/// Those in which a pause or a quarantine stops it: all but the queue for a concurrency permit.
+const BEGUN: &[Status] = &[
+    Status::Requested,
+    Status::Scheduled,
+    Status::Running,
+    Status::Waiting,
+    Status::Paused,
+    Status::Quarantined,
+    Status::Resuming,
+];
 
 pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Step {
     match event {
@@ -41,7 +50,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp
             resumed(state)?;
             remember(state, origin.message.as_ref())
         }
-        Event::RunQuarantined { reason } => quarantined(state, reason),
+        Event::RunQuarantined { reason } => quarantined(state, reason, at),
         Event::RunEnding { cause, grace } => ending(state, cause, *grace, at),
         Event::RunCompleted { output } => {
             expect_not_held(state)?;
@@ -106,7 +115,7 @@ fn owned(state: &mut State, instance: InstanceId, epoch: u32) -> Step {
     state.owner = Some(instance);
     match state.status {
         Status::Requested => state.status = Status::Scheduled,
-        Status::Paused => state.status = Status::Resuming,
+        parked if parked.is_parked() => state.status = Status::Resuming,
         Status::Ending if is_planted(Bug::CancelForgotten) => {
             state.status = Status::Running;
             state.cause = None;
@@ -147,8 +156,9 @@ fn pause_requested(state: &mut State) -> Step {
     if !state.moves() {
         return refuse("it is paused already");
     }
-    if state.status == Status::Paused {
+    if state.status == Status::Waiting {
         // It was parked: there is nothing to await.
+        state.status = Status::Paused;
         state.paused = Some(PauseReason::User);
     } else {
         state.pausing = true;
@@ -159,14 +169,20 @@ fn pause_requested(state: &mut State) -> Step {
 fn paused(state: &mut State, reason: PauseReason) -> Step {
     match reason {
         PauseReason::Waits => expect_status(state, &[Status::Running])?,
-        PauseReason::User if state.status == Status::Paused => return refuse("it is PAUSED"),
+        PauseReason::User if state.status.is_parked() => {
+            return Err(format!("it is {}", state.status));
+        }
         PauseReason::User => expect_status(state, BEGUN)?,
     }
     if state.moves() != (reason == PauseReason::Waits) {
         return refuse("its reason is not why it stands still");
     }
     expect_nothing_runs(state)?;
-    state.status = Status::Paused;
+    state.status = match reason {
+        PauseReason::Waits => Status::Waiting,
+        PauseReason::User if state.quarantine.is_some() => Status::Quarantined,
+        PauseReason::User => Status::Paused,
+    };
     state.paused = Some(reason);
     state.pausing = false;
     state.owner = None;
@@ -174,7 +190,10 @@ fn paused(state: &mut State, reason: PauseReason) -> Step {
 }
 
 fn resumed(state: &mut State) -> Step {
-    expect_status(state, &[Status::Paused, Status::Resuming, Status::Running])?;
+    expect_status(
+        state,
+        &[Status::Waiting, Status::Paused, Status::Quarantined, Status::Resuming, Status::Running],
+    )?;
     let by_itself = state.moves();
     if by_itself && state.status != Status::Resuming {
         return refuse("nobody paused it");
@@ -190,11 +209,11 @@ fn resumed(state: &mut State) -> Step {
     Ok(())
 }
 
-fn quarantined(state: &mut State, reason: &str) -> Step {
+fn quarantined(state: &mut State, reason: &str, at: Timestamp) -> Step {
     expect_status(state, &[Status::Running])?;
     expect_nothing_runs(state)?;
-    state.status = Status::Paused;
-    state.quarantine = Some(reason.to_owned());
+    state.status = Status::Quarantined;
+    state.quarantine = Some(Quarantine { reason: reason.to_owned(), since: at });
     state.pausing = false;
     state.owner = None;
     Ok(())

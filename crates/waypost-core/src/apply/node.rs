@@ -39,7 +39,7 @@ pub(super) fn apply(
             match remote {
                 // Whoever made it elsewhere did not ask whether he might.
                 Some(_) if token.is_some() => {}
-                Some(_) => return refuse("an attempt that is made elsewhere has a token"),
+                Some(_) => return refuse("an attempt that is made remotely has a token"),
                 None => expect_turn(state)?,
             }
             started(plan, state, at, (*token, *remote, *due), now);
@@ -318,7 +318,7 @@ fn failed_for_good(plan: &Plan, state: &mut State, at: NodeIx, end: FailureEnd, 
     settle(plan, state, at, status, now);
 }
 
-/// Remembers how an attempt ends that is made elsewhere: its worker may say so again, also when all
+/// Remembers how an attempt ends that is made remotely: its worker may say so again, also when all
 /// is over. What ran in a slot reports once.
 fn remember_end(state: &mut State, at: NodeIx, said: impl FnOnce() -> Said) {
     let node = state.node_mut(at);

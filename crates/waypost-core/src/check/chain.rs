@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Fault, Invariant, Verdict, broken};
 use crate::event::Event;
 use crate::frame::FrameHeader;
-use crate::id::{ExecutionId, InstanceId};
+use crate::id::{ExecutionNo, InstanceId};
 use crate::time::Timestamp;
 
 /// What is known from the headers so far.
@@ -31,7 +31,7 @@ impl Chain {
     /// Judges the next header.
     pub(super) fn frame(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         header: &FrameHeader,
         at: Timestamp,
     ) -> Vec<Fault> {
@@ -77,7 +77,7 @@ impl Chain {
         broken(Invariant::Fenced, what)
     }
 
-    fn is_linked(&self, execution: ExecutionId, header: &FrameHeader) -> Verdict {
+    fn is_linked(&self, execution: ExecutionNo, header: &FrameHeader) -> Verdict {
         if header.execution != execution {
             let what = format!("the frame belongs to {}", header.execution);
             return broken(Invariant::Linked, what);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::id::ExecutionId;
+use crate::id::ExecutionNo;
 
 /// Something that must always be true.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -33,9 +33,9 @@ pub enum Invariant {
     PausesHold,
     /// I13.
     CauseDecides,
-    /// I14, of the log.
+    /// I14.
     Folds,
-    /// I14, of a stored snapshot.
+    /// I14.
     SnapshotFolds,
     /// I15.
     DefinitionPinned,
@@ -52,7 +52,7 @@ pub enum Invariant {
     /// G8.
     ReasonToWake,
     /// G10.
-    SlotsHold,
+    PermitsHold,
     /// G11.
     MailWakes,
     /// R1.
@@ -86,41 +86,41 @@ impl Invariant {
         Self::VersionsGrow,
         Self::ProjectionsFold,
         Self::ReasonToWake,
-        Self::SlotsHold,
+        Self::PermitsHold,
         Self::MailWakes,
         Self::ControlAgrees,
         Self::NothingStray,
     ];
 
-    /// Its short name. I and G are safety of one log and of everything around it, T is about time,
-    /// V about versions, R about rows.
-    pub fn code(self) -> &'static str {
+    /// Its name, as `waypost check` prints it: what it is about, and what must hold.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Linked => "I1",
-            Self::CreatedFirst => "I2",
-            Self::Fenced => "I3",
-            Self::EndsOnce => "I4",
-            Self::AttemptsOnce => "I5",
-            Self::AttemptsInOrder => "I6",
-            Self::SettlesOnce => "I7",
-            Self::JoinsInTime => "I8",
-            Self::Justified => "I9",
-            Self::WaitsEndInTime => "I10",
-            Self::MessagesOnce => "I11",
-            Self::PausesHold => "I12",
-            Self::CauseDecides => "I13",
-            Self::Folds | Self::SnapshotFolds => "I14",
-            Self::DefinitionPinned => "I15",
-            Self::AppendsOnce => "I17",
-            Self::Limits => "I18",
-            Self::TimeGoesOn => "T1",
-            Self::VersionsGrow => "V1",
-            Self::ProjectionsFold => "G7",
-            Self::ReasonToWake => "G8",
-            Self::SlotsHold => "G10",
-            Self::MailWakes => "G11",
-            Self::ControlAgrees => "R1",
-            Self::NothingStray => "R2",
+            Self::Linked => "log.gapless",
+            Self::CreatedFirst => "log.created-first",
+            Self::Fenced => "log.fenced",
+            Self::EndsOnce => "log.single-end",
+            Self::AttemptsOnce => "attempt.once",
+            Self::AttemptsInOrder => "attempt.consecutive",
+            Self::SettlesOnce => "node.settles-once",
+            Self::JoinsInTime => "join.on-time",
+            Self::Justified => "graph.justified",
+            Self::WaitsEndInTime => "wait.ends-once",
+            Self::MessagesOnce => "message.consumed-once",
+            Self::PausesHold => "pause.holds",
+            Self::CauseDecides => "end.follows-cause",
+            Self::Folds => "log.readable",
+            Self::SnapshotFolds => "snapshot.matches-log",
+            Self::DefinitionPinned => "definition.pinned",
+            Self::AppendsOnce => "append.once",
+            Self::Limits => "limits.hold",
+            Self::TimeGoesOn => "time.monotonic",
+            Self::VersionsGrow => "log.format-known",
+            Self::ProjectionsFold => "projection.matches-log",
+            Self::ReasonToWake => "wake.has-reason",
+            Self::PermitsHold => "concurrency.within-limit",
+            Self::MailWakes => "mail.wakes",
+            Self::ControlAgrees => "control.matches-log",
+            Self::NothingStray => "rows.belong",
         }
     }
 
@@ -140,19 +140,19 @@ impl Invariant {
             Self::MessagesOnce => "a message is consumed once",
             Self::PausesHold => "pause and resume alternate, and nothing starts in between",
             Self::CauseDecides => "once the end is fixed nothing starts, and it ends that way",
-            Self::Folds => "every event can be read and is possible where it stands",
+            Self::Folds => "every event can be read and is possible at its position",
             Self::SnapshotFolds => "a snapshot is the state that the log gives",
             Self::DefinitionPinned => "the definition that an execution was created with is there",
             Self::AppendsOnce => "an append is applied once",
             Self::Limits => "limits hold",
-            Self::TimeGoesOn => {
-                "time goes on: the store's never goes back, and decisions precede it"
-            }
-            Self::VersionsGrow => "nobody appends behind a frame that he cannot read",
+            Self::TimeGoesOn => "the store's time never goes back, and decisions precede it",
+            Self::VersionsGrow => "no instance appends behind a frame that it cannot read",
             Self::ProjectionsFold => "the projections show what the log says",
             Self::ReasonToWake => "every unfinished execution has a reason to wake",
-            Self::SlotsHold => "what has a concurrency key begins with a slot, up to its limit",
-            Self::MailWakes => "mail wakes whom it is for",
+            Self::PermitsHold => {
+                "an execution with a concurrency key starts with a permit, up to the limit"
+            }
+            Self::MailWakes => "mail wakes the execution it is for",
             Self::ControlAgrees => "the control row agrees with the log",
             Self::NothingStray => "no row belongs to an execution without a log",
         }
@@ -161,7 +161,7 @@ impl Invariant {
 
 impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.code())
+        f.pad(self.name())
     }
 }
 
@@ -169,7 +169,7 @@ impl fmt::Display for Invariant {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// Of which execution.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Which invariant.
     pub invariant: Invariant,
     /// At which event; for rows beside the log, the last one they should know.

@@ -190,8 +190,8 @@ impl Nodes {
     fn has_a_slot(&self, event: &Event, run: &RunCheck) -> Verdict {
         let starts = matches!(event, Event::NodeScheduled { .. } | Event::NodeSkipped { .. });
         let keyed = self.plan.as_ref().is_some_and(|plan| plan.concurrency.is_some());
-        if starts && (run.is_in_line() || (keyed && !run.is_admitted())) {
-            return broken(Invariant::SlotsHold, "before it had a slot of its concurrency key");
+        if starts && (run.is_queued() || (keyed && !run.is_admitted())) {
+            return broken(Invariant::PermitsHold, "before it had a permit of its concurrency key");
         }
         Ok(())
     }
@@ -316,7 +316,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// What is made elsewhere is a task, in the hands of one worker who has a token for it; what has
+    /// What is made remotely is a task, in the hands of one worker who has a token for it; what has
     /// its handler elsewhere only is not made in a slot.
     fn is_made_by_one(&self, at: Option<NodeIx>, started: &Event) -> Verdict {
         let Event::NodeStarted { worker, remote, token, .. } = started else { return Ok(()) };
@@ -326,13 +326,13 @@ impl Nodes {
                 broken(Invariant::AttemptsOnce, "an earlier attempt has the same token")
             }
             (Some(_), None, _) => {
-                broken(Invariant::AttemptsOnce, "it is made elsewhere, and nobody has a token")
+                broken(Invariant::AttemptsOnce, "it is made remotely, and nobody has a token")
             }
             (Some(_), ..) if worker.is_some() => {
                 broken(Invariant::AttemptsOnce, "it is made in two places")
             }
             (Some(_), _, Some(behaviour)) if !matches!(behaviour, Behaviour::Task { .. }) => {
-                broken(Invariant::Justified, "it is no task, and is made elsewhere")
+                broken(Invariant::Justified, "it is no task, and is made remotely")
             }
             (None, Some(_), Some(Behaviour::Task { foreign: true, .. })) => {
                 broken(Invariant::Justified, "its handler is elsewhere, and it is made in a slot")

@@ -22,7 +22,7 @@ pub(super) struct RunCheck {
     owned: bool,
     /// Nobody owns it.
     parked: bool,
-    /// Where it stands in the line of its concurrency key, in this generation.
+    /// Where it stands in the queue of its concurrency key, in this generation.
     line: Line,
     /// Somebody took it over after it was parked, and has not gone on yet.
     resuming: bool,
@@ -101,13 +101,13 @@ impl RunCheck {
         self.held
     }
 
-    /// Does it hold a slot of its concurrency key?
+    /// Does it hold a permit of its concurrency key?
     pub(super) fn is_admitted(&self) -> bool {
         self.line == Line::Admitted
     }
 
     /// Does it wait for one?
-    pub(super) fn is_in_line(&self) -> bool {
+    pub(super) fn is_queued(&self) -> bool {
         matches!(self.line, Line::Waits { .. })
     }
 
@@ -128,15 +128,15 @@ impl RunCheck {
         self.consumes_once(event)?;
         match event {
             Event::RunQueued { .. } if self.line == Line::Admitted => {
-                broken(Invariant::SlotsHold, "it went into the line with a slot")
+                broken(Invariant::PermitsHold, "it went into the line with a slot")
             }
             Event::RunQueued { .. } if self.line == (Line::Waits { owned: false }) => {
-                broken(Invariant::SlotsHold, "it stood in the line already")
+                broken(Invariant::PermitsHold, "it stood in the queue already")
             }
-            Event::RunAdmitted {} if !self.is_in_line() => {
-                broken(Invariant::SlotsHold, "it was admitted and did not stand in the line")
+            Event::RunAdmitted {} if !self.is_queued() => {
+                broken(Invariant::PermitsHold, "it was admitted and did not stand in the queue")
             }
-            Event::RunPauseRequested { .. } | Event::RunQuarantined { .. } if self.is_in_line() => {
+            Event::RunPauseRequested { .. } | Event::RunQuarantined { .. } if self.is_queued() => {
                 broken(Invariant::PausesHold, "it was paused before it had begun")
             }
             Event::RunPauseRequested { .. } if self.held => {
@@ -180,7 +180,7 @@ impl RunCheck {
         if self.is_ending() && (starts || goes_on) {
             return broken(Invariant::CauseDecides, "after the end was fixed");
         }
-        // What was made elsewhere and has ended is a fact, and its start with it.
+        // What was made remotely and has ended is a fact, and its start with it.
         let fact = matches!(event, Event::NodeStarted { remote: Some(_), .. });
         if (starts && !fact && self.is_paused()) || self.parked {
             return broken(Invariant::PausesHold, "while the execution was paused");
@@ -205,7 +205,7 @@ impl RunCheck {
                 self.owned = true;
                 self.resuming |= self.parked;
                 self.parked = false;
-                if self.is_in_line() {
+                if self.is_queued() {
                     self.line = Line::Waits { owned: true };
                 }
             }

@@ -1,4 +1,4 @@
-//! The line for a slot of a concurrency key: who stands in it has not begun.
+//! The line for a permit of a concurrency key: who stands in it has not begun.
 //!
 //! The store hands out the slots, in the order of commits. All that is decided here is which key an
 //! execution shares with others, and what follows when it is its turn.
@@ -15,7 +15,7 @@ use crate::limits::CONCURRENCY_KEY_BYTES_MAX;
 use crate::status::Status;
 
 impl Decider<'_> {
-    /// Begins a generation: at once, or with a place in the line.
+    /// Begins a generation: at once, or with a place in the queue.
     pub(super) fn begin(&mut self) {
         let Some(concurrency) = &self.plan.concurrency else { return self.open_all() };
         match self.concurrency_key(&concurrency.key) {
@@ -41,8 +41,8 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Leaves memory for its place in the line, where something else than a slot had woken it.
-    pub(super) fn go_back_in_line(&mut self) -> Result<(), Refusal> {
+    /// Leaves memory for its place in the queue, where something else than a slot had woken it.
+    pub(super) fn requeue(&mut self) -> Result<(), Refusal> {
         let place = self.state.place.clone().filter(|_| self.state.owner.is_some());
         let place = place.ok_or(Refusal::Busy)?;
         let (key, limit, policy) = (place.key, place.limit, place.policy);

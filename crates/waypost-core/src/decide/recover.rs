@@ -24,7 +24,7 @@ impl Decider<'_> {
     /// that mail has started since the take-over are not, and neither are those of workers
     /// elsewhere, which live on and report to whoever owns the execution.
     pub(super) fn recover(&mut self) {
-        if self.state.status.is_end() || self.state.status == Status::Paused {
+        if self.state.status.is_end() || self.state.status.is_parked() {
             return;
         }
         self.close_lost_attempts();

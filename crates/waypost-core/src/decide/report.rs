@@ -19,7 +19,7 @@ impl Decider<'_> {
         if self.state.hears(self.plan, &report)? == Heard::Known {
             return Ok(());
         }
-        if self.state.status != Status::Paused {
+        if !self.state.status.is_parked() {
             return self.take(report);
         }
         // The pause that this very frame completed came first, and the end is a fact all the same:
@@ -143,7 +143,7 @@ impl Decider<'_> {
         let due = wait.map_or(self.env.now, |wait| self.env.now_max.plus(wait));
         self.try_again(at, failure, FailureEnd::Abandoned(due), wait);
         if lost >= ABANDONED_MAX {
-            self.set_aside(reason);
+            self.quarantine(reason);
         }
     }
 
@@ -155,7 +155,7 @@ impl Decider<'_> {
 
     /// Sets the execution aside. Attempts that run are told to stop and closed as lost, so that
     /// nothing is left that somebody would have to await.
-    fn set_aside(&mut self, reason: String) {
+    fn quarantine(&mut self, reason: String) {
         let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
             // Looked at one by one: the failure of one may have ended the execution.

@@ -66,13 +66,13 @@ impl Decider<'_> {
 
     /// Ends one wait for whoever asks: what a filter would say, and when time would have, does not
     /// matter.
-    pub(super) fn resume_wait(
+    pub(super) fn complete_wait(
         &mut self,
         wait: u64,
         body: Json,
         origin: Origin,
     ) -> Result<(), Refusal> {
-        if let Some(refusal) = self.state.refuses_resume_wait(self.plan, wait) {
+        if let Some(refusal) = self.state.refuses_complete_wait(self.plan, wait) {
             return self.ignore(origin, refusal);
         }
         let (true, Some(at)) = (self.state.acts(), self.state.waiting_since(self.plan, wait))

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::event::{CancelReason, Origin, PauseReason};
-use crate::id::{DefinitionHash, ExecutionKey, InstanceId};
+use crate::id::{DefinitionHash, ExecutionId, InstanceId};
 use crate::plan::ConcurrencyPolicy;
 
 fn created() -> Event {
     Event::RunCreated(Box::new(RunCreated {
-        key: ExecutionKey("exe_1".into()),
+        key: ExecutionId("exe_1".into()),
         workflow: "welcome".into(),
         version: 3,
         definition: DefinitionHash::of(b"welcome"),
@@ -84,39 +84,38 @@ fn status_follows_the_run_events() {
     let failure = Failure::permanent(kind::HTTP, "answered 404");
     let resumed = Event::RunResumed { origin: Origin::default() };
     let paused = Event::RunPaused { reason: PauseReason::Waits };
+    let by_user = Event::RunPaused { reason: PauseReason::User };
+    let requested = Event::RunPauseRequested { now: true, origin: Origin::default() };
     let ending = Event::RunEnding { cause: EndCause::Deadline, grace: None };
     let policy = ConcurrencyPolicy::Queue;
     let queued = Event::RunQueued { key: "k".into(), limit: 1, policy };
     let failed_run = Event::RunFailed { failure, nodes: Vec::new(), output: None };
     let table = [
-        (Status::Requested, created(), Status::Requested),
-        (Status::Requested, owned(1), Status::Scheduled),
-        (Status::Scheduled, queued, Status::Scheduling),
+        (Status::Running, created(), Status::Running),
+        (Status::Running, owned(1), Status::Running),
+        (Status::Running, queued, Status::Scheduling),
         (Status::Scheduling, owned(1), Status::Scheduling),
-        (Status::Scheduling, Event::RunAdmitted {}, Status::Scheduled),
-        (Status::Scheduled, owned(2), Status::Scheduled),
-        (Status::Running, owned(2), Status::Running),
-        (Status::Paused, owned(2), Status::Resuming),
+        (Status::Scheduling, Event::RunAdmitted {}, Status::Running),
+        (Status::Waiting, owned(2), Status::Running),
+        (Status::Paused, owned(2), Status::Paused),
+        (Status::Quarantined, owned(2), Status::Quarantined),
         (Status::Ending, owned(2), Status::Ending),
-        (Status::Scheduled, scheduled("a", 1), Status::Running),
-        (Status::Resuming, scheduled("a", 1), Status::Running),
-        (Status::Resuming, completed("a", "1"), Status::Resuming),
+        (Status::Running, scheduled("a", 1), Status::Running),
         (Status::Paused, completed("a", "1"), Status::Paused),
         (Status::Ending, cancelled("a"), Status::Ending),
-        (Status::Running, paused, Status::Paused),
-        (Status::Running, Event::RunQuarantined { reason: "x".into() }, Status::Paused),
-        (
-            Status::Running,
-            Event::RunPauseRequested { now: true, origin: Origin::default() },
-            Status::Running,
-        ),
-        (Status::Resuming, resumed, Status::Running),
+        (Status::Running, paused, Status::Waiting),
+        (Status::Running, by_user.clone(), Status::Paused),
+        (Status::Quarantined, by_user, Status::Quarantined),
+        (Status::Running, Event::RunQuarantined { reason: "x".into() }, Status::Quarantined),
+        (Status::Running, requested.clone(), Status::Running),
+        (Status::Waiting, requested, Status::Paused),
+        (Status::Paused, resumed, Status::Running),
         (Status::Running, ending, Status::Ending),
         (Status::Running, Event::RunCompleted { output: Json::null() }, Status::Completed),
         (Status::Ending, failed_run, Status::Failed),
         (Status::Ending, Event::RunCancelled { reason: None }, Status::Cancelled),
         (Status::Ending, Event::RunTimedOut {}, Status::TimedOut),
-        (Status::Failed, reopened(&[]), Status::Scheduled),
+        (Status::Failed, reopened(&[]), Status::Running),
     ];
     for (before, event, after) in table {
         assert_eq!(status_after(before, &event), after, "{before} after {}", event.name());
@@ -240,7 +239,7 @@ fn a_repair_takes_the_end_back() {
         Event::RunFailed { failure, nodes: vec!["a".into()], output: None },
         reopened(&["a"]),
     ]);
-    assert_eq!(changes.view.status, Status::Scheduled);
+    assert_eq!(changes.view.status, Status::Running);
     assert_eq!(changes.view.generation, 2);
     assert_eq!(changes.view.completed_at, None);
     assert_eq!(changes.end, Some(End::default()));

@@ -1,7 +1,7 @@
 //! Both state machines: every pair of stand and event, legal or refused; and that the tables of the
 //! other modules take every legal arrow through `decide`.
 //!
-//! A stand is a status, split where a reason makes a difference (`HELD`: PAUSED by a user).
+//! A stand is a status, split where a reason makes a difference (`RESUMING(paused)`: paused by a user, and loaded by an owner).
 
 use std::collections::BTreeSet;
 
@@ -13,26 +13,24 @@ use waypost_core::flow::plan;
 use waypost_core::id::InstanceId;
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
-use waypost_core::state::{Place, State};
+use waypost_core::state::{Place, Quarantine, State};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
 use super::run::{Arrow, Arrows, EPOCH, Run, node_stand, node_step, run_step, stand};
 use super::script::check;
-use super::{
-    attempts, delivery, elsewhere, ending, pausing, queue, recovery, repair, rules, waits,
-};
+use super::{attempts, delivery, ending, pausing, queue, recovery, remote, repair, rules, waits};
 
 /// The machine of executions. A cell is where the event leads; `-` is refused.
 const EXECUTION: &str = "
-                   REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ END COM FAI CAN TIM
+                   REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END COM FAI CAN TIM
  RunCreated         -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -
- RunOwned          SCH SNG SCH RUN PSG RES RSH RSQ RES RSH RSQ END  -   -   -   -
+ RunOwned          SCH SNG SCH RUN PSG RES RSP RSQ RES RSP RSQ END  -   -   -   -
  RunQueued          -  SNG SNG  -   -   -   -   -   -   -   -   -   -   -   -   -
  RunAdmitted        -  SCH  -   -   -   -   -   -   -   -   -   -   -   -   -   -
- RunPauseRequested PSG  -  PSG PSG  -  HLD  -   -  PSG  -   -   -   -   -   -   -
- RunPaused(waits)   -   -   -  PAU  -   -   -   -   -   -   -   -   -   -   -   -
- RunPaused(user)    -   -   -   -  HLD  -   -   -   -  HLD QUA  -   -   -   -   -
+ RunPauseRequested PSG  -  PSG PSG  -  PAU  -   -  PSG  -   -   -   -   -   -   -
+ RunPaused(waits)   -   -   -  WAI  -   -   -   -   -   -   -   -   -   -   -   -
+ RunPaused(user)    -   -   -   -  PAU  -   -   -   -  PAU QUA  -   -   -   -   -
  RunResumed         -   -   -   -  RUN  -  RUN RUN RUN RUN RUN  -   -   -   -   -
  RunQuarantined     -   -   -  QUA QUA  -   -   -   -   -   -   -   -   -   -   -
  RunEnding         END END END END END END END END END END END  -   -   -   -   -
@@ -41,8 +39,8 @@ const EXECUTION: &str = "
  RunCancelled       -   -   -   -   -   -   -   -   -   -   -  CAN  -   -   -   -
  RunTimedOut        -   -   -   -   -   -   -   -   -   -   -  TIM  -   -   -   -
  RunReopened        -   -   -   -   -   -   -   -   -   -   -   -   -  SCH SCH SCH
- SignalReceived    REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ  -   -   -   -   -
- MessageIgnored    REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ END  -   -   -   -
+ SignalReceived    REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ  -   -   -   -   -
+ MessageIgnored    REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END  -   -   -   -
 ";
 
 /// The machine of nodes, in an execution that is RUNNING.
@@ -65,7 +63,7 @@ const NODE: &str = "
 
 /// Where an execution stands when something may happen to a node that is ready for it.
 const NODE_IN_EXECUTION: &str = "
-                       REQ SNG SCH RUN PSG PAU HLD QUA RES RSH RSQ END COM FAI CAN TIM
+                       REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END COM FAI CAN TIM
  NodeScheduled          -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
  NodeStarted            -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
  NodeSkipped            -   -  yes yes  -   -   -   -  yes  -   -   -   -   -   -   -
@@ -87,11 +85,11 @@ const STANDS: &[(&str, &str)] = &[
     ("SCH", "SCHEDULED"),
     ("RUN", "RUNNING"),
     ("PSG", "PAUSING"),
+    ("WAI", "WAITING"),
     ("PAU", "PAUSED"),
-    ("HLD", "HELD"),
     ("QUA", "QUARANTINED"),
     ("RES", "RESUMING"),
-    ("RSH", "RESUMING(held)"),
+    ("RSP", "RESUMING(paused)"),
     ("RSQ", "RESUMING(quarantined)"),
     ("END", "ENDING"),
     ("COM", "COMPLETED"),
@@ -151,13 +149,12 @@ fn execution_at(plan: &Plan, stand: &str) -> State {
     let (status, reason) = stand.trim_end_matches(')').split_once('(').unwrap_or((stand, ""));
     state.status = match status {
         "PAUSING" => Status::Running,
-        "HELD" | "QUARANTINED" => Status::Paused,
-        name => Status::parse(name).expect("a status"),
+        name => Status::ALL.into_iter().find(|s| s.name() == name).expect("a status"),
     };
     state.pausing = stand == "PAUSING";
-    if matches!(state.status, Status::Paused | Status::Resuming) {
-        let held = stand == "HELD" || reason == "held";
-        state.paused = Some(if held { PauseReason::User } else { PauseReason::Waits });
+    if state.status.is_parked() || state.status == Status::Resuming {
+        let by_user = stand == "PAUSED" || reason == "paused";
+        state.paused = Some(if by_user { PauseReason::User } else { PauseReason::Waits });
     }
     if stand == "SCHEDULING" {
         let (key, limit, policy) = ("k".into(), 1, ConcurrencyPolicy::Queue);
@@ -165,7 +162,8 @@ fn execution_at(plan: &Plan, stand: &str) -> State {
         state.owner = Some(InstanceId(Uuid::nil()));
     }
     if stand == "QUARANTINED" || reason == "quarantined" {
-        state.quarantine = Some("the test says so".into());
+        state.quarantine =
+            Some(Quarantine { reason: "the test says so".into(), since: Timestamp::default() });
     }
     state
 }
@@ -373,7 +371,7 @@ fn events_that_do_not_fit_are_refused() {
     node_at(&mut cancelled, "CANCELLED");
     refused(&cancelled, reopened(2, &["a", "a"]));
     assert!(step(&plan, &cancelled, &reopened(2, &["a"])).is_some());
-    // A place in the line is taken once, kept until the slot, and not left for another one.
+    // A place in the queue is taken once, kept until the slot, and not left for another one.
     let queued = |key: &str| {
         let policy = ConcurrencyPolicy::Queue;
         Event::RunQueued { key: key.into(), limit: 1, policy }
@@ -383,7 +381,7 @@ fn events_that_do_not_fit_are_refused() {
     let unowned = State { owner: None, ..waits.clone() };
     refused(&unowned, queued("k"));
     refused(&unowned, Event::RunAdmitted {});
-    let admitted = step(&plan, &waits, &Event::RunAdmitted {}).expect("it stood in the line");
+    let admitted = step(&plan, &waits, &Event::RunAdmitted {}).expect("it stood in the queue");
     refused(&admitted, queued("k"));
     refused(&admitted, Event::RunAdmitted {});
     let mut begun = execution_at(&plan, "SCHEDULED");
@@ -422,7 +420,7 @@ fn the_tables_take_every_arrow() {
         repair::CASES,
         delivery::CASES,
         queue::CASES,
-        elsewhere::CASES,
+        remote::CASES,
     ] {
         let arrows = check(cases);
         taken.execution.extend(arrows.execution);

@@ -96,9 +96,9 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         fail a http retry -> a WAITING
-        pause             -> execution HELD, due never
+        pause             -> execution PAUSED, due never
         later 1m
-        take-over         -> a WAITING, execution RESUMING(held)
+        take-over         -> a WAITING, execution RESUMING(paused)
         resume            -> execution RUNNING, a WAITING
         wait 0s           -> a TIMED_OUT, runs, stops, execution FAILED, failure timeout
     ",

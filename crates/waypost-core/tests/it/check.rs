@@ -12,7 +12,7 @@ use waypost_core::event::{CancelReason, Event, FailureEnd, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan};
 use waypost_core::frame::{FrameHeader, Parent};
-use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::{ABANDONED_MAX, EARLY_SIGNALS_MAX, PAYLOAD_BYTES_MAX};
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
@@ -35,7 +35,7 @@ struct Frame {
 
 impl Logbook {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
-        Self { check: LogCheck::new(ExecutionId(7), plan), frames: Vec::new() }
+        Self { check: LogCheck::new(ExecutionNo(7), plan), frames: Vec::new() }
     }
 
     /// Takes in the events of one command.
@@ -43,7 +43,7 @@ impl Logbook {
         let Some((at, _)) = events.first() else { return };
         let last = self.frames.last().map(|frame| frame.header);
         let mut header = FrameHeader {
-            execution: ExecutionId(7),
+            execution: ExecutionNo(7),
             first_seq: last.map_or(0, |last| last.last_seq) + 1,
             last_seq: last.map_or(0, |last| last.last_seq) + events.len() as u64,
             append_id: AppendId(Uuid::from_u128(1000 + self.frames.len() as u128)),
@@ -151,7 +151,7 @@ fn queued() -> Event {
 
 const FAR: &str = "a = worker";
 
-/// Created 1, owned 2, a scheduled 3 | started elsewhere 4 | completed 5, ended 6.
+/// Created 1, owned 2, a scheduled 3 | started remotely 4 | completed 5, ended 6.
 fn far(draft: &mut Draft<'_>) {
     let (worker, token) = (Some(WorkerId(Uuid::from_u128(1))), Token(1));
     draft.run.deliveries.insert(token, (draft.run.at("a"), 1));
@@ -233,7 +233,7 @@ fn started(node: &str, attempt: u32) -> Event {
     }
 }
 
-fn started_elsewhere(node: &str, worker: Option<InstanceId>, token: Option<Token>) -> Event {
+fn started_remote(node: &str, worker: Option<InstanceId>, token: Option<Token>) -> Event {
     let remote = Some(WorkerId(Uuid::from_u128(1)));
     Event::NodeStarted { node: node.into(), attempt: 1, worker, remote, token, due: None }
 }
@@ -252,12 +252,12 @@ fn one_damage_gives_one_finding() {
         assert_eq!(draft.logbook.check.violations(), [], "{}: a good log", case.name);
         let mut frames = draft.logbook.frames;
         (case.damage)(&mut frames);
-        let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+        let mut check = LogCheck::new(ExecutionNo(7), Arc::clone(&plan));
         for frame in &frames {
             check.frame(&frame.header, frame.at, Ok(&frame.events));
         }
         let found: Vec<_> =
-            check.violations().iter().map(|v| (v.invariant.code(), v.seq)).collect();
+            check.violations().iter().map(|v| (v.invariant.name(), v.seq)).collect();
         if found != case.finds {
             let lines = check.violations().iter().map(|violation| format!("\n    {violation}"));
             wrong.push(format!("{}:{}", case.name, lines.collect::<String>()));
@@ -268,11 +268,11 @@ fn one_damage_gives_one_finding() {
 
 const CASES: &[Case] = &[
     Case {
-        name: "an attempt elsewhere that nobody has a token for",
+        name: "an remote attempt that nobody has a token for",
         flow: FAR,
         write: far,
-        damage: |frames| *event(frames, 4) = started_elsewhere("a", None, None),
-        finds: &[("I5", 4)],
+        damage: |frames| *event(frames, 4) = started_remote("a", None, None),
+        finds: &[("attempt.once", 4)],
     },
     Case {
         name: "an attempt in two places",
@@ -280,9 +280,9 @@ const CASES: &[Case] = &[
         write: far,
         damage: |frames| {
             let here = Some(frames[0].header.instance);
-            *event(frames, 4) = started_elsewhere("a", here, Some(Token(1)));
+            *event(frames, 4) = started_remote("a", here, Some(Token(1)));
         },
-        finds: &[("I5", 4)],
+        finds: &[("attempt.once", 4)],
     },
     Case {
         name: "an attempt with the token of an earlier one",
@@ -295,14 +295,14 @@ const CASES: &[Case] = &[
             };
             *second = token;
         },
-        finds: &[("I5", 7)],
+        finds: &[("attempt.once", 7)],
     },
     Case {
         name: "a wait that somebody elsewhere waits",
         flow: "a; b = delay(5s) needs a",
         write: |draft| draft.complete("a"),
-        damage: |frames| *event(frames, 7) = started_elsewhere("b", None, Some(Token(1))),
-        finds: &[("I9", 7)],
+        damage: |frames| *event(frames, 7) = started_remote("b", None, Some(Token(1))),
+        finds: &[("graph.justified", 7)],
     },
     Case {
         name: "an attempt in a slot that has no handler for it",
@@ -314,28 +314,28 @@ const CASES: &[Case] = &[
             *event(frames, 4) =
                 Event::NodeStarted { node, attempt, worker, remote: None, token, due: None };
         },
-        finds: &[("I9", 4)],
+        finds: &[("graph.justified", 4)],
     },
     Case {
         name: "a frame is missing",
         flow: CHAIN,
         write: chain,
         damage: |frames| drop(frames.remove(1)),
-        finds: &[("I1", 8)],
+        finds: &[("log.gapless", 8)],
     },
     Case {
         name: "the first frame is missing",
         flow: CHAIN,
         write: chain,
         damage: |frames| drop(frames.remove(0)),
-        finds: &[("I1", 5)],
+        finds: &[("log.gapless", 5)],
     },
     Case {
         name: "a frame is there twice",
         flow: CHAIN,
         write: chain,
         damage: |frames| frames.insert(1, frames[1].clone()),
-        finds: &[("I1", 5), ("I17", 5)],
+        finds: &[("log.gapless", 5), ("append.once", 5)],
     },
     Case {
         name: "a frame follows another one than it says",
@@ -345,21 +345,21 @@ const CASES: &[Case] = &[
             let append_id = AppendId(Uuid::from_u128(5));
             frames[1].header.parent = Some(Parent { first_seq: 1, append_id });
         },
-        finds: &[("I1", 5)],
+        finds: &[("log.gapless", 5)],
     },
     Case {
         name: "a frame holds other events than it says",
         flow: CHAIN,
         write: chain,
         damage: |frames| frames[1].header.last_seq += 1,
-        finds: &[("I1", 5)],
+        finds: &[("log.gapless", 5)],
     },
     Case {
         name: "a frame of another execution",
         flow: CHAIN,
         write: chain,
-        damage: |frames| frames[2].header.execution = ExecutionId(8),
-        finds: &[("I1", 8)],
+        damage: |frames| frames[2].header.execution = ExecutionNo(8),
+        finds: &[("log.gapless", 8)],
     },
     Case {
         name: "created twice",
@@ -370,28 +370,28 @@ const CASES: &[Case] = &[
             insert(frames, 0, vec![created]);
             *event(frames, 7) = scheduled("b", 1, &[6]);
         },
-        finds: &[("I2", 5)],
+        finds: &[("log.created-first", 5)],
     },
     Case {
         name: "does not begin with its creation",
         flow: CHAIN,
         write: chain,
         damage: |frames| frames[0].events.swap(0, 1),
-        finds: &[("I2", 1)],
+        finds: &[("log.created-first", 1)],
     },
     Case {
         name: "an earlier owner appends",
         flow: CHAIN,
         write: taken_over,
         damage: |frames| frames[3].header.epoch = 1,
-        finds: &[("I3", 9)],
+        finds: &[("log.fenced", 9)],
     },
     Case {
         name: "two instances append as one owner",
         flow: CHAIN,
         write: chain,
         damage: |frames| frames[2].header.instance = InstanceId(Uuid::from_u128(99)),
-        finds: &[("I3", 8)],
+        finds: &[("log.fenced", 8)],
     },
     Case {
         name: "an owner that skips an epoch",
@@ -402,7 +402,7 @@ const CASES: &[Case] = &[
             *event(frames, 5) = Event::RunOwned { instance, epoch: 3 };
             frames[1..].iter_mut().for_each(|frame| frame.header.epoch = 3);
         },
-        finds: &[("I3", 5)],
+        finds: &[("log.fenced", 5)],
     },
     Case {
         name: "two ends",
@@ -412,7 +412,7 @@ const CASES: &[Case] = &[
             let end = frames[2].events[1].clone();
             insert(frames, 2, vec![end]);
         },
-        finds: &[("I4", 10)],
+        finds: &[("log.single-end", 10)],
     },
     Case {
         name: "a frame after the end",
@@ -430,7 +430,7 @@ const CASES: &[Case] = &[
             copy.at = frames[2].at;
             frames.push(copy);
         },
-        finds: &[("I4", 10)],
+        finds: &[("log.single-end", 10)],
     },
     Case {
         name: "ended before everything was settled",
@@ -439,14 +439,14 @@ const CASES: &[Case] = &[
         damage: |frames| {
             remove(frames, 8);
         },
-        finds: &[("I4", 8)],
+        finds: &[("log.single-end", 8)],
     },
     Case {
         name: "an attempt that starts twice",
         flow: CHAIN,
         write: chain,
         damage: |frames| insert(frames, 1, vec![started("b", 1)]),
-        finds: &[("I5", 8)],
+        finds: &[("attempt.once", 8)],
     },
     Case {
         name: "an attempt that ends twice",
@@ -456,7 +456,7 @@ const CASES: &[Case] = &[
             let completed = frames[1].events[0].clone();
             insert(frames, 1, vec![completed]);
         },
-        finds: &[("I5", 8)],
+        finds: &[("attempt.once", 8)],
     },
     Case {
         name: "an attempt that ends without a start",
@@ -465,7 +465,7 @@ const CASES: &[Case] = &[
         damage: |frames| {
             remove(frames, 7);
         },
-        finds: &[("I5", 7)],
+        finds: &[("attempt.once", 7)],
     },
     Case {
         name: "an attempt number left out",
@@ -475,14 +475,14 @@ const CASES: &[Case] = &[
             *event(frames, 6) = scheduled("b", 2, &[5]);
             *event(frames, 7) = started("b", 2);
         },
-        finds: &[("I6", 6)],
+        finds: &[("attempt.consecutive", 6)],
     },
     Case {
         name: "the next attempt before the last one ended",
         flow: CHAIN,
         write: chain,
         damage: |frames| insert(frames, 1, vec![scheduled("b", 2, &[])]),
-        finds: &[("I6", 8)],
+        finds: &[("attempt.consecutive", 8)],
     },
     Case {
         name: "more tries than allowed",
@@ -500,7 +500,7 @@ const CASES: &[Case] = &[
             last.events.truncate(1);
             last.header.last_seq = last.header.first_seq;
         },
-        finds: &[("I6", 8)],
+        finds: &[("attempt.consecutive", 8)],
     },
     Case {
         name: "a failure of the work passes onError by",
@@ -510,14 +510,14 @@ const CASES: &[Case] = &[
             let Event::NodeFailed { failure, .. } = event(frames, 5) else { panic!("a failed") };
             failure.on_error_skipped = true;
         },
-        finds: &[("I9", 5)],
+        finds: &[("graph.justified", 5)],
     },
     Case {
         name: "a completed node runs again",
         flow: CHAIN,
         write: chain,
         damage: |frames| insert(frames, 1, vec![scheduled("a", 2, &[]), started("a", 2)]),
-        finds: &[("I7", 8)],
+        finds: &[("node.settles-once", 8)],
     },
     Case {
         name: "a completed node is cancelled",
@@ -530,7 +530,7 @@ const CASES: &[Case] = &[
             let reason = CancelReason::Ending;
             insert(frames, 2, vec![Event::NodeCancelled { node: "a".into(), reason }]);
         },
-        finds: &[("I7", 9)],
+        finds: &[("node.settles-once", 9)],
     },
     Case {
         name: "a repair of a completed node",
@@ -546,7 +546,7 @@ const CASES: &[Case] = &[
             let Event::RunReopened { nodes, .. } = event(frames, 11) else { panic!("reopened") };
             nodes.push("a".into());
         },
-        finds: &[("I7", 11)],
+        finds: &[("node.settles-once", 11)],
     },
     Case {
         name: "a join that fires early",
@@ -561,7 +561,7 @@ const CASES: &[Case] = &[
             remove(frames, 12);
             remove(frames, 11);
         },
-        finds: &[("I8", 8)],
+        finds: &[("join.on-time", 8)],
     },
     Case {
         name: "a join that cannot be met, and fails as if its work had",
@@ -574,7 +574,7 @@ const CASES: &[Case] = &[
             let Event::NodeFailed { failure, .. } = event(frames, 10) else { panic!("failed") };
             *failure = Failure::permanent("http", "it failed");
         },
-        finds: &[("I8", 10)],
+        finds: &[("join.on-time", 10)],
     },
     Case {
         name: "a node is scheduled before there is an owner",
@@ -584,7 +584,7 @@ const CASES: &[Case] = &[
             frames[0].events.swap(1, 2);
             frames.truncate(1);
         },
-        finds: &[("I3", 2)],
+        finds: &[("log.fenced", 2)],
     },
     Case {
         name: "paused while a node runs",
@@ -596,7 +596,7 @@ const CASES: &[Case] = &[
             insert(frames, 0, vec![request, paused]);
             frames.truncate(1);
         },
-        finds: &[("I12", 6)],
+        finds: &[("pause.holds", 6)],
     },
     Case {
         name: "a start that nothing justifies",
@@ -607,14 +607,14 @@ const CASES: &[Case] = &[
             remove(frames, 9);
             remove(frames, 8);
         },
-        finds: &[("I9", 5)],
+        finds: &[("graph.justified", 5)],
     },
     Case {
         name: "a start with a false cause",
         flow: CHAIN,
         write: chain,
         damage: |frames| *event(frames, 6) = scheduled("b", 1, &[4]),
-        finds: &[("I9", 6)],
+        finds: &[("graph.justified", 6)],
     },
     Case {
         name: "a skip that nothing justifies",
@@ -625,7 +625,7 @@ const CASES: &[Case] = &[
             remove(frames, 8);
             remove(frames, 7);
         },
-        finds: &[("I9", 6)],
+        finds: &[("graph.justified", 6)],
     },
     Case {
         name: "a branch that was not selected",
@@ -653,21 +653,21 @@ const CASES: &[Case] = &[
             frame.events.push(scheduled("f", 1, &[cause]));
             frame.header.last_seq = frame.events.len() as u64;
         },
-        finds: &[("I9", 6)],
+        finds: &[("graph.justified", 6)],
     },
     Case {
         name: "a node that the definition does not have",
         flow: CHAIN,
         write: chain,
         damage: |frames| insert(frames, 0, vec![scheduled("z", 1, &[])]),
-        finds: &[("I9", 5), ("I9", 7)],
+        finds: &[("graph.justified", 5), ("graph.justified", 7)],
     },
     Case {
         name: "a delay that ends early",
         flow: "d = delay(5s)",
         write: |draft| draft.pass("5s"),
         damage: |frames| decide_and_store(&mut frames[1], 4_999),
-        finds: &[("I10", 6)],
+        finds: &[("wait.ends-once", 6)],
     },
     Case {
         name: "a delay that was due too early, because the time was behind",
@@ -681,7 +681,7 @@ const CASES: &[Case] = &[
             frames[0].at = EPOCH.plus(Millis(3_000));
             frames[1].at = EPOCH.plus(Millis(3_000));
         },
-        finds: &[("I10", 8)],
+        finds: &[("wait.ends-once", 8)],
     },
     Case {
         name: "a delay that is not as long as its definition says",
@@ -691,7 +691,7 @@ const CASES: &[Case] = &[
             let Event::NodeWaiting { span, .. } = event(frames, 5) else { panic!("waits") };
             *span = Some(Millis(4_999));
         },
-        finds: &[("I10", 5)],
+        finds: &[("wait.ends-once", 5)],
     },
     Case {
         name: "a retry that is due too early, because the time was behind",
@@ -705,7 +705,7 @@ const CASES: &[Case] = &[
             frames[0].at = EPOCH.plus(Millis(1));
             frames[1].at = EPOCH.plus(Millis(1));
         },
-        finds: &[("I10", 5)],
+        finds: &[("wait.ends-once", 5)],
     },
     Case {
         name: "a retry that waits less than its policy says",
@@ -719,7 +719,7 @@ const CASES: &[Case] = &[
             let Event::NodeFailed { wait, .. } = event(frames, 5) else { panic!("failed") };
             *wait = Some(Millis(810));
         },
-        finds: &[("I10", 5)],
+        finds: &[("wait.ends-once", 5)],
     },
     Case {
         name: "a log of an older build, which does not say how long its waits last",
@@ -746,7 +746,7 @@ const CASES: &[Case] = &[
             frames[0].at = EPOCH.plus(Millis(1));
             frames[1].at = EPOCH.plus(Millis(1));
         },
-        finds: &[("I10", 6), ("I10", 9)],
+        finds: &[("wait.ends-once", 6), ("wait.ends-once", 9)],
     },
     Case {
         name: "a grace time that is due too early",
@@ -758,7 +758,7 @@ const CASES: &[Case] = &[
             frames[0].at = EPOCH.plus(Millis(1));
             frames[1].at = EPOCH.plus(Millis(1));
         },
-        finds: &[("I10", 5)],
+        finds: &[("wait.ends-once", 5)],
     },
     Case {
         name: "a retry that begins early",
@@ -769,14 +769,14 @@ const CASES: &[Case] = &[
             draft.complete("a");
         },
         damage: |frames| decide_and_store(&mut frames[2], 999),
-        finds: &[("I10", 6)],
+        finds: &[("wait.ends-once", 6)],
     },
     Case {
         name: "a decision that is later than its commit",
         flow: "a",
         write: |draft| draft.complete("a"),
         damage: |frames| frames[1].header.decided_at = EPOCH.plus(Millis(1)),
-        finds: &[("T1", 5)],
+        finds: &[("time.monotonic", 5)],
     },
     Case {
         name: "a wait that ends twice",
@@ -789,7 +789,7 @@ const CASES: &[Case] = &[
             let resumed = frames[1].events[0].clone();
             insert(frames, 1, vec![resumed]);
         },
-        finds: &[("I10", 10)],
+        finds: &[("wait.ends-once", 10)],
     },
     Case {
         name: "a signal that never came",
@@ -799,7 +799,7 @@ const CASES: &[Case] = &[
             let Event::NodeResumed { message, .. } = event(frames, 7) else { panic!("resumed") };
             *message = Some("m2".into());
         },
-        finds: &[("I10", 7)],
+        finds: &[("wait.ends-once", 7)],
     },
     Case {
         name: "a message that is consumed twice",
@@ -813,14 +813,14 @@ const CASES: &[Case] = &[
             insert(frames, 1, vec![signal]);
             *event(frames, 8) = scheduled("b", 1, &[7]);
         },
-        finds: &[("I11", 6)],
+        finds: &[("message.consumed-once", 6)],
     },
     Case {
         name: "a wait that somebody ends is not early",
         flow: "d = delay(5h); s = signal(go)",
         write: |draft| {
             for wait in [7, 8] {
-                draft.command(Command::ResumeWait { wait, body: Json::null(), origin: origin() });
+                draft.command(Command::CompleteWait { wait, body: Json::null(), origin: origin() });
             }
         },
         damage: |_| {},
@@ -830,13 +830,13 @@ const CASES: &[Case] = &[
         name: "a wait that nobody ended, and that was not over",
         flow: "d = delay(5h)",
         write: |draft| {
-            draft.command(Command::ResumeWait { wait: 5, body: Json::null(), origin: origin() });
+            draft.command(Command::CompleteWait { wait: 5, body: Json::null(), origin: origin() });
         },
         damage: |frames| {
             let Event::NodeResumed { origin, .. } = event(frames, 6) else { panic!("resumed") };
             *origin = Origin::default();
         },
-        finds: &[("I10", 6)],
+        finds: &[("wait.ends-once", 6)],
     },
     Case {
         name: "two waits that one message ended",
@@ -844,14 +844,14 @@ const CASES: &[Case] = &[
         write: |draft| {
             for (wait, message) in [(7, "m1"), (8, "m2")] {
                 let origin = Origin { message: Some(message.into()), actor: None };
-                draft.command(Command::ResumeWait { wait, body: Json::null(), origin });
+                draft.command(Command::CompleteWait { wait, body: Json::null(), origin });
             }
         },
         damage: |frames| {
             let Event::NodeResumed { origin, .. } = event(frames, 11) else { panic!("resumed") };
             origin.message = Some("m1".into());
         },
-        finds: &[("I11", 11)],
+        finds: &[("message.consumed-once", 11)],
     },
     Case {
         name: "a wait that somebody ends while it is paused",
@@ -866,7 +866,7 @@ const CASES: &[Case] = &[
             let last = frames.len() - 1;
             insert(frames, last, vec![resumed]);
         },
-        finds: &[("I12", 9)],
+        finds: &[("pause.holds", 9)],
     },
     Case {
         name: "a start while it is paused",
@@ -880,7 +880,7 @@ const CASES: &[Case] = &[
             last.events.insert(1, scheduled("b", 1, &[6]));
             last.header.last_seq += 1;
         },
-        finds: &[("I12", 7)],
+        finds: &[("pause.holds", 7)],
     },
     Case {
         name: "paused twice",
@@ -893,7 +893,7 @@ const CASES: &[Case] = &[
             let paused = frames[2].events[1].clone();
             insert(frames, 2, vec![paused]);
         },
-        finds: &[("I12", 8)],
+        finds: &[("pause.holds", 8)],
     },
     Case {
         name: "resumed by nobody's pause",
@@ -903,7 +903,7 @@ const CASES: &[Case] = &[
             insert(frames, 0, vec![Event::RunResumed { origin: origin() }]);
             *event(frames, 7) = scheduled("b", 1, &[6]);
         },
-        finds: &[("I12", 5)],
+        finds: &[("pause.holds", 5)],
     },
     Case {
         name: "a start after the cancellation",
@@ -914,7 +914,7 @@ const CASES: &[Case] = &[
             last.events.insert(1, scheduled("b", 1, &[]));
             last.header.last_seq += 1;
         },
-        finds: &[("I13", 8)],
+        finds: &[("end.follows-cause", 8)],
     },
     Case {
         name: "completed although it was cancelled",
@@ -924,14 +924,14 @@ const CASES: &[Case] = &[
             draft.complete("a");
         },
         damage: |frames| *event(frames, 7) = Event::RunCompleted { output: Json::null() },
-        finds: &[("I13", 7)],
+        finds: &[("end.follows-cause", 7)],
     },
     Case {
         name: "an event that is not possible where it stands",
         flow: "w = signal(go)",
         write: |_| {},
         damage: |frames| insert(frames, 0, vec![queued()]),
-        finds: &[("I14", 6)],
+        finds: &[("log.readable", 6)],
     },
     Case {
         name: "another definition",
@@ -941,7 +941,7 @@ const CASES: &[Case] = &[
             let Event::RunCreated(created) = event(frames, 1) else { panic!("created") };
             created.definition = DefinitionHash::of(b"another");
         },
-        finds: &[("I15", 1)],
+        finds: &[("definition.pinned", 1)],
     },
     Case {
         name: "an append that is applied twice",
@@ -950,7 +950,7 @@ const CASES: &[Case] = &[
         damage: |frames| {
             frames[2].header.append_id = frames[0].header.append_id;
         },
-        finds: &[("I17", 8)],
+        finds: &[("append.once", 8)],
     },
     Case {
         name: "an output beyond the limit",
@@ -961,7 +961,7 @@ const CASES: &[Case] = &[
             let large = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX));
             *output = Some(Json::parse(&large).expect("as the case says"));
         },
-        finds: &[("I18", 5)],
+        finds: &[("limits.hold", 5)],
     },
     Case {
         name: "too many signals are kept",
@@ -976,7 +976,7 @@ const CASES: &[Case] = &[
             let last = frames.len() - 1;
             insert(frames, last, vec![more]);
         },
-        finds: &[("I18", 1_005)],
+        finds: &[("limits.hold", 1_005)],
     },
     Case {
         name: "lost too often",
@@ -1002,14 +1002,14 @@ const CASES: &[Case] = &[
             frames[last].events.extend([scheduled("a", 6, &[]), started("a", 6), again]);
             frames[last].header.last_seq = frames[last].header.first_seq + 3;
         },
-        finds: &[("I18", 20)],
+        finds: &[("limits.hold", 20)],
     },
     Case {
         name: "a start without a slot",
         flow: "keyed k; a",
         write: keyed,
         damage: |frames| remove(frames, 5),
-        finds: &[("G10", 5)],
+        finds: &[("concurrency.within-limit", 5)],
     },
     Case {
         name: "a start that never asked for a slot",
@@ -1019,28 +1019,28 @@ const CASES: &[Case] = &[
             remove(frames, 5);
             remove(frames, 3);
         },
-        finds: &[("G10", 4)],
+        finds: &[("concurrency.within-limit", 4)],
     },
     Case {
         name: "admitted twice",
         flow: "keyed k; a",
         write: keyed,
         damage: |frames| insert(frames, 2, vec![Event::RunAdmitted {}]),
-        finds: &[("G10", 8)],
+        finds: &[("concurrency.within-limit", 8)],
     },
     Case {
-        name: "in the line twice",
+        name: "in the queue twice",
         flow: "keyed k; a",
         write: keyed,
         damage: |frames| insert(frames, 0, vec![queued()]),
-        finds: &[("G10", 4)],
+        finds: &[("concurrency.within-limit", 4)],
     },
     Case {
-        name: "in the line with a slot",
+        name: "in the queue with a slot",
         flow: "keyed k; a",
         write: keyed,
         damage: |frames| insert(frames, 2, vec![queued()]),
-        finds: &[("G10", 8)],
+        finds: &[("concurrency.within-limit", 8)],
     },
     Case {
         name: "a pause of what has not begun",
@@ -1050,7 +1050,7 @@ const CASES: &[Case] = &[
             let pause = Event::RunPauseRequested { now: false, origin: origin() };
             insert(frames, 1, vec![pause, Event::RunResumed { origin: origin() }]);
         },
-        finds: &[("I12", 5)],
+        finds: &[("pause.holds", 5)],
     },
     Case {
         name: "time that goes back",
@@ -1060,21 +1060,21 @@ const CASES: &[Case] = &[
             chain(draft);
         },
         damage: |frames| frames[1].at = EPOCH.plus(Millis(20)),
-        finds: &[("T1", 8)],
+        finds: &[("time.monotonic", 8)],
     },
     Case {
         name: "an append behind a frame that its writer cannot read",
         flow: CHAIN,
         write: chain,
         damage: |frames| frames[2].header.requires = 0,
-        finds: &[("V1", 8)],
+        finds: &[("log.format-known", 8)],
     },
     Case {
         name: "a frame of a newer program",
         flow: CHAIN,
         write: chain,
         damage: |frames| frames[1..].iter_mut().for_each(|frame| frame.header.requires = 99),
-        finds: &[("V1", 5)],
+        finds: &[("log.format-known", 5)],
     },
 ];
 
@@ -1088,7 +1088,7 @@ fn old_log_in_which_a_failed_expression_took_on_error_has_no_finding() {
     // The same definition, as this build compiles it.
     let mut now = plan(&then.replace(" always", ""));
     now.hash = written.hash;
-    let mut check = LogCheck::new(ExecutionId(7), Arc::new(now));
+    let mut check = LogCheck::new(ExecutionNo(7), Arc::new(now));
     for frame in &draft.logbook.frames {
         check.frame(&frame.header, frame.at, Ok(&frame.events));
     }
@@ -1100,13 +1100,13 @@ fn a_frame_that_cannot_be_read_is_one_finding() {
     let plan = Arc::new(plan(CHAIN));
     let mut draft = Draft::new(&plan);
     chain(&mut draft);
-    let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+    let mut check = LogCheck::new(ExecutionNo(7), Arc::clone(&plan));
     for (at, frame) in draft.logbook.frames.iter().enumerate() {
         let events = if at == 1 { Err("its checksum does not match") } else { Ok(&*frame.events) };
         check.frame(&frame.header, frame.at, events);
     }
-    let found: Vec<_> = check.violations().iter().map(|v| (v.invariant.code(), v.seq)).collect();
-    assert_eq!(found, [("I14", 5)]);
+    let found: Vec<_> = check.violations().iter().map(|v| (v.invariant.name(), v.seq)).collect();
+    assert_eq!(found, [("log.readable", 5)]);
     assert_eq!(check.state(), None);
 }
 
@@ -1117,12 +1117,12 @@ fn without_a_plan_attempts_are_checked_all_the_same() {
     chain(&mut draft);
     let mut frames = draft.logbook.frames;
     insert(&mut frames, 1, vec![started("b", 1)]);
-    let mut check = LogCheck::without_plan(ExecutionId(7), Some("it is not there".into()));
+    let mut check = LogCheck::without_plan(ExecutionNo(7), Some("it is not there".into()));
     for frame in &frames {
         check.frame(&frame.header, frame.at, Ok(&frame.events));
     }
-    let found: Vec<_> = check.violations().iter().map(|v| (v.invariant.code(), v.seq)).collect();
-    assert_eq!(found, [("I15", 1), ("I5", 8)]);
+    let found: Vec<_> = check.violations().iter().map(|v| (v.invariant.name(), v.seq)).collect();
+    assert_eq!(found, [("definition.pinned", 1), ("attempt.once", 8)]);
 }
 
 #[test]
@@ -1134,7 +1134,7 @@ fn log_check_without_the_schedule_of_a_node_names_it_as_forgotten() {
     let mut frames = draft.logbook.frames;
     remove(&mut frames, 7);
     remove(&mut frames, 6);
-    let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+    let mut check = LogCheck::new(ExecutionNo(7), Arc::clone(&plan));
     for frame in &frames {
         check.frame(&frame.header, frame.at, Ok(&frame.events));
     }
@@ -1158,10 +1158,9 @@ fn a_snapshot_is_compared_with_the_fold() {
 }
 
 #[test]
-fn every_invariant_has_a_code_and_a_meaning() {
-    let codes: std::collections::BTreeSet<_> = Invariant::ALL.iter().map(|i| i.code()).collect();
-    // I14 is two of them: of the log, and of a snapshot.
-    assert_eq!(codes.len(), Invariant::ALL.len() - 1);
+fn every_invariant_has_a_name_and_a_meaning() {
+    let names: std::collections::BTreeSet<_> = Invariant::ALL.iter().map(|i| i.name()).collect();
+    assert_eq!(names.len(), Invariant::ALL.len());
     assert!(Invariant::ALL.iter().all(|invariant| !invariant.meaning().is_empty()));
 }
 
@@ -1251,7 +1250,7 @@ proptest! {
     ) {
         let plan = Arc::new(plan("a; b; j needs a, b join any cancel-rest"));
         let draft = Draft::new(&plan);
-        let mut check = LogCheck::new(ExecutionId(7), Arc::clone(&plan));
+        let mut check = LogCheck::new(ExecutionNo(7), Arc::clone(&plan));
         let mut last = draft.logbook.frames[0].clone();
         check.frame(&last.header, last.at, Ok(&last.events));
         for (events, [first, end], linked) in tail {

@@ -78,7 +78,7 @@ pub(crate) const CASES: &[Case] = &[
     "),
     case("the deadline strikes while a user holds", "d = delay(5s); w = signal(go)", "
         start within 1m
-        pause     -> execution HELD, due 1m
+        pause     -> execution PAUSED, due 1m
         later 1m
         take-over -> execution TIMED_OUT, d+w CANCELLED
     "),
@@ -111,7 +111,7 @@ pub(crate) const CASES: &[Case] = &[
     "),
     case("a cancel of what is held", "w = signal(go)", "
         start
-        pause     -> execution HELD
+        pause     -> execution PAUSED
         cancel    -> execution CANCELLED, logs RunEnding NodeCancelled RunCancelled
     "),
     case("a cancel of what is parked", "w = signal(go)", "
@@ -130,7 +130,7 @@ pub(crate) const CASES: &[Case] = &[
         recover    -> nothing
         park       -> refused something to do
         resume #m  -> logs MessageIgnored
-        pause      -> execution HELD
+        pause      -> execution PAUSED
         resume     -> execution RUNNING, runs a
     "),
     case("what was just taken can be told everything", "a", "
@@ -139,10 +139,10 @@ pub(crate) const CASES: &[Case] = &[
         own        -> execution SCHEDULED
         signal go  -> execution SCHEDULED
         resume #m  -> logs MessageIgnored, execution SCHEDULED
-        pause      -> execution HELD
-        own        -> execution RESUMING(held)
-        own        -> execution RESUMING(held)
-        signal go  -> execution RESUMING(held)
+        pause      -> execution PAUSED
+        own        -> execution RESUMING(paused)
+        own        -> execution RESUMING(paused)
+        signal go  -> execution RESUMING(paused)
         pause #n   -> logs MessageIgnored
         resume     -> execution RUNNING
     "),
@@ -155,7 +155,7 @@ pub(crate) const CASES: &[Case] = &[
     case("what is held and was just taken can be cancelled", "w = signal(go)", "
         start
         pause
-        own        -> execution RESUMING(held)
+        own        -> execution RESUMING(paused)
         cancel     -> execution CANCELLED
     "),
     case("what was just taken can be cancelled", "a", "

@@ -105,7 +105,7 @@ enum Step {
     Forge {
         which: usize,
     },
-    /// A worker elsewhere speaks of an attempt of any node, whether or not it was given it.
+    /// A remote worker speaks of an attempt of any node, whether or not it was given it.
     Far {
         which: usize,
         worker: u128,
@@ -128,7 +128,7 @@ enum Step {
         message: usize,
     },
     /// Somebody ends the wait of a node, or one that there is none of.
-    ResumeWait {
+    CompleteWait {
         which: usize,
         message: usize,
     },
@@ -223,7 +223,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (any::<bool>(), message.clone()).prop_map(|(now, message)| Step::Pause { now, message }),
         3 => message.clone().prop_map(|message| Step::Resume { message }),
         2 => (which.clone(), message.clone())
-            .prop_map(|(which, message)| Step::ResumeWait { which, message }),
+            .prop_map(|(which, message)| Step::CompleteWait { which, message }),
         2 => message.prop_map(|message| Step::Reopen { message }),
         3 => Just(Step::TakeOver),
         1 => Just(Step::Own),
@@ -355,11 +355,11 @@ impl<'a> Trial<'a> {
                 self.command(Command::Pause { now, origin: origin(message) });
             }
             Step::Resume { message } => self.command(Command::Resume { origin: origin(message) }),
-            Step::ResumeWait { which, message } => {
+            Step::CompleteWait { which, message } => {
                 let waiting = self.run.state.nodes.get(which % (nodes + 1));
                 let wait = waiting.map_or(1, |node| node.wait_seq);
                 let body = Json::parse("{\"ok\":false}").expect("JSON");
-                self.command(Command::ResumeWait { wait, body, origin: origin(message) });
+                self.command(Command::CompleteWait { wait, body, origin: origin(message) });
             }
             Step::Reopen { message } => self.command(Command::Reopen { origin: origin(message) }),
             Step::TakeOver => self.take_over(),

@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
         start      -> a+c RUNNING
         pause      -> execution PAUSING, logs RunPauseRequested, stops
         complete a -> a COMPLETED, b PENDING, execution PAUSING, runs
-        complete c -> execution HELD, logs NodeCompleted RunPaused
+        complete c -> execution PAUSED, logs NodeCompleted RunPaused
         resume     -> execution RUNNING, runs b
     ",
     ),
@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
         "w = signal(go)",
         "
         start
-        pause -> execution HELD, logs RunPauseRequested RunPaused
+        pause -> execution PAUSED, logs RunPauseRequested RunPaused
     ",
     ),
     case(
@@ -32,7 +32,7 @@ pub(crate) const CASES: &[Case] = &[
         "a retry 1; b",
         "
         start
-        pause-now  -> execution HELD, a+b WAITING, stops a b
+        pause-now  -> execution PAUSED, a+b WAITING, stops a b
         complete a -> refused stale
         resume     -> execution RUNNING, a lost 0
         wait 0s    -> a+b RUNNING, a attempt 2, runs a b
@@ -44,7 +44,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         pause-now  -> execution PAUSING, a RUNNING, b WAITING, stops b
-        complete a -> execution HELD, a COMPLETED
+        complete a -> execution PAUSED, a COMPLETED
     ",
     ),
     case(
@@ -64,7 +64,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         pause
-        fail a x retry -> execution HELD, a WAITING, due never
+        fail a x retry -> execution PAUSED, a WAITING, due never
         wait 1m        -> nothing
         resume         -> execution RUNNING
         wait 0s        -> a RUNNING, a attempt 2
@@ -87,7 +87,7 @@ pub(crate) const CASES: &[Case] = &[
         pause          -> execution PAUSING
         slots 1
         start-queued b -> nothing
-        complete a     -> execution HELD
+        complete a     -> execution PAUSED
         resume         -> runs b
     ",
     ),
@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
         "d = delay(5s); w = signal(go, within 20s); x needs d, w",
         "
         start
-        pause     -> execution HELD, due never
+        pause     -> execution PAUSED, due never
         wait 10s  -> nothing
         signal go -> w WAITING, early 1
         resume    -> w COMPLETED, d WAITING, execution RUNNING
@@ -120,7 +120,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         pause
-        complete a -> execution HELD, c PENDING
+        complete a -> execution PAUSED, c PENDING
         resume     -> c COMPLETED, mid+last SKIPPED, execution COMPLETED
     ",
     ),
@@ -130,7 +130,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start      -> mid SKIPPED, last PENDING
         pause
-        complete b -> execution HELD, last PENDING
+        complete b -> execution PAUSED, last PENDING
         resume     -> last RUNNING
     ",
     ),
@@ -141,7 +141,7 @@ pub(crate) const CASES: &[Case] = &[
         start
         pause
         complete x -> execution PAUSING
-        complete w -> execution HELD, y+z PENDING
+        complete w -> execution PAUSED, y+z PENDING
         resume     -> y+z SKIPPED, execution COMPLETED
     ",
     ),
@@ -163,7 +163,7 @@ pub(crate) const CASES: &[Case] = &[
         hold
         complete a -> evaluates c
         pause      -> execution PAUSING
-        evaluate c -> c COMPLETED, x PENDING, execution HELD
+        evaluate c -> c COMPLETED, x PENDING, execution PAUSED
     ",
     ),
     case(
@@ -174,7 +174,7 @@ pub(crate) const CASES: &[Case] = &[
         hold
         complete a
         pause
-        evaluate d -> d WAITING, execution HELD
+        evaluate d -> d WAITING, execution PAUSED
         resume
         wait 5s    -> execution COMPLETED
     ",
@@ -206,9 +206,9 @@ pub(crate) const CASES: &[Case] = &[
         pause      -> refused already paused
         pause #l   -> logs MessageIgnored, execution PAUSING
         signal go  -> execution PAUSING, early 1
-        lose a     -> execution HELD
+        lose a     -> execution PAUSED
         pause      -> refused already paused
-        pause #m   -> logs MessageIgnored, execution HELD
+        pause #m   -> logs MessageIgnored, execution PAUSED
     ",
     ),
     case(
@@ -220,9 +220,9 @@ pub(crate) const CASES: &[Case] = &[
         resume #m  -> logs MessageIgnored, execution RUNNING
         resume #m  -> refused already received
         complete a
-        park       -> execution PAUSED
+        park       -> execution WAITING
         resume     -> refused nothing to resume
-        resume #n  -> logs MessageIgnored, execution PAUSED
+        resume #n  -> logs MessageIgnored, execution WAITING
     ",
     ),
     case(
@@ -241,10 +241,10 @@ pub(crate) const CASES: &[Case] = &[
         "w = signal(go); d = delay(5s)",
         "
         start
-        park       -> execution PAUSED, due 5s
-        pause      -> execution HELD, due never
-        take-over  -> execution RESUMING(held)
-        park       -> execution HELD
+        park       -> execution WAITING, due 5s
+        pause      -> execution PAUSED, due never
+        take-over  -> execution RESUMING(paused)
+        park       -> execution PAUSED
         take-over
         resume     -> execution RUNNING
         wait 5s    -> d COMPLETED
@@ -257,7 +257,7 @@ pub(crate) const CASES: &[Case] = &[
         start
         park
         own        -> execution RESUMING
-        pause #m   -> execution HELD
+        pause #m   -> execution PAUSED
         recover    -> nothing
     ",
     ),
@@ -271,7 +271,7 @@ pub(crate) const CASES: &[Case] = &[
         park       -> refused something to do
         resume
         complete a
-        park       -> execution PAUSED, paused waits, due never
+        park       -> execution WAITING, paused waits, due never
         park       -> refused something to do
         cancel     -> execution CANCELLED
         park       -> refused something to do
@@ -283,7 +283,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start slots 0
         park       -> refused something to do
-        pause      -> execution HELD
+        pause      -> execution PAUSED
     ",
     ),
     case(
@@ -292,7 +292,7 @@ pub(crate) const CASES: &[Case] = &[
         "
         start
         park
-        signal go  -> w WAITING, early 1, execution PAUSED
+        signal go  -> w WAITING, early 1, execution WAITING
         wait 5s    -> nothing
         take-over  -> w+d COMPLETED, runs a, execution RUNNING, paused no
     ",

@@ -1,4 +1,4 @@
-//! The line for a slot of the concurrency key: what stands in it has not begun.
+//! The line for a permit of the concurrency key: what stands in it has not begun.
 
 use super::run::Run;
 use super::script::{Case, case, check};
@@ -84,9 +84,9 @@ pub(crate) const CASES: &[Case] = &[
         start
         own
         admit     -> w WAITING
-        park      -> execution PAUSED
+        park      -> execution WAITING
         take-over -> execution RUNNING, logs RunOwned RunResumed
-        pause     -> execution HELD
+        pause     -> execution PAUSED
         own
         resume    -> execution RUNNING
         admit     -> refused does not wait
@@ -102,7 +102,7 @@ pub(crate) const CASES: &[Case] = &[
         own
         admit     -> runs b
     "),
-    case("cancelled in the line, reopened, admitted", "keyed k; a", "
+    case("cancelled in the queue, reopened, admitted", "keyed k; a", "
         start within 1m
         own
         cancel -> execution CANCELLED
@@ -163,10 +163,10 @@ fn why_names_the_key_and_the_place() {
         let reasons = why(&plan, &run.state, before);
         reasons.into_iter().map(|reason| reason.what).collect::<Vec<_>>().join(", ")
     };
-    let waits = "waits for a slot of concurrency key \"k\", of which there are 3";
+    let waits = "waits for a permit of concurrency key \"k\" (limit 3)";
     assert_eq!(says(&run, None), waits);
-    assert_eq!(says(&run, Some(5)), format!("{waits}; 5 stand before it"));
-    assert_eq!(says(&run, Some(0)), format!("{waits}; it is the next"));
+    assert_eq!(says(&run, Some(5)), format!("{waits}; 5 executions are ahead of it"));
+    assert_eq!(says(&run, Some(0)), format!("{waits}; it is next"));
     run.command(Command::TakeOver).expect("it has not ended");
     run.command(Command::Admit).expect("it waits");
     assert_eq!(says(&run, Some(0)), "runs attempt 1");

@@ -94,7 +94,7 @@ pub(crate) const CASES: &[Case] = &[
     case("an orderly stop of an execution that is pausing", "a", "
         start
         pause
-        hand-over -> a WAITING, a lost 0, execution HELD
+        hand-over -> a WAITING, a lost 0, execution PAUSED
     "),
     case("ENDING is brought to its end", "a; b", "
         start
@@ -107,18 +107,18 @@ pub(crate) const CASES: &[Case] = &[
         complete d -> c RUNNING
         pause      -> execution PAUSING
         take-over  -> a WAITING, c RUNNING, evaluates c, execution PAUSING
-        evaluate c -> execution HELD
+        evaluate c -> execution PAUSED
     "),
     case("held stays held", "a; d = delay(1s)", "
         start
-        pause-now -> execution HELD
+        pause-now -> execution PAUSED
         later 1h
-        take-over -> execution RESUMING(held), logs RunOwned, a+d WAITING, due never
-        park      -> execution HELD
+        take-over -> execution RESUMING(paused), logs RunOwned, a+d WAITING, due never
+        park      -> execution PAUSED
     "),
     case("parked, with what is due", "d = delay(5s); a needs d; w = signal(go)", "
         start
-        park      -> execution PAUSED, due 5s
+        park      -> execution WAITING, due 5s
         later 5s
         take-over -> logs RunOwned RunResumed NodeResumed NodeCompleted NodeScheduled NodeStarted, runs a, execution RUNNING
     "),
@@ -126,14 +126,14 @@ pub(crate) const CASES: &[Case] = &[
         start
         park
         take-over -> execution RUNNING, d WAITING, due 5s
-        park      -> execution PAUSED
+        park      -> execution WAITING
         own       -> execution RESUMING
         park      -> refused something to do
     "),
     case("parked with a retry to come", "a retry 2 wait 1m", "
         start
         fail a x retry
-        park      -> execution PAUSED, due 1m
+        park      -> execution WAITING, due 1m
         later 1m
         take-over -> a RUNNING, a attempt 2
     "),
@@ -147,9 +147,9 @@ pub(crate) const CASES: &[Case] = &[
     "),
     case("bug: what a resume had started after a take-over was closed as lost", "a", "
         start slots 0
-        pause     -> execution HELD
+        pause     -> execution PAUSED
         slots 1
-        own       -> execution RESUMING(held)
+        own       -> execution RESUMING(paused)
         resume #m -> a RUNNING, runs a
         recover   -> a RUNNING, a attempt 1, runs
     "),
@@ -192,7 +192,7 @@ pub(crate) const CASES: &[Case] = &[
     case("completions while pausing are opened by whoever resumes", "a; b needs a; c = if(false) needs a; d needs c:true", "
         start
         pause
-        complete a -> execution HELD
+        complete a -> execution PAUSED
         own
         resume     -> runs b, c COMPLETED, d SKIPPED
         recover    -> runs

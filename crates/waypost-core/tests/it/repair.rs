@@ -104,7 +104,7 @@ pub(crate) const CASES: &[Case] = &[
         fail a
         reopen
         pause      -> execution PAUSING
-        take-over  -> execution HELD
+        take-over  -> execution PAUSED
         resume
         cancel     -> execution CANCELLED
     "),

@@ -12,7 +12,7 @@ use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Re
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, FailureEnd, Origin, PauseReason, RunCreated, Wait};
 use waypost_core::frame::{decode, encode};
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx, Token};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::plan::Plan;
@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
         let mut run = Self::born(plan, input, deadline);
         run.slots = slots;
         let created = run.state.created.as_ref().clone();
-        let (state, decision) = create(plan, ExecutionId(7), created, &run.env());
+        let (state, decision) = create(plan, ExecutionNo(7), created, &run.env());
         run.log.clear();
         run.state = state;
         run.check(decision.clone(), 1);
@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
     /// An execution of which nothing but the first event is known.
     pub(crate) fn born(plan: &'a Plan, input: &str, deadline: Option<Millis>) -> Self {
         let created = RunCreated {
-            key: ExecutionKey("exe_test".into()),
+            key: ExecutionId("exe_test".into()),
             workflow: "test".into(),
             version: 1,
             definition: plan.hash,
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
             origin: Origin::default(),
         };
         let first = Event::RunCreated(Box::new(created));
-        let state = begin(plan, ExecutionId(7), &first, EPOCH).expect("it is RunCreated");
+        let state = begin(plan, ExecutionNo(7), &first, EPOCH).expect("it is RunCreated");
         Self {
             plan,
             shadow: state.clone(),
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         self.plan.positions().filter(runs).collect()
     }
 
-    /// Are a node's attempts made elsewhere only?
+    /// Are a node's attempts made remotely only?
     pub(crate) fn is_foreign(&self, at: NodeIx) -> bool {
         matches!(self.plan.node(at).behaviour, Behaviour::Task { foreign: true, .. })
     }
@@ -226,10 +226,8 @@ impl<'a> Run<'a> {
 /// Where an execution stands, with the reasons that make a difference to what may come next.
 pub(crate) fn stand(state: &State) -> &'static str {
     match state.status {
-        Status::Paused if state.quarantine.is_some() => "QUARANTINED",
-        Status::Paused if state.paused == Some(PauseReason::User) => "HELD",
         Status::Resuming if state.quarantine.is_some() => "RESUMING(quarantined)",
-        Status::Resuming if state.paused == Some(PauseReason::User) => "RESUMING(held)",
+        Status::Resuming if state.paused == Some(PauseReason::User) => "RESUMING(paused)",
         _ if state.pausing => "PAUSING",
         status => status.name(),
     }

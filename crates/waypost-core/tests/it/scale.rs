@@ -11,7 +11,7 @@ use waypost_core::command::{Command, Effect, Env, Outcome, Report};
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Origin, RunCreated};
 use waypost_core::flow::{draft, expression, node, task, template};
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::limits::NODES_MAX;
@@ -50,7 +50,7 @@ fn env() -> Env {
 /// Runs an execution to its end: evaluates what is to be evaluated, completes what runs.
 fn run(plan: &Plan) -> (State, usize) {
     let created = RunCreated {
-        key: ExecutionKey("exe_test".into()),
+        key: ExecutionId("exe_test".into()),
         workflow: "test".into(),
         version: 1,
         definition: plan.hash,
@@ -59,7 +59,7 @@ fn run(plan: &Plan) -> (State, usize) {
         deadline: None,
         origin: Origin::default(),
     };
-    let (mut state, first) = create(plan, ExecutionId(1), created, &env());
+    let (mut state, first) = create(plan, ExecutionNo(1), created, &env());
     let mut effects = VecDeque::from(first.effects);
     let mut events = first.events.len();
     while let Some(effect) = effects.pop_front() {

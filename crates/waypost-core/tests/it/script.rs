@@ -156,7 +156,7 @@ impl Line<'_, '_> {
                 let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
-                Command::ResumeWait { wait, body, origin: origin(words) }
+                Command::CompleteWait { wait, body, origin: origin(words) }
             }
             ["cancel", ..] => Command::Cancel { reason: None, origin: origin(words) },
             ["pause", ..] => Command::Pause { now: false, origin: origin(words) },
@@ -203,7 +203,7 @@ impl Line<'_, '_> {
         self.run.report(id, attempt, outcome)
     }
 
-    /// What a worker elsewhere says, under a token of its own for each attempt.
+    /// What a remote worker says, under a token of its own for each attempt.
     fn report_from_afar(&mut self, worker: &str, verb: &str, who: &str, rest: &[&str]) -> Report {
         let number: u128 = worker.parse().expect("workers have numbers");
         let (id, attempt) = (who.split('@').next().unwrap_or(who), self.attempt_of(who));
@@ -259,7 +259,7 @@ impl Line<'_, '_> {
                 let end = run.state.end.as_ref().and_then(|end| end.failure.as_ref());
                 same(end.map_or("none".into(), |failure| failure.kind.to_string()), kind)
             }
-            // `a is at 2`: which worker elsewhere makes its attempt.
+            // `a is at 2`: which remote worker makes its attempt.
             [id, "is", "at", worker] => {
                 let found = run.node(id).remote.map(|worker| worker.0.as_u128().to_string());
                 same(found.unwrap_or_else(|| "nobody".into()), worker)

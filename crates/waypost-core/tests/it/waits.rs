@@ -239,7 +239,7 @@ pub(crate) const CASES: &[Case] = &[
         "w = signal(go, within 5s)",
         "
         start
-        park      -> execution PAUSED
+        park      -> execution WAITING
         later 5s
         own
         signal go -> w COMPLETED, execution COMPLETED
@@ -316,7 +316,7 @@ pub(crate) const CASES: &[Case] = &[
         start
         pause
         end-wait d    -> refused paused
-        complete a    -> execution HELD
+        complete a    -> execution PAUSED
         end-wait w    -> refused paused
         end-wait w #m -> logs MessageIgnored, w WAITING
         resume
@@ -340,7 +340,7 @@ pub(crate) const CASES: &[Case] = &[
         "d = delay(10h); w = signal(go)",
         "
         start
-        park          -> execution PAUSED
+        park          -> execution WAITING
         own
         end-wait d #m -> d COMPLETED, execution RESUMING
         recover       -> execution RUNNING, w WAITING

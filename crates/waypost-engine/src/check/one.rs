@@ -5,9 +5,9 @@ use std::sync::Arc;
 use waypost_core::check::{Invariant, LogCheck, Violation};
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::projection::{Changes, Stamp};
-use waypost_ports::audit::{Examined, Shown};
+use waypost_ports::inspect::{Examined, Shown};
 use waypost_ports::store::{History, Store, StoreError, StoredFrame};
 
 use super::{Cure, Finding, Report, Tally, rows, shown as projections};
@@ -16,7 +16,7 @@ use crate::{Damage, Plans};
 /// A log that was read.
 pub(super) struct Read {
     pub(super) log: LogCheck,
-    key: Option<ExecutionKey>,
+    key: Option<ExecutionId>,
     /// What the projections must show, if they go as far as was asked for.
     changes: Changes,
 }
@@ -77,11 +77,11 @@ pub(super) fn check(
     let tally =
         Tally { executions: 1, frames: counts.frames, events: counts.events, nodes: counts.nodes };
     let execution = history.execution;
-    let shown_key = || shown?.rows.as_ref().map(|rows| ExecutionKey(Arc::clone(&rows.key)));
+    let shown_key = || shown?.rows.as_ref().map(|rows| ExecutionId(Arc::clone(&rows.key)));
     let key = read.key.take().or_else(shown_key);
     let mut findings = Vec::new();
     let mut note = |violation, cure| {
-        findings.push(Finding { key: key.clone(), violation, cure, healed: false });
+        findings.push(Finding { key: key.clone(), violation, cure, repaired: false });
     };
     let mut sound = true;
     for violation in read.log.take_violations() {

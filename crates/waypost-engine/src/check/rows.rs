@@ -9,10 +9,10 @@ use waypost_core::event::Wait;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::{DerivedRow, DerivedSlot, Examined, Ownership, Remedy, Standing};
-use waypost_ports::store::{Control, Slot, Urgency};
+use waypost_ports::inspect::{DerivedPermit, DerivedRow, Examined, Ownership, Remedy, Standing};
+use waypost_ports::store::{Control, Permit, Urgency};
 
-use crate::queue::slot_request;
+use crate::queue::permit_request;
 
 type Fault = (Invariant, String);
 
@@ -20,7 +20,7 @@ type Fault = (Invariant, String);
 fn derive(state: &State) -> DerivedRow {
     let next_due = state.next_due();
     match state.status {
-        Status::Paused if state.moves() => DerivedRow::Parked { next_due },
+        Status::Waiting => DerivedRow::Parked { next_due },
         _ => match state.held_for() {
             Some(reason) => DerivedRow::Held { reason, next_due },
             None => DerivedRow::Ready,
@@ -28,10 +28,10 @@ fn derive(state: &State) -> DerivedRow {
     }
 }
 
-/// Its place in that line, as its log gives it.
-fn derive_slot(state: &State) -> Option<DerivedSlot> {
+/// Its place in that queue, as its log gives it.
+fn derive_permit(state: &State) -> Option<DerivedPermit> {
     let admitted = state.place.as_ref().is_some_and(|place| place.admitted);
-    slot_request(state).map(|request| DerivedSlot { request, admitted })
+    permit_request(state).map(|request| DerivedPermit { request, admitted })
 }
 
 /// What puts the rows beside a log right; `requires` is the fold that its last frame needs.
@@ -39,8 +39,8 @@ pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
     if state.status.is_end() {
         return Remedy::Nothing;
     }
-    let slot = derive_slot(state);
-    Remedy::Control { row: derive(state), epoch: state.epoch, requires, slot }
+    let permit = derive_permit(state);
+    Remedy::Control { row: derive(state), epoch: state.epoch, requires, permit }
 }
 
 /// Compares the rows beside a log with its state; `requires` as above.
@@ -49,7 +49,7 @@ pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<Fa
     let mut faults = check_row(examined, state, requires);
     // Without a control row, that is what is wrong.
     if ended || examined.history.control.is_some() {
-        faults.extend(has_another_place(examined.slot.as_ref(), state));
+        faults.extend(has_another_place(examined.permit.as_ref(), state));
     }
     faults
 }
@@ -80,23 +80,23 @@ fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<Fault> {
     }
 }
 
-/// Compares its place in the line of its concurrency key with what its log says. A slot that it has
+/// Compares its place in the queue of its concurrency key with what its log says. A permit that it has
 /// been given and has not used yet is none of its log's business.
-fn has_another_place(found: Option<&Slot>, state: &State) -> Option<Fault> {
-    let derived = derive_slot(state).filter(|_| !state.status.is_end());
+fn has_another_place(found: Option<&Permit>, state: &State) -> Option<Fault> {
+    let derived = derive_permit(state).filter(|_| !state.status.is_end());
     let what = match (found, derived) {
         (None, None) => return None,
-        (Some(slot), None) => format!("it has a place in the line of {:?}", slot.key),
-        (None, Some(of)) => format!("it has no place in the line of {:?}", of.request.key),
-        (Some(slot), Some(of)) if slot.key != of.request.key => {
-            format!("it stands in the line of {:?}, not of {:?}", slot.key, of.request.key)
+        (Some(permit), None) => format!("it has a place in the queue of {:?}", permit.key),
+        (None, Some(of)) => format!("it has no place in the queue of {:?}", of.request.key),
+        (Some(permit), Some(of)) if permit.key != of.request.key => {
+            format!("it stands in the queue of {:?}, not of {:?}", permit.key, of.request.key)
         }
-        (Some(slot), Some(of)) if of.admitted && !slot.holding => {
-            format!("it has begun and holds no slot of {:?}", slot.key)
+        (Some(permit), Some(of)) if of.admitted && !permit.holding => {
+            format!("it has begun and holds no permit of {:?}", permit.key)
         }
         (Some(_), Some(_)) => return None,
     };
-    Some((Invariant::SlotsHold, what))
+    Some((Invariant::PermitsHold, what))
 }
 
 fn is_behind(
@@ -122,12 +122,13 @@ fn has_no_reason_to_wake(control: &Control, standing: &Standing, state: &State) 
             let what = "its owner is gone, and nobody will take it over";
             return Some((Invariant::ReasonToWake, what.to_owned()));
         }
-        Ownership::Nobody if control.ready || is_set_aside(control, standing) => return None,
+        Ownership::Nobody if control.ready || is_quarantined(control, standing) => return None,
         Ownership::Nobody => {}
     }
-    if state.status == Status::Scheduling && control.slot.as_ref().is_some_and(|slot| slot.holding)
+    if state.status == Status::Scheduling
+        && control.permit.as_ref().is_some_and(|permit| permit.holding)
     {
-        let what = "it holds a slot of its concurrency key, and nobody is to let it begin";
+        let what = "it holds a permit of its concurrency key, and nobody is to let it begin";
         return Some((Invariant::ReasonToWake, what.to_owned()));
     }
     match derive(state) {
@@ -188,7 +189,7 @@ fn waits_for_a_signal(state: &State) -> bool {
 
 /// Set aside by the store because its log cannot be extended: until somebody resumes it, nothing
 /// that is due or in the mail counts.
-fn is_set_aside(control: &Control, standing: &Standing) -> bool {
+fn is_quarantined(control: &Control, standing: &Standing) -> bool {
     control.held.is_some() && standing.wakes_from == Urgency::Resume
 }
 
@@ -198,7 +199,7 @@ fn has_mail_that_wakes_nobody(
     standing: &Standing,
 ) -> Option<Fault> {
     let asleep = standing.ownership == Ownership::Nobody && !control.ready;
-    if !asleep || is_set_aside(control, standing) {
+    if !asleep || is_quarantined(control, standing) {
         return None;
     }
     let wakes = |mail: &&waypost_ports::store::Mail| mail.body.urgency() >= standing.wakes_from;

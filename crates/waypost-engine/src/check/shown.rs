@@ -3,7 +3,7 @@
 use waypost_core::json::Json;
 use waypost_core::projection::{Changes, ExecutionView, NodeChange};
 use waypost_core::status::NodeStatus;
-use waypost_ports::audit::{Shown, ShownNode, ShownRows, open_waits};
+use waypost_ports::inspect::{Shown, ShownNode, ShownRows, open_waits};
 
 /// The first difference, in words.
 pub(super) fn compare(shown: &Shown, folded: &Changes) -> Option<String> {

@@ -2,9 +2,9 @@
 
 use parking_lot::Mutex;
 use waypost_core::check::{Invariant, Violation};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::{Audit, ChunkRequest, Shown};
+use waypost_ports::inspect::{ChunkRequest, Inspect, Shown};
 use waypost_ports::store::StoreError;
 
 use super::{Cure, Finding, Report, Tally, one};
@@ -17,7 +17,7 @@ const THREADS: usize = 2;
 
 /// A walk through a store.
 struct Walk<'a> {
-    store: &'a dyn Audit,
+    store: &'a dyn Inspect,
     plans: &'a Plans,
     since: Option<Timestamp>,
     place: Mutex<Place>,
@@ -28,13 +28,13 @@ struct Walk<'a> {
 /// How far the walk got.
 #[derive(Clone, Copy)]
 enum Place {
-    After(Option<ExecutionId>),
+    After(Option<ExecutionNo>),
     End,
 }
 
 /// Checks every execution of a store, or those that moved since a time.
 pub(super) fn check_all(
-    store: &dyn Audit,
+    store: &dyn Inspect,
     plans: &Plans,
     since: Option<Timestamp>,
     progress: &(dyn Fn(&Tally) + Sync),
@@ -57,9 +57,9 @@ pub(super) fn check_all(
 
 /// Checks one execution and adds what comes of it to a report.
 pub(super) fn check_one(
-    store: &dyn Audit,
+    store: &dyn Inspect,
     plans: &Plans,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     report: &mut Report,
 ) -> Result<(), StoreError> {
     let found = read_one(store, plans, execution)?;
@@ -82,7 +82,7 @@ impl Walk<'_> {
     }
 
     /// The next executions; taken by one thread at a time, so that each is checked once.
-    fn next_chunk(&self) -> Result<Option<Vec<ExecutionId>>, StoreError> {
+    fn next_chunk(&self) -> Result<Option<Vec<ExecutionNo>>, StoreError> {
         let mut place = self.place.lock();
         let Place::After(after) = *place else { return Ok(None) };
         let request = ChunkRequest { after, limit: CHUNK, since: self.since };
@@ -91,7 +91,7 @@ impl Walk<'_> {
         Ok(Some(chunk.executions))
     }
 
-    fn check(&self, executions: &[ExecutionId]) -> Result<Report, StoreError> {
+    fn check(&self, executions: &[ExecutionNo]) -> Result<Report, StoreError> {
         let mut report = Report::default();
         let mut rest = executions;
         while !rest.is_empty() {
@@ -112,9 +112,9 @@ impl Walk<'_> {
     /// Checks as many as the store gives at once; says which are left.
     fn check_some<'a>(
         &self,
-        executions: &'a [ExecutionId],
+        executions: &'a [ExecutionNo],
         report: &mut Report,
-    ) -> Result<&'a [ExecutionId], StoreError> {
+    ) -> Result<&'a [ExecutionNo], StoreError> {
         // First what is shown, then the log: so the log is never behind.
         let shown = self.store.shown(executions)?;
         let examined = self.store.examine(executions)?;
@@ -139,9 +139,9 @@ fn is_about_rows(finding: &Finding) -> bool {
 
 /// Looks again at an execution whose rows are wrong: only what stays is wrong.
 fn confirm(
-    store: &dyn Audit,
+    store: &dyn Inspect,
     plans: &Plans,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     first: &Report,
 ) -> Result<Report, StoreError> {
     let mut again = read_one(store, plans, execution)?;
@@ -154,14 +154,14 @@ fn confirm(
 }
 
 fn read_one(
-    store: &dyn Audit,
+    store: &dyn Inspect,
     plans: &Plans,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> Result<Report, StoreError> {
     let unreadable = |invariant, reason: String, cure| {
         let what = format!("it cannot be read: {reason}");
         let violation = Violation { execution, invariant, seq: 0, what };
-        Finding { key: None, violation, cure, healed: false }
+        Finding { key: None, violation, cure, repaired: false }
     };
     let mut findings = Vec::new();
     let shown: Option<Shown> = match store.shown(&[execution]) {

@@ -3,7 +3,7 @@
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::failure::Failure;
-use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 
@@ -13,14 +13,14 @@ pub enum Answer {
     /// The submission is durable.
     Started {
         /// Its number.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// Its key.
-        key: ExecutionKey,
+        key: ExecutionId,
     },
     /// The submission's key is taken.
     Exists {
         /// By whom.
-        existing: ExecutionId,
+        existing: ExecutionNo,
         /// By an identical submission?
         same: bool,
     },

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
@@ -28,13 +28,13 @@ pub(super) struct Claims {
     caught_up: bool,
     /// May the answer to the question that is out hold a suspect?
     asking_suspects: bool,
-    /// Is it a roll call that is out?
+    /// Is it a reconciliation that is out?
     calling: bool,
     claimed_at: Timestamp,
     /// Was a claim put off because there was no room?
     crowded_out: bool,
-    /// When the next claim is to be a roll call.
-    roll_call_at: Timestamp,
+    /// When the next claim is to be a reconciliation.
+    reconcile_at: Timestamp,
     /// When to look for mail next.
     collect_at: Timestamp,
     /// When it was looked for, while a question is out.
@@ -98,8 +98,8 @@ impl Claims {
         // What is left are suspects, and one of them may be taken.
         let suspects = more && free && self.caught_up && !self.asking_suspects;
         if self.calling && more && claimed > 0 {
-            // Nothing but a roll call finds the rest.
-            self.roll_call_at = Timestamp(i64::MIN);
+            // Nothing but a reconciliation finds the rest.
+            self.reconcile_at = Timestamp(i64::MIN);
         }
         let soon = now.plus(config.claim_every_min);
         let hint =
@@ -133,7 +133,7 @@ impl Claims {
 
     /// A claim was left without an answer: what it took, if anything, must be found.
     pub(super) fn unanswered(&mut self) {
-        self.roll_call_at = Timestamp(i64::MIN);
+        self.reconcile_at = Timestamp(i64::MIN);
         self.unanswered = (self.unanswered + 1).min(HALVINGS_MAX);
     }
 
@@ -149,15 +149,15 @@ impl Claims {
         &mut self,
         now: Timestamp,
         (room, suspects): (usize, bool),
-        only: Option<Vec<ExecutionId>>,
-        live: &HashMap<ExecutionId, Live>,
+        only: Option<Vec<ExecutionNo>>,
+        live: &HashMap<ExecutionNo, Live>,
         config: &Config,
         outputs: &mut Vec<Output>,
     ) {
         // Never further away than a poll, unless the clock was set back.
         let poll = now.plus(config.poll_every);
         self.claim_at = self.claim_at.min(poll);
-        self.roll_call_at = self.roll_call_at.min(now.plus(config.roll_call_every));
+        self.reconcile_at = self.reconcile_at.min(now.plus(config.reconcile_every));
         let nothing_to_claim = only.as_ref().is_some_and(Vec::is_empty);
         if self.claiming.is_none() && now >= self.claim_at {
             self.crowded_out = room == 0 && !nothing_to_claim;
@@ -170,10 +170,10 @@ impl Claims {
                 self.claiming = Some(limit);
                 self.claimed_at = now;
                 let never = is_planted(Bug::ClaimForgotten) || is_planted(Bug::LostReplyIsFailure);
-                let roll_call = now >= self.roll_call_at && !never;
-                self.calling = roll_call;
-                let held = roll_call.then(|| {
-                    self.roll_call_at = now.plus(config.roll_call_every);
+                let reconcile = now >= self.reconcile_at && !never;
+                self.calling = reconcile;
+                let held = reconcile.then(|| {
+                    self.reconcile_at = now.plus(config.reconcile_every);
                     let mut held: Vec<_> = live.keys().copied().collect();
                     held.sort_unstable();
                     held
@@ -191,7 +191,7 @@ impl Claims {
     pub(super) fn ask_for_mail(
         &mut self,
         now: Timestamp,
-        live: &HashMap<ExecutionId, Live>,
+        live: &HashMap<ExecutionNo, Live>,
         config: &Config,
         outputs: &mut Vec<Output>,
     ) {

@@ -4,7 +4,7 @@
 //! tokens must not follow from them: each is a hash of its number under a key made from the seed.
 
 use uuid::Uuid;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 
 /// What the seed is used for, so that it is used for nothing else.
@@ -35,12 +35,12 @@ impl Ids {
     }
 
     /// A key for an execution, in the order of time.
-    pub(super) fn key(&mut self, now: Timestamp) -> ExecutionKey {
+    pub(super) fn key(&mut self, now: Timestamp) -> ExecutionId {
         let random = self.random().to_le_bytes();
         let mut bits = [0; 10];
         bits.iter_mut().zip(random).for_each(|(bit, byte)| *bit = byte);
         let ms = u64::try_from(now.0).unwrap_or(0);
-        ExecutionKey::from_uuid(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid())
+        ExecutionId::from_uuid(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waypost_core::command::Report;
 use waypost_core::event::{Event, MessageId};
 use waypost_core::frame::Parent;
-use waypost_core::id::{ExecutionId, ExecutionKey, Token, WorkerId};
+use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
@@ -30,17 +30,17 @@ pub enum Input {
     /// Start an execution.
     Start(Start),
     /// What became of appends.
-    Appended(Vec<(ExecutionId, Appended)>),
+    Appended(Vec<(ExecutionNo, Appended)>),
     /// What a worker says.
     Report {
         /// Of which execution.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// The report.
         report: Report,
         /// Does it end the delivery, and so free its slot?
         token_free: bool,
     },
-    /// What a worker elsewhere says.
+    /// What a remote worker says.
     TaskReport {
         /// What it says.
         report: super::TaskReport,
@@ -90,7 +90,7 @@ pub enum Input {
     /// What became of a request that went through the inbox.
     Delivered {
         /// To which execution.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// Whose request.
         ticket: Ticket,
         /// What to answer.
@@ -99,9 +99,9 @@ pub enum Input {
     /// What [`Output::Doubt`] came to.
     Doubted {
         /// Those that were to be marked.
-        executions: Vec<ExecutionId>,
+        executions: Vec<ExecutionNo>,
         /// Those of them that this instance owns: they are.
-        owned: Vec<ExecutionId>,
+        owned: Vec<ExecutionNo>,
     },
     /// The inbox has been looked into.
     Collected {
@@ -113,26 +113,26 @@ pub enum Input {
     /// Tell this ticket when the execution ends.
     AwaitEnd {
         /// Which one.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// Whom to tell.
         ticket: Ticket,
     },
     /// What [`Output::FindEnd`] found: the execution has ended, or there is none.
     EndFound {
         /// Which one.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// What to answer.
         answer: Answer,
     },
     /// Whoever awaited this execution's end has gone away.
     Forget {
         /// Which one.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// Who.
         ticket: Ticket,
     },
     /// Drive this execution, too.
-    Adopt(ExecutionId),
+    Adopt(ExecutionNo),
     /// Something may be claimable.
     Nudge,
     /// There may be mail for an execution in memory.
@@ -163,7 +163,7 @@ pub struct Start {
     /// What to start with.
     pub input: Json,
     /// The execution's key, where the submitter chose one.
-    pub key: Option<ExecutionKey>,
+    pub key: Option<ExecutionId>,
     /// The submitter's idempotency key.
     pub idempotency: Option<Idempotency>,
     /// Labels to find it by.
@@ -180,7 +180,7 @@ pub struct Start {
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Which one.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// What is asked.
     pub body: MailBody,
     /// The id by which the request is known when it is sent again; made where absent.
@@ -191,7 +191,7 @@ pub struct Request {
 
 impl Request {
     /// A request with nothing but the necessary.
-    pub fn new(execution: ExecutionId, body: MailBody) -> Self {
+    pub fn new(execution: ExecutionNo, body: MailBody) -> Self {
         Self { execution, body, message: None, actor: None }
     }
 }
@@ -211,8 +211,8 @@ pub struct Loaded {
     pub row_held: bool,
     /// The deaths that its control row counts against it, and whether it is in doubt.
     pub suspicion: Suspicion,
-    /// Does it hold a slot of its concurrency key?
-    pub holds_slot: bool,
+    /// Does it hold a permit of its concurrency key?
+    pub holds_permit: bool,
     /// The fold that its log requires so far.
     pub requires: u16,
     /// Bytes of log since the last snapshot, and of that snapshot.
@@ -230,11 +230,11 @@ pub enum Output {
     Run(TaskOrder),
     /// Tell a worker to stop.
     CancelTask(Token),
-    /// Offer a task to workers elsewhere.
+    /// Offer a task to remote workers.
     Offer(OfferOrder),
     /// Take an offer back, if nobody has taken it.
     Withdraw(OfferId),
-    /// Tell a worker elsewhere to stop.
+    /// Tell a remote worker to stop.
     CancelRemote(WorkerId, Token),
     /// Look whether workers are alive and have what they began; answer with
     /// [`Input::WorkersSeen`].
@@ -248,21 +248,21 @@ pub enum Output {
         /// At most so many.
         limit: usize,
         /// None but these.
-        only: Option<Vec<ExecutionId>>,
-        /// For a roll call: what is in memory.
-        held: Option<Vec<ExecutionId>>,
+        only: Option<Vec<ExecutionNo>>,
+        /// For a reconciliation: what is in memory.
+        held: Option<Vec<ExecutionNo>>,
         /// May one suspect be among them?
         suspects: bool,
     },
     /// These were in hand at a death and are about to be decided: mark them as in doubt; answer with
     /// [`Input::Doubted`].
-    Doubt(Vec<ExecutionId>),
+    Doubt(Vec<ExecutionNo>),
     /// A frame was refused. Read the execution again and, where this instance owns it by its control
     /// row, answer with [`Input::Reloaded`]; else not at all.
-    Reload(ExecutionId),
+    Reload(ExecutionNo),
     /// Somebody awaits the end of an execution that is not in memory: it may have been. Answer with
     /// [`Input::EndFound`] where it has ended or does not exist, else not at all.
-    FindEnd(ExecutionId),
+    FindEnd(ExecutionNo),
     /// Look into the inbox; answer with [`Input::Mail`], then [`Input::Collected`].
     Collect {
         /// How much of what lies there was taken in before and stays until a frame deletes it: so much
@@ -276,7 +276,7 @@ pub enum Output {
     /// Set an execution aside in the store alone.
     Hold {
         /// Which one.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// Why.
         reason: String,
     },
@@ -285,7 +285,7 @@ pub enum Output {
     /// An execution was parked with this: for whoever claims it next.
     Keep(Box<Context>),
     /// An execution that may have been parked has ended: nobody claims it any more.
-    Forget(ExecutionKey),
+    Forget(ExecutionId),
 }
 
 /// A request on its way to an inbox.
@@ -312,14 +312,14 @@ impl Outgoing {
 #[derive(Clone, Debug)]
 pub struct TaskOrder {
     /// Whose.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// The task.
     pub task: Task,
     /// Since when the attempt might have been made.
     pub since: Timestamp,
 }
 
-/// A task for workers elsewhere.
+/// A task for remote workers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OfferOrder {
     /// Which attempt.
@@ -330,7 +330,7 @@ pub struct OfferOrder {
     pub task: OfferedTask,
 }
 
-/// What to look for among the workers elsewhere.
+/// What to look for among the remote workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Look {
     /// Are these workers alive, and do they have these attempts?
@@ -343,9 +343,9 @@ pub struct Look {
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// Whose.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Its key.
-    pub key: ExecutionKey,
+    pub key: ExecutionId,
     /// The first event's position.
     pub first_seq: u64,
     /// The store's time.

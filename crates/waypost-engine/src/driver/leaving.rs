@@ -2,7 +2,7 @@
 //! drain is over.
 
 use waypost_core::command::Command;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::state::State;
 use waypost_core::status::Status;
@@ -24,7 +24,7 @@ impl Driver {
 
     /// Has every execution with an attempt in a slot close it as handed over, and leave memory.
     pub(super) fn hand_over(&mut self) {
-        let runs = |(id, live): (&ExecutionId, &Live)| live.running_tokens().next().map(|_| *id);
+        let runs = |(id, live): (&ExecutionNo, &Live)| live.running_tokens().next().map(|_| *id);
         let mut running: Vec<_> = self.live.iter().filter_map(runs).collect();
         running.sort_unstable();
         for execution in running {
@@ -55,7 +55,7 @@ impl Driver {
 
     /// An execution left memory for the line of its concurrency key. There may have been room for it;
     /// or somebody here is to be cancelled for it.
-    pub(super) fn stands_in_line(&mut self, state: &State) {
+    pub(super) fn is_queued(&mut self, state: &State) {
         let Some(place) = state.place.as_ref().filter(|_| state.status == Status::Scheduling)
         else {
             return;

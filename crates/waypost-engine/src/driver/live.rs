@@ -11,14 +11,14 @@ use waypost_core::command::{Command, Decision, Effect, Env, Refusal};
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, MessageId, RunCreated};
 use waypost_core::frame::{FrameHeader, Parent, encode};
-use waypost_core::id::{AppendId, ExecutionId, InstanceId, NodeIx, Token};
+use waypost_core::id::{AppendId, ExecutionNo, InstanceId, NodeIx, Token};
 use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::{Now, Timestamp};
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{Append, ControlChange, Settled, Side, SlotRequest, Submission};
+use waypost_ports::store::{Append, ControlChange, PermitRequest, Settled, Side, Submission};
 
 pub(super) use orders::Flight;
 
@@ -26,7 +26,7 @@ use super::io::{Answer, Committed, EndSummary, Loaded, Output, Ticket};
 use super::slots::Offer;
 use super::suspicion::Suspicion;
 use crate::config::Config;
-use crate::queue::slot_request;
+use crate::queue::permit_request;
 
 /// Reports that came as mail and are remembered: more than one look into the inbox brings at once.
 const HEARD_MAX: usize = 1_000;
@@ -170,7 +170,7 @@ pub(super) type Ids = (InstanceId, AppendId);
 impl Live {
     pub(super) fn create(
         plan: Arc<Plan>,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         created: RunCreated,
         env: &Env,
     ) -> (Self, Decision) {
@@ -292,7 +292,7 @@ impl Live {
         let side = Side {
             control: Some(self.control(ControlChange::Owned)),
             submission: Some(submission),
-            slot: self.slot_request(),
+            permit: self.permit_request(),
             ..Side::default()
         };
         self.append(now, ids, decision, answers, side, config)
@@ -333,9 +333,9 @@ impl Live {
         }
         let queued = |event: &Event| matches!(event, Event::RunQueued { .. });
         let goes_back =
-            batch.decision.events.iter().any(queued) && !is_planted(Bug::SlotForgottenInLine);
+            batch.decision.events.iter().any(queued) && !is_planted(Bug::PermitForgottenInQueue);
         let side = Side {
-            slot: self.slot_request().filter(|_| goes_back),
+            permit: self.permit_request().filter(|_| goes_back),
             control: self.control_change(&batch.decision.events),
             consumed: std::mem::take(&mut self.consumed),
             settled: self.settles(&batch.decision.effects),
@@ -374,7 +374,7 @@ impl Live {
             self.handed_over |= matches!(letter.command, Command::HandOver);
             self.recovery.0 |= matches!(letter.command, Command::Recover);
             let seq = self.state.seq;
-            let from_elsewhere =
+            let from_remote =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
             // Entropy is used once per command, so that no two deliveries share a token.
             let entropy = env.entropy ^ (u128::from(self.state.seq) << 64);
@@ -387,7 +387,7 @@ impl Live {
                     refusal.map_or_else(|| self.done(), Answer::Refused)
                 }
                 Err(refusal) => {
-                    self.reports_refused += u64::from(from_elsewhere);
+                    self.reports_refused += u64::from(from_remote);
                     self.refused(refusal)
                 }
             };
@@ -405,7 +405,7 @@ impl Live {
     }
 
     fn done(&self) -> Answer {
-        Answer::Done { status: self.state.status, pausing: self.state.pausing }
+        Answer::Done { status: self.state.shown_status(), pausing: self.state.pausing }
     }
 
     /// Mail that changed nothing is consumed by an event all the same: left in the inbox, it would be
@@ -425,16 +425,16 @@ impl Live {
     fn park_if_idle(&mut self, env: &Env, draining: bool, config: &Config, batch: &mut Batch) {
         let far = |due: Timestamp| due > env.now.plus(config.park_after);
         let rests = self.state.next_due().is_none_or(far);
-        // Who stands in line has no business here, however soon his deadline is: only the store knows
+        // Who is queued has no business here, however soon his deadline is: only the store knows
         // when his turn comes. One that was claimed for nothing but that deadline awaits it.
-        let in_line = self.state.status == Status::Scheduling
+        let in_queue = self.state.status == Status::Scheduling
             && !batch.decision.events.iter().all(|event| matches!(event, Event::RunOwned { .. }));
         let idle = self.mailbox.is_empty()
             && !draining
             && !self.stays(env.now, config, &batch.decision.events)
             && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
             && self.state.is_idle()
-            && (rests || in_line)
+            && (rests || in_queue)
             && !self.woke_for_nothing(&batch.decision.events);
         if idle && let Ok(decision) = decide(&self.plan, &mut self.state, Command::Park, env) {
             batch.merge(decision);
@@ -507,7 +507,7 @@ impl Live {
         let body = encode(&decision.events);
         let count = u64::try_from(decision.events.len()).unwrap_or(u64::MAX);
         let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
-        self.requires = self.requires.max(needed).max(config.fold_min);
+        self.requires = self.requires.max(needed).max(config.log_format_min);
         let header = FrameHeader {
             execution: self.state.execution,
             first_seq: self.state.seq + 1 - count,
@@ -569,7 +569,7 @@ impl Live {
         let next_due = self.state.next_due().filter(|_| !is_planted(Bug::TimerOutsideCommit));
         match self.state.status {
             status if status.is_end() => ControlChange::Ended,
-            Status::Paused if self.state.moves() => ControlChange::Parked { next_due },
+            Status::Waiting => ControlChange::Parked { next_due },
             _ => match self.state.held_for().filter(|_| self.state.owner.is_none()) {
                 Some(reason) => ControlChange::Held { reason, next_due },
                 None => otherwise,
@@ -577,10 +577,10 @@ impl Live {
         }
     }
 
-    /// What it asks of the store where it stands in the line of its concurrency key.
-    fn slot_request(&self) -> Option<SlotRequest> {
-        let in_line = self.state.status == Status::Scheduling && self.state.owner.is_none();
-        slot_request(&self.state).filter(|_| in_line)
+    /// What it asks of the store where it stands in the queue of its concurrency key.
+    fn permit_request(&self) -> Option<PermitRequest> {
+        let in_queue = self.state.status == Status::Scheduling && self.state.owner.is_none();
+        permit_request(&self.state).filter(|_| in_queue)
     }
 
     /// Takes what was in flight.
@@ -607,7 +607,7 @@ impl Live {
             Event::NodeStarted { node, remote: Some(_), .. } => self.plan.find(node),
             _ => None,
         };
-        let started_elsewhere = flight.events.iter().filter_map(started).collect();
+        let started_remote = flight.events.iter().filter_map(started).collect();
         outputs.push(Output::Committed(Committed {
             execution: self.state.execution,
             key: self.state.created.key.clone(),
@@ -618,11 +618,7 @@ impl Live {
         outputs.extend(flight.answers.into_iter().map(|(t, answer)| Output::Answer(t, answer)));
         outputs.extend(flight.context.map(Output::Keep));
         let decided_at = flight.header.decided_at;
-        Flight {
-            parked: flight.parked,
-            started_elsewhere,
-            ..self.follow(flight.effects, decided_at)
-        }
+        Flight { parked: flight.parked, started_remote, ..self.follow(flight.effects, decided_at) }
     }
 }
 

@@ -2,7 +2,7 @@
 //! more of time than the step does.
 
 use waypost_core::event::{Event, FailureEnd};
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 
@@ -29,10 +29,10 @@ pub struct Measures {
     /// Those of them of which a copy was at hand, so that their logs were not read.
     pub copied: u64,
     /// Executions that turned out to belong to another instance.
-    pub lost: Vec<ExecutionKey>,
-    /// Offers to workers elsewhere that were made again.
+    pub lost: Vec<ExecutionId>,
+    /// Offers to remote workers that were made again.
     pub offers_repeated: u64,
-    /// Reports of workers elsewhere that were refused.
+    /// Reports of remote workers that were refused.
     pub reports_refused: u64,
     /// From the moment an attempt might be made to the order to make it.
     pub schedule_to_start: Vec<Millis>,
@@ -101,7 +101,7 @@ impl AttemptEnd {
     }
 }
 
-/// The attempts that wait for a slot, or for a worker elsewhere.
+/// The attempts that wait for a slot, or for a remote worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
     /// How many there are.
@@ -163,7 +163,7 @@ impl Measures {
         self.schedule_to_start.push(now.since(scheduled));
     }
 
-    /// Workers elsewhere were refused so many reports.
+    /// Remote workers were refused so many reports.
     pub(super) fn refused(&mut self, reports: u64) {
         self.reports_refused += reports;
     }
@@ -185,12 +185,12 @@ impl Driver {
         self.slots.busy()
     }
 
-    /// Attempts that workers elsewhere make.
-    pub fn running_elsewhere(&self) -> usize {
+    /// Attempts that remote workers make.
+    pub fn running_remote(&self) -> usize {
         self.remote.running()
     }
 
-    /// How the queue stands, of those who wait for a slot and those who wait for a worker elsewhere. Walks all of it: not for every step.
+    /// How the queue stands, of those who wait for a slot and those who wait for a remote worker. Walks all of it: not for every step.
     pub fn queue(&self) -> Queue {
         let mut queue = Queue::default();
         let here = self.slots.offers().filter(|offer| !self.remote.is_open(offer));

@@ -1,4 +1,4 @@
-//! Attempts that are made elsewhere: which are offered, and offered again; who holds those that have
+//! Attempts that are made remotely: which are offered, and offered again; who holds those that have
 //! started, and whether he still lives; what he says of them.
 //!
 //! ```text
@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use waypost_core::command::Command;
-use waypost_core::event::REMOTE_FOLD;
-use waypost_core::id::{ExecutionId, NodeIx, Token, WorkerId};
+use waypost_core::event::REMOTE_LOG_FORMAT;
+use waypost_core::id::{ExecutionNo, NodeIx, Token, WorkerId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::tasks::OfferId;
@@ -35,15 +35,15 @@ use crate::config::Config;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Remote {
-    offers: BTreeMap<(ExecutionId, NodeIx), Open>,
+    offers: BTreeMap<(ExecutionNo, NodeIx), Open>,
     /// How many of them each execution has.
-    by_execution: BTreeMap<ExecutionId, u32>,
+    by_execution: BTreeMap<ExecutionNo, u32>,
     /// When to offer what, next.
-    due: BTreeSet<(Timestamp, ExecutionId, NodeIx)>,
-    held: BTreeMap<ExecutionId, Vec<Held>>,
+    due: BTreeSet<(Timestamp, ExecutionNo, NodeIx)>,
+    held: BTreeMap<ExecutionNo, Vec<Held>>,
     /// Attempts that were queued when their execution came into memory: whoever had it before may have
     /// offered them.
-    inherited: BTreeMap<ExecutionId, Vec<(NodeIx, u32)>>,
+    inherited: BTreeMap<ExecutionNo, Vec<(NodeIx, u32)>>,
     /// Attempts that were to stop, with the workers that were told and since when; whether or not they
     /// count for anything any more.
     stopping: BTreeMap<Token, (WorkerId, Timestamp)>,
@@ -55,7 +55,7 @@ pub(super) struct Remote {
     looking: Option<Timestamp>,
 }
 
-/// A queued attempt that waits for a worker elsewhere.
+/// A queued attempt that waits for a remote worker.
 struct Open {
     attempt: u32,
     /// Since when.
@@ -65,7 +65,7 @@ struct Open {
     next_at: Timestamp,
 }
 
-/// An attempt that a worker elsewhere makes.
+/// An attempt that a remote worker makes.
 struct Held {
     node: NodeIx,
     path: Arc<str>,
@@ -88,7 +88,7 @@ struct Missing {
 }
 
 impl Remote {
-    /// An attempt waits for a worker elsewhere, from now on.
+    /// An attempt waits for a remote worker, from now on.
     fn open(&mut self, offer: Offer, now: Timestamp) {
         let place = (offer.execution, offer.node);
         let known = self.offers.get(&place).is_some_and(|open| open.attempt == offer.attempt);
@@ -103,7 +103,7 @@ impl Remote {
         }
     }
 
-    fn close(&mut self, place: (ExecutionId, NodeIx)) -> Option<Open> {
+    fn close(&mut self, place: (ExecutionNo, NodeIx)) -> Option<Open> {
         let open = self.offers.remove(&place)?;
         self.due.remove(&(open.next_at, place.0, place.1));
         if let Some(left) = self.by_execution.get_mut(&place.0) {
@@ -115,7 +115,7 @@ impl Remote {
         Some(open)
     }
 
-    fn places(&self, execution: ExecutionId) -> Vec<(ExecutionId, NodeIx)> {
+    fn places(&self, execution: ExecutionNo) -> Vec<(ExecutionNo, NodeIx)> {
         if self.offers.is_empty() {
             return Vec::new();
         }
@@ -124,7 +124,7 @@ impl Remote {
     }
 
     /// The execution left memory.
-    pub(super) fn forget(&mut self, execution: ExecutionId) {
+    pub(super) fn forget(&mut self, execution: ExecutionNo) {
         for place in self.places(execution) {
             self.close(place);
         }
@@ -132,31 +132,31 @@ impl Remote {
         self.inherited.remove(&execution);
     }
 
-    /// Executions that wait for workers elsewhere, to begin something or to end it. Whoever does both
+    /// Executions that wait for remote workers, to begin something or to end it. Whoever does both
     /// counts twice: this is for limits, not for books.
     pub(super) fn executions_waiting(&self) -> usize {
         self.by_execution.len() + self.held.len()
     }
 
-    /// Attempts that workers elsewhere make.
+    /// Attempts that remote workers make.
     pub(super) fn running(&self) -> usize {
         self.held.values().map(Vec::len).sum()
     }
 
     /// What waits, and since when.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (ExecutionId, NodeIx, u32, Timestamp)> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (ExecutionNo, NodeIx, u32, Timestamp)> {
         self.offers
             .iter()
             .map(|((execution, node), open)| (*execution, *node, open.attempt, open.since))
     }
 
-    /// Does this attempt wait for a worker elsewhere, too?
+    /// Does this attempt wait for a remote worker, too?
     pub(super) fn is_open(&self, offer: &Offer) -> bool {
         let open = self.offers.get(&(offer.execution, offer.node));
         open.is_some_and(|open| open.attempt == offer.attempt)
     }
 
-    /// Everything that workers elsewhere hold, or may still make though they are to stop.
+    /// Everything that remote workers hold, or may still make though they are to stop.
     fn asked_about(&self) -> Vec<(WorkerId, Token)> {
         let mut asked: Vec<(WorkerId, Token)> =
             self.held.values().flatten().map(|held| (held.worker, held.token)).collect();
@@ -170,7 +170,7 @@ impl Remote {
         !(self.held.is_empty() && self.stopping.is_empty())
     }
 
-    /// When something is to be done, given since when the first in line waits for a slot.
+    /// When something is to be done, given since when the first in the queue waits for a slot.
     pub(super) fn next_at(
         &self,
         may_offer: bool,
@@ -204,36 +204,36 @@ impl Held {
 }
 
 impl Driver {
-    /// When something is to be done for attempts elsewhere.
+    /// When something is to be done for remote attempts.
     pub(super) fn remote_wake(&self) -> Timestamp {
-        match self.knows_elsewhere() {
+        match self.knows_remote() {
             true => {
-                let may_offer = self.goes_elsewhere();
-                self.remote.next_at(may_offer, self.first_in_line(), &self.config)
+                let may_offer = self.goes_remote();
+                self.remote.next_at(may_offer, self.first_in_queue(), &self.config)
             }
             false => Timestamp(i64::MAX),
         }
     }
 
-    /// Can attempts that are made elsewhere be driven here?
-    fn knows_elsewhere(&self) -> bool {
-        self.config.fold >= REMOTE_FOLD
+    /// Can attempts that are made remotely be driven here?
+    fn knows_remote(&self) -> bool {
+        self.config.fold >= REMOTE_LOG_FORMAT
     }
 
     /// May more of them begin? Not while somebody lives who could not read of them.
-    fn goes_elsewhere(&self) -> bool {
-        self.knows_elsewhere() && self.readable >= REMOTE_FOLD
+    fn goes_remote(&self) -> bool {
+        self.knows_remote() && self.readable >= REMOTE_LOG_FORMAT
     }
 
-    /// Has an attempt wait for a worker elsewhere.
-    pub(super) fn offer_elsewhere(&mut self, offer: Offer) {
-        if self.knows_elsewhere() {
+    /// Has an attempt wait for a remote worker.
+    pub(super) fn offer_remote(&mut self, offer: Offer) {
+        if self.knows_remote() {
             self.remote.open(offer, self.now);
         }
     }
 
     /// An execution came into memory: who holds its attempts, and which may be on offer?
-    pub(super) fn find_held(&mut self, execution: ExecutionId) {
+    pub(super) fn find_held(&mut self, execution: ExecutionNo) {
         let Some(live) = self.live.get(&execution) else { return };
         let held: Vec<Held> =
             live.plan.positions().filter_map(|node| Held::of(live, node, self.now)).collect();
@@ -250,16 +250,16 @@ impl Driver {
         }
     }
 
-    fn watch(&mut self, execution: ExecutionId, held: Vec<Held>) {
+    fn watch(&mut self, execution: ExecutionNo, held: Vec<Held>) {
         self.begin_to_watch();
         self.remote.held.entry(execution).or_default().extend(held);
     }
 
-    /// A frame with these starts became durable: what has started elsewhere is held, what is over is
+    /// A frame with these starts became durable: what has started remotely is held, what is over is
     /// not, and what nobody should begin any more is taken back.
     pub(super) fn follow_remote(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         started: &[NodeIx],
         outputs: &mut Vec<Output>,
     ) {
@@ -298,7 +298,7 @@ impl Driver {
 
     /// With the first frame of this owner: what it settled at once, nobody should begin any more,
     /// though this owner never offered it.
-    fn withdraw_inherited(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
+    fn withdraw_inherited(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
         for (node, attempt) in self.remote.inherited.remove(&execution).unwrap_or_default() {
             let live = self.live.get(&execution);
             if live.is_some_and(|live| !(live.is_queued(node, attempt) && live.state.acts())) {
@@ -308,7 +308,7 @@ impl Driver {
     }
 
     /// An execution is about to leave memory for good: nobody should begin what it offered.
-    pub(super) fn withdraw_all(&mut self, execution: ExecutionId, outputs: &mut Vec<Output>) {
+    pub(super) fn withdraw_all(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
         for place in self.remote.places(execution) {
             if let Some(open) = self.remote.close(place).filter(|open| open.times > 0) {
                 self.withdraw(place, open.attempt, outputs);
@@ -318,7 +318,7 @@ impl Driver {
 
     fn withdraw(
         &self,
-        (execution, node): (ExecutionId, NodeIx),
+        (execution, node): (ExecutionNo, NodeIx),
         attempt: u32,
         outputs: &mut Vec<Output>,
     ) {
@@ -331,7 +331,7 @@ impl Driver {
     /// Puts out what is to be offered now.
     pub(super) fn offer_due(&mut self, outputs: &mut Vec<Output>) {
         while !self.draining
-            && self.goes_elsewhere()
+            && self.goes_remote()
             && let Some((at, execution, node)) = self.remote.due.first().copied()
             && at <= self.now
         {

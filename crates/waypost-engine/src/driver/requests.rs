@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::command::Command;
 use waypost_core::event::Origin;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -63,7 +63,7 @@ impl Driver {
     /// A request is in the inbox, or was refused there.
     pub(super) fn delivered(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         ticket: Ticket,
         answer: Answer,
         outputs: &mut Vec<Output>,
@@ -83,7 +83,7 @@ impl Driver {
     /// Somebody wants to hear of an end, which may have been.
     pub(super) fn await_end(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         ticket: Ticket,
         outputs: &mut Vec<Output>,
     ) {
@@ -100,8 +100,8 @@ impl Driver {
             return;
         }
         self.ends_at = now.plus(self.config.poll_every);
-        let elsewhere = |id: &&ExecutionId| !self.live.contains_key(id);
-        let mut awaited: Vec<_> = self.waiting_for_end.keys().filter(elsewhere).copied().collect();
+        let remote = |id: &&ExecutionNo| !self.live.contains_key(id);
+        let mut awaited: Vec<_> = self.waiting_for_end.keys().filter(remote).copied().collect();
         awaited.sort_unstable();
         let next = awaited.partition_point(|id| *id <= self.ends_after);
         let turn = awaited.iter().cycle().skip(next).take(awaited.len().min(ENDS_AT_ONCE));
@@ -114,7 +114,7 @@ impl Driver {
     /// It has been, or there is no such execution.
     pub(super) fn end_found(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         answer: &Answer,
         outputs: &mut Vec<Output>,
     ) {
@@ -124,7 +124,7 @@ impl Driver {
     }
 
     /// Whoever awaited an end has gone away.
-    pub(super) fn forget(&mut self, execution: ExecutionId, ticket: Ticket) {
+    pub(super) fn forget(&mut self, execution: ExecutionNo, ticket: Ticket) {
         if let Some(waiting) = self.waiting_for_end.get_mut(&execution) {
             waiting.retain(|other| *other != ticket);
             if waiting.is_empty() {
@@ -151,7 +151,7 @@ fn command_of(body: MailBody, origin: Origin) -> Command {
         MailBody::Cancel { reason } => Command::Cancel { reason, origin },
         MailBody::Pause { now } => Command::Pause { now, origin },
         MailBody::Resume => Command::Resume { origin },
-        MailBody::ResumeWait { wait, body } => Command::ResumeWait { wait, body, origin },
+        MailBody::CompleteWait { wait, body } => Command::CompleteWait { wait, body, origin },
         MailBody::Report(report) => Command::Report(report),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use waypost_core::id::{ExecutionId, NodeIx, Token};
+use waypost_core::id::{ExecutionNo, NodeIx, Token};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::io::TaskOrder;
@@ -16,7 +16,7 @@ use crate::room::shrink;
 /// A queued attempt that waits for a slot.
 #[derive(Clone, Copy)]
 pub(super) struct Offer {
-    pub(super) execution: ExecutionId,
+    pub(super) execution: ExecutionNo,
     pub(super) node: NodeIx,
     pub(super) attempt: u32,
     /// Since when.

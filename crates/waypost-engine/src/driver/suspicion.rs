@@ -4,7 +4,7 @@
 //! Whatever such an execution is to decide, the store knows before: it is in doubt, since it was claimed
 //! or because [`Output::Doubt`] said so. A process that dies of the decision leaves the mark behind.
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_ports::store::SUSPECT_FROM;
 
@@ -39,7 +39,7 @@ impl Suspicion {
 
 impl Driver {
     /// An execution is not in doubt any more: the next suspect may be taken.
-    pub(super) fn settled(&mut self, execution: ExecutionId) {
+    pub(super) fn settled(&mut self, execution: ExecutionNo) {
         if self.doubted.remove(&execution) {
             self.claims.nudge(self.now);
             for next in std::mem::take(&mut self.undecided) {
@@ -50,7 +50,7 @@ impl Driver {
 
     /// Must it be put in doubt before it is decided? Then it is, and is decided when the store has
     /// answered: at once, or when no other suspect is in doubt.
-    pub(super) fn is_put_in_doubt(&mut self, execution: ExecutionId) -> bool {
+    pub(super) fn is_put_in_doubt(&mut self, execution: ExecutionNo) -> bool {
         let Some(live) = self.live.get_mut(&execution) else { return false };
         let Suspicion { crashes, doubt } = live.suspicion;
         if crashes == 0 || doubt || is_planted(Bug::SuspectUnmarked) {
@@ -78,8 +78,8 @@ impl Driver {
     /// Executions are marked; those that are not among `owned` were lost, and nothing here had noticed.
     pub(super) fn marked(
         &mut self,
-        executions: &[ExecutionId],
-        owned: &[ExecutionId],
+        executions: &[ExecutionNo],
+        owned: &[ExecutionNo],
         outputs: &mut Vec<Output>,
     ) {
         for execution in executions {

@@ -62,7 +62,7 @@ impl Driver {
         self.post(execution, Letter::command(Command::TakeOver));
         mail.into_iter().for_each(|mail| self.mail(mail));
         self.post(execution, Letter::command(Command::Recover));
-        // After all mail: an execution that was cancelled in line never begins.
+        // After all mail: an execution that was cancelled in the queue never begins.
         if admits {
             self.post(execution, Letter::command(Command::Admit));
         }
@@ -71,15 +71,15 @@ impl Driver {
     /// The due time of a parked execution that was claimed ahead of it, where there is nothing else to do.
     /// One that was in hand at a death is decided at once: the sooner, the shorter it is in doubt.
     fn early_due(&self, loaded: &Loaded) -> Option<Timestamp> {
-        let parked = loaded.state.status == Status::Paused && loaded.mail.is_empty();
+        let parked = loaded.state.status.is_parked() && loaded.mail.is_empty();
         let soon = self.now_max.plus(self.config.claim_ahead);
         let due = loaded.state.next_due().filter(|due| *due > self.now && *due <= soon);
         due.filter(|_| parked && !loaded.suspicion.is_some())
     }
 }
 
-/// May it begin? It stood in the line of its concurrency key, and has a slot.
+/// May it begin? It stood in the queue of its concurrency key, and has a slot.
 fn admits(loaded: &Loaded) -> bool {
     loaded.state.status == Status::Scheduling
-        && (loaded.holds_slot || is_planted(Bug::AdmittedWithoutSlot))
+        && (loaded.holds_permit || is_planted(Bug::AdmittedWithoutPermit))
 }

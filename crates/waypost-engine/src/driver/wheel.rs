@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 
 use crate::room::shrink;
 
 #[derive(Default)]
 pub(super) struct Wheel {
-    due: BTreeSet<(Timestamp, ExecutionId)>,
-    armed: HashMap<ExecutionId, Timestamp>,
+    due: BTreeSet<(Timestamp, ExecutionNo)>,
+    armed: HashMap<ExecutionNo, Timestamp>,
 }
 
 impl Wheel {
     /// Sets, moves or removes an execution's timer.
-    pub(super) fn arm(&mut self, execution: ExecutionId, due: Option<Timestamp>) {
+    pub(super) fn arm(&mut self, execution: ExecutionNo, due: Option<Timestamp>) {
         let old = match due {
             Some(due) => self.armed.insert(execution, due),
             // Most executions never wait: do not touch the maps for them.
@@ -34,7 +34,7 @@ impl Wheel {
     }
 
     /// An execution that is due, and since when.
-    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, ExecutionId)> {
+    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, ExecutionNo)> {
         let (due, execution) = *self.due.first()?;
         if due > now {
             return None;
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn one_entry_an_execution_earliest_first() {
-        let (mut wheel, a, b) = (Wheel::default(), ExecutionId(1), ExecutionId(2));
+        let (mut wheel, a, b) = (Wheel::default(), ExecutionNo(1), ExecutionNo(2));
         wheel.arm(a, Some(Timestamp(30)));
         wheel.arm(b, Some(Timestamp(20)));
         wheel.arm(a, Some(Timestamp(10)));

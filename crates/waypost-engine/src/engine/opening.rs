@@ -53,7 +53,7 @@ impl Engine {
         let clerk = shared.clerk(&parts);
         let attempts = Arc::clone(&clerk.running);
         let sent = parts.clock.steady();
-        let renewal = clerk.heartbeat(parts.config.numbers_at_once, false)?;
+        let renewal = clerk.heartbeat(parts.config.id_block_size, false)?;
         shared.time.lock().observe(sent, renewal.now, &*parts.clock);
         shared.lease.confirmed(sent);
         shared.inbox.push(Input::Renewed { until: renewal.now.plus(parts.config.lease) });

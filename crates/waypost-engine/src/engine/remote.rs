@@ -1,4 +1,4 @@
-//! The engine's door for workers elsewhere: they poll for tasks and report what became of them, at
+//! The engine's door for remote workers: they poll for tasks and report what became of them, at
 //! any instance of a cluster.
 
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// Takes in what a worker elsewhere says of an attempt. Returns when that is committed, here or by
+    /// Takes in what a remote worker says of an attempt. Returns when that is committed, here or by
     /// another instance that owns the execution; or at least durable, where that one does not say so
     /// in time. What comes too late, or from
     /// somebody who does not hold the attempt, is refused; what was said before is committed.
@@ -90,12 +90,12 @@ impl Engine {
         }
     }
 
-    /// The workers elsewhere, by id.
+    /// The remote workers, by id.
     pub async fn workers(&self) -> Result<Vec<WorkerRow>, EngineError> {
         self.ask_tasks(|tasks| tasks.workers()).await
     }
 
-    /// How much waits for workers elsewhere, by handler.
+    /// How much waits for remote workers, by handler.
     pub async fn depths(&self) -> Result<Vec<Depth>, EngineError> {
         self.ask_tasks(|tasks| tasks.depths()).await
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tracing::{error, warn};
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::status::Status;
 use waypost_ports::nudge::Nudges;
 use waypost_ports::store::{
@@ -38,9 +38,9 @@ pub enum Work {
         /// At most so many.
         limit: usize,
         /// None but these.
-        only: Option<Vec<ExecutionId>>,
-        /// For a roll call: what is in memory.
-        held: Option<Vec<ExecutionId>>,
+        only: Option<Vec<ExecutionNo>>,
+        /// For a reconciliation: what is in memory.
+        held: Option<Vec<ExecutionNo>>,
         /// May one suspect be among them?
         suspects: bool,
     },
@@ -54,16 +54,16 @@ pub enum Work {
     /// See [`Output::Hold`].
     Hold {
         /// Which one.
-        execution: ExecutionId,
+        execution: ExecutionNo,
         /// Why.
         reason: String,
     },
     /// See [`Output::Doubt`].
-    Doubt(Vec<ExecutionId>),
+    Doubt(Vec<ExecutionNo>),
     /// See [`Output::Reload`].
-    Reload(ExecutionId),
+    Reload(ExecutionNo),
     /// See [`Output::FindEnd`].
-    FindEnd(ExecutionId),
+    FindEnd(ExecutionNo),
     /// See [`Output::ReserveNumbers`].
     ReserveNumbers,
 }
@@ -132,7 +132,7 @@ pub struct Clerk {
     pub about: About,
     /// Attempts that run in it.
     pub running: Arc<AtomicU32>,
-    /// Knows the tokens of attempts that are made elsewhere.
+    /// Knows the tokens of attempts that are made remotely.
     pub mint: Mint,
     /// How the owners of those who got mail are told to look.
     pub nudges: Arc<dyn Nudges>,
@@ -194,7 +194,7 @@ impl Clerk {
                 Ok(None) => Performed::default(),
                 Err(error) => Performed::not(Work::FindEnd(execution), error),
             },
-            Work::ReserveNumbers => match self.heartbeat(self.config.numbers_at_once, false) {
+            Work::ReserveNumbers => match self.heartbeat(self.config.id_block_size, false) {
                 Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),
                 Err(error) => Performed::not(Work::ReserveNumbers, error),
             },
@@ -270,7 +270,7 @@ impl Clerk {
         }
     }
 
-    fn reload(&self, execution: ExecutionId) -> Performed {
+    fn reload(&self, execution: ExecutionNo) -> Performed {
         match self.store.load(execution) {
             // Asking again does not mend it, and everybody else would wait.
             Err(StoreError::Corrupt(reason)) => self.hold(execution, reason),
@@ -286,7 +286,7 @@ impl Clerk {
         }
     }
 
-    fn hold(&self, execution: ExecutionId, reason: String) -> Performed {
+    fn hold(&self, execution: ExecutionNo, reason: String) -> Performed {
         error!(%execution, reason, "execution quarantined");
         match self.store.hold(execution, self.instance, &reason) {
             Ok(()) => Performed::with(vec![Input::Held]),
@@ -295,7 +295,7 @@ impl Clerk {
     }
 
     /// How an execution ended, or that there is none; `None` while it lives.
-    fn find_end(&self, execution: ExecutionId) -> Result<Option<Answer>, StoreError> {
+    fn find_end(&self, execution: ExecutionNo) -> Result<Option<Answer>, StoreError> {
         let Some(history) = self.store.load(execution)? else {
             return Ok(Some(Answer::Unknown));
         };

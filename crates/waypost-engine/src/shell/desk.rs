@@ -1,4 +1,4 @@
-//! The desk: what is done with tasks for workers elsewhere, one try at a time. It turns orders of the
+//! The desk: what is done with tasks for remote workers, one try at a time. It turns orders of the
 //! driver and polls of workers into calls of [`Tasks`]; whoever calls it has the thread and the
 //! patience. What fails here is not repeated here: offers are made again by their owners.
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::warn;
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token, WorkerId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_ports::nudge::{Nudge, Nudges};
@@ -47,15 +47,15 @@ pub struct Polled {
     pub cancel: Vec<Token>,
 }
 
-/// A task in the hands of a worker elsewhere.
+/// A task in the hands of a remote worker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RemoteTask {
     /// The right to report on it.
     pub token: Token,
     /// The execution's number, which reports name.
-    pub number: ExecutionId,
+    pub number: ExecutionNo,
     /// The execution.
-    pub execution: ExecutionKey,
+    pub execution: ExecutionId,
     /// The workflow.
     pub workflow: Arc<str>,
     /// The node's path.

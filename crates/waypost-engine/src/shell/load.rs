@@ -76,8 +76,8 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
         Some(snapshot) => start_from_snapshot(&snapshot.body, snapshot.seq, plans, store)?,
         None => None,
     };
-    let slot = history.control.as_ref().and_then(|control| control.slot.as_ref());
-    let holds_slot = slot.is_some_and(|slot| slot.holding);
+    let permit = history.control.as_ref().and_then(|control| control.permit.as_ref());
+    let holds_permit = permit.is_some_and(|permit| permit.holding);
     let row_held = history.control.as_ref().is_some_and(|control| control.held.is_some());
     let suspicion = history.control.as_ref().map_or_else(Suspicion::default, |control| Suspicion {
         crashes: control.crashes,
@@ -100,7 +100,7 @@ pub fn fold(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded
             requires: last.requires,
             row_held,
             suspicion,
-            holds_slot,
+            holds_permit,
             plan,
             state,
             sizes: (log_bytes, snapshot_bytes),

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::mirror::{MIRROR_EVERY, Mirror};
 
 /// What the mirror was last told of ownership.
 #[derive(Default)]
 pub(crate) struct Mirrored {
     told_at: Option<Instant>,
-    owned: BTreeSet<ExecutionKey>,
+    owned: BTreeSet<ExecutionId>,
 }
 
 impl Mirrored {
@@ -25,7 +25,7 @@ impl Mirrored {
         &mut self,
         mirror: &dyn Mirror,
         instance: InstanceId,
-        owned: &[ExecutionKey],
+        owned: &[ExecutionId],
     ) {
         let now: BTreeSet<_> = owned.iter().cloned().collect();
         let gone: Vec<_> = self.owned.difference(&now).cloned().collect();
@@ -39,13 +39,13 @@ impl Mirrored {
         self.told_at = Some(Instant::now());
     }
 
-    /// Tells of executions with tasks for workers elsewhere ahead of time: their reports may come
+    /// Tells of executions with tasks for remote workers ahead of time: their reports may come
     /// to anybody, who then wants to know where they go.
     pub(crate) fn offered(
         &mut self,
         mirror: &dyn Mirror,
         instance: InstanceId,
-        executions: Vec<ExecutionKey>,
+        executions: Vec<ExecutionId>,
     ) {
         let new = executions.into_iter().filter(|key| self.owned.insert(key.clone()));
         let new: Vec<_> = new.collect();

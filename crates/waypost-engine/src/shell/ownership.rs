@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tracing::warn;
-use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Millis;
 
 use crate::driver::Loaded;
@@ -13,7 +13,7 @@ use crate::driver::Loaded;
 const NAMED_MAX: usize = 10;
 
 /// Appends were refused because another instance owns these executions by now.
-pub(crate) fn log_lost(instance: InstanceId, lost: &[ExecutionKey]) {
+pub(crate) fn log_lost(instance: InstanceId, lost: &[ExecutionId]) {
     if !lost.is_empty() {
         let (count, executions) = (lost.len(), names(lost.iter()));
         warn!(%instance, count, executions, "executions were lost to another instance");
@@ -39,8 +39,8 @@ pub(crate) fn log_taken_over(instance: InstanceId, claimed: &[Loaded]) {
 /// By the last owner, what did not come from a hand-over: the log still names another owner.
 fn taken_over<'a>(
     instance: InstanceId,
-    claimed: impl Iterator<Item = (Option<InstanceId>, &'a ExecutionKey)>,
-) -> BTreeMap<InstanceId, Vec<&'a ExecutionKey>> {
+    claimed: impl Iterator<Item = (Option<InstanceId>, &'a ExecutionId)>,
+) -> BTreeMap<InstanceId, Vec<&'a ExecutionId>> {
     let mut by_owner = BTreeMap::<_, Vec<_>>::new();
     for (owner, key) in claimed {
         if let Some(owner) = owner.filter(|owner| *owner != instance) {
@@ -50,7 +50,7 @@ fn taken_over<'a>(
     by_owner
 }
 
-fn names<'a>(mut keys: impl ExactSizeIterator<Item = &'a ExecutionKey>) -> String {
+fn names<'a>(mut keys: impl ExactSizeIterator<Item = &'a ExecutionId>) -> String {
     let named: Vec<&str> = keys.by_ref().take(NAMED_MAX).map(|key| &*key.0).collect();
     match keys.len() {
         0 => named.join(", "),
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn taken_over_groups_by_the_owner_that_is_gone() {
         let instance = |number| InstanceId(uuid::Uuid::from_u128(number));
-        let keys = ["mine", "parked", "a", "b", "c"].map(|key| ExecutionKey(key.into()));
+        let keys = ["mine", "parked", "a", "b", "c"].map(|key| ExecutionId(key.into()));
         let owners =
             [Some(instance(1)), None, Some(instance(2)), Some(instance(3)), Some(instance(2))];
         let found = taken_over(instance(1), owners.into_iter().zip(&keys));
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn names_counts_what_it_does_not_name() {
-        let keys: Vec<_> = (0..12).map(|at| ExecutionKey(format!("e{at}").into())).collect();
+        let keys: Vec<_> = (0..12).map(|at| ExecutionId(format!("e{at}").into())).collect();
         assert_eq!(names(keys[..2].iter()), "e0, e1");
         assert_eq!(names(keys.iter()), "e0, e1, e2, e3, e4, e5, e6, e7, e8, e9 and 2 more");
     }

@@ -53,7 +53,7 @@ struct Open {
 
 struct Question {
     asker: Asker,
-    /// The place in line that it takes until it is answered, whether or not the caller stays.
+    /// The place in the queue that it takes until it is answered, whether or not the caller stays.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -65,7 +65,7 @@ enum Asker {
 }
 
 impl Questions {
-    /// A question, with the place in line that it takes. After [`close`](Self::close) its answer is
+    /// A question, with the place in the queue that it takes. After [`close`](Self::close) its answer is
     /// [`Answer::Draining`], at once: nobody has taken it. One that is never answered may have been.
     pub(crate) fn ask(
         &self,
@@ -167,7 +167,7 @@ pub(crate) struct EngineThread {
     pub(crate) mirrored: Mirrored,
     /// May an append be made on this thread, where it is the only one?
     pub(crate) inline: bool,
-    /// What goes to where tasks for workers elsewhere wait.
+    /// What goes to where tasks for remote workers wait.
     pub(crate) desk: Arc<Inbox<TaskWork>>,
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) questions: Arc<Questions>,

@@ -53,7 +53,7 @@ const MAIL_LANES: usize = 2;
 /// How long an instance that leaves waits for its last nudge to go out.
 const PARTING: Duration = Duration::from_millis(100);
 
-/// First frames that stand in line for a slot, in one call. Each key lets one in at a time, and the first
+/// First frames that is queued for a slot, in one call. Each key lets one in at a time, and the first
 /// of many would wait for the last.
 const LINED_AT_ONCE: usize = 32;
 
@@ -201,9 +201,9 @@ impl StoreThread {
                     Order::Stop => stop = true,
                 }
             }
-            // Those that stand in line for a slot take a turn of their key each: nobody waits for them
+            // Those that is queued for a slot take a turn of their key each: nobody waits for them
             // who does not.
-            let lined = |append: &Append| append.side.slot.is_some();
+            let lined = |append: &Append| append.side.permit.is_some();
             let (lined, appends): (Vec<_>, Vec<_>) = appends.into_iter().partition(lined);
             for batch in appends.chunks(self.clerk.config.batch_frames_max) {
                 self.append(batch);

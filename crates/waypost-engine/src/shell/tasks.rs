@@ -84,7 +84,7 @@ pub(crate) struct Waiting {
     pub(crate) until: Instant,
     /// When its worker is heard again.
     pub(crate) hear_at: Instant,
-    /// The place in line that it takes.
+    /// The place in the queue that it takes.
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 
@@ -246,7 +246,7 @@ impl TasksThread {
         }
     }
 
-    /// Gives tasks to those who wait, the first in line first; gives back those who got none.
+    /// Gives tasks to those who wait, the first in the queue first; gives back those who got none.
     fn share_out(&self, taken: Vec<Taken>, group: Vec<Waiting>) -> Vec<Waiting> {
         let mut taken = taken.into_iter();
         let (mut left, mut unclaimed) = (Vec::new(), Vec::new());

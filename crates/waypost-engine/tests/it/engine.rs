@@ -1,10 +1,10 @@
 //! The engine with its threads and handlers.
 
-mod elsewhere;
 mod handlers;
 mod lanes;
 mod life;
 mod relaying;
+mod remote;
 mod requests;
 mod stopping;
 mod store_faults;

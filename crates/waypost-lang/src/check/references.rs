@@ -263,10 +263,10 @@ fn not_here(name: &str, why: &str, span: Span) -> Fault {
 
 /// Only what is rendered for a handler: everything else is evaluated by the engine and recorded.
 fn may_see_secrets(node: &Node<'_>, place: Place) -> bool {
-    let runs_elsewhere = match (&node.behaviour, node.kind) {
+    let runs_remote = match (&node.behaviour, node.kind) {
         (Some(behaviour), _) => matches!(behaviour, Behaviour::Task { .. }),
         (None, Some(kind)) => kind.family == Family::Action,
         (None, None) => true,
     };
-    place == Place::Config && runs_elsewhere
+    place == Place::Config && runs_remote
 }

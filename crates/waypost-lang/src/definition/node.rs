@@ -249,10 +249,14 @@ fn read_error_word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<OnErr
 }
 
 fn read_delivery(entries: &[Entry], faults: &mut Faults) -> Delivery {
-    let words = ["atLeastOnce", "atMostOnce"];
-    let word = fields::present(entries, "delivery")
-        .and_then(|entry| fields::one_of("`delivery`", &entry.value, &words, faults));
-    if word == Some("atMostOnce") { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
+    let words = ["at-least-once", "at-most-once"];
+    let Some(entry) = fields::present(entries, "delivery") else { return Delivery::AtLeastOnce };
+    // Definitions that early builds stored are compiled again whenever an execution is loaded.
+    if entry.value.as_text() == Some("atMostOnce") {
+        return Delivery::AtMostOnce;
+    }
+    let word = fields::one_of("`delivery`", &entry.value, &words, faults);
+    if word == Some("at-most-once") { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
 }
 
 fn read_merge(entries: &[Entry], faults: &mut Faults) -> bool {

@@ -18,7 +18,7 @@ fn spellings_of_one_definition_give_one_text() {
     let expected = r#"{"name":"x","nodes":[{"id":"a","onError":"error","type":"noop"},{"config":{"url":"/"},"id":"b","join":"any","needs":["a"],"retry":{},"timeout":60000,"type":"api-call"},{"id":"c","needs":[{"branch":"error","node":"a"}],"type":"noop"}]}"#;
     for source in [
         "name: x\nnodes:\n- {id: a, type: noop}\n- {id: b, type: api-call, config: {url: /}, needs: a, join: 1, retry: {}, timeout: 60s}\n- {id: c, type: noop, needs: {node: a, branch: error}}\n",
-        "nodes:\n- {type: noop, id: a, onError: error, delivery: atLeastOnce}\n- {join: any, needs: [a], type: action, subType: call_external_service, nodeId: b, config: {retry: {enabled: true, maxAttempts: 3}, url: '/'}, timeout: PT1M}\n- {id: c, type: noop, needs: [{branch: error, node: a}], join: all, label: }\nname: x\nfailurePolicy: fail-fast\n",
+        "nodes:\n- {type: noop, id: a, onError: error, delivery: at-least-once}\n- {join: any, needs: [a], type: action, subType: call_external_service, nodeId: b, config: {retry: {enabled: true, maxAttempts: 3}, url: '/'}, timeout: PT1M}\n- {id: c, type: noop, needs: [{branch: error, node: a}], join: all, label: }\nname: x\nfailurePolicy: fail-fast\n",
         r#"{"nodes": [{"type": "noop", "id": "a"}, {"config": {"url": "\u002f"}, "id": "b", "join": {"count": 1, "cancelRest": false}, "needs": ["a"], "retry": {"jitter": 0.2}, "timeout": 60000, "type": "api-call"}, {"id": "c", "needs": {"node": "a", "branch": "error"}, "type": "noop", "retry": {"enabled": false}}], "name": "x"}"#,
     ] {
         assert_eq!(canonical(source), expected, "{source}");

@@ -357,7 +357,7 @@ fn cases() -> Vec<Case> {
         node(WrongType, "`deadline` must be a duration, not a boolean", "30s", "deadline: «true»"),
         node(
             BadValue,
-            "must be `atLeastOnce` or `atMostOnce`",
+            "must be `at-least-once` or `at-most-once`",
             "did you mean",
             "delivery: «atmostonce»",
         ),
@@ -773,7 +773,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Limits, which take a large source each: their tests are among those of robustness.
-const TESTED_ELSEWHERE: &[Code] =
+const TESTED_IN_ANOTHER_FILE: &[Code] =
     &[Code::SourceTooLarge, Code::InvalidUtf8, Code::TooManyValues, Code::TooLarge];
 
 #[test]
@@ -804,8 +804,11 @@ fn every_fault_points_to_its_place() {
 
 #[test]
 fn every_code_has_a_case() {
-    let tested: BTreeSet<Code> =
-        cases().iter().map(|case| case.code).chain(TESTED_ELSEWHERE.iter().copied()).collect();
+    let tested: BTreeSet<Code> = cases()
+        .iter()
+        .map(|case| case.code)
+        .chain(TESTED_IN_ANOTHER_FILE.iter().copied())
+        .collect();
     let missing: Vec<&Code> = Code::ALL.iter().filter(|code| !tested.contains(code)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

@@ -30,7 +30,7 @@ nodes:
     retry: { maxAttempts: 5, waitDuration: 2s, multiplier: 3, maxWait: 1m, jitter: 0, retryOn: [5xx, 429, IOException], ignoreExceptions: [timeout] }
     timeout: 30s
     deadline: PT1H
-    delivery: atMostOnce
+    delivery: at-most-once
     variables: { who: "${{ output.body.who }}", fixed: 3 }
   - id: sorry
     type: noop

@@ -55,7 +55,7 @@ fn schema_and_parser_agree_on_empty_fields() {
             "registryId": "x", "needs": [], "join": null,
             "config": { "url": "/", "weight": 1 },
             "retry": { "maxAttempts": 3 }, "timeout": "1s", "deadline": "2s", "onError": "continue",
-            "delivery": "atLeastOnce", "variables": { "v": 1 }, "merge": "last",
+            "delivery": "at-least-once", "variables": { "v": 1 }, "merge": "last",
         }],
     });
     let agree = |definition: &serde_json::Value, what: &str| {

@@ -10,7 +10,7 @@ pub(crate) const KIND: &dyn NodeKind = &WaitForEvents;
 
 static SPEC: KindSpec = KindSpec {
     name: "wait-for-events",
-    aliases: &["wait", "wait_for_events"],
+    aliases: &["wait-for-signal", "wait", "wait_for_events"],
     family: Family::Logic,
     summary: "Waits for a signal; its output is the signal's body.",
     fields: &[

@@ -1,4 +1,4 @@
-//! `worker`: a task for a handler that runs elsewhere, in a worker of its own. The engine only offers
+//! `worker`: a task for a handler that runs remotely, in a worker of its own. The engine only offers
 //! it; whoever serves the handler's name takes it and reports.
 //!
 //! Secrets stay out of it: what is offered lies in a store and travels to another machine, and a
@@ -20,7 +20,7 @@ static SPEC: KindSpec = KindSpec {
     name: "worker",
     aliases: &[],
     family: Family::Action,
-    summary: "Has a worker elsewhere do it; its output is what the worker's handler gives.",
+    summary: "Has a remote worker do it; its output is what the worker's handler gives.",
     fields: &[
         required(
             "handler",
@@ -45,7 +45,7 @@ impl Kind for Worker {
         let mut keep = |fault: ConfigFault| faults.push(fault);
         let handler = handler(config).map_err(&mut keep).ok();
         let input = input(config).map_err(&mut keep).ok();
-        let message = "a secret cannot be given to a worker elsewhere";
+        let message = "a secret cannot be given to a remote worker";
         let hint = "give the worker its own access to the secret, or make the call with `api-call`";
         no_secrets(config, message, hint).map_err(&mut keep).ok();
         match (handler, input) {

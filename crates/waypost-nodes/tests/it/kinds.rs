@@ -316,7 +316,7 @@ fn worker() {
         bad("worker", &json!({"handler": name}), &["handler: not a handler's name"]);
     }
     let secret = json!({"handler": "mail", "input": {"key": ["x ${{ secrets.key }}"]}});
-    bad("worker", &secret, &["input: a secret cannot be given to a worker"]);
+    bad("worker", &secret, &["input: a secret cannot be given to a remote worker"]);
     let both = json!({"handler": "", "input": "${{ secrets.key }}"});
     bad("worker", &both, &["handler: not a handler's name", "input: a secret"]);
     bad("worker", &json!({"handler": "a", "input": "${{ 1 + }}"}), &["input: "]);

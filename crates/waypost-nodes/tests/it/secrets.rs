@@ -86,7 +86,7 @@ async fn a_secret_stays_where_it_was_granted_to() {
 }
 
 #[tokio::test]
-async fn a_secret_does_not_follow_a_redirect_elsewhere() {
+async fn a_secret_does_not_follow_a_redirect_to_another_host() {
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         let other = Server::fixed("200 OK", &[], "other").await;
         let target = other.url("/");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use waypost_core::failure::Failure;
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_nodes::Settings;
@@ -28,7 +28,7 @@ pub(crate) fn handler(settings: &Settings, name: &str) -> Arc<dyn Handler> {
 
 pub(crate) fn task(handler: &str, config: &Value) -> Task {
     Task {
-        execution: ExecutionKey("exe_test".into()),
+        execution: ExecutionId("exe_test".into()),
         workflow: "welcome".into(),
         path: "profile".into(),
         attempt: 1,

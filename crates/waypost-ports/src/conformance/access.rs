@@ -1,10 +1,10 @@
-//! API keys, and the trail of who did what.
+//! API keys, and the audit log of who did what.
 
 use waypost_core::time::Timestamp;
 
 use super::Backend;
 use super::rig::{Rig, START};
-use crate::access::{Access, KeyRow, NewKey, Role, TrailEntry, TrailPage, TrailRequest};
+use crate::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow, NewKey, Role};
 use crate::store::StoreError;
 
 fn key(id: &str, role: Role) -> NewKey {
@@ -19,8 +19,8 @@ fn keys<B: Backend>(rig: &Rig<'_, B>) -> Vec<KeyRow> {
     rig.store().keys().expect("the keys are answered")
 }
 
-fn entry(actor: &str, action: &str, status: u16) -> TrailEntry {
-    TrailEntry {
+fn entry(actor: &str, action: &str, status: u16) -> AuditEntry {
+    AuditEntry {
         at: START,
         actor: actor.into(),
         address: "10.0.0.1".into(),
@@ -30,15 +30,15 @@ fn entry(actor: &str, action: &str, status: u16) -> TrailEntry {
     }
 }
 
-fn record<B: Backend>(rig: &Rig<'_, B>, entries: &[TrailEntry]) {
-    rig.store().record(entries).expect("the trail is extended");
+fn record<B: Backend>(rig: &Rig<'_, B>, entries: &[AuditEntry]) {
+    rig.store().record(entries).expect("the audit log is extended");
 }
 
-fn trail<B: Backend>(rig: &Rig<'_, B>, request: &TrailRequest) -> TrailPage {
-    rig.store().trail(request).expect("the trail is answered")
+fn audit<B: Backend>(rig: &Rig<'_, B>, request: &AuditRequest) -> AuditPage {
+    rig.store().audit(request).expect("the audit log is answered")
 }
 
-fn actions(page: &TrailPage) -> Vec<&str> {
+fn actions(page: &AuditPage) -> Vec<&str> {
     page.rows.iter().map(|(_, entry)| &*entry.action).collect()
 }
 
@@ -83,26 +83,26 @@ pub fn a_revoked_key_keeps_its_first_time<B: Backend>(backend: &B) {
     assert_eq!(revoked, [Some(Timestamp(START.0 + 10)), None]);
 }
 
-pub fn the_trail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
+pub fn the_audit_log_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
     let mut rig = Rig::new(backend);
-    let all = TrailRequest { limit: 10, ..TrailRequest::default() };
-    assert!(trail(&rig, &all).rows.is_empty());
+    let all = AuditRequest { limit: 10, ..AuditRequest::default() };
+    assert!(audit(&rig, &all).rows.is_empty());
     let first = entry("local", "start", 201);
     let second =
-        TrailEntry { at: Timestamp(START.0 - 5), subject: None, ..entry("k", "list", 403) };
+        AuditEntry { at: Timestamp(START.0 - 5), subject: None, ..entry("k", "list", 403) };
     let third = entry("local", "cancel", 202);
     record(&rig, &[first.clone(), second.clone()]);
     record(&rig, &[]);
     rig.reopen();
     record(&rig, std::slice::from_ref(&third));
-    let page = trail(&rig, &all);
+    let page = audit(&rig, &all);
     assert!(!page.more);
     assert!(page.rows.windows(2).all(|pair| pair[0].0 > pair[1].0), "{page:?}");
     let entries: Vec<_> = page.rows.into_iter().map(|(_, entry)| entry).collect();
     assert_eq!(entries, [third, second, first], "as they came, whatever their clocks say");
 }
 
-pub fn the_trail_is_filtered_and_paged<B: Backend>(backend: &B) {
+pub fn the_audit_log_is_filtered_and_paged<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let actors = ["ann", "bob", "ann", "bob", "ann"];
     let entries: Vec<_> = actors
@@ -111,20 +111,20 @@ pub fn the_trail_is_filtered_and_paged<B: Backend>(backend: &B) {
         .map(|(actor, action)| entry(actor, action, 200))
         .collect();
     record(&rig, &entries);
-    let two = TrailRequest { limit: 2, ..TrailRequest::default() };
-    let page = trail(&rig, &two);
+    let two = AuditRequest { limit: 2, ..AuditRequest::default() };
+    let page = audit(&rig, &two);
     assert_eq!((actions(&page), page.more), (vec!["e", "d"], true));
     let before = page.rows.last().map(|(place, _)| *place);
-    let page = trail(&rig, &TrailRequest { before, limit: 3, ..two.clone() });
+    let page = audit(&rig, &AuditRequest { before, limit: 3, ..two.clone() });
     assert_eq!((actions(&page), page.more), (vec!["c", "b", "a"], false));
-    let ann = TrailRequest { actor: Some("ann".to_owned()), ..two };
-    let page = trail(&rig, &ann);
+    let ann = AuditRequest { actor: Some("ann".to_owned()), ..two };
+    let page = audit(&rig, &ann);
     assert_eq!((actions(&page), page.more), (vec!["e", "c"], true));
     let before = page.rows.last().map(|(place, _)| *place);
-    let page = trail(&rig, &TrailRequest { before, ..ann.clone() });
+    let page = audit(&rig, &AuditRequest { before, ..ann.clone() });
     assert_eq!((actions(&page), page.more), (vec!["a"], false));
-    let nobody = TrailRequest { actor: Some("eve".to_owned()), ..ann };
-    assert!(trail(&rig, &nobody).rows.is_empty());
-    let everything = TrailRequest { before: Some(u64::MAX), limit: usize::MAX, actor: None };
-    assert_eq!(trail(&rig, &everything).rows.len(), 5);
+    let nobody = AuditRequest { actor: Some("eve".to_owned()), ..ann };
+    assert!(audit(&rig, &nobody).rows.is_empty());
+    let everything = AuditRequest { before: Some(u64::MAX), limit: usize::MAX, actor: None };
+    assert_eq!(audit(&rig, &everything).rows.len(), 5);
 }

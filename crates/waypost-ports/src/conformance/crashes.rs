@@ -1,6 +1,6 @@
 //! Deaths of owners, and what was in hand at them.
 
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Millis;
 
 use super::Backend;
@@ -11,7 +11,7 @@ use crate::store::{ClaimRequest, ControlChange, LEASE, Settled, Store};
 const LONG: u64 = LEASE.0 + 1;
 
 /// Deaths that count against an execution, and whether it is in doubt.
-fn suspicion<B: Backend>(rig: &Rig<'_, B>, execution: ExecutionId) -> (u32, bool) {
+fn suspicion<B: Backend>(rig: &Rig<'_, B>, execution: ExecutionNo) -> (u32, bool) {
     let control = rig.control(execution);
     (control.crashes, control.doubt)
 }
@@ -118,14 +118,14 @@ pub fn what_is_about_to_be_decided_is_in_doubt_again<B: Backend>(backend: &B) {
         rig.commit(hand.next(1).settled(Settled::Decided));
     }
     let fresh = rig.start(two).execution;
-    let doubt = |owner, executions: &[ExecutionId]| {
+    let doubt = |owner, executions: &[ExecutionNo]| {
         let mut owned = rig.store().doubt(owner, executions).expect("it is marked");
         owned.sort_unstable();
         owned
     };
     assert_eq!(doubt(one, &executions), [], "it owns them no more");
     assert_eq!(suspicion(&rig, executions[0]), (1, false));
-    assert_eq!(doubt(two, &[executions[1], ExecutionId(i64::MAX), fresh]), [executions[1], fresh]);
+    assert_eq!(doubt(two, &[executions[1], ExecutionNo(i64::MAX), fresh]), [executions[1], fresh]);
     assert_eq!(suspicion(&rig, executions[1]), (1, true));
     assert_eq!(suspicion(&rig, fresh), (0, false), "it was in hand at no death");
     die_and_claim(&rig, 3);
@@ -203,11 +203,11 @@ pub fn a_fenced_frame_settles_nothing<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, first.execution), (1, true));
 }
 
-pub fn a_roll_call_counts_nothing<B: Backend>(backend: &B) {
+pub fn a_reconciliation_counts_nothing<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let one = rig.instance(1);
     let execution = rig.start(one).execution;
-    let roll_call = ClaimRequest { held: Some(Vec::new()), ..without_suspects(one) };
-    assert_eq!(executions(&rig.claim_as(&roll_call)), [execution]);
+    let reconcile = ClaimRequest { held: Some(Vec::new()), ..without_suspects(one) };
+    assert_eq!(executions(&rig.claim_as(&reconcile)), [execution]);
     assert_eq!(suspicion(&rig, execution), (0, false));
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::event::{Event, RunCreated};
-use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 
 use super::Backend;
 use super::rig::{Hand, Rig, START, created, mail, signal};
-use crate::access::{Access, NewKey, Role, TrailEntry, TrailRequest};
+use crate::access::{Access, AuditEntry, AuditRequest, NewKey, Role};
 use crate::query::{DefinitionsRequest, EventsRequest, ListRequest, Query};
 use crate::store::{
     Append, Appended, DefinitionRef, Delivery, Idempotency, MailBody, NewDefinition, Store,
@@ -44,7 +44,7 @@ pub fn corpus() -> Vec<String> {
         "/*",
         "*/",
         "'; drop table frames; --",
-        "\"; drop table trail; --",
+        "\"; drop table audit; --",
         "' or '1'='1",
         "\") or 1=1 --",
         "x' union all select null --",
@@ -92,7 +92,7 @@ fn start_all<B: Backend>(rig: &Rig<'_, B>, run: impl Fn(usize, &str) -> RunCreat
     rig.create_all(rig.instance(1), runs)
 }
 
-fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<ExecutionId> {
+fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<ExecutionNo> {
     let page = rig.store().list(request).expect("the list is answered");
     page.rows.iter().map(|row| row.execution).collect()
 }
@@ -122,7 +122,7 @@ pub fn idempotency_keys_are_only_text<B: Backend>(backend: &B) {
         let count = u32::try_from(texts.len()).expect("there are a few");
         let numbers = rig.numbers(instance, count).into_iter().zip(&texts).enumerate();
         let start = numbers.map(|(at, (number, text))| {
-            let key = ExecutionKey(format!("{prefix}{at}").into());
+            let key = ExecutionId(format!("{prefix}{at}").into());
             let idempotency = Some(Idempotency { key: text.as_str().into(), digest: [1; 32] });
             let draft = Hand::new(number, instance).create(&key.0, "w");
             draft.submission(Submission { key, idempotency }).into()
@@ -304,9 +304,9 @@ pub fn keys_of_the_api_are_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn the_trail_is_only_text<B: Backend>(backend: &B) {
+pub fn the_audit_log_is_only_text<B: Backend>(backend: &B) {
     let mut rig = Rig::new(backend);
-    let entry = |text: &String| TrailEntry {
+    let entry = |text: &String| AuditEntry {
         at: START,
         actor: text.as_str().into(),
         address: text.as_str().into(),
@@ -315,12 +315,12 @@ pub fn the_trail_is_only_text<B: Backend>(backend: &B) {
         status: 200,
     };
     let all: Vec<_> = corpus().iter().map(entry).collect();
-    rig.store().record(&all).expect("the trail is extended");
+    rig.store().record(&all).expect("the audit log is extended");
     rig.reopen();
     for expected in &all {
         let actor = Some(expected.actor.to_string());
-        let request = TrailRequest { actor, before: None, limit: 9 };
-        let page = rig.store().trail(&request).expect("the trail is answered");
+        let request = AuditRequest { actor, before: None, limit: 9 };
+        let page = rig.store().audit(&request).expect("the audit log is answered");
         let entries: Vec<_> = page.rows.into_iter().map(|(_, entry)| entry).collect();
         assert_eq!(entries, std::slice::from_ref(expected));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use waypost_core::event::{Event, RunCreated};
 use waypost_core::failure::Failure;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -37,7 +37,7 @@ fn with_input(key: &str, input: &str) -> RunCreated {
 }
 
 /// Every page of a list, one after the other.
-fn all_pages<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<Vec<ExecutionId>> {
+fn all_pages<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<Vec<ExecutionNo>> {
     let (mut pages, mut request) = (Vec::new(), request.clone());
     loop {
         let page = list(rig, &request);
@@ -181,7 +181,7 @@ pub fn filters_add_up_and_are_paged<B: Backend>(backend: &B) {
         text: Some("N".to_owned()),
         ..everything()
     };
-    let expected: Vec<ExecutionId> = (0..24)
+    let expected: Vec<ExecutionNo> = (0..24)
         .rev()
         .filter(|number| number % 3 != 2 && number % 2 == 0)
         .map(|number: usize| hands[number].execution)

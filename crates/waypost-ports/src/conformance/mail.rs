@@ -147,7 +147,7 @@ pub fn mail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
         MailBody::Cancel { reason: Some("no \"reason\"".to_owned()) },
         MailBody::Pause { now: true },
         MailBody::Resume,
-        MailBody::ResumeWait { wait: 7, body: Json::null() },
+        MailBody::CompleteWait { wait: 7, body: Json::null() },
         MailBody::Report(Report {
             node: "zoë".into(),
             attempt: 3,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::{DefinitionHash, ExecutionKey};
+use waypost_core::id::{DefinitionHash, ExecutionId};
 
 use super::Backend;
 use super::rig::{Draft, Hand, Rig};
@@ -36,7 +36,7 @@ pub fn a_key_is_given_once_in_one_batch<B: Backend>(backend: &B) {
 
 fn submit(hand: &mut Hand, key: &str, idempotency: &str, digest: u8) -> Draft {
     let idempotency = Idempotency { key: idempotency.into(), digest: [digest; 32] };
-    let submission = Submission { key: ExecutionKey(key.into()), idempotency: Some(idempotency) };
+    let submission = Submission { key: ExecutionId(key.into()), idempotency: Some(idempotency) };
     hand.create(key, "welcome").submission(submission)
 }
 

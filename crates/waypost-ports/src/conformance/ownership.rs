@@ -352,7 +352,7 @@ pub fn only_the_owner_sets_aside<B: Backend>(backend: &B) {
 }
 
 /// A claim whose reply is lost would leave its executions to an owner that never hears of them.
-pub fn a_roll_call_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
+pub fn a_reconciliation_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let driven = rig.start(instance);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use waypost_core::event::{Event, FailureEnd, PauseReason, Wait};
 use waypost_core::failure::Failure;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
@@ -19,10 +19,10 @@ use crate::store::{ControlChange, MailBody, Store};
 
 pub fn nothing_is_known_of_an_unknown_execution<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
-    assert!(rig.store().load(ExecutionId(77)).expect("the load is answered").is_none());
+    assert!(rig.store().load(ExecutionNo(77)).expect("the load is answered").is_none());
     assert_eq!(rig.store().find(Some("nobody")).expect("it is answered"), None);
     assert_eq!(rig.store().find(None).expect("it is answered"), None);
-    rig.store().hold(ExecutionId(77), rig.instance(1), "nothing to hold").expect("it does nothing");
+    rig.store().hold(ExecutionNo(77), rig.instance(1), "nothing to hold").expect("it does nothing");
 }
 
 pub fn everything_survives_reopening<B: Backend>(backend: &B) {
@@ -103,7 +103,7 @@ fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
     rig.store().list(request).expect("the list is answered")
 }
 
-fn numbers(page: &ExecutionPage) -> Vec<ExecutionId> {
+fn numbers(page: &ExecutionPage) -> Vec<ExecutionNo> {
     page.rows.iter().map(|row| row.execution).collect()
 }
 
@@ -181,7 +181,7 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
     let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
     let row = &page.rows[0];
     assert_eq!((&*row.key, &*row.workflow, row.version), ("order-1", "welcome", 1));
-    assert_eq!((row.status, row.nodes_executed), (Status::Paused, 1));
+    assert_eq!((row.status, row.nodes_executed), (Status::Waiting, 1));
     assert_eq!((row.created_at, row.completed_at), (START, None));
     assert_eq!(row.current_node.as_deref(), Some("c"));
     assert_eq!(row.resume_at, Some(Timestamp(START.0 + 500)), "the earlier of two waits");
@@ -229,7 +229,7 @@ pub fn a_read_is_weighed_before_it_is_made<B: Backend>(backend: &B) {
     assert_eq!(feed(FeedPosition::default(), 10), all);
     assert_eq!(feed(FeedPosition::default(), 2), frames[0] + frames[1]);
     assert_eq!(feed(rig.store().feed_end().expect("the end is answered"), 10), 0);
-    let nothing = ExecutionId(99);
+    let nothing = ExecutionNo(99);
     assert_eq!(weigh(Read::State(nothing)), 0);
     // Mail that waits is read with it.
     let body = Json::from_value(&serde_json::json!("x".repeat(1_000)));
@@ -265,7 +265,7 @@ pub fn events_are_filtered<B: Backend>(backend: &B) {
         let page = seqs(&EventsRequest { bytes: limit, ..all.clone() });
         assert_eq!(page, (1..=count).collect::<Vec<_>>(), "of {limit} bytes");
     }
-    assert!(seqs(&EventsRequest { execution: ExecutionId(99), ..all.clone() }).is_empty());
+    assert!(seqs(&EventsRequest { execution: ExecutionNo(99), ..all.clone() }).is_empty());
     let rows = rig.store().events(&all).expect("the events are answered");
     let row = &rows[3];
     assert_eq!((row.kind.as_str(), row.node.as_deref()), ("NodeCompleted", Some("a")));

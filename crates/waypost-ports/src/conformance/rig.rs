@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
 use waypost_core::event::{Event, Origin, RunCreated};
 use waypost_core::frame::{FrameHeader, Parent, encode};
-use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::time::{Millis, Timestamp};
 
@@ -15,7 +15,7 @@ use super::Backend;
 use crate::clock::{Clock, ManualClock};
 use crate::store::{
     About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat,
-    History, LEASE, Mail, MailBody, Renewal, Settled, Side, SlotRequest, Store, Submission,
+    History, LEASE, Mail, MailBody, PermitRequest, Renewal, Settled, Side, Store, Submission,
 };
 
 /// When every case begins.
@@ -96,12 +96,12 @@ impl<'a, B: Backend> Rig<'a, B> {
     }
 
     /// A number for a new execution.
-    pub fn number(&self, instance: InstanceId) -> ExecutionId {
+    pub fn number(&self, instance: InstanceId) -> ExecutionNo {
         self.numbers(instance, 1).pop().expect("one number was set aside")
     }
 
     /// Numbers for new executions.
-    pub fn numbers(&self, instance: InstanceId, count: u32) -> Vec<ExecutionId> {
+    pub fn numbers(&self, instance: InstanceId, count: u32) -> Vec<ExecutionNo> {
         let heartbeat = Heartbeat {
             instance,
             numbers: count,
@@ -110,7 +110,7 @@ impl<'a, B: Backend> Rig<'a, B> {
             about: About::default(),
         };
         let renewal = self.store().heartbeat(&heartbeat).expect("a heartbeat is taken");
-        renewal.numbers.map(ExecutionId).collect()
+        renewal.numbers.map(ExecutionNo).collect()
     }
 
     /// Starts executions in one batch; gives their hands.
@@ -183,18 +183,18 @@ impl<'a, B: Backend> Rig<'a, B> {
     }
 
     /// The executions that `instance` gets when it claims.
-    pub fn claimed(&self, instance: InstanceId) -> Vec<ExecutionId> {
+    pub fn claimed(&self, instance: InstanceId) -> Vec<ExecutionNo> {
         executions(&self.claim(instance))
     }
 
     /// Everything that is known of an execution.
-    pub fn load(&self, execution: ExecutionId) -> History {
+    pub fn load(&self, execution: ExecutionNo) -> History {
         let history = self.store().load(execution).expect("the load is answered");
         history.expect("the execution is known")
     }
 
     /// Its control row.
-    pub fn control(&self, execution: ExecutionId) -> Control {
+    pub fn control(&self, execution: ExecutionNo) -> Control {
         self.load(execution).control.expect("the execution has a control row")
     }
 
@@ -205,19 +205,19 @@ impl<'a, B: Backend> Rig<'a, B> {
     }
 
     /// Sends one piece of mail that must be accepted.
-    pub fn send(&self, execution: ExecutionId, message: &str, body: MailBody) {
+    pub fn send(&self, execution: ExecutionNo, message: &str, body: MailBody) {
         let delivery = self.deliver(mail(execution, message, body));
         assert!(matches!(delivery, Delivery::Accepted { .. }), "{message}: {delivery:?}");
     }
 }
 
 /// The executions of a claim, in its order.
-pub fn executions(claims: &Claims) -> Vec<ExecutionId> {
+pub fn executions(claims: &Claims) -> Vec<ExecutionNo> {
     claims.claimed.iter().map(|history| history.execution).collect()
 }
 
 /// A piece of mail.
-pub fn mail(execution: ExecutionId, message: &str, body: MailBody) -> Mail {
+pub fn mail(execution: ExecutionNo, message: &str, body: MailBody) -> Mail {
     Mail { execution, message: message.into(), actor: None, body }
 }
 
@@ -231,7 +231,7 @@ pub fn signal() -> MailBody {
 #[derive(Clone)]
 pub struct Hand {
     /// Whose frames.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Who writes.
     pub instance: InstanceId,
     /// Under which ownership.
@@ -248,7 +248,7 @@ static APPEND_IDS: AtomicU64 = AtomicU64::new(1);
 
 impl Hand {
     /// At the beginning of an execution.
-    pub fn new(execution: ExecutionId, instance: InstanceId) -> Self {
+    pub fn new(execution: ExecutionNo, instance: InstanceId) -> Self {
         Self { execution, instance, epoch: 1, parent: None, next_seq: 1, now: START }
     }
 
@@ -315,7 +315,7 @@ impl Hand {
 /// What is said of an execution when it is accepted, without much in it.
 pub fn created(key: &str, workflow: &str) -> RunCreated {
     RunCreated {
-        key: ExecutionKey(key.into()),
+        key: ExecutionId(key.into()),
         workflow: workflow.into(),
         version: 1,
         definition: DefinitionHash::of(workflow.as_bytes()),
@@ -359,10 +359,10 @@ impl Draft {
         self
     }
 
-    /// With a place in the line of a concurrency key.
+    /// With a place in the queue of a concurrency key.
     #[must_use]
-    pub fn slot(mut self, request: SlotRequest) -> Self {
-        self.0.side.slot = Some(request);
+    pub fn permit(mut self, request: PermitRequest) -> Self {
+        self.0.side.permit = Some(request);
         self
     }
 

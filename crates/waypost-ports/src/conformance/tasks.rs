@@ -7,7 +7,7 @@ mod presence;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
 
 use crate::clock::ManualClock;
@@ -82,7 +82,7 @@ macro_rules! tasks_conformance_tests {
 const NOTHING: [i64; 0] = [];
 
 fn id(number: i64) -> OfferId {
-    OfferId { execution: ExecutionId(number), path: "a".into(), attempt: 1 }
+    OfferId { execution: ExecutionNo(number), path: "a".into(), attempt: 1 }
 }
 
 fn offer(number: i64, handler: &str) -> Offer {

@@ -1,7 +1,7 @@
-//! API keys and the trail, as the store in memory keeps them.
+//! API keys and the audit log, as the store in memory keeps them.
 
 use super::MemoryStore;
-use crate::access::{Access, KeyRow, NewKey, TrailEntry, TrailPage, TrailRequest};
+use crate::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow, NewKey};
 use crate::store::StoreError;
 
 impl Access for MemoryStore {
@@ -30,18 +30,18 @@ impl Access for MemoryStore {
         })
     }
 
-    fn record(&self, entries: &[TrailEntry]) -> Result<(), StoreError> {
+    fn record(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         self.with(|data, _| {
-            data.trail.extend_from_slice(entries);
+            data.audit.extend_from_slice(entries);
             Ok(())
         })
     }
 
-    fn trail(&self, request: &TrailRequest) -> Result<TrailPage, StoreError> {
+    fn audit(&self, request: &AuditRequest) -> Result<AuditPage, StoreError> {
         self.with(|data, _| {
-            let places = 1..=data.trail.len() as u64;
+            let places = 1..=data.audit.len() as u64;
             let mut rows: Vec<_> = places
-                .zip(data.trail.iter().cloned())
+                .zip(data.audit.iter().cloned())
                 .filter(|(place, _)| request.before.is_none_or(|before| *place < before))
                 .filter(|(_, entry)| {
                     request.actor.as_deref().is_none_or(|who| *entry.actor == *who)
@@ -50,7 +50,7 @@ impl Access for MemoryStore {
             rows.reverse();
             let more = rows.len() > request.limit;
             rows.truncate(request.limit);
-            Ok(TrailPage { rows, more })
+            Ok(AuditPage { rows, more })
         })
     }
 }

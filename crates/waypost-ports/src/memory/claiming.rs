@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
@@ -16,7 +16,7 @@ use crate::store::{
 #[derive(Clone, Debug, Default)]
 pub struct Claimable {
     /// In the order in which they are to be taken.
-    pub executions: Vec<ExecutionId>,
+    pub executions: Vec<ExecutionNo>,
     /// Are there more?
     pub more: bool,
     /// The earliest due time among those that could be claimed later.
@@ -56,7 +56,7 @@ impl Tables {
     }
 
     /// Looks for mail that nobody was woken for, because somebody died between putting it there
-    /// and waking the addressee; and for slots that nobody was given.
+    /// and waking the addressee; and for permits that nobody was given.
     pub fn sweep(&mut self) {
         if is_planted(Bug::LookBeforeCommit) {
             return;
@@ -107,7 +107,7 @@ impl Tables {
     /// Takes those of a list that can still be taken: somebody else may have been faster.
     fn take(
         &mut self,
-        executions: &[ExecutionId],
+        executions: &[ExecutionNo],
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Vec<History> {
@@ -145,7 +145,7 @@ impl Tables {
 
     fn reason(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         row: &ControlRow,
         request: &ClaimRequest,
         now: Timestamp,
@@ -156,7 +156,7 @@ impl Tables {
             return None;
         }
         match control.owner {
-            // A roll call: what the claimer owns and does not have in memory.
+            // A reconciliation: what the claimer owns and does not have in memory.
             Some(owner) if owner == request.instance => {
                 let forgotten = request.held.as_ref()?.binary_search(&execution).is_err();
                 forgotten.then_some(Reason::Now)
@@ -179,7 +179,7 @@ impl Tables {
     }
 
     /// Marks what this owner is about to decide.
-    pub fn doubt(&mut self, owner: InstanceId, executions: &[ExecutionId]) -> Vec<ExecutionId> {
+    pub fn doubt(&mut self, owner: InstanceId, executions: &[ExecutionNo]) -> Vec<ExecutionNo> {
         let mut owned = Vec::new();
         for execution in executions {
             if let Some(row) = self.control.get_mut(execution)
@@ -193,7 +193,7 @@ impl Tables {
     }
 
     /// Sets an execution of this owner aside.
-    pub fn hold(&mut self, execution: ExecutionId, owner: InstanceId, reason: &str) {
+    pub fn hold(&mut self, execution: ExecutionNo, owner: InstanceId, reason: &str) {
         if let Some(row) = self.control.get_mut(&execution)
             && (row.control.owner == Some(owner) || is_planted(Bug::HoldByIdAlone))
         {

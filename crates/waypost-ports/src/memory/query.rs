@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use waypost_core::frame;
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::projection::{Changes, Stamp, WaitChange};
 use waypost_core::time::{Millis, Timestamp};
@@ -21,10 +21,10 @@ use crate::query::{
 use crate::store::{History, Mail, Store, StoreError, StoredFrame};
 
 impl Query for MemoryStore {
-    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionId>, StoreError> {
+    fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError> {
         self.with(|data, _| {
             Ok(match key {
-                Some(key) => data.keys.get(&ExecutionKey(key.into())).copied(),
+                Some(key) => data.keys.get(&ExecutionId(key.into())).copied(),
                 None => data.frames.keys().next_back().map(|(execution, _)| *execution),
             })
         })
@@ -37,11 +37,11 @@ impl Query for MemoryStore {
         })
     }
 
-    fn look(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn look(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         self.load(execution)
     }
 
-    fn is_unfinished(&self, execution: ExecutionId) -> Result<bool, StoreError> {
+    fn is_unfinished(&self, execution: ExecutionNo) -> Result<bool, StoreError> {
         self.with(|data, _| Ok(data.control.contains_key(&execution)))
     }
 
@@ -147,7 +147,7 @@ struct Listed {
 impl Tables {
     /// Rows of all executions, by number.
     fn listed(&self) -> Vec<Listed> {
-        let mut changes: BTreeMap<ExecutionId, Changes> = BTreeMap::new();
+        let mut changes: BTreeMap<ExecutionNo, Changes> = BTreeMap::new();
         for ((execution, _), stored) in &self.frames {
             fold(changes.entry(*execution).or_default(), stored);
         }
@@ -193,7 +193,7 @@ impl Tables {
         page
     }
 
-    fn key_of(&self, execution: ExecutionId) -> Arc<str> {
+    fn key_of(&self, execution: ExecutionNo) -> Arc<str> {
         let key = self.keys.iter().find(|(_, holder)| **holder == execution);
         key.map_or_else(|| "".into(), |(key, _)| Arc::clone(&key.0))
     }
@@ -254,7 +254,7 @@ fn page(
     listed: impl Iterator<Item = Listed>,
     request: &ListRequest,
     mut budget: Budget,
-) -> (Vec<ExecutionRow>, Option<ExecutionId>) {
+) -> (Vec<ExecutionRow>, Option<ExecutionNo>) {
     let filter = Filter::of(request);
     let mut rows: Vec<ExecutionRow> = Vec::new();
     let mut seen = None;
@@ -298,7 +298,7 @@ fn fold(changes: &mut Changes, stored: &StoredFrame) {
     }
 }
 
-fn listed(execution: ExecutionId, changes: &Changes) -> Option<Listed> {
+fn listed(execution: ExecutionNo, changes: &Changes) -> Option<Listed> {
     let created = changes.created.as_ref()?;
     let view = &changes.view;
     let row = ExecutionRow {
@@ -341,7 +341,7 @@ mod tests {
             let run = Box::new(created(&format!("key-{number}"), "w"));
             let at = Timestamp(number);
             let created = Some(waypost_core::projection::Created { at, run });
-            listed(ExecutionId(number), &Changes { created, ..Changes::default() })
+            listed(ExecutionNo(number), &Changes { created, ..Changes::default() })
         };
         (1..=count).rev().filter_map(row).collect()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 
 use super::Tables;
@@ -14,20 +14,20 @@ use crate::store::{
 
 impl Tables {
     /// An execution from its newest snapshot on.
-    pub fn load(&self, execution: ExecutionId) -> Option<History> {
+    pub fn load(&self, execution: ExecutionNo) -> Option<History> {
         let kept = self.snapshots.get(&execution);
         let from = kept.map_or(0, |kept| kept.first_seq);
         self.history(execution, from, kept.map(|kept| kept.snapshot.clone()))
     }
 
     /// An execution from its first frame on.
-    pub fn load_all(&self, execution: ExecutionId) -> Option<History> {
+    pub fn load_all(&self, execution: ExecutionNo) -> Option<History> {
         self.history(execution, 0, None)
     }
 
     fn history(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         from: u64,
         snapshot: Option<Snapshot>,
     ) -> Option<History> {
@@ -38,8 +38,8 @@ impl Tables {
         Some(History {
             execution,
             control: self.control.get(&execution).map(|row| {
-                let slot = self.slot(execution);
-                Control { slot, ..row.control.clone() }
+                let permit = self.permit(execution);
+                Control { permit, ..row.control.clone() }
             }),
             snapshot,
             frames,
@@ -50,7 +50,7 @@ impl Tables {
     /// Frames of an execution from a seq on, in order.
     pub fn frames_from(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         first_seq: u64,
     ) -> impl DoubleEndedIterator<Item = &StoredFrame> {
         self.frames.range((execution, first_seq)..=(execution, u64::MAX)).map(|(_, frame)| frame)
@@ -97,7 +97,7 @@ impl Tables {
     /// Loses or changes the snapshot of an execution: it is a cache, and nobody may depend on it.
     pub fn spoil_snapshot(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         spoil: impl FnOnce(Snapshot) -> Option<Snapshot>,
     ) {
         if let Some(kept) = self.snapshots.remove(&execution)
@@ -108,12 +108,12 @@ impl Tables {
     }
 
     /// The control row of an execution.
-    pub fn control(&self, execution: ExecutionId) -> Option<&Control> {
+    pub fn control(&self, execution: ExecutionNo) -> Option<&Control> {
         self.control.get(&execution).map(|row| &row.control)
     }
 
     /// Every control row.
-    pub fn controls(&self) -> impl Iterator<Item = (ExecutionId, &Control)> {
+    pub fn controls(&self) -> impl Iterator<Item = (ExecutionNo, &Control)> {
         self.control.iter().map(|(execution, row)| (*execution, &row.control))
     }
 
@@ -123,7 +123,7 @@ impl Tables {
     }
 
     /// Every execution that has a log.
-    pub fn executions(&self) -> Vec<ExecutionId> {
+    pub fn executions(&self) -> Vec<ExecutionNo> {
         let mut all: Vec<_> = self.frames.keys().map(|(execution, _)| *execution).collect();
         all.dedup();
         all

@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
-use crate::access::{KeyRow, TrailEntry};
+use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
     About, Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, Mail,
-    Renewal, Settled, SlotRequest, Snapshot, StoredFrame, Submission, Urgency,
+    PermitRequest, Renewal, Settled, Snapshot, StoredFrame, Submission, Urgency,
 };
 
 /// See the module.
@@ -35,23 +35,23 @@ pub struct Tables {
     last_number: i64,
     /// Of every instance that announced itself.
     pub(super) leases: BTreeMap<InstanceId, Lease>,
-    pub(super) frames: BTreeMap<(ExecutionId, u64), StoredFrame>,
+    pub(super) frames: BTreeMap<(ExecutionNo, u64), StoredFrame>,
     /// The places of the frames, in the order of their commits.
-    pub(super) commits: Vec<(ExecutionId, u64)>,
-    pub(super) control: BTreeMap<ExecutionId, ControlRow>,
+    pub(super) commits: Vec<(ExecutionNo, u64)>,
+    pub(super) control: BTreeMap<ExecutionNo, ControlRow>,
     /// In the order of arrival.
     pub(super) inbox: Vec<Mail>,
-    pub(super) keys: BTreeMap<ExecutionKey, ExecutionId>,
-    pub(super) idempotency: BTreeMap<Arc<str>, (ExecutionId, [u8; 32])>,
-    pub(super) snapshots: BTreeMap<ExecutionId, KeptSnapshot>,
-    /// The lines of all concurrency keys, in the order of commits.
-    pub(super) slots: Vec<SlotRow>,
+    pub(super) keys: BTreeMap<ExecutionId, ExecutionNo>,
+    pub(super) idempotency: BTreeMap<Arc<str>, (ExecutionNo, [u8; 32])>,
+    pub(super) snapshots: BTreeMap<ExecutionNo, KeptSnapshot>,
+    /// the queues of all concurrency keys, in the order of commits.
+    pub(super) permits: Vec<PermitRow>,
     pub(super) definitions: Vec<KeptDefinition>,
     pub(super) current_versions: BTreeMap<Arc<str>, u32>,
     /// In the order in which they were added.
     pub(super) api_keys: Vec<KeyRow>,
     /// In the order in which it was recorded.
-    pub(super) trail: Vec<TrailEntry>,
+    pub(super) audit: Vec<AuditEntry>,
 }
 
 #[derive(Clone, Default)]
@@ -96,14 +96,14 @@ pub enum Inserted {
     At(Timestamp),
     /// It did not: something else is in its place, or its names are taken.
     Not,
-    /// It did not, because so many hold the slots of its concurrency key.
+    /// It did not, because so many hold the permits of its concurrency key.
     Rejected(u64),
 }
 
 #[derive(Clone)]
-pub(super) struct SlotRow {
-    pub(super) execution: ExecutionId,
-    pub(super) request: SlotRequest,
+pub(super) struct PermitRow {
+    pub(super) execution: ExecutionNo,
+    pub(super) request: PermitRequest,
     pub(super) holding: bool,
     /// Was it sent a cancellation for the sake of a newcomer?
     pub(super) superseded: bool,
@@ -220,7 +220,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn make_ready(&mut self, execution: ExecutionId) {
+    pub(super) fn make_ready(&mut self, execution: ExecutionNo) {
         let Some(row) = self.control.get_mut(&execution) else { return };
         let may_wake = |mail: &Mail| mail.execution == execution && row.listens_to(mail);
         if row.control.owner.is_none() && self.inbox.iter().any(may_wake) {
@@ -267,8 +267,8 @@ impl Tables {
                 row.control.crashes = 0;
             }
         }
-        if let Some(request) = &side.slot {
-            self.stand_in_line(header, request);
+        if let Some(request) = &side.permit {
+            self.queue_up(header, request);
         }
         if let Some(body) = &side.snapshot {
             let snapshot = Snapshot { seq: header.last_seq, body: body.clone() };
@@ -293,20 +293,20 @@ impl Tables {
                 return;
             }
         };
-        let (epoch, ready, slot) = (header.epoch, false, None);
+        let (epoch, ready, permit) = (header.epoch, false, None);
         let (crashes, doubt) = (0, false);
-        let control = Control { owner, epoch, next_due, ready, held, crashes, doubt, slot };
+        let control = Control { owner, epoch, next_due, ready, held, crashes, doubt, permit };
         match self.control.entry(execution) {
-            Entry::Vacant(slot) => {
-                slot.insert(ControlRow {
+            Entry::Vacant(permit) => {
+                permit.insert(ControlRow {
                     control,
                     wakes_from,
                     deaf_to: Vec::new(),
                     requires: header.requires,
                 });
             }
-            Entry::Occupied(slot) => {
-                let row = slot.into_mut();
+            Entry::Occupied(permit) => {
+                let row = permit.into_mut();
                 let epoch = control.epoch.max(row.control.epoch);
                 let keeps = owner.is_some() || is_planted(Bug::CrashNeverForgiven);
                 let (crashes, doubt) = match keeps {

@@ -1,4 +1,4 @@
-//! Tasks for workers elsewhere, kept in this process: for tests, for the simulator, and for a home
+//! Tasks for remote workers, kept in this process: for tests, for the simulator, and for a home
 //! that is one process. What is lost with it is offered again by the owners of the attempts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 
@@ -12,7 +12,7 @@ use crate::store::StoredFrame;
 #[derive(Clone, Debug)]
 pub struct EventsRequest {
     /// Of which execution.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// Of this node.
     pub node: Option<String>,
     /// Of this type.
@@ -27,7 +27,7 @@ pub struct EventsRequest {
 
 impl EventsRequest {
     /// All events of an execution.
-    pub fn all(execution: ExecutionId) -> Self {
+    pub fn all(execution: ExecutionNo) -> Self {
         Self { execution, node: None, kind: None, after: 0, limit: usize::MAX, bytes: usize::MAX }
     }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use waypost_core::command::Report;
 use waypost_core::event::MessageId;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 
 /// A message from outside the owner's memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mail {
     /// To whom.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// By which duplicates are known.
     pub message: MessageId,
     /// Who sent it.
@@ -44,13 +44,14 @@ pub enum MailBody {
     /// A request to go on.
     Resume,
     /// A request to end one wait now.
-    ResumeWait {
+    #[serde(alias = "resume_wait")]
+    CompleteWait {
         /// The event that opened it.
         wait: u64,
         /// What a wait for a signal gives.
         body: Json,
     },
-    /// What a worker elsewhere says of an attempt.
+    /// What a remote worker says of an attempt.
     Report(Report),
 }
 
@@ -73,7 +74,7 @@ impl MailBody {
         match self {
             Self::Signal { .. }
             | Self::Pause { .. }
-            | Self::ResumeWait { .. }
+            | Self::CompleteWait { .. }
             | Self::Report(_) => Urgency::Ordinary,
             Self::Cancel { .. } => Urgency::Cancel,
             Self::Resume => Urgency::Resume,

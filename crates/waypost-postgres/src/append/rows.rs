@@ -9,7 +9,7 @@ use crate::error::DbError;
 use crate::text::{checksum, to_stored};
 
 /// The fold that every control row can be assumed to need.
-const FIRST_FOLD: u16 = 1;
+const FIRST_LOG_FORMAT: u16 = 1;
 
 /// The largest body or snapshot: a message to the server has at most 1 GiB, and a value in it less.
 const BYTES_MAX: usize = 256 << 20;
@@ -95,14 +95,14 @@ pub(super) fn check(append: &Append) -> Result<(), DbError> {
 
 /// Does the frame come alone?
 pub(super) fn is_plain(append: &Append) -> bool {
-    let Side { control, submission, consumed, snapshot, digest: _, settled, slot } = &append.side;
+    let Side { control, submission, consumed, snapshot, digest: _, settled, permit } = &append.side;
     control.is_none()
         && settled.is_none()
         && submission.is_none()
         && consumed.is_empty()
         && snapshot.is_none()
-        && slot.is_none()
-        && append.header.requires <= FIRST_FOLD
+        && permit.is_none()
+        && append.header.requires <= FIRST_LOG_FORMAT
 }
 
 /// What a frame proves of an execution that was in hand at a death, as the statement knows it.
@@ -171,7 +171,7 @@ impl<'a> Sides<'a> {
         match &side.control {
             Some(ControlChange::Ended) => self.ended.push(execution),
             Some(change) => self.control.push(header, change, side),
-            None if header.requires > FIRST_FOLD || side.settled.is_some() => {
+            None if header.requires > FIRST_LOG_FORMAT || side.settled.is_some() => {
                 self.raised.0.push(execution);
                 self.raised.1.push(header.requires.into());
                 self.raised.2.push(settled_code(side));

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tokio_postgres::Row;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::{Budget, ExecutionPage, ExecutionRow, Filter, ListRequest, Looked};
@@ -39,7 +39,7 @@ async fn rows(
     connection: &mut Connection,
     request: &ListRequest,
     mut budget: Budget,
-) -> Result<(Vec<ExecutionRow>, Option<ExecutionId>), DbError> {
+) -> Result<(Vec<ExecutionRow>, Option<ExecutionNo>), DbError> {
     let mut walks = Walks::of(request);
     let filter = Filter::of(request);
     let (mut found, mut seen) = (Vec::new(), None);
@@ -64,7 +64,7 @@ async fn rows(
                 return Ok((read_rows(connection, &found).await?, seen));
             }
             let execution: i64 = get(row, 0)?;
-            seen = Some(ExecutionId(execution));
+            seen = Some(ExecutionNo(execution));
             if fits(row, filter, &mut budget)? {
                 found.push(execution);
                 if found.len() > request.limit {
@@ -75,7 +75,7 @@ async fn rows(
     }
     let more = found.len() > request.limit;
     found.truncate(request.limit);
-    let next = found.last().filter(|_| more).copied().map(ExecutionId);
+    let next = found.last().filter(|_| more).copied().map(ExecutionNo);
     Ok((read_rows(connection, &found).await?, next))
 }
 
@@ -195,7 +195,7 @@ fn labels(row: &Row, column: usize) -> Result<BTreeMap<String, String>, DbError>
 
 fn read(row: &Row) -> Result<ExecutionRow, DbError> {
     Ok(ExecutionRow {
-        execution: ExecutionId(get(row, 0)?),
+        execution: ExecutionNo(get(row, 0)?),
         key: text(row, 2)?,
         workflow: text(row, 3)?,
         version: narrow(row, 4)?,

@@ -203,14 +203,14 @@ mod tests {
 
     use uuid::Uuid;
     use waypost_core::frame::FrameHeader;
-    use waypost_core::id::{AppendId, ExecutionId, InstanceId};
+    use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
     use waypost_ports::store::Side;
 
     use super::*;
 
     fn append(execution: i64, bytes: usize) -> Append {
         let header = FrameHeader {
-            execution: ExecutionId(execution),
+            execution: ExecutionNo(execution),
             first_seq: 1,
             last_seq: 2,
             append_id: AppendId(Uuid::nil()),

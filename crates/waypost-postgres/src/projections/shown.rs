@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::{Shown, ShownNode, ShownRows, ShownWait};
+use waypost_ports::inspect::{Shown, ShownNode, ShownRows, ShownWait};
 
 use super::queries;
 use super::rows::{read_view, time};
@@ -18,7 +18,7 @@ use crate::text::{count, get, text, text_or_none};
 /// The rows of executions, in the order asked for, all from one moment.
 pub(crate) async fn rows(
     connection: &mut Connection,
-    executions: &[ExecutionId],
+    executions: &[ExecutionNo],
 ) -> Result<Vec<Shown>, DbError> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let of_them: [&(dyn ToSql + Sync); 1] = [&numbers];
@@ -47,7 +47,7 @@ pub(crate) async fn rows(
     }
     let due: HashMap<i64, u64> =
         due.iter().map(|row| Ok((get(row, 0)?, count(row, 1)?))).collect::<Result<_, DbError>>()?;
-    let one = |execution: &ExecutionId| Shown {
+    let one = |execution: &ExecutionNo| Shown {
         execution: *execution,
         due: due.get(&execution.0).copied().unwrap_or(0),
         rows: shown.get(&execution.0).cloned(),

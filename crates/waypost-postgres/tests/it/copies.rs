@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::conformance::rig::Hand;
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
@@ -14,24 +14,24 @@ use waypost_postgres::{Copies, Options, PostgresStore};
 use crate::support::{Database, append, everything, instance, is_committed, numbers};
 
 #[derive(Default)]
-struct Shelf(Mutex<HashMap<ExecutionKey, Vec<u8>>>);
+struct Shelf(Mutex<HashMap<ExecutionId, Vec<u8>>>);
 
 impl Mirror for Shelf {
     fn alive(&self, _: &Presence) {}
 
-    fn owned(&self, _: InstanceId, _: &[ExecutionKey]) {}
+    fn owned(&self, _: InstanceId, _: &[ExecutionId]) {}
 
-    fn released(&self, _: InstanceId, _: &[ExecutionKey]) {}
+    fn released(&self, _: InstanceId, _: &[ExecutionId]) {}
 
-    fn owner(&self, _: &ExecutionKey) -> Option<InstanceId> {
+    fn owner(&self, _: &ExecutionId) -> Option<InstanceId> {
         None
     }
 
     fn keep(&self, _: Vec<Context>) {}
 
-    fn forget(&self, _: &[ExecutionKey]) {}
+    fn forget(&self, _: &[ExecutionId]) {}
 
-    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+    fn contexts(&self, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>> {
         let shelf = self.0.lock();
         executions.iter().map(|key| shelf.get(key).cloned()).collect()
     }
@@ -64,7 +64,7 @@ fn a_copy_is_used_only_if_it_is_the_state() {
     assert!(is_committed(&append(&store, hand.create("order-1", "welcome"))));
     assert!(is_committed(&append(&store, hand.next(2).snapshot(b"older state"))));
     park(&store, &mut hand, b"state");
-    let key = ExecutionKey("order-1".into());
+    let key = ExecutionId("order-1".into());
 
     let history = claim(&store, me);
     assert_eq!(

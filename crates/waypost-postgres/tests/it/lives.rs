@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use waypost_core::event::{Event, FailureEnd, Origin, RunCreated, Wait};
 use waypost_core::failure::Failure;
-use waypost_core::id::{DefinitionHash, ExecutionKey, InstanceId};
+use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 use waypost_ports::conformance::rig::Hand;
@@ -23,7 +23,7 @@ pub(crate) fn definition() -> NewDefinition {
 /// The first event of an execution.
 pub(crate) fn created(key: &str, input: &str) -> Event {
     Event::RunCreated(Box::new(RunCreated {
-        key: ExecutionKey(key.into()),
+        key: ExecutionId(key.into()),
         workflow: "chain".into(),
         version: 1,
         definition: definition().hash,

@@ -13,10 +13,10 @@ fn most_rows(plan: &str) -> u64 {
     rows.max().unwrap()
 }
 
-/// A roll call looks each execution that it owns up in what the claimer has in memory. To compare each
+/// A reconciliation looks each execution that it owns up in what the claimer has in memory. To compare each
 /// with each takes minutes for 50,000 of them.
 #[test]
-fn a_roll_call_of_many_is_not_quadratic() {
+fn a_reconciliation_of_many_is_not_quadratic() {
     const OWNED: u32 = 50_000;
     let database = Database::new();
     drop(database.open());
@@ -43,11 +43,11 @@ fn a_sweep_does_not_read_the_lines() {
     let database = Database::new();
     drop(database.open());
     let intruder = database.intruder();
-    let sql = include_str!("../../queries/slot_sweep.sql");
+    let sql = include_str!("../../queries/permit_sweep.sql");
     let line = |key: u32, first: u32, holding: u32, waiting: u32| {
         let last = first + holding + waiting;
         intruder.run(&format!(
-            "INSERT INTO slots (execution, key, ticket, most, holding, superseded)
+            "INSERT INTO permits (execution, key, ticket, most, holding, superseded)
              SELECT n, {key}, n, 2, n < {first} + {holding}, false
              FROM generate_series({first}, {last} - 1) AS n"
         ));
@@ -57,8 +57,8 @@ fn a_sweep_does_not_read_the_lines() {
         line(key, key * 100_000, holding, waiting);
     }
     let found = intruder.text(&format!("SELECT string_agg(k.key::text, ' ') FROM ({sql}) AS k"));
-    assert_eq!(found, "3 5", "those of which somebody could come to hold a slot");
-    for analyze in ["", "ANALYZE slots"] {
+    assert_eq!(found, "3 5", "those of which somebody could come to hold a permit");
+    for analyze in ["", "ANALYZE permits"] {
         intruder.run(analyze);
         let plan = intruder.plan("", sql, "ANALYZE, COSTS OFF, TIMING OFF", "");
         assert!(most_rows(&plan) <= 10, "{plan}");

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use waypost_core::event::Event;
 use waypost_core::frame::FrameHeader;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::Audit;
 use waypost_ports::conformance::rig::Hand;
+use waypost_ports::inspect::Inspect;
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{Append, ControlChange, History, Store};
 use waypost_postgres::PostgresStore;
@@ -181,7 +181,7 @@ fn a_large_log_is_read_in_pages() {
             assert!(is_committed(&store.append(&[frame]).unwrap()[0]));
         }
     }
-    let whole = |execution: ExecutionId| -> Vec<FrameHeader> {
+    let whole = |execution: ExecutionNo| -> Vec<FrameHeader> {
         appended.iter().filter(|header| header.execution == execution).copied().collect()
     };
     let check = |history: &History| {

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use waypost_core::event::Event;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::kind::Family;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::{Millis, Timestamp};
-use waypost_ports::audit::Audit;
 use waypost_ports::clock::ManualClock;
 use waypost_ports::conformance::rig::Hand;
+use waypost_ports::inspect::Inspect;
 use waypost_ports::query::{ListRequest, Query};
 use waypost_ports::store::{LEASE, Store};
 use waypost_postgres::{Options, PostgresStore};
@@ -147,7 +147,7 @@ fn rows_are_a_fold_of_the_log_however_it_is_cut() {
         let rows = dump(&intruder);
         store.rebuild(&mut |_, _| {}).unwrap();
         assert_eq!(dump(&intruder), rows, "derived again");
-        let all: Vec<_> = (1..=4).map(ExecutionId).collect();
+        let all: Vec<_> = (1..=4).map(ExecutionNo).collect();
         store.reproject(&all).unwrap();
         assert_eq!(dump(&intruder), rows, "one by one");
         rows

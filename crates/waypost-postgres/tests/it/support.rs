@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use uuid::Uuid;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Millis;
 use waypost_ports::conformance::rig::{Draft, Hand};
 use waypost_ports::store::{
@@ -126,10 +126,10 @@ pub(crate) fn instance(store: &PostgresStore, number: u128) -> InstanceId {
 }
 
 /// Numbers for new executions.
-pub(crate) fn numbers(store: &PostgresStore, instance: InstanceId, count: u32) -> Vec<ExecutionId> {
+pub(crate) fn numbers(store: &PostgresStore, instance: InstanceId, count: u32) -> Vec<ExecutionNo> {
     let about = About::default();
     let heartbeat = Heartbeat { instance, numbers: count, fold: 1, lease: Some(LEASE), about };
-    store.heartbeat(&heartbeat).unwrap().numbers.map(ExecutionId).collect()
+    store.heartbeat(&heartbeat).unwrap().numbers.map(ExecutionNo).collect()
 }
 
 /// Starts executions that `instance` owns.
@@ -165,17 +165,17 @@ pub(crate) fn everything(instance: InstanceId) -> ClaimRequest {
 }
 
 /// The executions that a claim gives.
-pub(crate) fn claimed(store: &PostgresStore, instance: InstanceId) -> Vec<ExecutionId> {
+pub(crate) fn claimed(store: &PostgresStore, instance: InstanceId) -> Vec<ExecutionNo> {
     let claims = store.claim(&everything(instance)).unwrap();
     claims.claimed.iter().map(|history| history.execution).collect()
 }
 
-pub(crate) fn mail(execution: ExecutionId, message: &str, body: MailBody) -> Mail {
+pub(crate) fn mail(execution: ExecutionNo, message: &str, body: MailBody) -> Mail {
     Mail { execution, message: message.into(), actor: None, body }
 }
 
 /// Checks that a log has neither gaps nor forks, by what is stored.
-pub(crate) fn check_chain(store: &PostgresStore, execution: ExecutionId) {
+pub(crate) fn check_chain(store: &PostgresStore, execution: ExecutionNo) {
     let frames = store.load_all(execution).unwrap().unwrap().frames;
     let mut next = 1;
     for frame in &frames {

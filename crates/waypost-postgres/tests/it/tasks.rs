@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use uuid::Uuid;
-use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::ManualClock;
 use waypost_ports::conformance::tasks::{self as conformance, TasksBackend, alive, still_clock};
@@ -17,7 +17,7 @@ use crate::support::{Database, two};
 
 fn offer(number: i64, handler: &str) -> Offer {
     Offer {
-        id: OfferId { execution: ExecutionId(number), path: "each[1]/fetch\0".into(), attempt: 1 },
+        id: OfferId { execution: ExecutionNo(number), path: "each[1]/fetch\0".into(), attempt: 1 },
         handler: handler.into(),
         owner: InstanceId(Uuid::from_u128(7)),
         body: vec![0, 1, 255],

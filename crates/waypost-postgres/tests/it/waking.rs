@@ -4,10 +4,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::Audit;
 use waypost_ports::conformance::rig::{Hand, signal};
+use waypost_ports::inspect::Inspect;
 use waypost_ports::store::{Append, ClaimRequest, ControlChange, Delivery, MailBody, Store};
 
 use crate::support::{
@@ -27,7 +27,7 @@ fn a_park_and_a_message_at_once_leave_it_ready() {
     assert_eq!(claimed(&parker, one), []);
     let mut hands = start(&parker, one, TIMES);
     let together = Barrier::new(2);
-    let executions: Vec<ExecutionId> = hands.iter().map(|hand| hand.execution).collect();
+    let executions: Vec<ExecutionNo> = hands.iter().map(|hand| hand.execution).collect();
     thread::scope(|scope| {
         scope.spawn(|| {
             for hand in &mut hands {
@@ -76,7 +76,7 @@ fn a_sweep_finds_mail_that_woke_nobody() {
 }
 
 /// Mail that came while the last frame of its addressee was under way goes with the next sweep; the
-/// audit does not mind it before.
+/// inspect does not mind it before.
 #[test]
 fn a_sweep_discards_what_an_end_did_not_see() {
     let database = Database::new();
@@ -86,7 +86,7 @@ fn a_sweep_discards_what_an_end_did_not_see() {
     let end: Append = hands[0].next(1).control(ControlChange::Ended).into();
     assert!(store.append(&[end]).unwrap().iter().all(is_committed));
     let intruder = database.intruder();
-    let put = |execution: ExecutionId, at: &str| {
+    let put = |execution: ExecutionNo, at: &str| {
         intruder.run(&format!(
             "INSERT INTO inbox (execution, at, urgency, message, body) \
              VALUES ({}, {at}, 0, 'm1', '\"resume\"')",
@@ -105,7 +105,7 @@ fn a_sweep_discards_what_an_end_did_not_see() {
 
 /// Mail that was there when an execution was set aside does not count, however often somebody sweeps.
 #[test]
-fn a_sweep_respects_what_was_set_aside() {
+fn a_sweep_respects_what_was_quarantined() {
     let database = Database::new();
     let store = database.open();
     let one = instance(&store, 1);
@@ -152,7 +152,7 @@ fn mail_to_an_execution_that_ends_is_not_left_behind() {
     let database = Database::new();
     let [owner, sender] = two(&database);
     let mut hands = start(&owner, instance(&owner, 1), TIMES);
-    let executions: Vec<ExecutionId> = hands.iter().map(|hand| hand.execution).collect();
+    let executions: Vec<ExecutionNo> = hands.iter().map(|hand| hand.execution).collect();
     let together = Barrier::new(2);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -189,7 +189,7 @@ fn everything_is_claimed_by_one_alone() {
         hands.iter_mut().map(|hand| hand.next(1).control(due.clone()).into()).collect();
     assert!(stores[0].append(&batch).unwrap().iter().all(is_committed));
     let together = Barrier::new(2);
-    let mut all: Vec<ExecutionId> = thread::scope(|scope| {
+    let mut all: Vec<ExecutionNo> = thread::scope(|scope| {
         let claimers: Vec<_> = stores
             .iter()
             .zip(1..)
@@ -220,7 +220,7 @@ fn everything_is_claimed_by_one_alone() {
         claimers.into_iter().flat_map(|claimer| claimer.join().unwrap()).collect()
     });
     all.sort_unstable();
-    let expected: Vec<ExecutionId> = hands.iter().map(|hand| hand.execution).collect();
+    let expected: Vec<ExecutionNo> = hands.iter().map(|hand| hand.execution).collect();
     assert_eq!(all, expected);
 }
 
@@ -237,7 +237,7 @@ fn a_busy_store_still_renews() {
         for number in 0..6 {
             let (store, stopped) = (&store, &stopped);
             scope.spawn(move || {
-                drop(store.load(ExecutionId(number)));
+                drop(store.load(ExecutionNo(number)));
                 assert!(stopped.load(Ordering::SeqCst), "it was not held up");
             });
         }

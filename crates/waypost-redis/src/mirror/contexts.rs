@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use serde::{Deserialize, Serialize};
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_ports::mirror::Context;
 
 use crate::ask::{Ask, bytes, number};
@@ -100,7 +100,7 @@ fn sizes(of: &[(Arc<str>, u64)]) -> BTreeMap<&str, Size> {
 }
 
 /// The states of these executions, where they are kept and open.
-pub(super) fn load(wire: &Arc<Wire>, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+pub(super) fn load(wire: &Arc<Wire>, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>> {
     let mut states = Vec::with_capacity(executions.len());
     for batch in executions.chunks(BATCH_MAX) {
         let keys: Vec<String> = batch.iter().map(|key| wire.keys.context(key)).collect();

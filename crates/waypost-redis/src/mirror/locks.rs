@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use uuid::Uuid;
-use waypost_core::id::{ExecutionKey, InstanceId};
+use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Millis;
 
 use crate::ask::{ACQUIRE, Ask, RELEASE, RENEW, bytes, number};
@@ -25,12 +25,12 @@ struct Shown {
 }
 
 /// Shows, or goes on showing, that an instance owns these executions.
-pub(super) async fn owned(wire: &Wire, instance: InstanceId, executions: &[ExecutionKey]) {
+pub(super) async fn owned(wire: &Wire, instance: InstanceId, executions: &[ExecutionId]) {
     let owner = instance.to_string();
     for batch in executions.chunks(BATCH_MAX) {
         let now = wire.clock.now();
         let until = now.plus(LOCK).to_string();
-        let renew = |key: &ExecutionKey| {
+        let renew = |key: &ExecutionId| {
             let ask = Ask::script(&RENEW).key(&wire.keys.lock(key)).arg(&owner);
             ask.arg(&until).number(LOCK.0)
         };
@@ -38,7 +38,7 @@ pub(super) async fn owned(wire: &Wire, instance: InstanceId, executions: &[Execu
             wire.counters.dropped.add(batch.len() as u64);
             continue;
         };
-        let acquire = |(key, renewed): (&ExecutionKey, i64)| {
+        let acquire = |(key, renewed): (&ExecutionId, i64)| {
             let ask = Ask::script(&ACQUIRE).key(&wire.keys.lock(key)).arg(&owner);
             (renewed == 0).then(|| ask.arg(now.to_string()).arg(&until).number(LOCK.0))
         };
@@ -52,11 +52,11 @@ pub(super) async fn owned(wire: &Wire, instance: InstanceId, executions: &[Execu
 }
 
 /// Shows no longer that an instance owns these executions.
-pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[ExecutionKey]) {
+pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[ExecutionId]) {
     let owner = instance.to_string();
     for batch in executions.chunks(BATCH_MAX) {
         let release =
-            |key: &ExecutionKey| Ask::script(&RELEASE).key(&wire.keys.lock(key)).arg(&owner);
+            |key: &ExecutionId| Ask::script(&RELEASE).key(&wire.keys.lock(key)).arg(&owner);
         if said(wire, batch.iter().map(release).collect()).await.is_none() {
             wire.counters.dropped.add(batch.len() as u64);
         }
@@ -65,7 +65,7 @@ pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[Ex
 
 /// Who is shown to own an execution. What is not a lock of ours shows nobody: whoever renews it sets
 /// it right.
-pub(super) fn owner(wire: &Arc<Wire>, execution: &ExecutionKey) -> Option<InstanceId> {
+pub(super) fn owner(wire: &Arc<Wire>, execution: &ExecutionId) -> Option<InstanceId> {
     let ask = Ask::command("GETRANGE").key(&wire.keys.lock(execution));
     let shown = wire.ask_one(ask.number(0).number(LOCK_BYTES_MAX - 1)).ok()?.ok()?;
     let shown: Shown = serde_json::from_slice(&bytes(shown)?).ok()?;

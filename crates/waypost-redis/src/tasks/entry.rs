@@ -2,7 +2,7 @@
 //! tells what the task is about.
 
 use serde::{Deserialize, Serialize};
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::tasks::{Offer, OfferId};
 
 use crate::seal::{Purpose, Sealer};
@@ -10,7 +10,7 @@ use crate::seal::{Purpose, Sealer};
 /// What stands before the task itself.
 #[derive(Serialize, Deserialize)]
 struct Head {
-    execution: ExecutionId,
+    execution: ExecutionNo,
     path: String,
     attempt: u32,
     owner: InstanceId,

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::{Context, Mirror};
 use waypost_ports::nudge::{Alone, Nudge, Nudges};
@@ -126,9 +126,9 @@ fn mail_nudges_and_copies_work_in_a_cluster() {
     });
 
     let mirror = RedisMirror::new(&one);
-    let keys: Vec<ExecutionKey> =
-        (0..20).map(|number| ExecutionKey(format!("exe_{number}").into())).collect();
-    let context = |key: &ExecutionKey| Context {
+    let keys: Vec<ExecutionId> =
+        (0..20).map(|number| ExecutionId(format!("exe_{number}").into())).collect();
+    let context = |key: &ExecutionId| Context {
         execution: key.clone(),
         workflow: "w".into(),
         started_at: Timestamp(0),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 use waypost_ports::tasks::Tasks;
@@ -16,7 +16,7 @@ use crate::support::{
 
 /// Does a bit of everything, so that every key is there.
 fn use_everything(world: &World, tasks: &RedisTasks, mirror: &RedisMirror) {
-    let key = ExecutionKey("exe_1".into());
+    let key = ExecutionId("exe_1".into());
     tasks.offer(&[offer("h", 1)]).unwrap();
     tasks.hear(&sign(1)).unwrap();
     tasks.cancel(&[(worker(2), Token(9))]).unwrap();
@@ -40,7 +40,7 @@ fn use_everything(world: &World, tasks: &RedisTasks, mirror: &RedisMirror) {
 
 fn context(key: &str) -> Context {
     Context {
-        execution: ExecutionKey(key.into()),
+        execution: ExecutionId(key.into()),
         workflow: "welcome".into(),
         started_at: Timestamp(0),
         current_nodes: vec!["cool-off".into()],
@@ -68,7 +68,7 @@ fn a_wrong_type_in_every_key_is_set_right() {
     for key in &all {
         world.spoil(key);
     }
-    assert_eq!(mirror.contexts(&[ExecutionKey("exe_1".into())]), [None]);
+    assert_eq!(mirror.contexts(&[ExecutionId("exe_1".into())]), [None]);
     assert_eq!(alive(&a.tasks, &[worker(1)]), [worker(1)]);
     assert_eq!(a.take("h", 1), NONE, "it was deleted, and its owner offers it again");
     use_everything(&world, &a.tasks, &mirror);
@@ -77,7 +77,7 @@ fn a_wrong_type_in_every_key_is_set_right() {
     assert_eq!(a.take("h", 10), [1]);
     assert_eq!(a.tasks.depths().unwrap(), []);
     eventually("the context is kept again", || {
-        mirror.contexts(&[ExecutionKey("exe_1".into())])[0].is_some()
+        mirror.contexts(&[ExecutionId("exe_1".into())])[0].is_some()
     });
     assert_eq!(a.redis.health(), Health::Up);
     assert_eq!(world.store.waiting(), NONE, "none of it had to go beneath");
@@ -121,8 +121,8 @@ fn contexts_that_were_copied_forged_or_cut_are_refused_and_deleted() {
     let world = World::new();
     let redis = world.connect();
     let mirror = RedisMirror::new(&redis);
-    let executions: Vec<ExecutionKey> =
-        ["a", "b", "c", "d", "e"].map(|key| ExecutionKey(key.into())).into();
+    let executions: Vec<ExecutionId> =
+        ["a", "b", "c", "d", "e"].map(|key| ExecutionId(key.into())).into();
     let key = |at: usize| redis.keys().context(&executions[at]);
     mirror.keep(vec![context("a"), context("d")]);
     eventually("they are kept", || mirror.contexts(&executions[3..4])[0].is_some());
@@ -139,7 +139,7 @@ fn contexts_that_were_copied_forged_or_cut_are_refused_and_deleted() {
 #[test]
 fn a_value_larger_than_our_memory_should_be_is_not_read() {
     let world = World::new();
-    let execution = ExecutionKey("a".into());
+    let execution = ExecutionId("a".into());
     let proxy = Proxy::start(world.server.port());
     let url = world.server.url_through(proxy.port());
     let redis = connect(&Config { url, ..world.config() });
@@ -168,7 +168,7 @@ fn an_old_backup_that_comes_back_gives_nothing_twice_that_matters() {
     let mirror = RedisMirror::new(&a.redis);
     a.tasks.offer(&[offer("h", 1), offer("h", 2)]).unwrap();
     mirror.keep(vec![context("a")]);
-    let execution = [ExecutionKey("a".into())];
+    let execution = [ExecutionId("a".into())];
     eventually("it is kept", || mirror.contexts(&execution)[0].is_some());
     let backup = world.server.backup();
     assert_eq!(a.take("h", 1), [1]);

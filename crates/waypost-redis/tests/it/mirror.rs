@@ -1,7 +1,7 @@
 //! Copies for speed and for people.
 
 use serde_json::Value;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 use waypost_redis::{Config, Limits, RedisMirror};
@@ -9,8 +9,8 @@ use waypost_testbed::RedisReply;
 
 use crate::support::{World, connect, eventually, instance, text};
 
-fn key(name: &str) -> ExecutionKey {
-    ExecutionKey(name.into())
+fn key(name: &str) -> ExecutionId {
+    ExecutionId(name.into())
 }
 
 fn context(name: &str, state: Vec<u8>) -> Context {
@@ -82,7 +82,7 @@ fn a_thousand_contexts_come_in_their_order() {
     let names: Vec<String> = (0..1_000).map(|number| format!("exe_{number}")).collect();
     let all = names.iter().map(|name| context(name, name.as_bytes().to_vec()));
     mirror.keep(all.collect());
-    let keys: Vec<ExecutionKey> = names.iter().map(|name| key(name)).collect();
+    let keys: Vec<ExecutionId> = names.iter().map(|name| key(name)).collect();
     let expected: Vec<_> = names.iter().map(|name| Some(name.as_bytes().to_vec())).collect();
     eventually("all are kept", || mirror.contexts(&keys) == expected);
 }

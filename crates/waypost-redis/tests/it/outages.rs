@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_core::time::Millis;
 use waypost_ports::mirror::{Health, Mirror};
 use waypost_ports::nudge::{Alone, Nudge, Nudges};
@@ -128,9 +128,9 @@ fn a_stalled_redis_holds_nobody_up() {
     let begun = Instant::now();
     for attempt in 2..100 {
         a.tasks.offer(&[offer("h", attempt)]).unwrap();
-        mirror.owned(instance(1), &[ExecutionKey("a".into())]);
-        mirror.released(instance(1), &[ExecutionKey("a".into())]);
-        assert_eq!(mirror.contexts(&[ExecutionKey("a".into())]), [None]);
+        mirror.owned(instance(1), &[ExecutionId("a".into())]);
+        mirror.released(instance(1), &[ExecutionId("a".into())]);
+        assert_eq!(mirror.contexts(&[ExecutionId("a".into())]), [None]);
         nudges.send(Nudge::Claimable);
         assert_eq!(relay.send(instance(2), mail(1)).unwrap(), Relayed::Unknown);
         a.tasks.cancel(&[(worker(1), Token(1))]).unwrap();

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_ports::relay::{Answer, Relay, Relayed};
 use waypost_ports::store::{Mail, MailBody};
@@ -17,7 +17,7 @@ pub(crate) fn mail(number: i64) -> Mail {
     let body =
         MailBody::Signal { name: "paid".into(), body: Json::parse("{\"sum\": 1.50}").unwrap() };
     Mail {
-        execution: ExecutionId(number),
+        execution: ExecutionNo(number),
         message: format!("m{number}").into(),
         actor: Some("somebody".into()),
         body,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use uuid::Uuid;
-use waypost_core::id::{ExecutionId, InstanceId, Token, WorkerId};
+use waypost_core::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::ManualClock;
 pub(crate) use waypost_ports::conformance::tasks::alive;
@@ -167,7 +167,7 @@ pub(crate) fn worker(number: u128) -> WorkerId {
 }
 
 pub(crate) fn offer_id(attempt: u32) -> OfferId {
-    OfferId { execution: ExecutionId(7), path: "each[1]/fetch".into(), attempt }
+    OfferId { execution: ExecutionNo(7), path: "each[1]/fetch".into(), attempt }
 }
 
 pub(crate) fn offer(handler: &str, attempt: u32) -> Offer {

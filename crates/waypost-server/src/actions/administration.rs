@@ -1,9 +1,9 @@
-//! Keys and the trail.
+//! Keys and the audit log.
 
 use std::sync::Arc;
 
 use hyper::{StatusCode, header};
-use waypost_ports::access::{KeyRow, TrailRequest};
+use waypost_ports::access::{AuditRequest, KeyRow};
 
 use super::page_size;
 use crate::access::keys;
@@ -18,8 +18,8 @@ pub(crate) async fn create_key(server: Arc<Server>, call: Call) -> Result<Reply,
     let id = Arc::clone(&new.id);
     server
         .blocking(move |server| {
-            server.reader.home().add_key(&new)?;
-            Ok(server.keys.refresh(server.reader.home())?)
+            server.reader.backend().add_key(&new)?;
+            Ok(server.keys.refresh(server.reader.backend())?)
         })
         .await?;
     let made =
@@ -37,24 +37,24 @@ pub(crate) async fn revoke_key(server: Arc<Server>, call: Call) -> Result<Reply,
     let revoked = id.clone();
     server
         .blocking(move |server| {
-            let home = server.reader.home();
+            let backend = server.reader.backend();
             // A key that was revoked is gone, except from the list; the first time stands.
             let known = |row: &KeyRow| *row.key.id == *id && row.revoked_at.is_none();
-            if !home.keys()?.iter().any(known) || !home.revoke_key(&id)? {
+            if !backend.keys()?.iter().any(known) || !backend.revoke_key(&id)? {
                 let detail = format!("no key that is worth something has the id {id:?}");
                 return Err(Problem::new(Code::UnknownKey, detail));
             }
-            Ok(server.keys.refresh(home)?)
+            Ok(server.keys.refresh(backend)?)
         })
         .await?;
     Ok(Reply::empty().about(revoked))
 }
 
-pub(crate) async fn trail(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
-    let request = TrailRequest {
+pub(crate) async fn audit(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let request = AuditRequest {
         actor: call.values.get("actor").map(str::to_owned),
         before: call.values.number("cursor"),
         limit: page_size(&call),
     };
-    Reply::ok(&server.blocking(move |server| server.reader.trail(&request)).await?)
+    Reply::ok(&server.blocking(move |server| server.reader.audit(&request)).await?)
 }

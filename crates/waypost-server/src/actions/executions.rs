@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_ports::query::{EventsRequest, ListRequest, Read};
 
@@ -34,7 +34,7 @@ pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Probl
         until: values.time("until"),
         labels,
         text: values.get("text").map(str::to_owned),
-        before: values.number("cursor").and_then(|at| i64::try_from(at).ok()).map(ExecutionId),
+        before: values.number("cursor").and_then(|at| i64::try_from(at).ok()).map(ExecutionNo),
         limit: page_size(&call),
     };
     if values.flag("consistent") {
@@ -48,7 +48,7 @@ pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Probl
 async fn catch_up(server: &Arc<Server>) -> Result<(), Problem> {
     let deadline = tokio::time::Instant::now() + CONSISTENT_MAX;
     while tokio::time::Instant::now() < deadline {
-        let lag = server.blocking(|server| Ok(server.reader.home().lag()?)).await?;
+        let lag = server.blocking(|server| Ok(server.reader.backend().lag()?)).await?;
         if lag.frames == 0 {
             break;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::{StatusCode, header};
-use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::status::Status;
 use waypost_engine::driver::EndSummary;
@@ -36,7 +36,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     };
     let key = idempotency.as_ref().map(|idempotency| Arc::clone(&idempotency.key));
     let request = StartRequest {
-        key: submission.id.as_ref().map(|id| ExecutionKey(id.0.as_str().into())),
+        key: submission.id.as_ref().map(|id| ExecutionId(id.0.as_str().into())),
         idempotency,
         labels: submission.labels.0,
         actor: call.actor(),
@@ -67,7 +67,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     }
 }
 
-async fn replay(server: &Arc<Server>, execution: ExecutionId) -> Result<Reply, Problem> {
+async fn replay(server: &Arc<Server>, execution: ExecutionNo) -> Result<Reply, Problem> {
     let replayed = header::HeaderName::from_static(REPLAYED);
     let reply = answer(StatusCode::OK, &look(server, execution).await?)?;
     Ok(reply.with(replayed, "true"))
@@ -90,14 +90,14 @@ async fn find(server: &Arc<Server>, submission: &wire::Start) -> Result<Startabl
 async fn started_before(
     server: &Arc<Server>,
     idempotency: Option<&Idempotency>,
-) -> Result<Option<ExecutionId>, Problem> {
+) -> Result<Option<ExecutionNo>, Problem> {
     let Some(Idempotency { key, digest }) = idempotency.cloned() else { return Ok(None) };
-    let find = move |server: &Server| Ok(server.reader.home().submitted(&key)?);
+    let find = move |server: &Server| Ok(server.reader.backend().submitted(&key)?);
     let known = server.blocking(find).await?.filter(|known| known.digest == digest);
     Ok(known.map(|known| known.execution))
 }
 
-fn fresh(key: &ExecutionKey, workflow: &Startable, status: ExecutionStatus) -> wire::Started {
+fn fresh(key: &ExecutionId, workflow: &Startable, status: ExecutionStatus) -> wire::Started {
     wire::Started {
         id: key.to_string(),
         workflow: workflow.plan.workflow.to_string(),
@@ -108,7 +108,7 @@ fn fresh(key: &ExecutionKey, workflow: &Startable, status: ExecutionStatus) -> w
     }
 }
 
-fn ended(key: &ExecutionKey, workflow: &Startable, end: EndSummary) -> wire::Started {
+fn ended(key: &ExecutionId, workflow: &Startable, end: EndSummary) -> wire::Started {
     wire::Started {
         output: end.output.map(Payload),
         failure: end.failure.as_ref().map(reader::failure),
@@ -117,14 +117,14 @@ fn ended(key: &ExecutionKey, workflow: &Startable, end: EndSummary) -> wire::Sta
 }
 
 /// What stands in the log.
-async fn look(server: &Arc<Server>, execution: ExecutionId) -> Result<wire::Started, Problem> {
+async fn look(server: &Arc<Server>, execution: ExecutionNo) -> Result<wire::Started, Problem> {
     let found = server.load(execution).await?;
     let (created, end) = (&found.state.created, found.state.end.as_ref());
     Ok(wire::Started {
         id: created.key.to_string(),
         workflow: created.workflow.to_string(),
         version: created.version,
-        status: ExecutionStatus(found.state.status),
+        status: ExecutionStatus(found.status()),
         output: end.and_then(|end| end.output.clone()).map(Payload),
         failure: end.and_then(|end| end.failure.as_ref()).map(reader::failure),
     })
@@ -143,19 +143,19 @@ pub(super) fn refuse_large(payload: &Payload) -> Result<(), Problem> {
     }
     let detail = format!("the payload has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
     Err(Problem::new(Code::BodyTooLarge, detail)
-        .hint("keep large data elsewhere and pass a reference to it"))
+        .hint("keep large data in another store and pass a reference to it"))
 }
 
 /// Which of the two names was taken?
 async fn exists(
     server: &Arc<Server>,
-    existing: ExecutionId,
+    existing: ExecutionNo,
     key: Option<Arc<str>>,
 ) -> Result<Problem, Problem> {
     let by_key = match key {
         None => None,
         Some(key) => {
-            server.blocking(move |server| Ok(server.reader.home().submitted(&key)?)).await?
+            server.blocking(move |server| Ok(server.reader.backend().submitted(&key)?)).await?
         }
     };
     if by_key.is_some_and(|known| known.execution == existing) {

@@ -42,8 +42,8 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
     let mut text = String::new();
     server.engine.metrics().render(&mut text);
     // What cannot be asked for now is left out: the rest of the page matters most just then.
-    let lag = server.blocking(|server| Ok(server.reader.home().lag()?));
-    let backlog = server.blocking(|server| Ok(server.reader.home().backlog()?));
+    let lag = server.blocking(|server| Ok(server.reader.backend().lag()?));
+    let backlog = server.blocking(|server| Ok(server.reader.backend().backlog()?));
     let depths = server.engine.depths();
     let (lag, backlog, depths) = tokio::join!(
         server.patiently(PATIENCE, lag),
@@ -61,7 +61,7 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
             Health::Down { .. } => Some(false),
         },
     };
-    server.metrics.render(&around, server.trail.dropped(), &server.budget, &mut text);
+    server.metrics.render(&around, server.audit.dropped(), &server.budget, &mut text);
     Ok(Reply::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }
 

@@ -1,4 +1,4 @@
-//! Workers elsewhere: taking tasks, and reporting on them.
+//! Remote workers: taking tasks, and reporting on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use uuid::Uuid;
 use waypost_core::command::{Mark, Outcome};
 use waypost_core::failure::Failure;
-use waypost_core::id::{ExecutionKey, Token, WorkerId};
+use waypost_core::id::{ExecutionId, Token, WorkerId};
 use waypost_core::time::Millis;
 use waypost_engine::{RemoteTask, Reported, TaskReport, WorkerPoll};
 use waypost_ports::tasks::{Depth, WorkerRow};
@@ -107,7 +107,7 @@ async fn reported(
     let key = of.execution.clone();
     let execution = server.blocking(move |server| server.reader.find(&key)).await?;
     let (node, attempt) = (of.node.into(), of.attempt);
-    let key = Some(ExecutionKey(of.execution.as_str().into()));
+    let key = Some(ExecutionId(of.execution.as_str().into()));
     let report = TaskReport { execution, key, node, attempt, token, worker, outcome };
     let (status, committed) = match server.written(server.engine.report(report)).await?? {
         Reported::Committed => (StatusCode::OK, true),

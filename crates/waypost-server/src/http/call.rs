@@ -69,7 +69,7 @@ pub struct Reply {
     pub headers: HeaderMap,
     /// Its body.
     pub body: ReplyBody,
-    /// What was acted upon, for the trail.
+    /// What was acted upon, for the audit log.
     pub subject: Option<Arc<str>>,
     /// The room that its body takes up in the budget, where it has been counted.
     pub share: Option<Share>,
@@ -160,7 +160,7 @@ impl Reply {
         self
     }
 
-    /// The same about something, for the trail.
+    /// The same about something, for the audit log.
     #[must_use]
     pub fn about(self, subject: impl Into<Arc<str>>) -> Self {
         Self { subject: Some(subject.into()), ..self }

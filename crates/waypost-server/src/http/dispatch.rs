@@ -13,7 +13,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use tokio_util::sync::CancellationToken;
-use waypost_ports::access::TrailEntry;
+use waypost_ports::access::AuditEntry;
 
 use super::call::{Call, Reply, ReplyBody};
 use super::parameter::Values;
@@ -27,7 +27,7 @@ use crate::table::routes;
 /// Bytes of a refused body that are read before the connection is closed over the rest.
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Characters of what was acted upon that the trail keeps.
+/// Characters of what was acted upon that the audit log keeps.
 const SUBJECT_CHARS_MAX: usize = 128;
 
 /// Where a request comes from.
@@ -356,7 +356,7 @@ fn note(server: &Server, known: &Known, reply: &Reply, address: SocketAddr, bega
     });
     if changes || refused {
         let actor = known.identity.as_ref().map(|identity| Arc::clone(&identity.actor));
-        server.trail.add(TrailEntry {
+        server.audit.add(AuditEntry {
             at: server.clock.now(),
             actor: actor.unwrap_or_else(|| "anonymous".into()),
             address: address.ip().to_string().into(),

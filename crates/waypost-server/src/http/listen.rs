@@ -105,7 +105,7 @@ fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
 /// Serves until the server closes, then lets requests under way end.
 pub async fn serve(server: Arc<Server>, listener: Listener) {
     let graceful = GracefulShutdown::new();
-    let doors = Doors::new(&server.config);
+    let target = Target::new(&server.config);
     server.tasks.spawn(refresh_keys(Arc::clone(&server)));
     loop {
         let accepted = tokio::select! { // both are cancel-safe
@@ -120,7 +120,7 @@ pub async fn serve(server: Arc<Server>, listener: Listener) {
                 continue;
             }
         };
-        let Some(pass) = doors.admit(address.ip()) else {
+        let Some(pass) = target.admit(address.ip()) else {
             server.metrics.connections_refused.add(1);
             continue;
         };
@@ -243,7 +243,7 @@ async fn refresh_keys(server: Arc<Server>) {
             () = server.closing.cancelled() => return,
         }
         let read =
-            server.blocking_first(|server| Ok(server.keys.refresh(server.reader.home())?)).await;
+            server.blocking_first(|server| Ok(server.keys.refresh(server.reader.backend())?)).await;
         if let Err(problem) = read {
             tracing::warn!(%problem, "could not reload API keys");
         }
@@ -251,7 +251,7 @@ async fn refresh_keys(server: Arc<Server>) {
 }
 
 /// How many may come in.
-struct Doors {
+struct Target {
     all: Arc<Semaphore>,
     each: Arc<Mutex<HashMap<IpAddr, usize>>>,
     each_max: usize,
@@ -264,7 +264,7 @@ struct Pass {
     address: IpAddr,
 }
 
-impl Doors {
+impl Target {
     fn new(config: &Config) -> Self {
         let each_max = match config.is_loopback() {
             // Everybody on this machine has one address.

@@ -86,8 +86,8 @@ fn tags() -> Value {
     json!([
         { "name": "definitions", "description": "Versions of workflows." },
         { "name": "executions", "description": "Durable lives of definitions." },
-        { "name": "steering", "description": "What can be asked of an execution." },
-        { "name": "workers", "description": "Workers elsewhere: taking tasks, and reporting on them." },
+        { "name": "control", "description": "What can be asked of an execution." },
+        { "name": "workers", "description": "Remote workers: taking tasks, and reporting on them." },
         { "name": "streams", "description": "Events as they happen." },
         { "name": "system", "description": "The server itself." },
         { "name": "administration", "description": "Keys, and who did what." },

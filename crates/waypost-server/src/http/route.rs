@@ -23,7 +23,7 @@ pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 /// A route.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Its name: `operationId` in the description, `action` in the trail.
+    /// Its name: `operationId` in the description, `action` in the audit log.
     pub name: &'static str,
     /// Its method.
     pub method: Method,
@@ -64,7 +64,7 @@ pub const LOOK: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::View
 pub const STEER: Access = Access::Roles(&[Role::Admin, Role::Operator]);
 /// Taking tasks and reporting on them.
 pub const WORK: Access = Access::Roles(&[Role::Admin, Role::Worker]);
-/// Keys and the trail.
+/// Keys and the audit log.
 pub const ADMINISTER: Access = Access::Roles(&[Role::Admin]);
 /// What every holder of a key may know.
 pub const ANY_KEY: Access = Access::Roles(&Role::ALL);

@@ -3,8 +3,8 @@
 use waypost_core::event::Wait;
 use waypost_core::id::{NodeIx, WaitId};
 use waypost_core::json::Json;
-use waypost_core::why::{MovedBy, why as reasons};
-use waypost_ports::access::{KeyRow, TrailEntry};
+use waypost_core::why::{UnblockedBy, why as reasons};
+use waypost_ports::access::{AuditEntry, KeyRow};
 use waypost_ports::query::{DefinitionRow, EventRow, ExecutionRow};
 use waypost_ports::store::Definition;
 
@@ -22,7 +22,7 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
         workflow: created.workflow.to_string(),
         version: created.version,
         definition: created.definition.to_string(),
-        status: ExecutionStatus(state.status),
+        status: ExecutionStatus(found.status()),
         pausing: state.pausing,
         generation: state.generation,
         seq: state.seq,
@@ -39,11 +39,7 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
             .iter()
             .map(|(name, value)| (name.to_string(), Payload(value.clone())))
             .collect(),
-        held: found
-            .control
-            .as_ref()
-            .and_then(|control| control.held.clone())
-            .filter(|_| !found.is_in_line()),
+        quarantine: found.quarantine(),
         concurrency: place(found),
         progress: wire::execution::Progress {
             nodes,
@@ -52,16 +48,16 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
     }
 }
 
-/// Where it stands in the line of its concurrency key. How many stand before it, the store alone knows.
-fn place(found: &Found) -> Option<wire::execution::Place> {
-    let slot = found.control.as_ref()?.slot.as_ref()?;
+/// Where it stands in the queue of its concurrency key. How many stand before it, the store alone knows.
+fn place(found: &Found) -> Option<wire::execution::Concurrency> {
+    let permit = found.control.as_ref()?.permit.as_ref()?;
     let place = found.state.place.as_ref()?;
-    Some(wire::execution::Place {
+    Some(wire::execution::Concurrency {
         key: place.key.to_string(),
         limit: place.limit,
         policy: place.policy.name().to_owned(),
         admitted: place.admitted,
-        before: slot.before,
+        queue_position: permit.before,
     })
 }
 
@@ -125,16 +121,16 @@ pub(crate) fn failure(failure: &waypost_core::failure::Failure) -> wire::Failure
 
 pub(super) fn why(found: &Found) -> wire::Why {
     let state = &found.state;
-    let slot = found.control.as_ref().and_then(|control| control.slot.as_ref());
-    let before = slot.map(|slot| slot.before);
+    let permit = found.control.as_ref().and_then(|control| control.permit.as_ref());
+    let before = permit.map(|permit| permit.before);
     let reasons = reasons(&found.plan, state, before).into_iter().map(|reason| {
-        let (moved_by, signal) = moved_by(&reason.moved_by);
+        let (unblocked_by, signal) = unblocked_by(&reason.unblocked_by);
         wire::Reason {
             node: reason.node.as_deref().map(str::to_owned),
             what: reason.what,
             since: Time(reason.since),
             until: reason.until.map(Time),
-            moved_by: moved_by.to_owned(),
+            unblocked_by: unblocked_by.to_owned(),
             signal,
             wait: reason.wait.map(|seq| wait_id(found, seq)),
         }
@@ -142,24 +138,24 @@ pub(super) fn why(found: &Found) -> wire::Why {
     let owner = found.control.as_ref().and_then(|control| control.owner);
     wire::Why {
         id: state.created.key.to_string(),
-        status: ExecutionStatus(state.status),
+        status: ExecutionStatus(found.status()),
         reasons: reasons.collect(),
         owner: owner.map(|owner| owner.to_string()),
     }
 }
 
-fn moved_by(by: &MovedBy) -> (&'static str, Option<String>) {
+fn unblocked_by(by: &UnblockedBy) -> (&'static str, Option<String>) {
     match by {
-        MovedBy::Time => ("time", None),
-        MovedBy::Signal(name) => ("signal", Some(name.to_string())),
-        MovedBy::Resume => ("resume", None),
-        MovedBy::Attempt => ("attempt", None),
-        MovedBy::Slot => ("slot", None),
-        MovedBy::Turn => ("turn", None),
-        MovedBy::Worker(_) => ("worker", None),
-        MovedBy::Engine => ("engine", None),
-        MovedBy::Repair => ("repair", None),
-        MovedBy::Nothing => ("nothing", None),
+        UnblockedBy::Time => ("time", None),
+        UnblockedBy::Signal(name) => ("signal", Some(name.to_string())),
+        UnblockedBy::Resume => ("resume", None),
+        UnblockedBy::Attempt => ("attempt", None),
+        UnblockedBy::Slot => ("slot", None),
+        UnblockedBy::Permit => ("permit", None),
+        UnblockedBy::Worker(_) => ("worker", None),
+        UnblockedBy::Engine => ("engine", None),
+        UnblockedBy::Retry => ("retry", None),
+        UnblockedBy::Nothing => ("nothing", None),
     }
 }
 
@@ -185,9 +181,9 @@ pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
         status: ExecutionStatus(row.status),
         labels: row.labels,
         created_at: Time(row.created_at),
-        completed_at: row.completed_at.map(Time),
+        ended_at: row.completed_at.map(Time),
         nodes_executed: row.nodes_executed,
-        error: row.error,
+        failure: row.error.map(|message| wire::execution::FailureNote { message }),
         current_node: row.current_node,
         resume_at: row.resume_at.map(Time),
     }
@@ -227,8 +223,8 @@ pub(super) fn key(row: &KeyRow) -> wire::ApiKey {
     }
 }
 
-pub(super) fn trail_row(place: u64, entry: &TrailEntry) -> wire::TrailRow {
-    wire::TrailRow {
+pub(super) fn audit_row(place: u64, entry: &AuditEntry) -> wire::AuditRow {
+    wire::AuditRow {
         place,
         at: Time(entry.at),
         actor: entry.actor.to_string(),

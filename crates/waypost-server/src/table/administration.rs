@@ -1,4 +1,4 @@
-//! Routes of keys and of the trail.
+//! Routes of keys and of the audit log.
 
 use hyper::Method;
 
@@ -65,9 +65,9 @@ pub(super) static ROUTES: &[Route] = &[
         action: |server, call| Box::pin(actions::administration::revoke_key(server, call)),
     },
     Route {
-        name: "listTrail",
+        name: "listAudit",
         method: Method::GET,
-        path: "/v1/trail",
+        path: "/v1/audit",
         access: ADMINISTER,
         tag: "administration",
         summary: "List the audit log, newest first",
@@ -81,9 +81,9 @@ pub(super) static ROUTES: &[Route] = &[
         replies: &[Documented {
             status: 200,
             when: "A page.",
-            content: Content::Json(of::<wire::TrailList>),
+            content: Content::Json(of::<wire::AuditList>),
         }],
         problems: &[],
-        action: |server, call| Box::pin(actions::administration::trail(server, call)),
+        action: |server, call| Box::pin(actions::administration::audit(server, call)),
     },
 ];

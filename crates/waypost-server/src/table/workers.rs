@@ -1,4 +1,4 @@
-//! Routes of workers elsewhere: the public protocol by which they take tasks and report on them.
+//! Routes of remote workers: the public protocol by which they take tasks and report on them.
 
 use hyper::Method;
 

@@ -35,7 +35,7 @@ pub struct Deployed {
 }
 
 impl Deployed {
-    /// What the trail calls it: the workflow, its version, and what was current before where that
+    /// What the audit log calls it: the workflow, its version, and what was current before where that
     /// changed.
     pub fn subject(&self) -> String {
         let Self { workflow, .. } = self;

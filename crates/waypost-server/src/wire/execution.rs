@@ -54,32 +54,42 @@ pub struct Execution {
     pub failure: Option<Failure>,
     /// What nodes have set.
     pub variables: BTreeMap<String, Payload>,
-    /// Why it is set aside.
+    /// Why and since when it is quarantined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub held: Option<String>,
-    /// Its place in the line of its concurrency key, until it ends.
+    #[schemars(with = "Quarantine")]
+    pub quarantine: Option<Quarantine>,
+    /// Its concurrency key and its position in the key's queue, until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Place")]
-    pub concurrency: Option<Place>,
+    #[schemars(with = "Concurrency")]
+    pub concurrency: Option<Concurrency>,
     /// How many nodes it has, and how many of them are settled.
     pub progress: Progress,
 }
 
-/// A place in the line of a concurrency key.
+/// Why an execution was stopped until a person decides: resume or cancel it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct Quarantine {
+    /// What went wrong.
+    pub reason: String,
+    /// When it was stopped.
+    pub since: Time,
+}
+
+/// The concurrency permit that an execution holds or is queued for.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Concurrency {
     /// The key, within its workflow.
     pub key: String,
-    /// How many executions of the key may be under way at once.
+    /// How many executions of the key may hold a permit at once.
     pub limit: u32,
-    /// What happens where that many are: `queue`, `reject` or `cancel-oldest`.
+    /// What happens when all permits are taken: `queue`, `reject` or `cancel-oldest`.
     pub policy: String,
-    /// Has it been let in?
+    /// Does it hold a permit?
     pub admitted: bool,
-    /// How many stand before it, those that are under way included.
-    pub before: u64,
+    /// How many executions are ahead of it in the queue, permit holders included.
+    pub queue_position: u64,
 }
 
 /// How far an execution is.
@@ -111,14 +121,14 @@ pub struct ExecutionSummary {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
-    pub completed_at: Option<Time>,
+    pub ended_at: Option<Time>,
     /// Nodes that have completed or failed.
     pub nodes_executed: u64,
-    /// Why it failed.
+    /// Why it failed, was cancelled or is quarantined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub error: Option<String>,
-    /// Where it stands in its graph.
+    #[schemars(with = "FailureNote")]
+    pub failure: Option<FailureNote>,
+    /// The node that it is at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub current_node: Option<String>,
@@ -226,7 +236,7 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
-    /// For `POST /v1/waits/{id}/resume`.
+    /// For `POST /v1/waits/{id}/complete`.
     pub id: String,
     /// `delay`, `signal` or `retry`.
     pub kind: String,
@@ -256,6 +266,14 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Payload")]
     pub details: Option<Payload>,
+}
+
+/// What went wrong, as lists show it; the execution has the rest.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureNote {
+    /// A sentence for people.
+    pub message: String,
 }
 
 /// A recorded fact about an execution.
@@ -324,7 +342,7 @@ pub struct Started {
 /// What became of a request to an execution.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Steered {
+pub struct ControlResult {
     /// The execution's id.
     pub id: String,
     /// Where it stands now.
@@ -339,50 +357,4 @@ pub struct Steered {
     /// Was this very request taken before?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
-}
-
-/// Why an execution is where it is.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Why {
-    /// The execution's id.
-    pub id: String,
-    /// Where it stands.
-    pub status: ExecutionStatus,
-    /// Every reason, the most telling first.
-    pub reasons: Vec<Reason>,
-    /// Who drives it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub owner: Option<String>,
-}
-
-/// One reason why an execution is not further than it is.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Reason {
-    /// The node it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub node: Option<String>,
-    /// What the matter is: a clause without a subject.
-    pub what: String,
-    /// Since when.
-    pub since: Time,
-    /// When time alone will change it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Time")]
-    pub until: Option<Time>,
-    /// What would move it: `time`, `signal`, `resume`, `attempt`, `slot`, `turn`, `worker`, `engine`,
-    /// `repair` or
-    /// `nothing`.
-    pub moved_by: String,
-    /// The signal's name, where one would.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub signal: Option<String>,
-    /// The wait's id, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub wait: Option<String>,
 }

@@ -245,7 +245,7 @@ impl JsonSchema for ExecutionStatus {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": Status::ALL.map(Status::name) })
+        json_schema!({ "type": "string", "enum": Status::SHOWN.map(Status::name) })
     }
 }
 

@@ -81,8 +81,8 @@ pub struct Signal {
 /// A request to end one wait.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "ResumeWaitRequest")]
-pub struct ResumeWait {
+#[schemars(rename = "CompleteWaitRequest")]
+pub struct CompleteWait {
     /// What the node gives, where it waits for a signal.
     #[serde(default)]
     pub body: Payload,
@@ -111,7 +111,7 @@ pub struct NewApiKey {
 pub enum RoleName {
     /// Everything, keys included.
     Admin,
-    /// Deploy, start and steer.
+    /// Deploy, start and control.
     Operator,
     /// Look.
     Viewer,

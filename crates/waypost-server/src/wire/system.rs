@@ -1,4 +1,4 @@
-//! Limits, instances, keys and the trail on the wire.
+//! Limits, instances, keys and the audit log on the wire.
 
 use std::collections::BTreeMap;
 
@@ -99,8 +99,8 @@ pub struct MadeKey {
 /// Somebody did something, or tried to.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TrailRow {
-    /// Its place in the trail.
+pub struct AuditRow {
+    /// Its place in the audit log.
     pub place: u64,
     /// When.
     pub at: Time,
@@ -118,12 +118,12 @@ pub struct TrailRow {
     pub status: u16,
 }
 
-/// A page of the trail, newest first.
+/// A page of the audit log, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TrailList {
+pub struct AuditList {
     /// The page.
-    pub entries: Vec<TrailRow>,
+    pub entries: Vec<AuditRow>,
     /// Give this as `cursor` to go on; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]

@@ -127,7 +127,7 @@ async fn array_is_no_request_of_any_kind() {
         ("/v1/executions/e/cancel", json!(["why"])),
         ("/v1/executions/e/cancel", json!([])),
         ("/v1/executions/e/signals", json!(["go", {}, "m"])),
-        ("/v1/waits/e~4/resume", json!([{}, "m"])),
+        ("/v1/waits/e~4/complete", json!([{}, "m"])),
         ("/v1/keys", json!(["name", "admin"])),
         ("/v1/keys", json!({ "name": "n", "role": { "admin": null } })),
         (&format!("/v1/workers/{worker}/poll"), json!(["w", ["h"], 1, 0, 1, []])),

@@ -1,4 +1,4 @@
-//! Concurrency keys over HTTP: the place in line, what can be asked of who stands in it, rejections.
+//! Concurrency keys over HTTP: the place in the queue, what can be asked of who stands in it, rejections.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn is_let_in(house: &House, id: &str) {
 }
 
 #[tokio::test]
-async fn the_place_in_line_is_told() {
+async fn the_place_in_queue_is_told() {
     let house = House::keyed().await;
     start(&house, house::KEYED, "a", "k").await;
     is_let_in(&house, "a").await;
@@ -29,24 +29,29 @@ async fn the_place_in_line_is_told() {
     assert_eq!(said["status"], "SCHEDULING", "{said}");
     start(&house, house::KEYED, "c", "k").await;
     let expected = json!({
-        "key": "k", "limit": 1, "policy": "queue", "admitted": false, "before": 2,
+        "key": "k", "limit": 1, "policy": "queue", "admitted": false, "queuePosition": 2,
     });
     let found = look(&house, "c").await;
     assert_eq!((&found["concurrency"], found.get("held")), (&expected, None), "{found}");
     let why = house.get("/v1/executions/c/why").await.expect(200).json();
     let reason = &why["reasons"][0];
-    let what = "waits for a slot of concurrency key \"k\", of which there are 1; 2 stand before it";
-    assert_eq!((&reason["what"], &reason["movedBy"]), (&json!(what), &json!("turn")), "{why}");
+    let what =
+        "waits for a permit of concurrency key \"k\" (limit 1); 2 executions are ahead of it";
+    assert_eq!(
+        (&reason["what"], &reason["unblockedBy"]),
+        (&json!(what), &json!("permit")),
+        "{why}"
+    );
     assert_eq!(look(&house, "a").await["concurrency"]["admitted"], true);
     let go = json!({ "name": "go", "body": 1 });
     house.post("/v1/executions/a/signals", &go).await.expect(200);
     is_let_in(&house, "b").await;
-    assert_eq!(look(&house, "c").await["concurrency"]["before"], 1);
+    assert_eq!(look(&house, "c").await["concurrency"]["queuePosition"], 1);
     assert_eq!(look(&house, "a").await.get("concurrency"), None, "what has ended has no place");
 }
 
 #[tokio::test]
-async fn who_stands_in_line_can_be_cancelled_and_little_else() {
+async fn who_stands_in_queue_can_be_cancelled_and_little_else() {
     let house = House::keyed().await;
     start(&house, house::KEYED, "a", "k").await;
     is_let_in(&house, "a").await;

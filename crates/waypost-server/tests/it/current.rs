@@ -42,9 +42,9 @@ async fn deploy_of_an_older_content_rolls_back() {
         assert_eq!((&row["version"], &row["current"]), (&json!(2), &json!(1)), "{path}");
     }
 
-    house.server.trail.close();
-    let trail = house.get("/v1/trail").await.expect(200).json();
-    let deploys: Vec<_> = trail["entries"]
+    house.server.audit.close();
+    let audit = house.get("/v1/audit").await.expect(200).json();
+    let deploys: Vec<_> = audit["entries"]
         .as_array()
         .unwrap()
         .iter()

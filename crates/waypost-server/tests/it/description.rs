@@ -169,7 +169,7 @@ fn walk() -> Vec<(&'static str, Ask, u16)> {
         ("listInstances", Ask::get("/v1/instances"), 200),
         ("createKey", Ask::post("/v1/keys", &json!({ "name": "x", "role": "viewer" })), 201),
         ("listKeys", Ask::get("/v1/keys"), 200),
-        ("listTrail", Ask::get("/v1/trail"), 200),
+        ("listAudit", Ask::get("/v1/audit"), 200),
         ("getLiveness", Ask::get("/livez"), 200),
         ("getReadiness", Ask::get("/readyz"), 200),
         ("getMetrics", Ask::get("/metrics"), 200),

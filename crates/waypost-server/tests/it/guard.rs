@@ -101,7 +101,7 @@ async fn what_a_page_can_send_unasked_is_not_taken() {
         house.ask(&form).await.refused(403, "foreign_origin");
     }
     let status = house.get("/v1/executions/waiting").await.expect(200).json()["status"].clone();
-    assert_eq!(status, "PAUSED", "nothing of this was heeded");
+    assert_eq!(status, "WAITING", "no request was accepted");
     let fine = Ask::new("POST", "/v1/executions")
         .header("Content-Type", "Application/JSON; charset=utf-8")
         .body(start);

@@ -4,8 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;
+mod audit;
 mod bad_input;
 mod concurrency;
+mod control;
 mod current;
 mod description;
 mod guard;
@@ -15,10 +17,8 @@ mod paging;
 mod racing;
 mod slow_readers;
 mod starting;
-mod steering;
 mod streams;
 mod support;
 mod tls;
-mod trail;
 mod trouble;
 mod workers;

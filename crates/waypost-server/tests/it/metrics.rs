@@ -22,7 +22,7 @@ const PROMISED: &[&str] = &[
     "waypost_http_requests_total",
     "waypost_http_request_seconds",
     "waypost_http_streams",
-    "waypost_trail_dropped_total",
+    "waypost_audit_dropped_total",
 ];
 
 /// Labels that a metric may have, none of which a user can choose.

@@ -55,15 +55,15 @@ async fn every_list_can_be_walked_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_trail_can_be_walked_to_its_end() {
+async fn the_audit_log_can_be_walked_to_its_end() {
     let house = House::open().await;
     for at in 0..25 {
         let new = json!({ "name": format!("k{at}"), "role": "viewer" });
         house.post("/v1/keys", &new).await.expect(201);
     }
-    house.server.trail.close();
+    house.server.audit.close();
     for limit in [1, 7, 25, 1_000] {
-        let target = format!("/v1/trail?limit={limit}");
+        let target = format!("/v1/audit?limit={limit}");
         let all = walk(&house, &target, "entries", "cursor").await;
         let places: BTreeSet<_> = all.iter().map(|row| row["place"].as_u64().unwrap()).collect();
         assert_eq!((all.len(), places.len()), (25, 25), "limit {limit}");

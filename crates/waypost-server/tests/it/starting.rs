@@ -29,7 +29,7 @@ async fn waiting_ends_with_the_execution_or_with_patience() {
     assert_eq!(said.get("output"), None);
     house.wait_for("w", "RunPaused").await;
     let found = house.get("/v1/executions/w?wait=10ms").await.expect(200).json();
-    assert_eq!(found["status"], "PAUSED");
+    assert_eq!(found["status"], "WAITING");
     house.get("/v1/executions/w/output").await.refused(409, "execution_runs");
     let mut waiting = house.connect().await;
     let ask = Ask::get("/v1/executions/w?wait=60s");

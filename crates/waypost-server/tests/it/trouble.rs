@@ -39,7 +39,7 @@ async fn store_that_takes_no_writes_is_noticed_at_the_first_and_forgotten_when_i
         let waiting = what.rsplit(' ').next().unwrap();
         house.start(house::PATIENT, waiting).await;
         // A frame that is still under way would find out before the first request does.
-        until(&house, waiting, "PAUSED").await;
+        until(&house, waiting, "WAITING").await;
         house.get("/readyz").await.expect(200);
         house.failing.fail(Some(error));
         // The first one is with the store already: it may be taken yet.

@@ -1,4 +1,4 @@
-//! What workers elsewhere say of themselves: what is published is taken, and nothing else.
+//! What remote workers say of themselves: what is published is taken, and nothing else.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ async fn a_worker_names_its_tasks_as_the_description_says() {
     assert!(!workers.json().to_string().contains(token), "nobody is shown a token");
 }
 
-/// Deploys a workflow of one node that is made elsewhere, with a retry policy, and starts this execution.
+/// Deploys a workflow of one node that is made remotely, with a retry policy, and starts this execution.
 async fn start(house: &House, retry: Option<Value>, id: &str) {
     let mut node = json!({ "id": "a", "type": "worker", "config": { "handler": "h" } });
     if let Some(retry) = retry {

@@ -137,7 +137,7 @@ pub struct World {
     pub starts_lost: bool,
     /// Could a worker's second report, which contradicts the first, come to be the only one?
     pub contradicted: bool,
-    /// Were there workers elsewhere, two of which may take one attempt?
+    /// Were there remote workers, two of which may take one attempt?
     pub shared: bool,
     /// Could things happen later than due by more than [`super::SLACK_MS`], so that limits struck
     /// that would not have? A crash, a pause, a queue for slots make things late.

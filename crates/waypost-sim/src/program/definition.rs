@@ -8,7 +8,7 @@ use super::{
 };
 use crate::random::Random;
 
-/// The handler of tasks that workers elsewhere make.
+/// The handler of tasks that remote workers make.
 pub const HANDLER: &str = "far";
 /// The kind of the failures that `fail` nodes make.
 pub const FAILURE: &str = "refused_by_program";
@@ -62,7 +62,7 @@ impl Program {
         set("timeout", node.timeout_ms.map(|ms| json!(ms)));
         set("deadline", node.deadline_ms.map(|ms| json!(ms)));
         set("onError", self.on_error_json(at));
-        set("delivery", node.at_most_once.then(|| json!("atMostOnce")));
+        set("delivery", node.at_most_once.then(|| json!("at-most-once")));
         Json::Object(fields)
     }
 
@@ -125,7 +125,7 @@ impl Program {
             }
             Kind::Task(script) => {
                 let url = format!("${{{{ input.sink }}}}/{script}");
-                if node.elsewhere {
+                if node.remote {
                     return ("worker", json!({ "handler": HANDLER, "input": { "url": url } }));
                 }
                 ("api-call", json!({ "method": "POST", "url": url, "body": { "node": node.id } }))

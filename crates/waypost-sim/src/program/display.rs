@@ -116,8 +116,8 @@ fn options(node: &Node) -> Vec<String> {
     if node.at_most_once {
         options.push("once".into());
     }
-    if node.elsewhere {
-        options.push("elsewhere".into());
+    if node.remote {
+        options.push("remote".into());
     }
     options
 }

@@ -25,8 +25,8 @@ pub struct Appetite {
     pub limits: bool,
     /// Tasks that must not be called twice?
     pub at_most_once: bool,
-    /// Tasks of workers elsewhere?
-    pub elsewhere: bool,
+    /// Tasks of remote workers?
+    pub remote: bool,
     /// How many tasks in a hundred have a sink that fails them.
     pub failures_percent: u32,
 }
@@ -43,7 +43,7 @@ impl Appetite {
             hang: true,
             limits: true,
             at_most_once: true,
-            elsewhere: true,
+            remote: true,
             failures_percent: 30,
         }
     }
@@ -55,7 +55,7 @@ impl Appetite {
             delay_ms_max: 300,
             retry_wait_ms_max: 50,
             hang_ms_max: 300,
-            elsewhere: false,
+            remote: false,
             ..Self::simulated()
         }
     }
@@ -263,7 +263,7 @@ impl Builder<'_> {
             on_error: OnError::Fail,
             definition_errors: false,
             at_most_once: false,
-            elsewhere: false,
+            remote: false,
         };
         // Sometimes two edges from one source, of which either will do.
         if self.random.percent(10)

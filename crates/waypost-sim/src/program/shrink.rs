@@ -59,7 +59,7 @@ impl Program {
             });
             attempt(&|program| program.nodes[at].definition_errors = false);
             attempt(&|program| program.nodes[at].at_most_once = false);
-            attempt(&|program| program.nodes[at].elsewhere = false);
+            attempt(&|program| program.nodes[at].remote = false);
             if node.kind != Kind::Task(Script::Hang) {
                 attempt(&|program| program.nodes[at].timeout_ms = None);
             }
@@ -185,7 +185,7 @@ impl Node {
             self.on_error != OnError::Fail,
             self.definition_errors,
             self.at_most_once,
-            self.elsewhere,
+            self.remote,
         ];
         10 + kind + self.needs.len() + options.into_iter().filter(|option| *option).count()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waypost_core::check::{Invariant, LogCheck, Violation, cut_short};
 use waypost_core::event::Event as LogEvent;
 use waypost_core::frame::{FrameHeader, decode};
-use waypost_core::id::{ExecutionId, InstanceId, Token};
+use waypost_core::id::{ExecutionNo, InstanceId, Token};
 use waypost_core::projection::ExecutionView;
 use waypost_core::state::State;
 use waypost_core::time::Timestamp;
@@ -25,7 +25,7 @@ use crate::process::Life;
 /// What the auditor knows of every log.
 #[derive(Default)]
 pub(super) struct Auditor {
-    pub(super) logs: BTreeMap<ExecutionId, Log>,
+    pub(super) logs: BTreeMap<ExecutionNo, Log>,
     /// Which process writes under each name: an epoch has one writer only if a name has.
     writers: BTreeMap<InstanceId, Life>,
     /// When the last frame was committed.
@@ -33,11 +33,11 @@ pub(super) struct Auditor {
     /// Attempts whose start is durable.
     started: BTreeSet<Token>,
     /// Frames in the order of their commits: what a projector reads.
-    pub(super) commits: Vec<(ExecutionId, u64)>,
+    pub(super) commits: Vec<(ExecutionNo, u64)>,
     /// How far the projector has come, and what it has written.
     pub(super) projected: usize,
-    pub(super) views: BTreeMap<ExecutionId, ExecutionView>,
-    /// Who stands in the line of each concurrency key, by the log alone.
+    pub(super) views: BTreeMap<ExecutionNo, ExecutionView>,
+    /// Who stands in the queue of each concurrency key, by the log alone.
     lines: Lines,
     /// Has a replica that was behind become the store?
     pub(super) failed_over: bool,
@@ -49,7 +49,7 @@ pub(super) struct Log {
 }
 
 impl Auditor {
-    pub(super) fn state(&self, execution: ExecutionId) -> Option<&State> {
+    pub(super) fn state(&self, execution: ExecutionNo) -> Option<&State> {
         self.logs.get(&execution)?.check.state()
     }
 }
@@ -99,34 +99,35 @@ impl Simulation {
     }
 
     /// A frame has become durable: every rule that a log can break is looked at, at once.
-    pub(super) fn audit_commit(&mut self, life: Life, append: &Append, at: Timestamp) {
+    pub(super) fn inspect_commit(&mut self, life: Life, append: &Append, at: Timestamp) {
         let header = append.header;
         let frame = StoredFrame { header, at, body: Ok(append.body.clone()) };
         let writer = *self.auditor.writers.entry(header.instance).or_insert(life);
         if writer != life {
             let (execution, name) = (header.execution.0, header.instance.0);
             let what = format!("x{execution}: p{writer} and p{life} both write as {name}");
-            return self.fail("I3", what);
+            return self.fail("log.fenced", what);
         }
         self.auditor.commits.push((header.execution, header.first_seq));
         self.auditor.last_commit_ms = self.ms();
         self.clear_deaths(append);
-        self.audit_frame(&frame, true);
+        self.inspect_frame(&frame, true);
         if header.parent.is_none() {
             self.may_be_killer(header.execution);
         }
     }
 
-    fn audit_frame(&mut self, frame: &StoredFrame, counts: bool) {
+    fn inspect_frame(&mut self, frame: &StoredFrame, counts: bool) {
         let execution = frame.header.execution;
         let body = frame.body.as_ref().map_or(&[][..], Vec::as_slice);
         let events = match decode(body) {
             Ok(events) => events,
-            Err(error) => return self.fail("I14", format!("x{}: {error}", execution.0)),
+            Err(error) => return self.fail("log.readable", format!("x{}: {error}", execution.0)),
         };
         if !self.auditor.logs.contains_key(&execution) {
             let Some(LogEvent::RunCreated(created)) = events.first() else {
-                return self.fail("I2", format!("x{} begins without RunCreated", execution.0));
+                let what = format!("x{} begins without RunCreated", execution.0);
+                return self.fail("log.created-first", what);
             };
             let connection = crate::store::Connection(self.store.clone());
             let check = match self.plans.get(created.definition, &connection) {
@@ -157,11 +158,12 @@ impl Simulation {
         if self.auditor.failed_over {
             violations.retain(|found| found.invariant != Invariant::WaitsEndInTime);
         }
-        let (tracked, status) = (log.tracker.status(), log.check.state().map(|state| state.status));
+        let tracked = log.tracker.status();
+        let status = log.check.state().map(State::shown_status);
         self.fail_on(&violations);
         // Frames that are read anew do not come in the order of their commits.
         if let Some(what) = overtaken.filter(|_| !self.auditor.failed_over) {
-            self.fail(Invariant::SlotsHold.code(), what);
+            self.fail(Invariant::PermitsHold.name(), what);
         }
         if counts && status.is_some_and(|status| status != tracked) {
             self.fail("status", format!("x{} is {status:?}, by its events {tracked}", execution.0));
@@ -170,7 +172,7 @@ impl Simulation {
 
     fn fail_on(&mut self, violations: &[Violation]) {
         if let Some(first) = violations.first() {
-            self.fail(first.invariant.code(), first.to_string());
+            self.fail(first.invariant.name(), first.to_string());
         }
     }
 
@@ -184,7 +186,7 @@ impl Simulation {
         self.auditor = Auditor { failed_over: true, writers, ..Auditor::default() };
         for frame in &frames {
             self.auditor.commits.push((frame.header.execution, frame.header.first_seq));
-            self.audit_frame(frame, false);
+            self.inspect_frame(frame, false);
         }
         // The arrows of what follows go on from where the logs now end.
         let mut ignored = crate::coverage::Coverage::default();
@@ -237,7 +239,7 @@ impl Simulation {
             })
         });
         let reasons: Vec<_> = self.store.with(|tables, _| {
-            let held = |(execution, control): (ExecutionId, &Control)| {
+            let held = |(execution, control): (ExecutionNo, &Control)| {
                 Some((execution, control.held.clone()?))
             };
             tables.controls().filter_map(held).collect()
@@ -251,14 +253,14 @@ impl Simulation {
     }
 
     /// Is there an execution of this number, and did it come from this submission?
-    pub(super) fn is_of(&self, execution: ExecutionId, submission: usize) -> bool {
+    pub(super) fn is_of(&self, execution: ExecutionNo, submission: usize) -> bool {
         let stored = self.store.with(|tables, _| tables.frames_from(execution, 0).next().is_some());
         let label = self.auditor.state(execution).and_then(|state| state.created.labels.get(LABEL));
         stored && label.is_some_and(|label| *label == submission.to_string())
     }
 
     /// Who owns what.
-    pub(super) fn owners(&self) -> BTreeMap<ExecutionId, InstanceId> {
+    pub(super) fn owners(&self) -> BTreeMap<ExecutionNo, InstanceId> {
         self.store.with(|tables, _| {
             let owned = |(execution, control): (_, &Control)| Some((execution, control.owner?));
             tables.controls().filter_map(owned).collect()
@@ -269,7 +271,7 @@ impl Simulation {
     pub(super) fn check_owners(
         &mut self,
         by: InstanceId,
-        before: &BTreeMap<ExecutionId, InstanceId>,
+        before: &BTreeMap<ExecutionNo, InstanceId>,
     ) {
         let after = self.owners();
         for (execution, owner) in before {
@@ -294,12 +296,13 @@ impl Simulation {
                 // A claim that was lost in a failover is made again; until then its row is behind.
                 let failed_over = self.auditor.failed_over;
                 let counts = |finding: &&waypost_engine::check::Finding| {
-                    let code = finding.violation.invariant.code();
-                    !failed_over && ["G8", "G10", "G11", "R1", "R2"].contains(&code)
+                    let about = finding.violation.invariant.name().split('.').next();
+                    let rows = ["wake", "concurrency", "mail", "control", "rows"];
+                    !failed_over && about.is_some_and(|about| rows.contains(&about))
                 };
                 if let Some(finding) = report.findings.iter().find(counts) {
                     let violation = &finding.violation;
-                    self.fail(violation.invariant.code(), violation.to_string());
+                    self.fail(violation.invariant.name(), violation.to_string());
                 }
             }
             let accepted = self.people.done_to.get(&execution).map(|done| done.accepted.clone());
@@ -311,13 +314,13 @@ impl Simulation {
         }
     }
 
-    pub(super) fn knows_signal(&self, execution: ExecutionId, serial: u64) -> bool {
+    pub(super) fn knows_signal(&self, execution: ExecutionNo, serial: u64) -> bool {
         let mark = format!("\"serial\":{serial}}}");
         self.log_holds(execution, &mark)
     }
 
     /// Is a signal in the inbox?
-    pub(super) fn inbox_holds(&self, execution: ExecutionId, serial: u64) -> bool {
+    pub(super) fn inbox_holds(&self, execution: ExecutionNo, serial: u64) -> bool {
         let mark = format!("\"serial\":{serial}}}");
         let holds = |mail: &Mail| match &mail.body {
             MailBody::Signal { body, .. } => {
@@ -329,19 +332,19 @@ impl Simulation {
     }
 
     /// Is a message in the inbox or in the log?
-    pub(super) fn holds_message(&self, execution: ExecutionId, message: &str) -> bool {
+    pub(super) fn holds_message(&self, execution: ExecutionNo, message: &str) -> bool {
         let there = |mail: &Mail| mail.execution == execution && *mail.message == *message;
         self.store.with(|tables, _| tables.mail().iter().any(there))
             || self.log_holds(execution, message)
     }
 
     /// The same; or has the execution ended, and its mail gone with it?
-    pub(super) fn knows_message(&self, execution: ExecutionId, message: &str) -> bool {
+    pub(super) fn knows_message(&self, execution: ExecutionNo, message: &str) -> bool {
         let ended = self.store.with(|tables, _| tables.control(execution).is_none());
         ended || self.holds_message(execution, message)
     }
 
-    fn log_holds(&self, execution: ExecutionId, text: &str) -> bool {
+    fn log_holds(&self, execution: ExecutionNo, text: &str) -> bool {
         self.store.with(|tables, _| {
             let holds = |frame: &StoredFrame| {
                 let body = frame.body.as_ref().map(|body| String::from_utf8_lossy(body));
@@ -351,21 +354,21 @@ impl Simulation {
         })
     }
 
-    pub(super) fn open_executions(&self) -> Vec<ExecutionId> {
-        let open = |log: &(&ExecutionId, &Log)| {
+    pub(super) fn open_executions(&self) -> Vec<ExecutionNo> {
+        let open = |log: &(&ExecutionNo, &Log)| {
             log.1.check.state().is_none_or(|state| !state.status.is_end())
         };
         self.auditor.logs.iter().filter(open).map(|(execution, _)| *execution).collect()
     }
 
     pub(super) fn is_at_rest(&self) -> bool {
-        let rests = |execution: &ExecutionId| self.is_killer_aside(*execution);
+        let rests = |execution: &ExecutionNo| self.is_killer_aside(*execution);
         self.people.unacknowledged().is_empty() && self.open_executions().iter().all(rests)
     }
 
     pub(super) fn fail_stuck(&mut self) {
         let open = self.open_executions();
-        let waits = |execution: &&ExecutionId| !self.is_killer_aside(**execution);
+        let waits = |execution: &&ExecutionNo| !self.is_killer_aside(**execution);
         let Some(execution) = open.iter().find(waits) else {
             return self.fail("stuck", "a submission is never acknowledged");
         };

@@ -2,7 +2,7 @@
 
 use waypost_core::command::Outcome;
 use waypost_core::event::Event as LogEvent;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::Millis;
 use waypost_engine::Work;
 use waypost_engine::driver::{Input, Outgoing, Output, Request, TaskOrder};
@@ -42,12 +42,12 @@ pub enum Event {
     /// Somebody submits.
     Submit { at: usize, again: bool },
     /// Somebody asks something of an execution: of this one, or of any.
-    Request(Option<ExecutionId>),
+    Request(Option<ExecutionNo>),
     /// Somebody asks again, under the same message id; for a signal, with its serial number.
     Repeat(Request, Option<u64>),
     /// Somebody releases an execution that was set aside.
-    Release(ExecutionId),
-    /// Something happens around workers elsewhere.
+    Release(ExecutionNo),
+    /// Something happens around remote workers.
     Far(super::far::FarEvent),
     /// Something goes wrong.
     Fate,
@@ -80,13 +80,13 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::CancelTask(_) => "cancel task".to_owned(),
         Output::Offer(order) => format!("offer x{} {}", order.id.execution.0, order.id.path),
         Output::Withdraw(id) => format!("withdraw x{} {}", id.execution.0, id.path),
-        Output::CancelRemote(..) => "cancel elsewhere".to_owned(),
+        Output::CancelRemote(..) => "cancel remote".to_owned(),
         Output::LookAtWorkers(_) => "look at workers".to_owned(),
         Output::Answer(ticket, answer) => format!("answer {} {answer:?}", ticket.0),
         Output::Deliver(outgoing) => format!("deliver x{}", outgoing.mail.execution.0),
         Output::Claim { .. } => "claim".to_owned(),
-        Output::Reload(ExecutionId(id)) => format!("reload x{id}"),
-        Output::FindEnd(ExecutionId(id)) => format!("find end x{id}"),
+        Output::Reload(ExecutionNo(id)) => format!("reload x{id}"),
+        Output::FindEnd(ExecutionNo(id)) => format!("find end x{id}"),
         Output::Collect { .. } => "collect".to_owned(),
         Output::ReserveNumbers => "numbers".to_owned(),
         Output::Renew => "renew".to_owned(),

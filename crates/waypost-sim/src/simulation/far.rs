@@ -1,4 +1,4 @@
-//! Workers elsewhere: they poll through any process, begin what they are given, die, fall silent and
+//! Remote workers: they poll through any process, begin what they are given, die, fall silent and
 //! come back, and report: late, twice, something else, and under tokens that are not theirs.
 //!
 //! A worker keeps a report until it is answered, and sends it again to somebody else. What must hold
@@ -35,7 +35,7 @@ use crate::process::{CLUSTER_KEY, Life};
 use crate::program::Script;
 use crate::random::Random;
 
-/// Something that happens around workers elsewhere.
+/// Something that happens around remote workers.
 pub enum FarEvent {
     /// An offer reaches where tasks wait.
     Offer(Life, OfferOrder),
@@ -59,7 +59,7 @@ pub enum FarEvent {
     Patience(u64),
 }
 
-/// The workers elsewhere, and where tasks wait for them.
+/// The remote workers, and where tasks wait for them.
 pub(super) struct Far {
     tasks: MemoryTasks,
     random: Random,
@@ -125,7 +125,7 @@ impl Far {
         }
     }
 
-    /// Are there workers elsewhere?
+    /// Are there remote workers?
     pub(super) fn is_there(&self) -> bool {
         !self.workers.is_empty()
     }
@@ -157,7 +157,7 @@ impl Far {
 impl Simulation {
     /// Workers, where there is something for them to do.
     pub(super) fn build_far(&mut self) {
-        let wanted = self.people.programs().iter().any(|p| p.nodes.iter().any(|n| n.elsewhere));
+        let wanted = self.people.programs().iter().any(|p| p.nodes.iter().any(|n| n.remote));
         let count = if wanted { self.far.random.between(1, 2) } else { 0 };
         for at in 0..usize::try_from(count).unwrap_or(0) {
             let id = self.far.birth();
@@ -168,7 +168,7 @@ impl Simulation {
         }
     }
 
-    /// Carries out what a driver says about attempts elsewhere.
+    /// Carries out what a driver says about remote attempts.
     pub(super) fn carry_far(&mut self, life: Life, output: Output) {
         let event = match output {
             Output::Offer(order) => FarEvent::Offer(life, order),
@@ -351,7 +351,7 @@ impl Simulation {
         }
     }
 
-    /// Something may go wrong with workers elsewhere, and with where their tasks wait.
+    /// Something may go wrong with remote workers, and with where their tasks wait.
     pub(super) fn shake_far(&mut self) {
         if self.far.workers.is_empty() {
             return;

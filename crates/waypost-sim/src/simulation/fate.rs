@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::event::FOLD_VERSION;
+use waypost_core::event::LOG_FORMAT;
 use waypost_core::id::InstanceId;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_engine::driver::Input;
@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::process::{Birth, Life, Process};
 
 /// The fold of the version before this one, which cannot read what this one writes.
-const OLD_FOLD: u16 = FOLD_VERSION - 1;
+const OLD_LOG_FORMAT: u16 = LOG_FORMAT - 1;
 
 impl Simulation {
     pub(super) fn build_machines(&mut self) {
@@ -35,7 +35,7 @@ impl Simulation {
                 false => 0,
             };
             let old = machine > 0 && self.store.strikes(Fault::OldVersion);
-            let fold = if old { OLD_FOLD } else { FOLD_VERSION };
+            let fold = if old { OLD_LOG_FORMAT } else { LOG_FORMAT };
             let clock = Arc::new(MachineClock::new(self.truth.clone(), offset, drift));
             self.machines.push(Machine { clock, fold, life: None });
             let soon = self.random.below(50);
@@ -46,8 +46,8 @@ impl Simulation {
     /// Starts a process. Its first word to the store is a heartbeat; before the answer comes it
     /// does nothing.
     pub(super) fn start(&mut self, machine: usize) {
-        // An older version that lives on would keep what only a newer one has made elsewhere.
-        let outlived = self.healed && self.machines[machine].fold < FOLD_VERSION;
+        // An older version that lives on would keep what only a newer one has made remotely.
+        let outlived = self.healed && self.machines[machine].fold < LOG_FORMAT;
         if self.machines[machine].life.is_some() || outlived {
             return;
         }
@@ -60,11 +60,11 @@ impl Simulation {
             fold: *fold,
             // In some worlds an older version can read nothing of a newer one's, in others all that
             // it could have written itself.
-            fold_min: if self.far.upgraded { *fold } else { 1 },
+            log_format_min: if self.far.upgraded { *fold } else { 1 },
             clock: Arc::clone(clock),
         };
         let process = Process::start(birth, &mut self.random, &self.store, &self.plans);
-        let numbers = process.clerk.config.numbers_at_once;
+        let numbers = process.clerk.config.id_block_size;
         self.note("start", &[life.into(), machine as u64], || format!("p{life} on m{machine}"));
         self.machines[machine].life = Some(life);
         self.clerks.insert(life, Arc::clone(&process.clerk));

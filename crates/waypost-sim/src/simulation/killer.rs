@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use waypost_core::event::Event as LogEvent;
 use waypost_core::frame::decode;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_engine::driver::Output;
 use waypost_ports::store::{Append, ControlChange, SUSPECT_FROM, Settled};
 
@@ -20,12 +20,12 @@ const KILLED: &str = "processes died with this execution in hand";
 
 /// See the module.
 pub(super) struct Killer {
-    execution: Option<ExecutionId>,
+    execution: Option<ExecutionNo>,
     /// Does it let its take-over be committed, and kill with the decision after it?
     spares_take_overs: bool,
     random: Random,
     /// How often each execution was taken from an owner that died, since it last made progress.
-    deaths: BTreeMap<ExecutionId, u32>,
+    deaths: BTreeMap<ExecutionNo, u32>,
 }
 
 impl Killer {
@@ -49,7 +49,7 @@ impl Killer {
         outputs.iter().any(|output| matches!(output, Output::Append(append) if kills(append)))
     }
 
-    pub(super) fn is(&self, execution: ExecutionId) -> bool {
+    pub(super) fn is(&self, execution: ExecutionNo) -> bool {
         self.execution == Some(execution)
     }
 }
@@ -67,7 +67,7 @@ impl Simulation {
     }
 
     /// A new execution may turn out to be the one. Others must not wait for it in a line.
-    pub(super) fn may_be_killer(&mut self, execution: ExecutionId) {
+    pub(super) fn may_be_killer(&mut self, execution: ExecutionNo) {
         if self.killer.execution.is_some() || self.auditor.failed_over {
             return;
         }
@@ -85,7 +85,7 @@ impl Simulation {
     }
 
     /// Is it set aside? Then the world may rest without its end.
-    pub(super) fn is_killer_aside(&self, execution: ExecutionId) -> bool {
+    pub(super) fn is_killer_aside(&self, execution: ExecutionNo) -> bool {
         let held = self.store.with(|tables, _| {
             tables.control(execution).is_some_and(|control| control.held.is_some())
         });
@@ -103,7 +103,7 @@ impl Simulation {
     }
 
     /// A claim was made: each execution that it took from a dead owner has one death more.
-    pub(super) fn count_deaths(&mut self, by: InstanceId, before: &[(ExecutionId, InstanceId)]) {
+    pub(super) fn count_deaths(&mut self, by: InstanceId, before: &[(ExecutionNo, InstanceId)]) {
         let after = self.owners();
         for (execution, owner) in before {
             let (left, held) = self.store.with(|tables, _| {
@@ -145,7 +145,7 @@ impl Simulation {
     }
 
     /// No execution is quarantined after too few deaths.
-    pub(super) fn check_killed(&mut self, execution: ExecutionId, reason: &str) {
+    pub(super) fn check_killed(&mut self, execution: ExecutionNo, reason: &str) {
         if !reason.contains(KILLED) {
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::event::Event as LogEvent;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 
 /// See the module.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(super) struct Lines {
 }
 
 struct Stands {
-    execution: ExecutionId,
+    execution: ExecutionNo,
     limit: u32,
     admitted: bool,
 }
@@ -25,7 +25,7 @@ impl Lines {
     ///
     /// Whoever is let in has at most as many before it as its limit leaves room for: so never more
     /// are under way than the limit, and nobody overtakes.
-    pub(super) fn read(&mut self, execution: ExecutionId, events: &[LogEvent]) -> Option<String> {
+    pub(super) fn read(&mut self, execution: ExecutionNo, events: &[LogEvent]) -> Option<String> {
         let mut wrong = None;
         for event in events {
             match event {
@@ -38,14 +38,14 @@ impl Lines {
         wrong
     }
 
-    fn queue(&mut self, execution: ExecutionId, key: &Arc<str>, limit: u32) {
+    fn queue(&mut self, execution: ExecutionNo, key: &Arc<str>, limit: u32) {
         let line = self.lines.entry(Arc::clone(key)).or_default();
         if !line.iter().any(|stands| stands.execution == execution) {
             line.push(Stands { execution, limit, admitted: false });
         }
     }
 
-    fn admit(&mut self, execution: ExecutionId) -> Option<String> {
+    fn admit(&mut self, execution: ExecutionNo) -> Option<String> {
         let name = format!("x{}", execution.0);
         let found = self.lines.iter_mut().find_map(|(key, line)| {
             let before = line.iter().position(|stands| stands.execution == execution)?;
@@ -63,13 +63,13 @@ impl Lines {
         let room = usize::try_from(limit).unwrap_or(usize::MAX);
         (before >= room).then(|| {
             format!(
-                "{name} is let in with {before} before it in the line of {key:?}, whose limit is \
+                "{name} is let in with {before} before it in the queue of {key:?}, whose limit is \
                  {limit}; {under_way} are under way"
             )
         })
     }
 
-    fn leave(&mut self, execution: ExecutionId) {
+    fn leave(&mut self, execution: ExecutionNo) {
         for line in self.lines.values_mut() {
             line.retain(|stands| stands.execution != execution);
         }

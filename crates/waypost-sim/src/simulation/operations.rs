@@ -168,7 +168,7 @@ impl Simulation {
         for (append, inserted) in op.batch.iter().zip(&op.inserted) {
             self.note_frame(op.life, append, matches!(inserted, Inserted::At(_)));
             if let Inserted::At(at) = inserted {
-                self.audit_commit(op.life, append, *at);
+                self.inspect_commit(op.life, append, *at);
             }
         }
         if self.store.strikes(Fault::LostReply) {

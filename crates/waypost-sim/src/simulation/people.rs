@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
-use waypost_core::id::{DefinitionHash, ExecutionId};
+use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
 use waypost_core::status::{NodeStatus, Status};
@@ -37,7 +37,7 @@ pub(super) struct People {
     tickets: u64,
     serials: u64,
     /// What was done to each execution.
-    pub(super) done_to: BTreeMap<ExecutionId, DoneTo>,
+    pub(super) done_to: BTreeMap<ExecutionNo, DoneTo>,
 }
 
 /// A submission, from the plan to the acknowledgement.
@@ -50,7 +50,7 @@ pub(super) struct Submission {
     /// Is it to be submitted at all?
     kept: bool,
     /// Which execution it became, and when that was acknowledged.
-    pub(super) acknowledged: Option<(ExecutionId, u64)>,
+    pub(super) acknowledged: Option<(ExecutionNo, u64)>,
 }
 
 /// What somebody awaits the answer to.
@@ -152,7 +152,7 @@ impl Submission {
     }
 }
 
-/// Which submissions of a world stand in line for each other.
+/// Which submissions of a world is queued for each other.
 struct Lines {
     random: Random,
     keyed: Option<Keyed>,
@@ -315,7 +315,7 @@ impl Simulation {
 
     /// Somebody was told that a message was received, now or before: it must be durable. A signal that
     /// is said to be kept must come to be in the log, as one that was done.
-    fn acknowledged(&mut self, execution: ExecutionId, message: MessageId, serial: Option<u64>) {
+    fn acknowledged(&mut self, execution: ExecutionNo, message: MessageId, serial: Option<u64>) {
         // Of another execution, maybe, that had this number before.
         if self.failovers > 0 && !self.holds_message(execution, &message) {
             return;
@@ -343,7 +343,7 @@ impl Simulation {
     pub(super) fn care(&mut self) {
         self.after(7_000, Event::Care);
         self.check_open();
-        let open: BTreeSet<ExecutionId> = self.open_executions().into_iter().collect();
+        let open: BTreeSet<ExecutionNo> = self.open_executions().into_iter().collect();
         for execution in open {
             if self.is_killer_aside(execution) {
                 continue; // a person who looks at it finds that it would kill again
@@ -351,9 +351,9 @@ impl Simulation {
             let Some(state) = self.auditor.state(execution) else { continue };
             let held = self.store.with(|tables, _| tables.load(execution));
             let held = held.and_then(|history| history.control).and_then(|row| row.held);
-            // Nobody helps who stands in line: its turn comes by itself.
-            let in_line = state.status == Status::Scheduling && held == state.held_for();
-            let held = held.is_some() && !in_line;
+            // Nobody helps who is queued: its turn comes by itself.
+            let in_queue = state.status == Status::Scheduling && held == state.held_for();
+            let held = held.is_some() && !in_queue;
             if held || state.pausing || state.quarantine.is_some() {
                 self.ask(execution, MailBody::Resume, None);
                 continue;

@@ -2,7 +2,7 @@
 
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_ports::store::DefinitionRef;
 
 use super::{Report, Simulation};
@@ -12,7 +12,7 @@ impl Simulation {
     /// The log of each execution.
     fn logs(&self) -> Vec<Log> {
         self.store.with(|tables, _| {
-            let log = |execution: ExecutionId| {
+            let log = |execution: ExecutionNo| {
                 let frames: Vec<_> = tables.frames_from(execution, 0).cloned().collect();
                 let first = decode(frames.first()?.body.as_ref().ok()?).ok()?;
                 let Some(Event::RunCreated(created)) = first.first() else { return None };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use waypost_core::event::Event as LogEvent;
 use waypost_core::frame::decode;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::projection::{Changes, Stamp};
@@ -36,7 +36,7 @@ impl Simulation {
         if is_planted(Bug::ProjectionMissesLast) {
             batch.pop();
         }
-        let mut changes: BTreeMap<ExecutionId, Changes> = BTreeMap::new();
+        let mut changes: BTreeMap<ExecutionNo, Changes> = BTreeMap::new();
         for (execution, first_seq) in &batch {
             let frame = self
                 .store
@@ -66,7 +66,7 @@ impl Simulation {
         if !self.healed || !self.events.is_multiple_of(256) {
             return false;
         }
-        let due = |execution: &ExecutionId| self.auditor.state(*execution)?.next_due();
+        let due = |execution: &ExecutionNo| self.auditor.state(*execution)?.next_due();
         let due = self.open_executions().iter().filter_map(due).max();
         let due_ms = due.map_or(0, |due| due.since(START).0);
         self.ms() > self.auditor.last_commit_ms.max(due_ms) + IDLE_MS
@@ -93,7 +93,7 @@ impl Simulation {
 
     /// What was acknowledged exists, once.
     fn check_submissions(&mut self) {
-        let mut born: BTreeMap<String, Vec<ExecutionId>> = BTreeMap::new();
+        let mut born: BTreeMap<String, Vec<ExecutionNo>> = BTreeMap::new();
         for (execution, log) in &self.auditor.logs {
             if let Some(state) = log.check.state() {
                 let label = state.created.labels.get(LABEL).cloned().unwrap_or_default();
@@ -123,12 +123,12 @@ impl Simulation {
             if shown != Some((state.seq, state.status)) {
                 let logged = (state.seq, state.status);
                 let what = format!("x{} is shown as {shown:?} and is {logged:?}", execution.0);
-                return self.fail("G7", what);
+                return self.fail("projection.matches-log", what);
             }
         }
     }
 
-    fn check_acknowledged(&mut self, execution: ExecutionId) {
+    fn check_acknowledged(&mut self, execution: ExecutionNo) {
         let Some(done) = self.people.done_to.get(&execution).cloned() else { return };
         for (serial, _) in done.signalled {
             // What is set aside keeps its mail.
@@ -145,7 +145,7 @@ impl Simulation {
     }
 
     /// What came of an execution is what the model allows.
-    fn judge(&mut self, execution: ExecutionId) {
+    fn judge(&mut self, execution: ExecutionNo) {
         let frames: Vec<StoredFrame> =
             self.store.with(|tables, _| tables.frames_from(execution, 0).cloned().collect());
         let events: Vec<LogEvent> = frames

@@ -9,7 +9,7 @@ use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Re
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
 use waypost_core::event::{Event, Origin, RunCreated};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, NodeIx, Token, WorkerId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
@@ -23,7 +23,7 @@ pub(crate) const SINK: &str = "http://sink.test";
 
 const START: Timestamp = Timestamp(1_780_000_000_000);
 
-/// The only worker elsewhere.
+/// The only remote worker.
 const WORKER: WorkerId = WorkerId(Uuid::from_u128(9));
 
 /// What may go wrong.
@@ -77,7 +77,7 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
         waypost_lang::parse(program.definition().as_bytes(), &waypost_nodes::catalog()).unwrap();
     let plan = compiled.plan;
     let created = RunCreated {
-        key: ExecutionKey("exe_1".into()),
+        key: ExecutionId("exe_1".into()),
         workflow: plan.workflow.clone(),
         version: 1,
         definition: plan.hash,
@@ -86,7 +86,7 @@ pub(crate) fn run(program: &Program, input: &Value, random: &Random, trouble: Tr
         deadline: plan.timeout.map(|span| START.plus(span)),
         origin: Origin::default(),
     };
-    let (state, decision) = create(&plan, ExecutionId(1), created, &env(START, 0));
+    let (state, decision) = create(&plan, ExecutionNo(1), created, &env(START, 0));
     let mut driver = Driver {
         program,
         plan: &plan,
@@ -184,9 +184,9 @@ impl Driver<'_> {
         }
         if losses && !self.state.status.is_end() && self.random.percent(3) {
             self.world.attempts_lost = true;
-            // All but what a worker elsewhere does: it lives on.
-            let elsewhere = self.state.nodes.iter().filter(|node| node.remote.is_some());
-            let tokens: Vec<Token> = elsewhere.filter_map(|node| node.token).collect();
+            // All but what a remote worker does: it lives on.
+            let remote = self.state.nodes.iter().filter(|node| node.remote.is_some());
+            let tokens: Vec<Token> = remote.filter_map(|node| node.token).collect();
             let lives_on = |todo: &Todo| todo.token().is_some_and(|token| tokens.contains(&token));
             self.todo.retain(lives_on);
             self.later.retain(|(_, todo)| lives_on(todo));
@@ -286,14 +286,14 @@ impl Driver<'_> {
                 Effect::Run { node, attempt, token } => {
                     self.todo.push(Todo::Call(node, attempt, token));
                 }
-                // There are slots for all; so it is a worker elsewhere, who takes it at once.
-                Effect::Offer { node, attempt } => self.start_elsewhere(node, attempt),
+                // There are slots for all; so it is a remote worker, who takes it at once.
+                Effect::Offer { node, attempt } => self.start_remote(node, attempt),
                 Effect::Cancel { token, .. } => self.stop(token),
             }
         }
     }
 
-    fn start_elsewhere(&mut self, at: NodeIx, attempt: u32) {
+    fn start_remote(&mut self, at: NodeIx, attempt: u32) {
         self.decisions += 1;
         let token = Token(1 << 100 | self.decisions);
         let (node, outcome) = (self.plan.node(at).id.clone(), Outcome::Started);

@@ -26,7 +26,7 @@ fn node(id: &str, kind: Kind, needs: &str) -> Node {
         on_error: OnError::Fail,
         definition_errors: false,
         at_most_once: false,
-        elsewhere: false,
+        remote: false,
     }
 }
 

@@ -59,7 +59,7 @@ const MUTATIONS: &[(&str, Mutation)] = &[
             random,
             |_, node| node.branch.is_some(),
             |node| {
-                node.branch = Some("elsewhere".into());
+                node.branch = Some("remote".into());
             },
         )
     }),
@@ -329,7 +329,7 @@ fn two_waits(sent: u64, second: &NodeRan) -> Vec<String> {
         on_error: OnError::Fail,
         definition_errors: false,
         at_most_once: false,
-        elsewhere: false,
+        remote: false,
     };
     let nodes = vec![wait("a", vec![]), wait("b", vec![Need { source: 0, branch: None }])];
     let program =

@@ -65,7 +65,7 @@ fn an_appetite_is_kept() {
         hang: false,
         limits: false,
         at_most_once: false,
-        elsewhere: false,
+        remote: false,
         failures_percent: 0,
         ..Appetite::real()
     };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::types::Type;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, params};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::{Budget, ExecutionPage, ExecutionRow, Filter, ListRequest, Looked};
@@ -32,7 +32,7 @@ fn rows(
     connection: &Connection,
     request: &ListRequest,
     mut budget: Budget,
-) -> rusqlite::Result<(Vec<ExecutionRow>, Option<ExecutionId>)> {
+) -> rusqlite::Result<(Vec<ExecutionRow>, Option<ExecutionNo>)> {
     let (mut rows, mut seen) = (Vec::new(), None);
     let Some(indexes) = indexes(connection, request)? else { return Ok((rows, None)) };
     let statements = indexes.iter().map(|index| connection.prepare_cached(index.sql));
@@ -119,13 +119,13 @@ impl<'a> Walks<'a> {
         walks.collect::<rusqlite::Result<_>>().map(Self)
     }
 
-    fn next(&mut self) -> rusqlite::Result<Option<ExecutionId>> {
+    fn next(&mut self) -> rusqlite::Result<Option<ExecutionNo>> {
         let newest = self.0.iter_mut().max_by_key(|walk| walk.at);
         let Some((walk, at)) = newest.and_then(|walk| walk.at.map(|at| (walk, at))) else {
             return Ok(None);
         };
         walk.advance()?;
-        Ok(Some(ExecutionId(at)))
+        Ok(Some(ExecutionNo(at)))
     }
 }
 
@@ -139,7 +139,7 @@ impl Walk<'_> {
 fn fits(
     look: &mut CachedStatement<'_>,
     filter: &Filter<'_>,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     budget: &mut Budget,
 ) -> rusqlite::Result<bool> {
     look.query_row(params![execution.0, filter.reads_input()], |row| {
@@ -174,7 +174,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ExecutionRow> {
         Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp))
     };
     Ok(ExecutionRow {
-        execution: ExecutionId(row.get(0)?),
+        execution: ExecutionNo(row.get(0)?),
         key: key.into(),
         workflow: workflow.into(),
         version: row.get(4)?,

@@ -9,7 +9,7 @@ use std::time::Instant;
 use rusqlite::{Connection, OptionalExtension};
 use waypost_core::event::Event;
 use waypost_core::frame;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::projection::{Changes, ExecutionView, Stamp};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::StoreError;
@@ -156,8 +156,8 @@ impl Projector {
     }
 
     /// Forgets one execution and shows it again, up to the frame that all rows have reached.
-    pub(super) fn reproject(&mut self, execution: ExecutionId) -> rusqlite::Result<()> {
-        let ExecutionId(execution) = execution;
+    pub(super) fn reproject(&mut self, execution: ExecutionNo) -> rusqlite::Result<()> {
+        let ExecutionNo(execution) = execution;
         let mut changes = Changes::default();
         {
             let mut select = self.log.prepare_cached(FRAMES_SHOWN)?;

@@ -1,10 +1,10 @@
 //! What the rows show of single executions, for whoever compares them with the log.
 
 use rusqlite::{Connection, Row};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
-use waypost_ports::audit::{ShownNode, ShownRows, ShownWait};
+use waypost_ports::inspect::{ShownNode, ShownRows, ShownWait};
 
 use super::projector::load_view;
 use super::queries;
@@ -13,7 +13,7 @@ use crate::connection::from_stored;
 /// The rows of one execution.
 pub(super) fn rows(
     connection: &Connection,
-    execution: ExecutionId,
+    execution: ExecutionNo,
 ) -> rusqlite::Result<Option<ShownRows>> {
     let Some(view) = load_view(connection, execution.0)? else { return Ok(None) };
     let mut select = connection.prepare_cached(queries::SHOWN_EXECUTION)?;
@@ -36,10 +36,10 @@ pub(super) fn after(
     connection: &Connection,
     execution: i64,
     limit: i64,
-) -> rusqlite::Result<Vec<ExecutionId>> {
+) -> rusqlite::Result<Vec<ExecutionNo>> {
     let mut select = connection.prepare_cached(queries::SHOWN_AFTER)?;
     let numbers = select.query_map([execution, limit], |row| row.get(0))?;
-    numbers.map(|number| number.map(ExecutionId)).collect()
+    numbers.map(|number| number.map(ExecutionNo)).collect()
 }
 
 fn node(row: &Row<'_>) -> rusqlite::Result<ShownNode> {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_ports::store::StoreError;
 
 use super::projector::{FRAMES_MAX, Projector};
@@ -115,7 +115,7 @@ impl ProjectorThread {
     }
 
     /// Derives the rows of one execution again, on the caller's thread.
-    pub(super) fn reproject(&self, execution: ExecutionId) -> rusqlite::Result<()> {
+    pub(super) fn reproject(&self, execution: ExecutionNo) -> rusqlite::Result<()> {
         self.shared.projector.lock().reproject(execution)
     }
 

@@ -13,14 +13,14 @@ fn what_people_ask_for_is_served_by_indexes() {
         (DEFINITION_CURRENT, definitions),
         (DEFINITION_VERSIONS, definitions),
         (DEFINITIONS_LATEST, definitions),
-        (CONTROL_LOAD, "SEARCH earlier USING COVERING INDEX slots_by_key (key=? AND rowid<?)"),
-        (SLOT_NEXT, "INDEX slots_waiting (key=?)"),
-        (SLOT_NEXT, "COVERING INDEX slots_holding (key=?)"),
-        (SLOT_CROWD, "COVERING INDEX slots_holding (key=?)"),
-        (SLOT_OLDEST, "INDEX slots_by_key (key=?)"),
+        (CONTROL_LOAD, "SEARCH earlier USING COVERING INDEX permits_by_key (key=? AND rowid<?)"),
+        (PERMIT_NEXT, "INDEX permits_waiting (key=?)"),
+        (PERMIT_NEXT, "COVERING INDEX permits_holding (key=?)"),
+        (PERMIT_CROWD, "COVERING INDEX permits_holding (key=?)"),
+        (PERMIT_OLDEST, "INDEX permits_by_key (key=?)"),
         (KEY_REVOKE, "SEARCH api_keys USING INDEX"),
-        (TRAIL_LIST, "SEARCH trail USING INTEGER PRIMARY KEY (rowid<?)"),
-        (TRAIL_BY_ACTOR, "USING INDEX trail_by_actor (actor=? AND id<?)"),
+        (AUDIT_LIST, "SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"),
+        (AUDIT_BY_ACTOR, "USING INDEX audit_by_actor (actor=? AND id<?)"),
     ] {
         let steps = plan(&connection, sql);
         assert!(steps.iter().any(|step| step.contains(index)), "{sql}\n{steps:#?}");

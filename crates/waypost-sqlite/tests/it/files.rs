@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::{Clock, ManualClock};
 use waypost_ports::query::{
@@ -88,7 +88,7 @@ fn a_killed_process_loses_nothing_that_was_acknowledged() {
     child.wait().unwrap();
     let rest = lines.map_while(Result::ok).filter(|line| line.contains("acknowledged ")).count();
     let store = open(folder.path());
-    let frames = store.load(ExecutionId(1)).unwrap().unwrap().frames;
+    let frames = store.load(ExecutionNo(1)).unwrap().unwrap().frames;
     assert!(frames.len() >= acknowledged + rest);
     assert!(frames.iter().all(|frame| frame.body.is_ok()));
     workload::numbers(&store, 0);
@@ -187,7 +187,7 @@ fn the_lock_says_where_the_server_of_a_folder_is() {
     }
 }
 
-fn big_mail(execution: ExecutionId, message: &str) -> Mail {
+fn big_mail(execution: ExecutionNo, message: &str) -> Mail {
     let reason = Some("x".repeat(50_000));
     let body = MailBody::Cancel { reason };
     Mail { execution, message: message.into(), actor: None, body }

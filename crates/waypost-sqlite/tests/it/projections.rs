@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use waypost_core::event::{Event, FailureEnd, Origin, RunCreated, Wait};
 use waypost_core::failure::Failure;
-use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::kind::Family;
 use waypost_core::time::Timestamp;
@@ -128,7 +128,7 @@ fn live(store: &SqliteStore) {
     let definition = workload::definition(3);
     store.define(&definition).unwrap();
     for (number, frames) in workload::numbers(store, 4).zip(lives()) {
-        let mut hand = Hand::new(ExecutionId(number), workload::INSTANCE);
+        let mut hand = Hand::new(ExecutionNo(number), workload::INSTANCE);
         let created = created(number, definition.hash);
         store.append(&[hand.write(&[created]).into()]).unwrap();
         for events in frames {
@@ -143,7 +143,7 @@ fn live(store: &SqliteStore) {
 
 fn created(number: i64, definition: DefinitionHash) -> Event {
     Event::RunCreated(Box::new(RunCreated {
-        key: ExecutionKey(format!("life-{number}").into()),
+        key: ExecutionId(format!("life-{number}").into()),
         workflow: "chain".into(),
         version: 1,
         definition,
@@ -214,7 +214,7 @@ fn outputs_are_shown_in_the_order_of_their_names() {
     let definition = workload::definition(3);
     store.define(&definition).unwrap();
     let number = workload::numbers(&store, 1).next().unwrap();
-    let mut hand = Hand::new(ExecutionId(number), workload::INSTANCE);
+    let mut hand = Hand::new(ExecutionNo(number), workload::INSTANCE);
     store.append(&[hand.write(&[created(number, definition.hash)]).into()]).unwrap();
     for node in ["b", "a"] {
         let completed = Event::NodeCompleted {
@@ -322,7 +322,7 @@ fn bug_a_log_that_creates_its_execution_twice_held_up_all_lists() {
     store.define(&definition).unwrap();
     let numbers: Vec<i64> = workload::numbers(&store, 2).collect();
     for number in &numbers {
-        let mut hand = Hand::new(ExecutionId(*number), workload::INSTANCE);
+        let mut hand = Hand::new(ExecutionNo(*number), workload::INSTANCE);
         for _ in 0..2 {
             let created = created(*number, definition.hash);
             store.append(&[hand.write(&[created]).into()]).unwrap();

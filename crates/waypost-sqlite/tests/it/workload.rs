@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 use waypost_core::event::{Event, Origin, RunCreated};
 use waypost_core::frame::{FrameHeader, Parent, encode};
-use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{
@@ -19,7 +19,7 @@ pub(crate) const INSTANCE: InstanceId = InstanceId(Uuid::from_u128(7));
 
 /// An execution of a chain, one frame a node.
 pub(crate) struct Chain {
-    pub(crate) execution: ExecutionId,
+    pub(crate) execution: ExecutionNo,
     definition: DefinitionHash,
     nodes: u64,
     done: u64,
@@ -55,7 +55,7 @@ impl Chain {
     }
 
     fn of(number: i64, nodes: u64, definition: DefinitionHash) -> Self {
-        let execution = ExecutionId(number);
+        let execution = ExecutionNo(number);
         Self { execution, definition, nodes, done: 0, next_seq: 1, parent: None }
     }
 
@@ -107,12 +107,12 @@ impl Chain {
         Append { header, body, side }
     }
 
-    fn key(&self) -> ExecutionKey {
+    fn key(&self) -> ExecutionId {
         let low = u128::from(self.execution.0.unsigned_abs());
-        ExecutionKey::from_uuid(Uuid::from_u128((0x0192_aaaa_bbbb_7000_u128 << 64) | low))
+        ExecutionId::from_uuid(Uuid::from_u128((0x0192_aaaa_bbbb_7000_u128 << 64) | low))
     }
 
-    fn created(&self, key: &ExecutionKey) -> Event {
+    fn created(&self, key: &ExecutionId) -> Event {
         Event::RunCreated(Box::new(RunCreated {
             key: key.clone(),
             workflow: "chain".into(),

@@ -15,11 +15,11 @@ use waypost_postgres::PostgresStore;
 use waypost_sqlite::SqliteStore;
 
 use super::{Context, Exit};
-use crate::home::{self, Home};
+use crate::backend::{self, Backend};
+use crate::cluster_services::ClusterServices;
 use crate::open_files;
 use crate::output::{Format, print_json, print_table};
 use crate::settings::{Database, Settings, Source};
-use crate::surroundings::Surroundings;
 use crate::wiring;
 
 /// Runs a scenario and prints its result.
@@ -52,8 +52,8 @@ impl Host for Opener<'_> {
     fn open(&self, folder: &Path) -> Result<Box<dyn SystemUnderTest>> {
         let Some(database) = &self.0.cluster.database else { return self.open_folder(folder) };
         let schema = format!("waypost_bench_{}", uuid::Uuid::now_v7().simple());
-        let store = Arc::new(home::open_database(&Database { schema, ..database.clone() })?);
-        let around = Surroundings::of(&(Arc::clone(&store) as Arc<dyn Home>), self.0)?;
+        let store = Arc::new(backend::open_database(&Database { schema, ..database.clone() })?);
+        let around = ClusterServices::of(&(Arc::clone(&store) as Arc<dyn Backend>), self.0)?;
         Ok(Box::new(InDatabase { store, around }))
     }
 
@@ -74,7 +74,7 @@ struct InFolder(Arc<SqliteStore>);
 /// A schema of a database, with Redis where the settings name one.
 struct InDatabase {
     store: Arc<PostgresStore>,
-    around: Surroundings,
+    around: ClusterServices,
 }
 
 impl SystemUnderTest for InFolder {
@@ -88,7 +88,7 @@ impl SystemUnderTest for InFolder {
         config: Config,
         observer: Option<Observer>,
     ) -> Result<Engine> {
-        open_engine(&Surroundings::alone(), store, config, observer)
+        open_engine(&ClusterServices::alone(), store, config, observer)
     }
 
     fn define(&self, source: &str) -> Result<(Arc<Plan>, u32)> {
@@ -149,7 +149,7 @@ impl SystemUnderTest for InDatabase {
 }
 
 fn open_engine(
-    around: &Surroundings,
+    around: &ClusterServices,
     store: Arc<dyn Store>,
     config: Config,
     observer: Option<Observer>,

@@ -6,10 +6,10 @@ use waypost_engine::check::{Finding, Options, Report, Tally, check, repair};
 use waypost_server::problem::Problem;
 
 use super::{Context, Exit, when};
+use crate::backend::{self, Backend};
 use crate::client::Refused;
-use crate::door;
-use crate::home::{self, Home};
 use crate::output::{Format, print_json, print_line, progress_line};
+use crate::target;
 use crate::wiring;
 
 /// Most findings that are written out; `-o json` has them all.
@@ -31,14 +31,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
-    door::home_only("check", &context.settings)?;
-    let store = home::open(&context.settings)?;
+    target::home_only("check", &context.settings)?;
+    let store = backend::open(&context.settings)?;
     if args.repair
         && let Some(process) = store.engine()
     {
         bail!(
             "--repair needs the {} to itself, and it is driven by {process}: stop what drives it first",
-            home::name(&context.settings)
+            backend::name(&context.settings)
         );
     }
     let options = options(args, &*store)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     progress_line("");
     if args.repair && report.findings.iter().any(|finding| finding.cure.is_some()) {
         drop(store);
-        let store = home::open_engine(&context.settings)?;
+        let store = backend::open_engine(&context.settings)?;
         repair(&*store, &plans, &mut report)?;
     }
     match context.format {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     Ok(if report.is_well() { Exit::Done } else { Exit::Failed })
 }
 
-fn options(args: &Args, store: &dyn Home) -> Result<Options> {
+fn options(args: &Args, store: &dyn Backend) -> Result<Options> {
     let only = match args.execution.as_deref() {
         None => None,
         Some("last") => Some(store.find(None)?.context("there are no executions yet")?),
@@ -85,10 +85,10 @@ fn print(report: &Report, repaired: bool) {
 fn line(finding: &Finding, repaired: bool) -> String {
     let violation = &finding.violation;
     let invariant = violation.invariant;
-    let fate = match (finding.healed, &finding.cure) {
-        (true, _) => " [healed]",
-        (false, Some(_)) if repaired => " [could not be healed]",
-        (false, Some(_)) => " [--repair heals it]",
+    let fate = match (finding.repaired, &finding.cure) {
+        (true, _) => " [repaired]",
+        (false, Some(_)) if repaired => " [could not be repaired]",
+        (false, Some(_)) => " [--repair fixes it]",
         (false, None) => "",
     };
     format!(
@@ -122,14 +122,14 @@ fn verdict(report: &Report, repaired: bool) -> String {
     let count = |wanted: fn(&&Finding) -> bool| {
         u64::try_from(report.findings.iter().filter(wanted).count()).unwrap_or(u64::MAX)
     };
-    let (all, healed) = (count(|_| true), count(|finding| finding.healed));
-    let healable = count(|finding| finding.cure.is_some());
+    let (all, repaired_count) = (count(|_| true), count(|finding| finding.repaired));
+    let repairable = count(|finding| finding.cure.is_some());
     match (all, repaired) {
         (0, _) => "all is well".to_owned(),
-        (all, true) => format!("{}, {} healed", several(all, "finding"), grouped(healed)),
-        (all, false) if healable > 0 => {
+        (all, true) => format!("{}, {} repaired", several(all, "finding"), grouped(repaired_count)),
+        (all, false) if repairable > 0 => {
             let all = several(all, "finding");
-            format!("{all}, {} of which --repair can heal", grouped(healable))
+            format!("{all}, {} of which --repair can fix", grouped(repairable))
         }
         (all, false) => several(all, "finding"),
     }
@@ -166,8 +166,8 @@ fn wire_finding(finding: &Finding) -> Value {
     let violation = &finding.violation;
     json!({
         "id": finding.key, "number": violation.execution.0, "seq": violation.seq,
-        "invariant": violation.invariant.code(), "meaning": violation.invariant.meaning(),
-        "what": violation.what, "healable": finding.cure.is_some(), "healed": finding.healed,
+        "invariant": violation.invariant.name(), "meaning": violation.invariant.meaning(),
+        "what": violation.what, "repairable": finding.cure.is_some(), "repaired": finding.repaired,
     })
 }
 

@@ -4,8 +4,8 @@ use anyhow::Result;
 use waypost_server::wire;
 
 use super::{Context, Exit, input};
-use crate::door::Door;
 use crate::output::{Format, print_columns, print_json, print_line};
+use crate::target::Target;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -24,9 +24,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let door = Door::open(&context.settings)?;
+    let target = Target::open(&context.settings)?;
     if let (Some(name), Some(version)) = (&args.workflow, args.version) {
-        let definition = door.definition(name, version).await?;
+        let definition = target.definition(name, version).await?;
         match context.format {
             Format::Json => print_json(&definition)?,
             Format::Text => print_json(&definition.definition.0.to_value()?)?,
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let list =
-        door.definitions(args.workflow.as_deref(), args.after.as_deref(), args.limit).await?;
+        target.definitions(args.workflow.as_deref(), args.after.as_deref(), args.limit).await?;
     match context.format {
         Format::Json => print_json(&list)?,
         Format::Text => print(&list),

@@ -12,8 +12,8 @@ use waypost_server::workflows::Deploy;
 use super::input::Source;
 use super::{Context, Exit};
 use crate::client::{Refused, line_of};
-use crate::door::Door;
 use crate::output::{Format, complain, complain_painted, harmless, print_json, print_line};
+use crate::target::Target;
 use crate::wiring;
 
 #[derive(clap::Args, Debug)]
@@ -35,12 +35,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     if args.deny_warnings && show_all_warnings(&files, context) {
         return Ok(Exit::Failed);
     }
-    let door = Door::open_or_create(&context.settings)?;
+    let target = Target::open_or_create(&context.settings)?;
     let mut exit = Exit::Done;
     let mut reports = Vec::new();
     for Source { name, bytes: source } in &files {
         let how = if args.dry_run { Deploy::DryRun } else { Deploy::MakeCurrent };
-        let judged = judge(&door, source, how).await?;
+        let judged = judge(&target, source, how).await?;
         match (context.format, &judged) {
             (Format::Json, Ok(deployed)) => {
                 reports.push(json!({ "file": name, "deployed": deployed }))
@@ -106,12 +106,12 @@ fn sentence(deployed: &wire::Deployed, file: &str, how: Deploy) -> String {
 /// Keeps one definition for a start that names its version, and shows its warnings; `None` where it has
 /// faults, which are shown. What others start by name stays what it is.
 pub(super) async fn keep(
-    door: &Door,
+    target: &Target,
     source: &[u8],
     name: &str,
     context: &Context,
 ) -> Result<Option<wire::Deployed>> {
-    match judge(door, source, Deploy::KeepCurrent).await? {
+    match judge(target, source, Deploy::KeepCurrent).await? {
         Ok(deployed) => {
             warn(&deployed, source, name, context);
             Ok(Some(deployed))
@@ -124,8 +124,12 @@ pub(super) async fn keep(
 }
 
 /// What whoever keeps definitions says to one; other problems than its faults are errors.
-async fn judge(door: &Door, source: &[u8], how: Deploy) -> Result<Result<wire::Deployed, Faults>> {
-    let error = match door.deploy(source, how).await {
+async fn judge(
+    target: &Target,
+    source: &[u8],
+    how: Deploy,
+) -> Result<Result<wire::Deployed, Faults>> {
+    let error = match target.deploy(source, how).await {
         Ok(deployed) => return Ok(Ok(deployed)),
         Err(error) => error,
     };

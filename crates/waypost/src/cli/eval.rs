@@ -14,8 +14,8 @@ use waypost_ports::clock::{Clock, SystemClock};
 use waypost_server::wire;
 
 use super::{Context, Exit, Usage, input};
-use crate::door::{Door, EventsOf};
 use crate::output::{Format, columns, complain, print_json};
+use crate::target::{EventsOf, Target};
 
 /// What a hole in a text begins with.
 const HOLE: &str = "${{";
@@ -118,9 +118,9 @@ impl Compiled {
 
 /// What an expression of this execution's definition sees now.
 async fn scope_of(name: &str, compiled: &Compiled, context: &Context) -> Result<Scope> {
-    let door = Door::open(&context.settings)?;
-    let id = door.resolve(name).await?;
-    let execution = door.execution(&id).await?;
+    let target = Target::open(&context.settings)?;
+    let id = target.resolve(name).await?;
+    let execution = target.execution(&id).await?;
     let mut scope = Scope::new();
     scope.json("input", &execution.input.0);
     scope.json("trigger", &execution.input.0);
@@ -137,12 +137,12 @@ async fn scope_of(name: &str, compiled: &Compiled, context: &Context) -> Result<
         Arc::new(variables.map(|(name, value)| (name.as_str().into(), value.0.clone())).collect());
     scope.shared("variables", &variables);
     if compiled.mention("nodes").is_some() {
-        let nodes = door.nodes(&id).await?.nodes;
-        let definition = door.definition(&execution.workflow, execution.version).await?;
+        let nodes = target.nodes(&id).await?.nodes;
+        let definition = target.definition(&execution.workflow, execution.version).await?;
         let definition = definition.definition.0.to_value().unwrap_or_default();
         let mut shown = Vec::new();
         for wanted in mentioned(compiled, &nodes, &id)? {
-            shown.push((wanted.id.clone(), shown_node(&door, &id, wanted, &definition).await?));
+            shown.push((wanted.id.clone(), shown_node(&target, &id, wanted, &definition).await?));
         }
         scope.nodes(shown.into_iter());
     }
@@ -180,7 +180,7 @@ fn mentioned<'n>(
 
 /// What `nodes.<id>` shows, as the engine would show it.
 async fn shown_node(
-    door: &Door,
+    target: &Target,
     id: &str,
     node: &wire::Node,
     definition: &Value,
@@ -191,7 +191,7 @@ async fn shown_node(
     match status {
         NodeStatus::Failed | NodeStatus::TimedOut => {
             // The log has all of a failure, a view only what people need.
-            shown.failure = last(door, id, node, "NodeFailed", "failure").await?;
+            shown.failure = last(target, id, node, "NodeFailed", "failure").await?;
             let mut nodes = definition["nodes"].as_array().into_iter().flatten();
             let written = nodes.find(|written| written["id"] == *node.id);
             if written.is_some_and(|written| written["onError"] == "continue") {
@@ -202,7 +202,7 @@ async fn shown_node(
             Some(output) => shown.output = output.0.clone(),
             // Left out of the list, which would be too large with it.
             None if status == NodeStatus::Completed => {
-                shown.output = last(door, id, node, "NodeCompleted", "output").await?;
+                shown.output = last(target, id, node, "NodeCompleted", "output").await?;
             }
             None => {}
         },
@@ -211,14 +211,20 @@ async fn shown_node(
 }
 
 /// A field of a node's last event of a kind.
-async fn last(door: &Door, id: &str, node: &wire::Node, kind: &str, field: &str) -> Result<Json> {
+async fn last(
+    target: &Target,
+    id: &str,
+    node: &wire::Node,
+    kind: &str,
+    field: &str,
+) -> Result<Json> {
     let wanted = EventsOf {
         node: Some(node.id.clone()),
         kind: Some(kind.to_owned()),
         limit: usize::MAX,
         ..EventsOf::default()
     };
-    let events = door.events(id, &wanted).await?.events;
+    let events = target.events(id, &wanted).await?.events;
     let Some(event) = events.last() else { return Ok(Json::null()) };
     let mut fields: BTreeMap<String, Json> = serde_json::from_str(event.data.0.text())?;
     Ok(fields.remove(field).unwrap_or_else(Json::null))

@@ -7,8 +7,8 @@ use waypost_core::json::Json;
 use waypost_server::wire;
 
 use super::{Context, Exit, find, input};
-use crate::door::EventsOf;
 use crate::output::{Format, print_columns, print_json, print_line};
+use crate::target::EventsOf;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -29,14 +29,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
-    let (door, id) = args.named.open(context).await?;
+    let (target, id) = args.named.open(context).await?;
     let wanted = EventsOf {
         node: args.node.clone(),
         kind: args.kind.clone(),
         after: args.after,
         limit: args.limit,
     };
-    let list = door.events(&id, &wanted).await?;
+    let list = target.events(&id, &wanted).await?;
     if context.format == Format::Json {
         print_json(&list)?;
         return Ok(Exit::Done);

@@ -5,8 +5,8 @@ use anyhow::Result;
 use serde_json::Value;
 use waypost_server::wire;
 
-use crate::door::{Door, EventsOf};
 use crate::output::fit;
+use crate::target::{EventsOf, Target};
 
 /// Most lines of what a command printed.
 const LINES_MAX: usize = 10;
@@ -17,13 +17,13 @@ const MARGIN: &str = "    | ";
 
 /// The failure of an execution in a sentence or two: its nodes and attempts come from the log.
 pub(super) async fn sentences(
-    door: &Door,
+    target: &Target,
     id: &str,
     failure: &wire::Failure,
     nodes: &[wire::Node],
 ) -> Result<Vec<String>> {
     let what = format!("{} ({})", failure.message, failure.kind);
-    let failed = failed_nodes(door, id).await?;
+    let failed = failed_nodes(target, id).await?;
     let Some((first, others)) = failed.split_first() else { return Ok(vec![what]) };
     let attempts = nodes.iter().find(|node| node.id == *first).map_or(1, |node| node.attempt);
     let attempts = match attempts {
@@ -39,10 +39,10 @@ pub(super) async fn sentences(
 }
 
 /// The nodes that an execution failed for, the first one first.
-async fn failed_nodes(door: &Door, id: &str) -> Result<Vec<String>> {
+async fn failed_nodes(target: &Target, id: &str) -> Result<Vec<String>> {
     let kind = Some("RunFailed".to_owned());
     let wanted = EventsOf { kind, limit: usize::MAX, ..EventsOf::default() };
-    let events = door.events(id, &wanted).await?.events;
+    let events = target.events(id, &wanted).await?.events;
     let Some(last) = events.last() else { return Ok(Vec::new()) };
     let data = last.data.0.to_value().unwrap_or_default();
     let nodes = data["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();

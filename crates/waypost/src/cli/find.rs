@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::Context;
-use crate::door::Door;
+use crate::target::Target;
 
 /// An execution, by name.
 #[derive(clap::Args, Clone, Debug)]
@@ -14,10 +14,10 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Opens the door, and gives the execution's id.
-    pub(crate) async fn open(&self, context: &Context) -> Result<(Door, String)> {
-        let door = Door::open(&context.settings)?;
-        let id = door.resolve(&self.execution).await?;
-        Ok((door, id))
+    /// Opens the target, and gives the execution's id.
+    pub(crate) async fn open(&self, context: &Context) -> Result<(Target, String)> {
+        let target = Target::open(&context.settings)?;
+        let id = target.resolve(&self.execution).await?;
+        Ok((target, id))
     }
 }

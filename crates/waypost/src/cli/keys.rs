@@ -1,15 +1,15 @@
-//! `waypost keys` and `trail`: who may do what, and who did.
+//! `waypost keys` and `audit`: who may do what, and who did.
 
 use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::json;
-use waypost_ports::access::{Role, TrailRequest};
+use waypost_ports::access::{AuditRequest, Role};
 use waypost_server::wire;
 use waypost_server::wire::request::RoleName;
 
 use super::{Context, Exit, Usage, input};
-use crate::door::Vault;
 use crate::output::{Format, complain, print_columns, print_json, print_line};
+use crate::target::Vault;
 
 /// Longest name of a key.
 const NAME_CHARS_MAX: usize = 128;
@@ -38,7 +38,7 @@ pub(crate) enum Action {
 pub(crate) enum RoleArg {
     /// Everything, keys included
     Admin,
-    /// Deploy, start and steer
+    /// Deploy, start and control
     Operator,
     /// Look
     Viewer,
@@ -58,7 +58,7 @@ impl From<RoleArg> for RoleName {
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct TrailArgs {
+pub(crate) struct AuditArgs {
     /// Only what this actor did: `key:<id>`, `local` or `anonymous`
     #[arg(long)]
     actor: Option<String>,
@@ -131,10 +131,10 @@ async fn revoke(id: &str, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-pub(crate) async fn trail(args: &TrailArgs, context: &Context) -> Result<Exit> {
+pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<Exit> {
     let request =
-        TrailRequest { actor: args.actor.clone(), before: args.before, limit: args.limit };
-    let list = Vault::open(&context.settings)?.trail(request).await?;
+        AuditRequest { actor: args.actor.clone(), before: args.before, limit: args.limit };
+    let list = Vault::open(&context.settings)?.audit(request).await?;
     if context.format == Format::Json {
         print_json(&list)?;
         return Ok(Exit::Done);
@@ -143,7 +143,7 @@ pub(crate) async fn trail(args: &TrailArgs, context: &Context) -> Result<Exit> {
         print_line("nothing was done yet");
         return Ok(Exit::Done);
     }
-    let columns = |row: &wire::TrailRow| {
+    let columns = |row: &wire::AuditRow| {
         vec![
             row.at.0.to_string(),
             row.actor.clone(),

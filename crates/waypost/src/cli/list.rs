@@ -1,7 +1,7 @@
 //! `waypost list`.
 
 use anyhow::Result;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::{Clock, SystemClock};
@@ -9,8 +9,8 @@ use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 
 use super::{Context, Exit, Usage, input, when};
-use crate::door::Door;
 use crate::output::{Format, print_columns, print_json, print_line};
+use crate::target::Target;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let request = request(args)?;
-    let list = Door::open(&context.settings)?.list(request).await?;
+    let list = Target::open(&context.settings)?.list(request).await?;
     if context.format == Format::Json {
         print_json(&list)?;
         return Ok(Exit::Done);
@@ -53,11 +53,11 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     } else {
         let now = SystemClock.now();
         let rows: Vec<_> = list.executions.iter().map(|row| columns(row, now)).collect();
-        let heads = ["EXECUTION", "WORKFLOW", "STATUS", "STARTED", "TOOK", "NODES", "NOTE"];
+        let heads = ["EXECUTION", "WORKFLOW", "STATUS", "CREATED", "TOOK", "NODES", "NOTE"];
         print_columns(&heads, &rows);
     }
     if let Some(next) = &list.next {
-        print_line(&format!("more: the same with --before {next}"));
+        print_line(&format!("more: repeat with --before {next}"));
     }
     let behind = list.as_of.frames_behind;
     if behind > 0 {
@@ -78,26 +78,26 @@ fn request(args: &Args) -> Result<ListRequest> {
         until: when("--until", &args.until)?,
         labels: input::labels(&args.label)?,
         text: args.text.clone(),
-        before: args.before.map(ExecutionId),
+        before: args.before.map(ExecutionNo),
         limit: args.limit,
     })
 }
 
 fn status(name: &str) -> Result<Status> {
     Status::parse(name.trim()).ok_or_else(|| {
-        let known = Status::ALL.map(Status::name).join(", ");
+        let known = Status::SHOWN.map(Status::name).join(", ");
         Usage(format!("no status {name:?}; there are: {known}")).into()
     })
 }
 
 fn columns(row: &wire::ExecutionSummary, now: Timestamp) -> Vec<String> {
-    let note = match (&row.error, row.resume_at, &row.current_node) {
-        (Some(error), ..) => error.clone(),
+    let note = match (&row.failure, row.resume_at, &row.current_node) {
+        (Some(failure), ..) => failure.message.clone(),
         (None, Some(at), Some(node)) => format!("{node} until {}", at.0),
         (None, None, Some(node)) => format!("at {node}"),
         (None, ..) => String::new(),
     };
-    let end = row.completed_at.map_or(now, |at| at.0);
+    let end = row.ended_at.map_or(now, |at| at.0);
     vec![
         row.id.clone(),
         format!("{} v{}", row.workflow, row.version),

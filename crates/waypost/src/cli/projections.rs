@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{Context, Exit};
-use crate::door;
-use crate::home;
+use crate::backend;
 use crate::output::{Format, print_json, print_line, progress_line};
+use crate::target;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Action {
@@ -16,8 +16,8 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: &Action, context: &Context) -> Result<Exit> {
     let Action::Rebuild = action;
-    door::home_only("projections rebuild", &context.settings)?;
-    let store = home::open_engine(&context.settings)?;
+    target::home_only("projections rebuild", &context.settings)?;
+    let store = backend::open_engine(&context.settings)?;
     let frames = store.rebuild(&mut |done, all| {
         progress_line(&format!("rebuilding: {done} of {all} commits"));
     })?;

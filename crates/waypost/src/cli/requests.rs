@@ -1,4 +1,4 @@
-//! `waypost pause`, `cancel`, `signal`, `resume-wait`, and `resume` where an engine is running: what
+//! `waypost pause`, `cancel`, `signal`, `complete-wait`, and `resume` where an engine is running: what
 //! people ask of an execution.
 
 use anyhow::Result;
@@ -6,8 +6,8 @@ use serde::Serialize;
 use waypost_server::wire;
 
 use super::{Context, Exit, find, input};
-use crate::door::{self, Order, Outcome};
 use crate::output::{Format, print_json, print_line};
+use crate::target::{self, Order, Outcome};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct PauseArgs {
@@ -42,7 +42,7 @@ pub(crate) struct SignalArgs {
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct ResumeWaitArgs {
+pub(crate) struct CompleteWaitArgs {
     /// The wait's id, as `waypost why` names it
     wait: String,
     /// The node's output, where it waits for a signal: JSON, `@file`, or `-` for standard input
@@ -67,36 +67,36 @@ pub(crate) async fn signal(args: &SignalArgs, context: &Context) -> Result<Exit>
     send(&args.named, Order::Signal { name, body, message }, context).await
 }
 
-pub(crate) async fn resume_wait(args: &ResumeWaitArgs, context: &Context) -> Result<Exit> {
+pub(crate) async fn complete_wait(args: &CompleteWaitArgs, context: &Context) -> Result<Exit> {
     let body = input::payload("the body", &args.body)?;
-    let server = door::server_only("resume-wait", &context.settings)?;
-    let outcome = server.resume_wait(&args.wait, body, args.message_id.clone()).await?;
+    let server = target::server_only("complete-wait", &context.settings)?;
+    let outcome = server.complete_wait(&args.wait, body, args.message_id.clone()).await?;
     told(&outcome, context)
 }
 
 /// Sends a request and says what became of it.
 async fn send(named: &find::Named, order: Order, context: &Context) -> Result<Exit> {
-    let (door, id) = named.open(context).await?;
-    told(&door.steer(&id, order).await?, context)
+    let (target, id) = named.open(context).await?;
+    told(&target.control(&id, order).await?, context)
 }
 
 pub(super) fn told(outcome: &Outcome, context: &Context) -> Result<Exit> {
     #[derive(Serialize)]
     struct Told<'a> {
         #[serde(flatten)]
-        steered: &'a wire::Steered,
+        controlled: &'a wire::ControlResult,
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<&'a str>,
     }
-    let Outcome { steered, note } = outcome;
+    let Outcome { controlled, note } = outcome;
     if context.format == Format::Json {
-        print_json(&Told { steered, note: note.as_deref() })?;
+        print_json(&Told { controlled, note: note.as_deref() })?;
         return Ok(Exit::Done);
     }
-    let status = if steered.pausing { "PAUSING" } else { steered.status.0.name() };
+    let status = if controlled.pausing { "PAUSING" } else { controlled.status.0.name() };
     match note {
-        Some(note) => print_line(&format!("{} is {status}: {note}", steered.id)),
-        None => print_line(&format!("{} is {status}", steered.id)),
+        Some(note) => print_line(&format!("{} is {status}: {note}", controlled.id)),
+        None => print_line(&format!("{} is {status}", controlled.id)),
     }
     Ok(Exit::Done)
 }

@@ -11,10 +11,10 @@ use waypost_ports::store::{Mail, MailBody};
 use waypost_server::problem::Code;
 
 use super::{Context, Exit, requests, run};
+use crate::backend::{self, Backend};
 use crate::client::{Client, Refused};
-use crate::door::{Door, Folder, Order, engine};
-use crate::home::{self, Home};
 use crate::output::{Format, print_json, print_line};
+use crate::target::{Folder, Order, Target, engine};
 
 /// Executions of a page.
 const PAGE: usize = 1_000;
@@ -28,26 +28,26 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // Looks before it leaps: a folder without data is an error, not a new folder.
-    let door = Door::open(&context.settings)?;
+    let target = Target::open(&context.settings)?;
     if args.execution == "all" {
-        return resume_all(door, context).await;
+        return resume_all(target, context).await;
     }
-    let id = door.resolve(&args.execution).await?;
-    if door.driver().is_some() {
+    let id = target.resolve(&args.execution).await?;
+    if target.driver().is_some() {
         // Somebody drives it: what can be resumed there is what a user paused.
-        return requests::told(&door.steer(&id, Order::Resume).await?, context);
+        return requests::told(&target.control(&id, Order::Resume).await?, context);
     }
-    drop(door);
-    let store = home::open_engine(&context.settings)?;
+    drop(target);
+    let store = backend::open_engine(&context.settings)?;
     resume(&id, &store, context).await
 }
 
-async fn resume_all(door: Door, context: &Context) -> Result<Exit> {
-    if let Door::Remote(client) = &door {
+async fn resume_all(target: Target, context: &Context) -> Result<Exit> {
+    if let Target::Remote(client) = &target {
         return resume_paused(client, context).await;
     }
-    drop(door);
-    let store = home::open_engine(&context.settings)?;
+    drop(target);
+    let store = backend::open_engine(&context.settings)?;
     let mut worst = Exit::Done;
     for key in unfinished(&store)? {
         match resume(&key, &store, context).await? {
@@ -59,7 +59,7 @@ async fn resume_all(door: Door, context: &Context) -> Result<Exit> {
     Ok(worst)
 }
 
-async fn resume(id: &str, store: &Arc<dyn Home>, context: &Context) -> Result<Exit> {
+async fn resume(id: &str, store: &Arc<dyn Backend>, context: &Context) -> Result<Exit> {
     let folder = Folder::over(Arc::clone(store), &context.settings);
     let execution = folder.find(id)?;
     let found = folder.reader.load(execution).map_err(Refused::from)?;
@@ -68,7 +68,7 @@ async fn resume(id: &str, store: &Arc<dyn Home>, context: &Context) -> Result<Ex
         bail!("{} has ended: {}", state.created.key, state.status);
     }
     let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
-    if (held && !found.is_in_line()) || state.pausing || state.paused == Some(PauseReason::User) {
+    if (held && !found.is_queued()) || state.pausing || state.paused == Some(PauseReason::User) {
         let message = format!("msg_{}", uuid::Uuid::now_v7().simple()).into();
         let actor = std::env::var("USER").ok().map(Into::into);
         store.deliver(&[Mail { execution, message, actor, body: MailBody::Resume }])?;
@@ -79,10 +79,10 @@ async fn resume(id: &str, store: &Arc<dyn Home>, context: &Context) -> Result<Ex
 }
 
 /// Keys of all executions that have not ended, oldest first.
-fn unfinished(store: &Arc<dyn Home>) -> Result<Vec<String>> {
+fn unfinished(store: &Arc<dyn Backend>) -> Result<Vec<String>> {
     let (mut keys, mut before) = (Vec::new(), None);
     loop {
-        let statuses = Status::ALL.into_iter().filter(|status| !status.is_end()).collect();
+        let statuses = Status::SHOWN.into_iter().filter(|status| !status.is_end()).collect();
         let request = ListRequest { statuses, before, limit: PAGE, ..ListRequest::default() };
         let page = store.list(&request)?;
         keys.extend(page.rows.iter().map(|row| row.key.to_string()));
@@ -106,7 +106,7 @@ async fn resume_paused(client: &Client, context: &Context) -> Result<Exit> {
         let request = ListRequest { statuses, before, limit: PAGE, ..ListRequest::default() };
         let page = client.list(&request).await?;
         for paused in &page.executions {
-            match Door::Remote(client.clone()).steer(&paused.id, Order::Resume).await {
+            match Target::Remote(client.clone()).control(&paused.id, Order::Resume).await {
                 Ok(_) => resumed.push(paused.id.clone()),
                 // It waits for something, or has ended since.
                 Err(error) if is_not_paused(&error) => {}
@@ -114,7 +114,7 @@ async fn resume_paused(client: &Client, context: &Context) -> Result<Exit> {
             }
         }
         match page.next.and_then(|next| next.parse().ok()) {
-            Some(next) => before = Some(waypost_core::id::ExecutionId(next)),
+            Some(next) => before = Some(waypost_core::id::ExecutionNo(next)),
             None => break,
         }
     }

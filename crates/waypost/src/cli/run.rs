@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 use waypost_core::event::Event;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_engine::driver::EndSummary;
 use waypost_engine::{Engine, EngineError, StartRequest, Started};
@@ -22,12 +22,12 @@ use super::input::Source;
 use super::interrupts::{Interrupts, stop_at_once};
 use super::watch::Unread;
 use super::{Context, Exit, Usage, deploy, input, watch};
+use crate::backend;
 use crate::client::{Client, Refused};
-use crate::door::engine::{self, Events};
-use crate::door::{self, Door, Folder, Submission};
-use crate::home;
 use crate::output::{Format, print_json, print_line, print_line_somewhere};
 use crate::progress::Progress;
+use crate::target::engine::{self, Events};
+use crate::target::{self, Folder, Submission, Target};
 use crate::wiring;
 
 /// How long attempts that run may take to end after Ctrl-C; a second Ctrl-C ends at once.
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         return Err(Usage(message.to_owned()).into());
     }
     let source = Source::read(&args.file)?;
-    match door::server(&context.settings)? {
+    match target::server(&context.settings)? {
         Some(client) => run_there(args, &source, client, context).await,
         None => run_here(args, &source, context).await,
     }
@@ -72,8 +72,8 @@ async fn run_there(args: &Args, file: &Source, client: Client, context: &Context
     let input = checked_input(args, compiled.as_ref())?;
     let labels = input::labels(&args.label)?;
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
-    let door = Door::Remote(client.clone());
-    let Some(deployed) = deploy::keep(&door, source, name, context).await? else {
+    let target = Target::Remote(client.clone());
+    let Some(deployed) = deploy::keep(&target, source, name, context).await? else {
         return Ok(Exit::Wrong);
     };
     let submission = Submission {
@@ -85,11 +85,11 @@ async fn run_there(args: &Args, file: &Source, client: Client, context: &Context
         idempotency_key: args.idempotency_key.clone(),
     };
     let (started, replayed) = client.start(submission).await?;
-    let execution = door.execution(&started.id).await?;
+    let execution = target.execution(&started.id).await?;
     watch::begin(&execution, context);
     match replayed && execution.status.0.is_end() {
-        true => watch::finish(&door, &started.id, context).await,
-        false => watch::follow(&door, &started.id, Unread::Continue, context).await,
+        true => watch::finish(&target, &started.id, context).await,
+        false => watch::follow(&target, &started.id, Unread::Continue, context).await,
     }
 }
 
@@ -106,7 +106,7 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
     let input = checked_input(args, Some(&compiled))?;
     let labels = input::labels(&args.label)?;
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
-    let store = home::open_engine(&context.settings)?;
+    let store = backend::open_engine(&context.settings)?;
     let definition = wiring::define(&*store, &compiled)?;
     // The same submission as at a server, so that the key means the same there.
     let submission = wire::Start {
@@ -120,7 +120,7 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
     let idempotency = key.map(|key| Idempotency { key: key.into(), digest: submission.digest() });
     let (engine, events) = engine::open(&store, &context.settings)?;
     let request = StartRequest {
-        key: args.id.as_ref().map(|id| ExecutionKey(id.as_str().into())),
+        key: args.id.as_ref().map(|id| ExecutionId(id.as_str().into())),
         idempotency,
         labels,
         actor: std::env::var("USER").ok().map(Into::into),
@@ -164,8 +164,8 @@ pub(super) async fn watch(
     let mut progress = Progress::new(context.color);
     let found = folder.reader.load(execution).map_err(Refused::from)?;
     let key = found.state.created.key.to_string();
-    let door = Door::Folder(Box::new(folder));
-    let found = door.execution(&key).await?;
+    let target = Target::Folder(Box::new(folder));
+    let found = target.execution(&key).await?;
     watch::begin(&found, context);
     if found.status.0.is_end() {
         // Before us, or faster than we could look: what is left to draw is there once the engine
@@ -176,7 +176,7 @@ pub(super) async fn watch(
                 progress.note(committed.at, committed.events.iter());
             }
         }
-        return watch::finish(&door, &key, context).await;
+        return watch::finish(&target, &key, context).await;
     }
     let mut interrupts = Interrupts::listen()?;
     let ended = started.ended();
@@ -193,7 +193,7 @@ pub(super) async fn watch(
                 }
                 let aside = |event: &Event| matches!(event, Event::RunQuarantined { .. });
                 if committed.events.iter().any(aside) {
-                    break Stopped::SetAside;
+                    break Stopped::Quarantined;
                 }
             }
             end = &mut ended => break Stopped::Ended(end),
@@ -203,11 +203,11 @@ pub(super) async fn watch(
     match stopped {
         Stopped::Ended(Some(_)) => {
             engine.stop(STOP_GRACE).await;
-            watch::finish(&door, &key, context).await
+            watch::finish(&target, &key, context).await
         }
-        Stopped::SetAside => {
+        Stopped::Quarantined => {
             engine.stop(STOP_GRACE).await;
-            watch::set_aside(&door, &key, context).await
+            watch::quarantine(&target, &key, context).await
         }
         Stopped::Ended(None) => bail!("the engine stopped; go on with: waypost resume {key}"),
         Stopped::Interrupted => {
@@ -224,7 +224,7 @@ pub(super) async fn watch(
 
 enum Stopped {
     Ended(Option<EndSummary>),
-    SetAside,
+    Quarantined,
     Interrupted,
 }
 

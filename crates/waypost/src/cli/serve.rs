@@ -18,7 +18,7 @@ use waypost_server::server::Server;
 
 use super::interrupts::{Interrupts, stop_at_once};
 use super::{Context, Exit, Usage};
-use crate::home::{self, Home};
+use crate::backend::{self, Backend};
 use crate::open_files;
 use crate::output::{Format, mention, mention_json};
 use crate::settings::{ServerFlags, Settings, Source};
@@ -48,15 +48,15 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     // The port is known only now where any was asked for.
     settings.server.address = listener.address()?;
     let url = advertised(&settings, &listener)?;
-    let home: Arc<dyn Home> = match &settings.cluster.database {
-        Some(database) => Arc::new(home::open_database(database)?),
+    let backend: Arc<dyn Backend> = match &settings.cluster.database {
+        Some(database) => Arc::new(backend::open_database(database)?),
         None => {
             let local = listener.local_url()?;
             Arc::new(wiring::open_engine_store_at(&settings.data, Some(local))?)
         }
     };
-    refuse_open_door(&settings.server, &*home)?;
-    let server = Arc::new(wiring::open_server(home, &url, &settings)?);
+    refuse_open_server(&settings.server, &*backend)?;
+    let server = Arc::new(wiring::open_server(backend, &url, &settings)?);
     announce(&settings, &url, context)?;
 
     let mut serving = server.tasks.spawn(serve(Arc::clone(&server), listener));
@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
         // Elapsed: a connection that does not end; the process does.
         drop(tokio::time::timeout(LEFTOVERS_MAX, server.tasks.wait()).await);
     }
-    server.trail.close();
+    server.audit.close();
     tell("stopped; every execution goes on with the next start", context);
     Ok(Exit::Done)
 }
@@ -111,7 +111,7 @@ async fn give_up(server: &Server, serving: JoinHandle<()>) -> Result<Exit> {
     server.closing.cancel();
     // Elapsed: a connection that does not end; the process does.
     drop(tokio::time::timeout(LEFTOVERS_MAX, serving).await);
-    server.trail.close();
+    server.audit.close();
     bail!(
         "the engine has ended by itself, and the log says why; every execution goes on with the \
          next start"
@@ -119,7 +119,7 @@ async fn give_up(server: &Server, serving: JoinHandle<()>) -> Result<Exit> {
 }
 
 /// Off loopback there is no server without keys: whoever reaches the port could run anything.
-fn refuse_open_door(config: &Config, store: &dyn Home) -> Result<()> {
+fn refuse_open_server(config: &Config, store: &dyn Backend) -> Result<()> {
     if !config.needs_keys() || !KeyRing::load(store)?.is_empty() {
         return Ok(());
     }
@@ -134,7 +134,7 @@ fn refuse_open_door(config: &Config, store: &dyn Home) -> Result<()> {
 }
 
 fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
-    let place = home::name(settings);
+    let place = backend::name(settings);
     if context.format == Format::Json {
         return mention_json(&match &settings.cluster.database {
             Some(_) => json!({ "listening": url, "database": place }),

@@ -9,11 +9,11 @@ use waypost_ports::clock::{Clock, SystemClock};
 use waypost_server::wire;
 
 use super::{Context, Exit, failed, find};
-use crate::door::Door;
 use crate::output::{
     Format, columns, harmless, harmless_line, pad, print_json, print_line, print_painted,
 };
 use crate::progress::paint;
+use crate::target::Target;
 
 /// Columns of the timeline's bars.
 const BAR: usize = 32;
@@ -31,31 +31,31 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) async fn read(door: &Door, id: &str) -> Result<Self> {
-        let execution = door.execution(id).await?;
-        let nodes = door.nodes(id).await?.nodes;
+    pub(super) async fn read(target: &Target, id: &str) -> Result<Self> {
+        let execution = target.execution(id).await?;
+        let nodes = target.nodes(id).await?.nodes;
         Ok(Self { execution, nodes })
     }
 }
 
 pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
-    let (door, id) = args.open(context).await?;
-    let shown = Shown::read(&door, &id).await?;
+    let (target, id) = args.open(context).await?;
+    let shown = Shown::read(&target, &id).await?;
     match context.format {
         Format::Json => print_json(&shown)?,
-        Format::Text => print(&door, &shown, context.color).await?,
+        Format::Text => print(&target, &shown, context.color).await?,
     }
     Ok(Exit::Done)
 }
 
-async fn print(door: &Door, shown: &Shown, color: bool) -> Result<()> {
+async fn print(target: &Target, shown: &Shown, color: bool) -> Result<()> {
     let execution = &shown.execution;
     let created_at = execution.created_at.0;
     let now = execution.ended_at.map_or_else(|| SystemClock.now(), |at| at.0);
     print_line(&format!("execution  {}", execution.id));
     print_line(&format!("workflow   {} v{}", execution.workflow, execution.version));
     print_line(&format!("status     {}", execution.status.0));
-    print_line(&format!("started    {created_at}"));
+    print_line(&format!("created    {created_at}"));
     print_line(&format!("took       {}", now.since(created_at)));
     if !execution.labels.is_empty() {
         let labels: Vec<_> = execution.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -68,17 +68,19 @@ async fn print(door: &Door, shown: &Shown, color: bool) -> Result<()> {
         print_line(&format!("output     {}", short(&output.0)));
     }
     if let Some(failure) = &execution.failure {
-        let sentences = failed::sentences(door, &execution.id, failure, &shown.nodes).await?;
+        let sentences = failed::sentences(target, &execution.id, failure, &shown.nodes).await?;
         sentences.iter().for_each(|sentence| print_line(&format!("failure    {sentence}")));
     }
     if let Some(place) = &execution.concurrency {
-        let wire::execution::Place { key, limit, before, admitted, .. } = place;
-        let stands =
-            if *admitted { "has its slot".to_owned() } else { format!("{before} before it") };
-        print_line(&format!("key        {key:?}, limit {limit}: {stands}"));
+        let wire::execution::Concurrency { key, limit, queue_position, admitted, .. } = place;
+        let permit = match admitted {
+            true => "holds a permit".to_owned(),
+            false => format!("queued, {queue_position} ahead of it"),
+        };
+        print_line(&format!("key        {key:?}, limit {limit}: {permit}"));
     }
-    if let Some(reason) = &execution.held {
-        print_line(&format!("set aside  {reason}"));
+    if let Some(quarantine) = &execution.quarantine {
+        print_line(&format!("quarantine {} (since {})", quarantine.reason, quarantine.since.0));
     }
     print_line("");
     let width =

@@ -10,8 +10,8 @@ use waypost_server::wire;
 use super::show::Shown;
 use super::{Context, Exit, Usage, input, watch};
 use crate::client::Client;
-use crate::door::{self, Door, Submission};
 use crate::output::{Format, print_json, print_line};
+use crate::target::{self, Submission, Target};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
         labels: input::labels(&args.label)?,
         idempotency_key: args.idempotency_key.clone(),
     };
-    let server = door::server_only("start", &context.settings)?;
+    let server = target::server_only("start", &context.settings)?;
     let (mut started, replayed) = server.start(submission).await?;
     if let Some(wait) = wait {
         started = until_end(&server, started, wait).await?;
@@ -65,8 +65,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
                 print_line(status.name());
             }
             if status.is_end() {
-                let door = Door::Remote(server);
-                watch::print_end(&door, &Shown::read(&door, &started.id).await?).await?;
+                let target = Target::Remote(server);
+                watch::print_end(&target, &Shown::read(&target, &started.id).await?).await?;
             }
         }
     }

@@ -5,11 +5,11 @@ use waypost_core::time::Millis;
 use waypost_server::wire;
 
 use super::{Context, Exit};
-use crate::door::{self, Door};
 use crate::output::{Format, print_columns, print_json, print_line, print_table};
+use crate::target::{self, Target};
 
 pub(crate) async fn instances(context: &Context) -> Result<Exit> {
-    let list = Door::open(&context.settings)?.instances().await?;
+    let list = Target::open(&context.settings)?.instances().await?;
     match context.format {
         Format::Json => print_json(&list)?,
         Format::Text if list.instances.is_empty() => print_line("no instance is running"),
@@ -41,7 +41,7 @@ fn columns(instance: &wire::Instance) -> Vec<String> {
 }
 
 pub(crate) async fn limits(context: &Context) -> Result<Exit> {
-    let limits = door::limits(&context.settings).await?;
+    let limits = target::limits(&context.settings).await?;
     match context.format {
         Format::Json => print_json(&limits)?,
         Format::Text => {

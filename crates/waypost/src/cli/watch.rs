@@ -10,17 +10,17 @@ use super::interrupts::Interrupts;
 use super::show::Shown;
 use super::{Context, Exit, failed, find};
 use crate::client::News;
-use crate::door::Door;
 use crate::output::{self, Format, complain, print_json, print_line};
 use crate::progress::Progress;
+use crate::target::Target;
 
 pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
-    let (door, id) = args.open(context).await?;
-    let execution = door.execution(&id).await?;
+    let (target, id) = args.open(context).await?;
+    let execution = target.execution(&id).await?;
     begin(&execution, context);
     match execution.status.0.is_end() {
-        true => finish(&door, &id, context).await,
-        false => follow(&door, &id, Unread::Stop, context).await,
+        true => finish(&target, &id, context).await,
+        false => follow(&target, &id, Unread::Stop, context).await,
     }
 }
 
@@ -36,13 +36,13 @@ pub(super) enum Unread {
 /// Shows the progress of an execution that somebody else drives until it ends, is set aside, or the
 /// user has seen enough.
 pub(super) async fn follow(
-    door: &Door,
+    target: &Target,
     id: &str,
     unread: Unread,
     context: &Context,
 ) -> Result<Exit> {
     let mut interrupts = Interrupts::listen()?;
-    let mut feed = door.follow(id).await?;
+    let mut feed = target.follow(id).await?;
     let mut screen = Screen::new(context);
     loop {
         let news = tokio::select! { // an interrupt ends the watch; nothing else drops the feed's future
@@ -51,7 +51,7 @@ pub(super) async fn follow(
                 let note = format!(
                     "stopped watching; the execution goes on. See it again with: waypost watch {id}"
                 );
-                return stop(door, id, &note, Exit::Interrupted, context).await;
+                return stop(target, id, &note, Exit::Interrupted, context).await;
             }
         };
         match news {
@@ -59,17 +59,17 @@ pub(super) async fn follow(
                 let aside = events.iter().any(|event| event.kind == "RunQuarantined");
                 screen.draw(&events);
                 // It may be an old story: somebody may have resumed it since.
-                if aside && door.execution(id).await?.held.is_some() {
-                    return set_aside(door, id, context).await;
+                if aside && target.execution(id).await?.quarantine.is_some() {
+                    return quarantine(target, id, context).await;
                 }
             }
             News::Lost => screen.say("connection lost, trying again"),
             News::Back => screen.say("connected again"),
             News::Abandoned => {
                 let note = format!("no engine is running; go on with: waypost resume {id}");
-                return stop(door, id, &note, Exit::Failed, context).await;
+                return stop(target, id, &note, Exit::Failed, context).await;
             }
-            News::Over => return finish(door, id, context).await,
+            News::Over => return finish(target, id, context).await,
         }
         if unread == Unread::Stop && output::failure().is_some() {
             complain(&format!(
@@ -90,8 +90,8 @@ pub(super) fn begin(execution: &wire::Execution, context: &Context) {
 }
 
 /// Says how it ended.
-pub(super) async fn finish(door: &Door, id: &str, context: &Context) -> Result<Exit> {
-    let shown = Shown::read(door, id).await?;
+pub(super) async fn finish(target: &Target, id: &str, context: &Context) -> Result<Exit> {
+    let shown = Shown::read(target, id).await?;
     let execution = &shown.execution;
     let completed = execution.status.0 == Status::Completed;
     let exit = if completed { Exit::Done } else { Exit::Failed };
@@ -103,7 +103,7 @@ pub(super) async fn finish(door: &Door, id: &str, context: &Context) -> Result<E
     let ended = execution.ended_at.unwrap_or(execution.updated_at);
     let took = ended.0.since(execution.created_at.0);
     print_line(&format!("{} in {took}", execution.status.0));
-    print_end(door, &shown).await?;
+    print_end(target, &shown).await?;
     say_unprinted(execution);
     Ok(exit)
 }
@@ -117,10 +117,10 @@ fn say_unprinted(execution: &wire::Execution) {
 }
 
 /// What came of an execution.
-pub(super) async fn print_end(door: &Door, shown: &Shown) -> Result<()> {
+pub(super) async fn print_end(target: &Target, shown: &Shown) -> Result<()> {
     let execution = &shown.execution;
     if let Some(failure) = &execution.failure {
-        let sentences = failed::sentences(door, &execution.id, failure, &shown.nodes).await?;
+        let sentences = failed::sentences(target, &execution.id, failure, &shown.nodes).await?;
         sentences.iter().for_each(|sentence| print_line(&format!("failure: {sentence}")));
         failed::printed(failure).iter().for_each(|line| print_line(line));
     }
@@ -131,15 +131,21 @@ pub(super) async fn print_end(door: &Door, shown: &Shown) -> Result<()> {
 }
 
 /// Says that it cannot go on without a person.
-pub(super) async fn set_aside(door: &Door, id: &str, context: &Context) -> Result<Exit> {
+pub(super) async fn quarantine(target: &Target, id: &str, context: &Context) -> Result<Exit> {
     let note = format!("set aside: `waypost why {id}` says why");
-    stop(door, id, &note, Exit::Failed, context).await
+    stop(target, id, &note, Exit::Failed, context).await
 }
 
 /// Ends the watch of an execution that has not ended: says why, or where it stands.
-async fn stop(door: &Door, id: &str, note: &str, exit: Exit, context: &Context) -> Result<Exit> {
+async fn stop(
+    target: &Target,
+    id: &str,
+    note: &str,
+    exit: Exit,
+    context: &Context,
+) -> Result<Exit> {
     match context.format {
-        Format::Json => print_json(&Shown::read(door, id).await?)?,
+        Format::Json => print_json(&Shown::read(target, id).await?)?,
         Format::Text => print_line(note),
     }
     Ok(exit)

@@ -6,15 +6,15 @@ use waypost_ports::clock::{Clock, SystemClock};
 use waypost_server::wire;
 
 use super::{Context, Exit, find};
-use crate::door::Door;
 use crate::output::{Format, print_json, print_line};
+use crate::target::Target;
 
 /// Most reasons that are written out; a fan of thousands has as many.
 const REASONS_MAX: usize = 10;
 
 pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
-    let (door, id) = args.open(context).await?;
-    let why = door.why(&id).await?;
+    let (target, id) = args.open(context).await?;
+    let why = target.why(&id).await?;
     if context.format == Format::Json {
         print_json(&why)?;
         return Ok(Exit::Done);
@@ -23,19 +23,19 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     print_line(&format!("{} is {}.", why.id, why.status.0));
     for reason in why.reasons.iter().take(REASONS_MAX) {
         print_line(&sentence(reason, &why.id, now));
-        if let (Some(wait), Door::Remote(_)) = (&reason.wait, &door) {
-            print_line(&format!("  `waypost resume-wait {wait}` ends this wait now."));
+        if let (Some(wait), Target::Remote(_)) = (&reason.wait, &target) {
+            print_line(&format!("  `waypost complete-wait {wait}` ends this wait now."));
         }
     }
     if why.reasons.len() > REASONS_MAX {
         print_line(&format!("And {} more nodes.", why.reasons.len() - REASONS_MAX));
     }
     if !why.status.0.is_end() {
-        let driven = match (door.driver(), door.is_shared()) {
+        let driven = match (target.driver(), target.is_shared()) {
             (None, _) => {
                 format!("No engine is running here: `waypost resume {}` starts one.", why.id)
             }
-            (Some(_), true) => driven(&why, &door.instances().await?.instances),
+            (Some(_), true) => driven(&why, &target.instances().await?.instances),
             (Some(driver), false) => driver,
         };
         print_line(&driven);
@@ -65,7 +65,7 @@ fn sentence(reason: &wire::Reason, id: &str, now: Timestamp) -> String {
         Some(until) => format!(", until {until} (due)"),
         None => String::new(),
     };
-    let moved = match (reason.moved_by.as_str(), &reason.signal) {
+    let moved = match (reason.unblocked_by.as_str(), &reason.signal) {
         ("signal", Some(name)) => format!(" `waypost signal {id} {name}` moves it."),
         ("resume", _) => {
             format!(" `waypost resume {id}` moves it on, `waypost cancel {id}` ends it.")

@@ -11,9 +11,9 @@ use waypost_server::wire;
 use super::interrupts::Interrupts;
 use super::{Context, Exit, Usage};
 use crate::client::Client;
-use crate::door::{self, Door};
 use crate::output::{Format, mention, mention_json, print_columns, print_json, print_line};
 use crate::settings::Source;
+use crate::target::{self, Target};
 use crate::worker::{Options, Worker};
 
 #[derive(clap::Args, Debug)]
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // As on a server: whoever can deploy there could run anything here.
     settings.nodes.shell_enabled &= settings.source("enable_shell") != Some(&Source::Default);
     let settings = &settings;
-    let clients = door::servers("worker", settings)?;
+    let clients = target::servers("worker", settings)?;
     let mut handlers = waypost_nodes::handlers(&settings.nodes);
     if !settings.nodes.shell_enabled {
         // One that served it all the same would take what others may do, only to refuse it.
@@ -112,8 +112,8 @@ fn own_name() -> String {
 
 /// `waypost workers`.
 pub(crate) async fn list(context: &Context) -> Result<Exit> {
-    let client: Client = door::server_only("workers", &context.settings)?;
-    let list = Door::Remote(client).workers().await?;
+    let client: Client = target::server_only("workers", &context.settings)?;
+    let list = Target::Remote(client).workers().await?;
     if context.format == Format::Json {
         print_json(&list)?;
         return Ok(Exit::Done);

@@ -89,7 +89,7 @@ pub(super) fn decide(flags: &Flags, lease: Millis, sources: &mut Sources<'_>) ->
     check_redis(&redis)?;
     if url.is_empty() && !redis.is_empty() {
         bail!(
-            "redis_url is for a cluster, which needs database_url as well: Redis alone is no home"
+            "redis_url is for a cluster, which needs database_url as well: Redis alone is no backend"
         );
     }
     let database = (!url.is_empty()).then_some(Database { url, schema, connections, lease });

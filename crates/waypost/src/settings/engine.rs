@@ -41,15 +41,15 @@ macro_rules! settings {
 settings! {
     lease: span, "between 3s and 10m", |config| (3_000..=600_000).contains(&config.lease.0);
     poll_every: span, "between 100ms and 1m", |config| (100..=60_000).contains(&config.poll_every.0);
-    roll_call_every: span, "between 1s and 1h", |config| (1_000..=3_600_000).contains(&config.roll_call_every.0);
+    reconcile_every: span, "between 1s and 1h", |config| (1_000..=3_600_000).contains(&config.reconcile_every.0);
     claim_batch: number, "between 1 and 10000", |config| (1..=10_000).contains(&config.claim_batch);
-    elsewhere_max: number, "at most 10000000", |config| config.elsewhere_max <= 10_000_000;
+    remote_max: number, "at most 10000000", |config| config.remote_max <= 10_000_000;
     backlog_max: number, "at least 1", |config| config.backlog_max > 0;
     polls_max: number, "at least 1", |config| config.polls_max > 0;
     batch_frames_max: number, "between 1 and 10000", |config| (1..=10_000).contains(&config.batch_frames_max);
     frame_commands_max: number, "between 1 and 100000", |config| (1..=100_000).contains(&config.frame_commands_max);
     snapshot_bytes_min: number, "at least 1024", |config| config.snapshot_bytes_min >= 1_024;
-    numbers_at_once: number, "between 1 and 1000000", |config| (1..=1_000_000).contains(&config.numbers_at_once);
+    id_block_size: number, "between 1 and 1000000", |config| (1..=1_000_000).contains(&config.id_block_size);
     offer_again: span, "between 1s and 1h", |config| (1_000..=3_600_000).contains(&config.offer_again.0);
     offer_again_max: span, "between offer_again and 1d",
         |config| (config.offer_again.0..=86_400_000).contains(&config.offer_again_max.0);

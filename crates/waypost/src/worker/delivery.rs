@@ -8,7 +8,7 @@ use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::attempt_outcome;
@@ -130,7 +130,7 @@ impl Delivery<'_> {
         let handler = options.handlers.get(self.task.handler.as_str()).cloned();
         let token = u128::from_str_radix(&self.task.token, 16).unwrap_or_default();
         let task = Task {
-            execution: ExecutionKey(self.task.execution.as_str().into()),
+            execution: ExecutionId(self.task.execution.as_str().into()),
             workflow: self.task.workflow.as_str().into(),
             path: self.task.node.as_str().into(),
             attempt: self.task.attempt,

@@ -165,7 +165,7 @@ const CASES: &[Case] = &[
         damage: |store| {
             store.log("DELETE FROM frames WHERE execution = @chain AND first_seq = 5");
         },
-        finds: &[("chain", "I1", 8)],
+        finds: &[("chain", "log.gapless", 8)],
         heals: false,
     },
     Case {
@@ -186,7 +186,7 @@ const CASES: &[Case] = &[
                  WHERE execution = @chain AND first_seq > 1000",
             );
         },
-        finds: &[("chain", "I17", 13)],
+        finds: &[("chain", "append.once", 13)],
         heals: false,
     },
     Case {
@@ -199,7 +199,7 @@ const CASES: &[Case] = &[
                     (SELECT max(first_seq) FROM frames WHERE execution = @chain)",
             );
         },
-        finds: &[("chain", "I4", 13)],
+        finds: &[("chain", "log.single-end", 13)],
         heals: false,
     },
     Case {
@@ -209,19 +209,19 @@ const CASES: &[Case] = &[
                 "UPDATE frames SET body = CAST(' ' || body AS BLOB) WHERE execution = @nap AND first_seq = 1",
             );
         },
-        finds: &[("nap", "I14", 1)],
+        finds: &[("nap", "log.readable", 1)],
         heals: false,
     },
     Case {
         name: "a frame's bytes and checksum are altered",
         damage: |store| store.forge(&store.nap, "\"NodeWaiting\"", "\"NodeDozing\""),
-        finds: &[("nap", "I14", 8)],
+        finds: &[("nap", "log.readable", 8)],
         heals: false,
     },
     Case {
         name: "an output is altered and still parses",
         damage: |store| store.forge(&store.chain, "\"output\":{\"n\":1}", "\"output\":{\"n\":2}"),
-        finds: &[("chain", "G7", 12)],
+        finds: &[("chain", "projection.matches-log", 12)],
         heals: true,
     },
     Case {
@@ -230,13 +230,13 @@ const CASES: &[Case] = &[
             let started = "{\"NodeStarted\":{\"node\":\"second\",\"attempt\":";
             store.forge(&store.chain, &format!("{started}1"), &format!("{started}2"));
         },
-        finds: &[("chain", "I5", 7)],
+        finds: &[("chain", "attempt.once", 7)],
         heals: false,
     },
     Case {
         name: "the definition is deleted",
         damage: |store| store.log("DELETE FROM definitions WHERE name = 'nap'"),
-        finds: &[("nap", "I15", 1)],
+        finds: &[("nap", "definition.pinned", 1)],
         heals: false,
     },
     Case {
@@ -247,7 +247,7 @@ const CASES: &[Case] = &[
                  WHERE execution = @nap",
             );
         },
-        finds: &[("nap", "G8", 9)],
+        finds: &[("nap", "wake.has-reason", 9)],
         heals: true,
     },
     Case {
@@ -255,19 +255,19 @@ const CASES: &[Case] = &[
         damage: |store| {
             store.log("UPDATE control SET next_due = next_due + 1 WHERE execution = @nap");
         },
-        finds: &[("nap", "R1", 9)],
+        finds: &[("nap", "control.matches-log", 9)],
         heals: true,
     },
     Case {
         name: "never due",
         damage: |store| store.log("UPDATE control SET next_due = NULL WHERE execution = @nap"),
-        finds: &[("nap", "G8", 9)],
+        finds: &[("nap", "wake.has-reason", 9)],
         heals: true,
     },
     Case {
         name: "the control row is gone",
         damage: |store| store.log("DELETE FROM control WHERE execution = @ask"),
-        finds: &[("ask", "G8", 6)],
+        finds: &[("ask", "wake.has-reason", 6)],
         heals: true,
     },
     Case {
@@ -278,7 +278,7 @@ const CASES: &[Case] = &[
                  WHERE execution = @ask",
             );
         },
-        finds: &[("ask", "R1", 6)],
+        finds: &[("ask", "control.matches-log", 6)],
         heals: true,
     },
     Case {
@@ -289,7 +289,7 @@ const CASES: &[Case] = &[
                  VALUES (@chain, 1, 0, 0, 1)",
             );
         },
-        finds: &[("chain", "R1", 12)],
+        finds: &[("chain", "control.matches-log", 12)],
         heals: true,
     },
     Case {
@@ -299,13 +299,13 @@ const CASES: &[Case] = &[
             assert_eq!(sent.code, 0, "{}{}", sent.out, sent.err);
             store.log("UPDATE control SET ready = 0 WHERE execution = @ask");
         },
-        finds: &[("ask", "G11", 6)],
+        finds: &[("ask", "mail.wakes", 6)],
         heals: true,
     },
     Case {
         name: "a control row behind its log",
         damage: |store| store.log("UPDATE control SET epoch = 0 WHERE execution = @nap"),
-        finds: &[("nap", "R1", 9)],
+        finds: &[("nap", "control.matches-log", 9)],
         heals: true,
     },
     Case {
@@ -316,7 +316,7 @@ const CASES: &[Case] = &[
                  VALUES (@chain, 'm', 0, '\"resume\"')",
             );
         },
-        finds: &[("chain", "R1", 12)],
+        finds: &[("chain", "control.matches-log", 12)],
         heals: true,
     },
     Case {
@@ -327,7 +327,7 @@ const CASES: &[Case] = &[
                  UPDATE node_rows SET execution = 999 WHERE execution = @chain",
             );
         },
-        finds: &[("chain", "G7", 12), ("nobody", "R2", 0)],
+        finds: &[("chain", "projection.matches-log", 12), ("nobody", "rows.belong", 0)],
         heals: true,
     },
     Case {
@@ -340,7 +340,7 @@ const CASES: &[Case] = &[
                  VALUES (999, 'm', 0, '\"resume\"')",
             );
         },
-        finds: &[("nobody", "R2", 0), ("nobody", "R2", 0)],
+        finds: &[("nobody", "rows.belong", 0), ("nobody", "rows.belong", 0)],
         heals: true,
     },
     Case {
@@ -352,13 +352,13 @@ const CASES: &[Case] = &[
                  WHERE execution = @nap AND first_seq = 1",
             );
         },
-        finds: &[("nap", "I14", 4)],
+        finds: &[("nap", "snapshot.matches-log", 4)],
         heals: true,
     },
     Case {
         name: "an execution is not shown",
         damage: |store| store.projections("DELETE FROM execution_rows WHERE execution = @nap"),
-        finds: &[("nap", "G7", 9)],
+        finds: &[("nap", "projection.matches-log", 9)],
         heals: true,
     },
     Case {
@@ -366,7 +366,7 @@ const CASES: &[Case] = &[
         damage: |store| {
             store.projections("UPDATE execution_rows SET status = 3 WHERE execution = @nap");
         },
-        finds: &[("nap", "G7", 9)],
+        finds: &[("nap", "projection.matches-log", 9)],
         heals: true,
     },
     Case {
@@ -374,7 +374,7 @@ const CASES: &[Case] = &[
         damage: |store| {
             store.projections("UPDATE execution_rows SET status = 99 WHERE execution = @nap");
         },
-        finds: &[("nobody", "G7", 0)],
+        finds: &[("nobody", "projection.matches-log", 0)],
         heals: true,
     },
     Case {
@@ -385,13 +385,13 @@ const CASES: &[Case] = &[
                  AND path = (SELECT id FROM paths WHERE path = 'second')",
             );
         },
-        finds: &[("chain", "G7", 12)],
+        finds: &[("chain", "projection.matches-log", 12)],
         heals: true,
     },
     Case {
         name: "a wait is not shown",
         damage: |store| store.projections("DELETE FROM wait_rows WHERE execution = @ask"),
-        finds: &[("ask", "G7", 6)],
+        finds: &[("ask", "projection.matches-log", 6)],
         heals: true,
     },
 ];
@@ -452,13 +452,16 @@ fn findings_are_told_in_a_line_each() {
     assert_eq!(ran.code, 1);
     let line = ran.out.lines().next().unwrap();
     assert!(line.starts_with(&format!("{} seq ", store.nap)), "{line}");
-    assert!(line.contains("breaks G8 (every unfinished execution has a reason to wake)"), "{line}");
-    assert!(line.ends_with("[--repair heals it]"), "{line}");
-    assert!(ran.out.contains("1 finding, 1 of which --repair can heal"), "{}", ran.out);
+    assert!(
+        line.contains("breaks wake.has-reason (every unfinished execution has a reason to wake)"),
+        "{line}"
+    );
+    assert!(line.ends_with("[--repair fixes it]"), "{line}");
+    assert!(ran.out.contains("1 finding, 1 of which --repair can fix"), "{}", ran.out);
     let ran = store.program.run(&["check", "--repair"]);
     assert_eq!(ran.code, 0, "{}", ran.out);
-    assert!(ran.out.contains("[healed]"), "{}", ran.out);
-    assert!(ran.out.contains("1 finding, 1 healed"), "{}", ran.out);
+    assert!(ran.out.contains("[repaired]"), "{}", ran.out);
+    assert!(ran.out.contains("1 finding, 1 repaired"), "{}", ran.out);
 }
 
 #[test]
@@ -485,7 +488,10 @@ fn an_execution_that_nobody_drives_is_found_and_healed() {
     let connection = Connection::open(program.data().join("log.db")).unwrap();
     connection.execute("UPDATE control SET owner = NULL, ready = 0", ()).unwrap();
     drop(connection);
-    assert_eq!(found(&program.json(&["check"])), [(execution.clone(), "G8".to_owned(), 8)]);
+    assert_eq!(
+        found(&program.json(&["check"])),
+        [(execution.clone(), "wake.has-reason".to_owned(), 8)]
+    );
     assert_eq!(program.run(&["check", "--repair"]).code, 0);
     let resumed = program.run(&["resume", &execution]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);

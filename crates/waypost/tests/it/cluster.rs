@@ -17,8 +17,8 @@
 //! | `signals` | no wake-up is lost |
 //! | `stopping` | waits that came due during a full stop |
 //! | `limits` | concurrency keys |
-//! | `workers` | tasks through workers elsewhere |
-//! | `forgetting` | workers elsewhere that forget what they began |
+//! | `workers` | tasks through remote workers |
+//! | `forgetting` | remote workers that forget what they began |
 //! | `counting` | what is written, counted on the database |
 //!
 //! Lengths and counts are a part of the full ones here; `make cluster` has the full ones.

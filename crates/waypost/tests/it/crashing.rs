@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use waypost::wiring;
 use waypost_core::event::Event;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
@@ -27,7 +27,7 @@ const QUICK: &str = "{name: quick, nodes: [{id: a, type: noop}]}";
 const LONG: &str = "{name: long, nodes: [{id: a, type: shell, config: {args: [sleep, '30']}}]}";
 
 #[test]
-fn an_execution_that_aborts_every_process_is_set_aside_and_others_go_on() {
+fn an_execution_that_aborts_every_process_is_quarantined_and_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let mut deaths = 0;
     let said = loop {
@@ -78,8 +78,8 @@ fn life_of_a_process() {
 }
 
 async fn live_on(folder: &Path, cured: bool) {
-    let home = Arc::new(wiring::open_engine_store(folder).unwrap());
-    let store: Arc<dyn Store> = Arc::clone(&home) as Arc<dyn Store>;
+    let backend = Arc::new(wiring::open_engine_store(folder).unwrap());
+    let store: Arc<dyn Store> = Arc::clone(&backend) as Arc<dyn Store>;
     // On the engine's thread, between the commit of the take-over and the evaluation behind it.
     let kills = |committed: &Committed| {
         let evaluates = |event: &Event| matches!(event, Event::RunOwned { .. });
@@ -93,7 +93,7 @@ async fn live_on(folder: &Path, cured: bool) {
     let engine =
         wiring::open_engine(Arc::clone(&store), &nodes, secrets, Config::default(), observer)
             .unwrap();
-    let find = |key: &str| home.find(Some(key)).unwrap();
+    let find = |key: &str| backend.find(Some(key)).unwrap();
     let Some(poison) = find(POISON) else {
         for key in BYSTANDERS {
             start(&engine, &*store, LONG, Some(key)).await;
@@ -123,6 +123,6 @@ async fn start(
     let compiled = wiring::compile(definition.as_bytes()).unwrap();
     let version = wiring::define(store, &compiled).unwrap().version;
     let request = StartRequest::new(Arc::new(compiled.plan), version, Json::null());
-    let key = key.map(|key| ExecutionKey(key.into()));
+    let key = key.map(|key| ExecutionId(key.into()));
     engine.start(StartRequest { key, ..request }).await.unwrap()
 }

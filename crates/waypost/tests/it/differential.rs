@@ -16,18 +16,18 @@ use std::sync::Arc;
 use uuid::Uuid;
 use waypost_core::event::{Event, FailureEnd, Origin, PauseReason, RunCreated, Wait};
 use waypost_core::failure::Failure;
-use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionKey, InstanceId};
+use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_ports::audit::{Audit, ChunkRequest};
 use waypost_ports::clock::ManualClock;
 use waypost_ports::conformance::rig::{Draft, Hand};
+use waypost_ports::inspect::{ChunkRequest, Inspect};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Delivery, Heartbeat, History,
-    Idempotency, LEASE, Mail, MailBody, NewDefinition, SlotPolicy, SlotRequest, Submission,
+    Idempotency, LEASE, Mail, MailBody, NewDefinition, PermitPolicy, PermitRequest, Submission,
 };
 use waypost_postgres::PostgresStore;
 use waypost_sim::random::Random;
@@ -54,11 +54,11 @@ struct World {
     seed: u64,
     random: Random,
     clock: Arc<ManualClock>,
-    stores: Vec<(&'static str, Box<dyn Audit>)>,
+    stores: Vec<(&'static str, Box<dyn Inspect>)>,
     /// Those that are alive.
     instances: Vec<InstanceId>,
     born: u128,
-    hands: BTreeMap<ExecutionId, Hand>,
+    hands: BTreeMap<ExecutionNo, Hand>,
     /// Hands that go on from frames that are not the last, or will not be.
     zombies: Vec<Hand>,
     messages: u64,
@@ -77,7 +77,7 @@ impl World {
             ..waypost_postgres::Options::default()
         };
         let url = Postgres::shared().database();
-        let stores: Vec<(&'static str, Box<dyn Audit>)> = vec![
+        let stores: Vec<(&'static str, Box<dyn Inspect>)> = vec![
             ("memory", Box::new(MemoryStore::new(clock.clone()))),
             ("sqlite", Box::new(SqliteStore::open(folder.path(), sqlite).unwrap())),
             ("postgres", Box::new(PostgresStore::open(&url, postgres).unwrap())),
@@ -104,7 +104,7 @@ impl World {
     fn ask<T, S: Debug + PartialEq>(
         &self,
         what: &str,
-        ask: impl Fn(&dyn Audit) -> T,
+        ask: impl Fn(&dyn Inspect) -> T,
         seen: impl Fn(&T) -> S,
     ) -> T {
         let mut answers = self.stores.iter().map(|(name, store)| (*name, ask(&**store)));
@@ -121,7 +121,7 @@ impl World {
         answer
     }
 
-    fn beat(&self, instance: InstanceId, numbers: u32, leaving: bool) -> Vec<ExecutionId> {
+    fn beat(&self, instance: InstanceId, numbers: u32, leaving: bool) -> Vec<ExecutionNo> {
         let (lease, about) = ((!leaving).then_some(LEASE), About::default());
         let heartbeat = Heartbeat { instance, numbers, fold: 1, lease, about };
         let renewal = self.ask(
@@ -129,7 +129,7 @@ impl World {
             |store| store.heartbeat(&heartbeat).unwrap(),
             |renewal| (renewal.now, renewal.numbers.clone().collect::<Vec<_>>(), renewal.fold),
         );
-        renewal.numbers.map(ExecutionId).collect()
+        renewal.numbers.map(ExecutionNo).collect()
     }
 
     fn be_born(&mut self) {
@@ -207,7 +207,7 @@ impl World {
         };
         let input = *self.random.pick(&["null", r#"{"n":1}"#, r#"{"s":"\u0000 é"}"#, "[1,2]"]);
         RunCreated {
-            key: ExecutionKey(format!("key-{key}").into()),
+            key: ExecutionId(format!("key-{key}").into()),
             workflow: workflow.into(),
             version: 1,
             definition: DefinitionHash::of(workflow.as_bytes()),
@@ -220,7 +220,7 @@ impl World {
 
     /// Frames of some executions in one batch, some of which have several.
     fn go_on(&mut self) {
-        let owned: Vec<ExecutionId> = self.hands.keys().copied().collect();
+        let owned: Vec<ExecutionNo> = self.hands.keys().copied().collect();
         let mut batch = Vec::new();
         for execution in owned {
             if !self.random.percent(30) {
@@ -309,7 +309,7 @@ impl World {
     }
 
     /// Side rows for a frame; and does the execution leave its owner with it?
-    fn with_side(&mut self, mut draft: Draft, execution: ExecutionId) -> (Draft, bool) {
+    fn with_side(&mut self, mut draft: Draft, execution: ExecutionNo) -> (Draft, bool) {
         if self.random.percent(20) {
             draft = draft.snapshot(format!("state of {execution}").as_bytes());
         }
@@ -323,8 +323,8 @@ impl World {
             2 => ControlChange::Held { reason: "paused".to_owned(), next_due },
             3 => ControlChange::Ended,
             4 | 5 => {
-                // It stands in line for a slot, or goes back to its place there.
-                draft = draft.slot(self.slot());
+                // It is queued for a slot, or goes back to its place there.
+                draft = draft.permit(self.slot());
                 ControlChange::Held { reason: "waits for a slot".to_owned(), next_due: None }
             }
             _ => return (draft, false),
@@ -333,11 +333,11 @@ impl World {
     }
 
     /// A place in one of a few lines, where limits differ from one execution to the next.
-    fn slot(&mut self) -> SlotRequest {
+    fn slot(&mut self) -> PermitRequest {
         let key = format!("line {}", self.random.below(3));
         let limit = u32::try_from(self.random.between(1, 3)).unwrap();
-        let policy = *self.random.pick(&[SlotPolicy::Queue, SlotPolicy::CancelOldest]);
-        SlotRequest { key: key.into(), limit, policy }
+        let policy = *self.random.pick(&[PermitPolicy::Queue, PermitPolicy::CancelOldest]);
+        PermitRequest { key: key.into(), limit, policy }
     }
 
     fn append_as_zombie(&mut self) {
@@ -370,7 +370,7 @@ impl World {
                 _ => MailBody::Signal { name: "go".into(), body: Json::null() },
             };
             mail.push(Mail {
-                execution: ExecutionId(
+                execution: ExecutionNo(
                     i64::try_from(self.random.below(self.executions + 3)).unwrap(),
                 ),
                 message: format!("m{}", self.messages).as_str().into(),
@@ -417,7 +417,7 @@ impl World {
 
     fn hold(&mut self) {
         let Some((execution, hand)) = self.hands.pop_first() else { return };
-        let held = |store: &dyn Audit| store.hold(execution, hand.instance, "by hand").unwrap();
+        let held = |store: &dyn Inspect| store.hold(execution, hand.instance, "by hand").unwrap();
         self.ask("hold", held, |()| ());
     }
 
@@ -511,11 +511,11 @@ impl World {
         let chunk = self.ask("executions", |store| store.executions(&all).unwrap(), Clone::clone);
         for execution in &chunk.executions {
             let request = EventsRequest::all(*execution);
-            let events = |store: &dyn Audit| store.events(&request).unwrap();
+            let events = |store: &dyn Inspect| store.events(&request).unwrap();
             self.ask("events", events, |events| format!("{events:#?}"));
-            let load = |store: &dyn Audit| store.load_all(*execution).unwrap().unwrap();
+            let load = |store: &dyn Inspect| store.load_all(*execution).unwrap().unwrap();
             self.ask("log", load, whole);
-            let shown = |store: &dyn Audit| store.shown(&[*execution]).unwrap().remove(0);
+            let shown = |store: &dyn Inspect| store.shown(&[*execution]).unwrap().remove(0);
             self.ask("rows", shown, |shown| {
                 let mut rows = shown.rows.clone();
                 if let Some(rows) = &mut rows {
@@ -525,10 +525,10 @@ impl World {
                 format!("{rows:#?}")
             });
         }
-        let feed = |store: &dyn Audit| whole_feed(store);
+        let feed = |store: &dyn Inspect| whole_feed(store);
         self.ask("feed", feed, Clone::clone);
         self.ask("strays", |store| store.strays().unwrap(), Clone::clone);
-        let rebuilt = |store: &dyn Audit| store.rebuild(&mut |_, _| {}).unwrap();
+        let rebuilt = |store: &dyn Inspect| store.rebuild(&mut |_, _| {}).unwrap();
         self.ask("rebuild", rebuilt, |frames| *frames);
         self.compare_lists();
     }
@@ -546,7 +546,7 @@ fn difference(left: &str, right: &str) -> String {
 }
 
 /// Every frame of the feed. The order of those that were committed together is each store's own.
-fn whole_feed(store: &dyn Audit) -> Vec<String> {
+fn whole_feed(store: &dyn Inspect) -> Vec<String> {
     let (mut frames, mut after) = (Vec::new(), FeedPosition::default());
     loop {
         let page = store.feed(&FeedRequest { after, limit: 50 }).unwrap();
@@ -559,11 +559,11 @@ fn whole_feed(store: &dyn Audit) -> Vec<String> {
     frames
 }
 
-/// Log, snapshot, mail, and the place in line.
+/// Log, snapshot, mail, and the place in the queue.
 fn whole(history: &History) -> String {
     let History { execution, control, snapshot, frames, mail } = history;
-    let slot = control.as_ref().and_then(|control| control.slot.as_ref());
-    format!("{execution} {slot:?} {snapshot:?} {frames:#?} {mail:#?}")
+    let permit = control.as_ref().and_then(|control| control.permit.as_ref());
+    format!("{execution} {permit:?} {snapshot:?} {frames:#?} {mail:#?}")
 }
 
 fn of_the_living(delivery: Delivery, living: &[InstanceId]) -> Delivery {

@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use waypost::wiring;
 use waypost_core::apply::{apply, begin};
-use waypost_core::event::{Event, FOLD_VERSION};
+use waypost_core::event::{Event, LOG_FORMAT};
 use waypost_core::frame::{FrameHeader, Parent, decode};
-use waypost_core::id::{AppendId, ExecutionId, InstanceId};
+use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
 use waypost_core::plan::Plan;
 use waypost_core::state::{NodeState, State};
 use waypost_core::time::Timestamp;
@@ -59,12 +59,12 @@ fn files() -> Vec<PathBuf> {
 }
 
 fn logs() -> Vec<Golden> {
-    (1..).zip(files()).map(|(number, file)| Golden::read(ExecutionId(number), &file)).collect()
+    (1..).zip(files()).map(|(number, file)| Golden::read(ExecutionNo(number), &file)).collect()
 }
 
 impl Golden {
     /// All of them go into one store: each gets a number of its own.
-    fn read(execution: ExecutionId, file: &Path) -> Self {
+    fn read(execution: ExecutionNo, file: &Path) -> Self {
         let text = std::fs::read_to_string(file).unwrap();
         let mut lines = text.lines();
         let canonical = lines.next().unwrap().to_owned();
@@ -160,7 +160,7 @@ impl Golden {
 }
 
 /// A line of a file: the header's fields, and the stored bytes of the events.
-fn read_frame(execution: ExecutionId, line: &str, parent: Option<Parent>) -> (FrameHeader, String) {
+fn read_frame(execution: ExecutionNo, line: &str, parent: Option<Parent>) -> (FrameHeader, String) {
     let (fields, events) = line.split_once(",\"events\":").unwrap();
     let fields: Value = serde_json::from_str(&format!("{fields}}}")).unwrap();
     let whole = |name: &str| fields[name].as_i64().unwrap();
@@ -239,7 +239,7 @@ fn golden_logs_hold_every_event_and_every_format() {
         }
     }
     assert_eq!(events, EVENTS.split_whitespace().collect());
-    assert_eq!(formats, (1..=FOLD_VERSION).collect());
+    assert_eq!(formats, (1..=LOG_FORMAT).collect());
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn hostile_text_is_spelt_out_by_every_command() {
         run_all(&program, &["definitions", workflow]);
         run_all(&program, &["definitions", workflow, "--version", "1"]);
     }
-    run_all(&program, &["trail"]);
+    run_all(&program, &["audit"]);
     for args in [
         ["show", HOSTILE],
         ["run", HOSTILE],

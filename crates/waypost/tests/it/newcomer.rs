@@ -118,14 +118,14 @@ fn list_show_and_run_agree_on_times() {
         let line = show.lines().find(|line| line.starts_with(name)).unwrap();
         line[name.len()..].trim().to_owned()
     };
-    assert_eq!(cell("STARTED"), field("started"));
+    assert_eq!(cell("CREATED"), field("created"));
     assert_eq!(cell("TOOK"), field("took"));
     assert_eq!(took_in_run, field("took"));
     let listed = &program.json(&["list"])["executions"][0];
     let shown = program.json(&["show", "last"]);
     assert_eq!(listed["createdAt"], shown["createdAt"]);
-    assert_eq!(listed["completedAt"], shown["endedAt"]);
-    assert_eq!(shown["createdAt"], json!(field("started")));
+    assert_eq!(listed["endedAt"], shown["endedAt"]);
+    assert_eq!(shown["createdAt"], json!(field("created")));
 }
 
 #[test]

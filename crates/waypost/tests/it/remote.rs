@@ -5,9 +5,9 @@
 //! | --- | --- |
 //! | `server` | a real `waypost serve` |
 //! | `reading` | the same answers, whoever gives them |
-//! | `starting` | deploy, start, run, steer |
+//! | `starting` | deploy, start, run, control |
 //! | `watching` | watching across restarts, and without a server |
-//! | `access` | keys and the trail |
+//! | `access` | keys and the audit log |
 //! | `numbers` | numbers that no machine word holds |
 //! | `stopping` | signals to the server |
 

@@ -357,7 +357,7 @@ fn secrets_leave_no_trace_at_a_server() {
         "/v1/executions?consistent=true",
         "/v1/stream?after=0&follow=false",
         "/v1/definitions/canaries",
-        "/v1/trail",
+        "/v1/audit",
         "/metrics",
         "/openapi.json",
     ] {

@@ -271,9 +271,9 @@ fn every_query_says_who_uses_it_and_is_used() {
         }
         let name = file.name.rsplit('/').next().unwrap_or_default();
         let stem = name.trim_end_matches(".sql");
-        let home = file.name.split('/').nth(1).unwrap_or_default();
+        let backend = file.name.split('/').nth(1).unwrap_or_default();
         let mentioned = |source: &File| {
-            source.is_in(home)
+            source.is_in(backend)
                 && (source.text.contains(name) || source.text.contains(&format!("\"{stem}\"")))
         };
         if !sources.iter().any(mentioned) {

@@ -27,8 +27,8 @@ pub(in crate::driver) struct Flight {
     pub(in crate::driver) offers: Vec<Offer>,
     /// Who is to stop, and where it runs if not here.
     pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
-    /// Nodes whose attempts have started elsewhere.
-    pub(in crate::driver) started_elsewhere: Vec<NodeIx>,
+    /// Nodes whose attempts have started remotely.
+    pub(in crate::driver) started_remote: Vec<NodeIx>,
     /// Attempts that were started in the log and will not be made: their config cannot be rendered,
     /// or they were cancelled in the frame that started them.
     pub(in crate::driver) never_ran: Vec<Report>,
@@ -118,7 +118,7 @@ impl Live {
         })
     }
 
-    /// The offer of a queued attempt to workers elsewhere, or why there can be none.
+    /// The offer of a queued attempt to remote workers, or why there can be none.
     pub(in crate::driver) fn offer(&self, at: NodeIx, attempt: u32) -> Result<OfferOrder, Failure> {
         let node = self.plan.node(at);
         let Some(handler) = self.handler(at) else {
@@ -126,7 +126,7 @@ impl Live {
         };
         let rendered = self.render(at)?;
         if !rendered.secrets.is_empty() {
-            let message = "a secret cannot be given to a worker elsewhere";
+            let message = "a secret cannot be given to a remote worker";
             return Err(Failure::permanent(kind::SECRET, message));
         }
         let (execution, path) = (self.state.execution, Arc::clone(&node.id));

@@ -1,10 +1,10 @@
-//! What workers elsewhere say, and whether it may be heard.
+//! What remote workers say, and whether it may be heard.
 
 use std::sync::Arc;
 
 use waypost_core::command::{Command, Outcome, Refusal, Report};
-use waypost_core::event::{MessageId, REMOTE_FOLD};
-use waypost_core::id::{ExecutionId, ExecutionKey, Token, WorkerId};
+use waypost_core::event::{MessageId, REMOTE_LOG_FORMAT};
+use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::status::NodeStatus;
 use waypost_ports::store::{Mail, MailBody};
 
@@ -14,13 +14,13 @@ use crate::driver::io::{Answer, Outgoing, Output, Ticket};
 use crate::driver::live::{Letter, Live};
 use crate::tokens::Mint;
 
-/// What a worker elsewhere says of an attempt.
+/// What a remote worker says of an attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TaskReport {
     /// Of which execution.
-    pub execution: ExecutionId,
+    pub execution: ExecutionNo,
     /// That execution's key, where it is known: by it others show that they own it.
-    pub key: Option<ExecutionKey>,
+    pub key: Option<ExecutionId>,
     /// The node's path.
     pub node: Arc<str>,
     /// The attempt.
@@ -41,7 +41,7 @@ impl From<TaskReport> for Report {
 }
 
 impl Driver {
-    /// What a worker elsewhere says: straight to the mailbox where the execution is live, through
+    /// What a remote worker says: straight to the mailbox where the execution is live, through
     /// the inbox where it is not, unless it is for this memory alone.
     pub(in crate::driver) fn task_report(
         &mut self,
@@ -92,15 +92,15 @@ impl Live {
         config: &Config,
     ) -> Option<Refusal> {
         let foreign = mint.admit(&self.plan, &self.state, report).err();
-        foreign.or_else(|| self.starts_elsewhere(report, config))
+        foreign.or_else(|| self.starts_remote(report, config))
     }
 
-    fn starts_elsewhere(&self, report: &Report, config: &Config) -> Option<Refusal> {
+    fn starts_remote(&self, report: &Report, config: &Config) -> Option<Refusal> {
         let at = self.plan.find(&report.node)?;
         let node = self.state.node(at);
         let starts = node.status == NodeStatus::Queued && node.attempt == report.attempt;
         let (status, attempt) = (node.status, node.attempt);
-        (starts && config.fold < REMOTE_FOLD).then(|| Refusal::Stale {
+        (starts && config.fold < REMOTE_LOG_FORMAT).then(|| Refusal::Stale {
             node: Arc::clone(&report.node),
             status,
             attempt,

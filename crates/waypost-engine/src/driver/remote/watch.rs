@@ -1,4 +1,4 @@
-//! Who holds attempts elsewhere, whether he still lives and has them, and who could take what waits for
+//! Who holds remote attempts, whether he still lives and has them, and who could take what waits for
 //! a slot.
 //!
 //! A worker that lives may have forgotten an attempt: it dropped it, or was told in error that it is
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Outcome, Report};
 use waypost_core::failure::{Failure, kind};
-use waypost_core::id::{ExecutionId, Token, WorkerId};
+use waypost_core::id::{ExecutionNo, Token, WorkerId};
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
@@ -41,7 +41,7 @@ pub const FORGOTTEN: &str =
 
 impl Driver {
     /// Tells a worker to stop an attempt, and again until it is known to: a word may be lost.
-    pub(in crate::driver) fn stop_elsewhere(
+    pub(in crate::driver) fn stop_remote(
         &mut self,
         worker: WorkerId,
         token: Token,
@@ -62,7 +62,7 @@ impl Driver {
     /// Looks at the workers that hold something, and at who could take what waits for a slot; and
     /// says again to those that were told to stop.
     pub(in crate::driver) fn watch_workers(&mut self, outputs: &mut Vec<Output>) {
-        let first = self.first_in_line();
+        let first = self.first_in_queue();
         if self.draining || self.remote_wake() > self.now || self.remote.look_at > self.now {
             return;
         }
@@ -98,9 +98,9 @@ impl Driver {
         outputs.extend(stopping.iter().map(cancel));
     }
 
-    /// Since when the first in line waits for a slot, if it may be taken elsewhere.
-    pub(in crate::driver) fn first_in_line(&self) -> Option<Timestamp> {
-        self.slots.offers().next().map(|offer| offer.since).filter(|_| self.goes_elsewhere())
+    /// Since when the first in the queue waits for a slot, if it may be taken elsewhere.
+    pub(in crate::driver) fn first_in_queue(&self) -> Option<Timestamp> {
+        self.slots.offers().next().map(|offer| offer.since).filter(|_| self.goes_remote())
     }
 
     /// What was seen of the workers; nothing where it could not be looked.
@@ -175,7 +175,7 @@ impl Driver {
         }
     }
 
-    /// What waits for a slot for too long is offered to workers elsewhere as well; whoever is first
+    /// What waits for a slot for too long is offered to remote workers as well; whoever is first
     /// starts it. Not where there are secrets to be filled in: they do not leave this process.
     fn overflow(&mut self, serving: &[Arc<str>]) {
         let Some(after) = self.config.overflow_after else { return };
@@ -188,7 +188,7 @@ impl Driver {
             offer.since.plus(after) <= self.now && fits && !self.remote.is_open(offer)
         };
         let offers: Vec<Offer> = self.slots.offers().filter(waits).copied().collect();
-        offers.into_iter().for_each(|offer| self.offer_elsewhere(offer));
+        offers.into_iter().for_each(|offer| self.offer_remote(offer));
     }
 
     /// Attempts elsewhere that nobody makes any more are lost.
@@ -200,7 +200,7 @@ impl Driver {
             worker: None,
             outcome: Outcome::Lost(Failure::transient(kind::ABANDONED, message)),
         };
-        let lost = |(execution, held): (&ExecutionId, &Vec<Held>)| {
+        let lost = |(execution, held): (&ExecutionNo, &Vec<Held>)| {
             let lost = held.iter().filter(|held| which(held)).map(report);
             lost.map(|report| (*execution, report)).collect::<Vec<_>>()
         };

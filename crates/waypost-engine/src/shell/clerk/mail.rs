@@ -181,5 +181,5 @@ impl Clerk {
 }
 
 fn done(state: &State) -> Answer {
-    Answer::Done { status: state.status, pausing: state.pausing }
+    Answer::Done { status: state.shown_status(), pausing: state.pausing }
 }

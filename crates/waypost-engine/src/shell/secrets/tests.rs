@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use unicode_normalization::UnicodeNormalization as _;
 use waypost_core::command::Outcome;
-use waypost_core::id::{ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, Token};
 use waypost_ports::secret::{NoSecrets, SECRET_BYTES_MAX, SecretText};
 
 use super::*;
@@ -40,7 +40,7 @@ impl Handler for Minds {
 fn task(config: &str, places: &[(usize, &str)]) -> Task {
     let place = |(at, name): &(usize, &str)| Placeholder { at: *at, name: (*name).into() };
     Task {
-        execution: ExecutionKey("exe_test".into()),
+        execution: ExecutionId("exe_test".into()),
         workflow: "flow".into(),
         path: "a".into(),
         attempt: 1,

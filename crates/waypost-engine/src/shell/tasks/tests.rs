@@ -1,6 +1,6 @@
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::clock::ManualClock;
 use waypost_ports::memory::MemoryTasks;
@@ -80,7 +80,7 @@ fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
 fn an_answer_that_nobody_read_is_given_back() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(tasks.clone());
-    let id = OfferId { execution: ExecutionId(1), path: "a".into(), attempt: 1 };
+    let id = OfferId { execution: ExecutionNo(1), path: "a".into(), attempt: 1 };
     let owner = thread.desk.instance;
     let offer = Offer { id: id.clone(), handler: "far".into(), owner, body: vec![1] };
     let answered = |leaving: bool| {

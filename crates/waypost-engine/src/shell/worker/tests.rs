@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use waypost_core::expr::Placeholder;
-use waypost_core::id::{ExecutionId, ExecutionKey, Token};
+use waypost_core::id::{ExecutionId, ExecutionNo, Token};
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::secret::{Grant, SecretRefused, SecretText};
 
@@ -76,7 +76,7 @@ impl Handler for Does {
 
 fn task() -> Task {
     Task {
-        execution: ExecutionKey("exe_test".into()),
+        execution: ExecutionId("exe_test".into()),
         workflow: "flow".into(),
         path: "a".into(),
         attempt: 1,
@@ -139,7 +139,7 @@ async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
         engine: Arc::new(Inbox::new()),
     };
     let task = Task { placeholders: Vec::new(), timeout: None, ..task() };
-    let order = TaskOrder { execution: ExecutionId(1), task, since: Timestamp(0) };
+    let order = TaskOrder { execution: ExecutionNo(1), task, since: Timestamp(0) };
     let cancel = worker.start(order);
     begun.notified().await;
     cancel.cancel();

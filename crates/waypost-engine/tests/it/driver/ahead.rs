@@ -1,6 +1,6 @@
 //! Executions that are claimed shortly before they are due.
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_engine::driver::{Answer, Input};
@@ -16,7 +16,7 @@ fn due() -> Timestamp {
 }
 
 /// A parked execution that was claimed and is not due for a while.
-fn claimed_early(rig: &mut Rig<'_>) -> ExecutionId {
+fn claimed_early(rig: &mut Rig<'_>) -> ExecutionNo {
     let world = rig.world;
     let execution = rig.start("d = delay(5s)");
     rig.settle();
@@ -46,7 +46,7 @@ fn claimed_early_fires_at_its_due_time_with_one_append() {
     let frames = world.frames(execution);
     world.clock.set(due().minus(Millis(1)));
     rig.settle();
-    assert_eq!((world.frames(execution), world.status(execution)), (frames, Status::Paused));
+    assert_eq!((world.frames(execution), world.status(execution)), (frames, Status::Waiting));
     world.pass(1);
     rig.step();
     assert_eq!(rig.appends().count(), 1, "nothing has to be claimed or read any more");
@@ -65,7 +65,7 @@ fn claimed_early_waits_for_the_lower_bound_of_the_time() {
     rig.behind = 3;
     world.clock.set(due().plus(Millis(2)));
     rig.settle();
-    assert_eq!(world.status(execution), Status::Paused);
+    assert_eq!(world.status(execution), Status::Waiting);
     world.pass(1);
     rig.settle();
     assert_eq!(world.status(execution), Status::Completed);
@@ -119,9 +119,9 @@ fn claimed_early_reads_mail_from_its_inbox() {
 }
 
 #[test]
-fn claimed_early_is_not_handed_out_again_by_a_roll_call() {
+fn claimed_early_is_not_handed_out_again_by_a_reconciliation() {
     let world = World::new();
-    let mut rig = Rig::with(&world, |config| config.roll_call_every = Millis(10));
+    let mut rig = Rig::with(&world, |config| config.reconcile_every = Millis(10));
     let execution = claimed_early(&mut rig);
     let frames = world.frames(execution);
     for _ in 0..5 {

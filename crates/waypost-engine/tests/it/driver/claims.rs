@@ -1,6 +1,6 @@
 //! When the store is asked, and for what.
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
@@ -20,11 +20,11 @@ fn take_claim(rig: &mut Rig<'_>) -> Option<StoreWork> {
 }
 
 /// Executions that wait in the store for anybody.
-fn park_many(world: &World, count: usize) -> Vec<ExecutionId> {
+fn park_many(world: &World, count: usize) -> Vec<ExecutionNo> {
     let mut rig = Rig::new(world);
     let ids: Vec<_> = (0..count).map(|_| rig.start("w = signal(go); a needs w")).collect();
     rig.settle();
-    let mail = |id: &ExecutionId| Mail {
+    let mail = |id: &ExecutionNo| Mail {
         execution: *id,
         message: format!("go-{id}").into(),
         actor: None,
@@ -179,11 +179,11 @@ fn a_driver_with_a_scope_claims_only_what_it_adopted() {
     rig.settle();
     world.pass(5_000);
     rig.settle();
-    assert!(ids.iter().all(|id| world.status(*id) == Status::Paused));
+    assert!(ids.iter().all(|id| world.status(*id) == Status::Waiting));
     rig.inputs.push(Input::Adopt(ids[1]));
     rig.settle();
     let statuses: Vec<_> = ids.iter().map(|id| world.status(*id)).collect();
-    assert_eq!(statuses, [Status::Paused, Status::Completed, Status::Paused]);
+    assert_eq!(statuses, [Status::Waiting, Status::Completed, Status::Waiting]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn an_execution_started_under_a_scope_is_claimed_again_after_it_parked() {
 #[test]
 fn numbers_are_reserved_before_submissions_stall() {
     let world = World::new();
-    let mut rig = Rig::with(&world, |config| config.numbers_at_once = 3);
+    let mut rig = Rig::with(&world, |config| config.id_block_size = 3);
     let plan = world.flow("a = pass");
     let tickets: Vec<_> = (0..10).map(|_| rig.submit(&plan)).collect();
     rig.settle();
@@ -266,7 +266,7 @@ fn bug_what_was_woken_for_mail_that_was_taken_stayed_in_memory() {
 
 /// What a claim took whose answer was lost is found whole, however little is asked for at once.
 #[test]
-fn a_roll_call_goes_on_until_everything_is_found() {
+fn a_reconciliation_goes_on_until_everything_is_found() {
     let world = World::new();
     let parked = park_many(&world, 20);
     let mut rig = Rig::with(&world, |config| config.claim_batch = 20);
@@ -288,6 +288,6 @@ fn a_roll_call_goes_on_until_everything_is_found() {
     rig.renew();
     rig.settle();
     let ended = parked.iter().filter(|id| world.status(**id) == Status::Completed).count();
-    assert_eq!(ended, parked.len(), "now, not with the next roll call but one");
+    assert_eq!(ended, parked.len(), "now, not with the next reconciliation but one");
     world.check();
 }

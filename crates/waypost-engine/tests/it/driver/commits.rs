@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input};
 use waypost_ports::store::{Appended, Idempotency, MailBody, Store};
@@ -158,7 +158,7 @@ fn a_second_submission_under_one_key_is_told_of_the_first() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
     let plan = world.flow("w = signal(go); a needs w");
-    let key = ExecutionKey("order-17".into());
+    let key = ExecutionId("order-17".into());
     let idempotency = Idempotency { key: "k".into(), digest: [1; 32] };
     let mut first = rig.submission(&plan);
     (first.key, first.idempotency) = (Some(key.clone()), Some(idempotency.clone()));
@@ -194,7 +194,7 @@ fn the_slot_of_a_duplicate_submission_is_not_lost() {
     let plan = world.flow("a");
     for round in 0..3 {
         let mut start = rig.submission(&plan);
-        start.key = Some(ExecutionKey("one".into()));
+        start.key = Some(ExecutionId("one".into()));
         rig.inputs.push(Input::Start(start));
         rig.settle();
         assert!(rig.driver.is_quiet(), "round {round}");
@@ -289,7 +289,7 @@ fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
         world.store.deliver(&[mail]).unwrap();
     }
     rig.settle();
-    assert_eq!(world.status(execution), Status::Paused, "{:?}", world.names(execution));
+    assert_eq!(world.status(execution), Status::Waiting, "{:?}", world.names(execution));
     rig.request(execution, signal("go"));
     rig.run_to_end();
     world.check();

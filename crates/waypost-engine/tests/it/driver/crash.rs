@@ -1,7 +1,7 @@
 //! A crash at every point: the process dies after its k-th output, for every k, and another one
 //! finishes what it began.
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Ticket};
@@ -138,7 +138,7 @@ fn live_and_die(case: &Case, limits: &[usize]) -> bool {
     let world = World::new();
     let mut sending = Sending { body: case.send.clone(), asked: None };
     let plan = world.flow(case.flow);
-    let mut acknowledged = None::<ExecutionId>;
+    let mut acknowledged = None::<ExecutionNo>;
     let mut died = false;
     for limit in limits.iter().copied().chain([usize::MAX]) {
         let mut life = Life { rig: Rig::new(&world), left: limit };

@@ -1,7 +1,7 @@
 //! Stopping in good order: nothing new starts, what runs may end, the rest is handed over.
 
 use waypost_core::command::Outcome;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input, Ticket};
@@ -181,12 +181,12 @@ fn what_was_claimed_too_late_is_left_to_others() {
 /// Who asked is told what became of it, so whatever is on its way to the store is awaited.
 #[test]
 fn a_driver_is_quiet_when_nothing_is_on_its_way() {
-    type Ask = fn(&mut Rig<'_>, ExecutionId) -> Ticket;
+    type Ask = fn(&mut Rig<'_>, ExecutionNo) -> Ticket;
     let cases: [(&str, Ask); 4] = [
         ("a request to what is parked", |rig, parked| {
             rig.request(parked, MailBody::Signal { name: "go".into(), body: Json::null() })
         }),
-        ("a request to nobody", |rig, _| rig.request(ExecutionId(77), MailBody::Resume)),
+        ("a request to nobody", |rig, _| rig.request(ExecutionNo(77), MailBody::Resume)),
         ("a report on what is parked", |rig, parked| {
             rig.say(1, (parked, "w", 1), Outcome::Cancelled)
         }),

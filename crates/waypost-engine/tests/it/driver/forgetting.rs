@@ -1,9 +1,9 @@
-//! Workers elsewhere that live and have forgotten what they began; and those that have not, whatever is
+//! Remote workers that live and have forgotten what they began; and those that have not, whatever is
 //! heard of them.
 
 use waypost_core::command::Outcome;
 use waypost_core::failure::kind;
-use waypost_core::id::{ExecutionId, NodeIx};
+use waypost_core::id::{ExecutionNo, NodeIx};
 use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
@@ -21,8 +21,8 @@ pub(super) fn no(said_ago: u64) -> Holds {
     Holds::No { said_ago: Millis(said_ago) }
 }
 
-/// An execution whose attempt has begun elsewhere.
-pub(super) fn begun(rig: &mut Rig<'_>) -> ExecutionId {
+/// An execution whose attempt has begun remotely.
+pub(super) fn begun(rig: &mut Rig<'_>) -> ExecutionNo {
     let execution = rig.start("a = worker");
     rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();

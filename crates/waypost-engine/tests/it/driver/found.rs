@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use waypost_core::command::{Outcome, Refusal};
-use waypost_core::event::FOLD_VERSION;
+use waypost_core::event::LOG_FORMAT;
 use waypost_core::flow;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
@@ -25,12 +25,12 @@ fn take_claim(rig: &mut Rig<'_>) -> StoreWork {
 /// The store made this instance the owner and its answer was lost. Nobody else claims what a living
 /// instance owns, and this one never heard of it.
 #[test]
-fn a_claim_whose_reply_is_lost_is_made_good_by_a_roll_call() {
+fn a_claim_whose_reply_is_lost_is_made_good_by_a_reconciliation() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("d = delay(5s); a needs d");
     rig.settle();
-    assert_eq!(world.status(execution), Status::Paused);
+    assert_eq!(world.status(execution), Status::Waiting);
     world.pass(6_000);
     rig.renew();
     rig.step();
@@ -80,7 +80,7 @@ fn a_claim_that_overtakes_the_answer_to_a_park_is_not_forgotten() {
     rig.step();
     let evaluated = rig.take_append();
     let parked = world.append(&evaluated);
-    assert_eq!(world.status(execution), Status::Paused);
+    assert_eq!(world.status(execution), Status::Waiting);
     world.pass(4_000);
     rig.renew();
     rig.step();
@@ -354,10 +354,10 @@ fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
 #[test]
 fn an_older_version_sets_aside_what_a_newer_one_has_written() {
     let world = World::new();
-    let mut rig = Rig::with(&world, |config| config.fold_min = FOLD_VERSION);
+    let mut rig = Rig::with(&world, |config| config.log_format_min = LOG_FORMAT);
     let execution = rig.start("a");
     let plans = Arc::new(Plans::new(Box::new(flow::compile)));
-    let older = Config { fold: FOLD_VERSION - 1, ..Config::default() };
+    let older = Config { fold: LOG_FORMAT - 1, ..Config::default() };
     let clerk = Clerk {
         about: waypost_ports::store::About::default(),
         running: Arc::default(),

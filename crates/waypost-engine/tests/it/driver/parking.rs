@@ -12,7 +12,7 @@ fn go() -> MailBody {
     MailBody::Signal { name: "go".into(), body: Json::null() }
 }
 
-fn mail(execution: waypost_core::id::ExecutionId, message: &str, body: MailBody) -> Mail {
+fn mail(execution: waypost_core::id::ExecutionNo, message: &str, body: MailBody) -> Mail {
     Mail { execution, message: message.into(), actor: None, body }
 }
 
@@ -40,7 +40,7 @@ fn an_execution_with_a_running_task_does_not_park() {
     rig.settle_store();
     assert_eq!((rig.driver.live(), rig.running()), (1, vec!["a"]));
     rig.settle();
-    assert_eq!((rig.driver.live(), world.status(execution)), (0, Status::Paused));
+    assert_eq!((rig.driver.live(), world.status(execution)), (0, Status::Waiting));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn signals_to_an_execution_that_keeps_many_bytes_read_nothing_back() {
         rig.settle();
     }
     assert_eq!(rig.driver.live(), 0, "no more came");
-    assert_eq!(world.status(execution), Status::Paused);
+    assert_eq!(world.status(execution), Status::Waiting);
     world.check();
 }
 

@@ -2,7 +2,7 @@
 //! it is its turn.
 
 use waypost_core::command::Refusal;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Scope;
@@ -19,10 +19,10 @@ fn go() -> MailBody {
     MailBody::Signal { name: "go".into(), body: Json::null() }
 }
 
-/// Does it hold a slot, and how many stand before it?
-fn place(world: &World, execution: ExecutionId) -> (bool, u64) {
-    let slot = world.control(execution).and_then(|control| control.slot);
-    slot.map(|slot| (slot.holding, slot.before)).expect("it stands in line")
+/// Does it hold a permit, and how many stand before it?
+fn place(world: &World, execution: ExecutionNo) -> (bool, u64) {
+    let permit = world.control(execution).and_then(|control| control.permit);
+    permit.map(|permit| (permit.holding, permit.before)).expect("it is queued")
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn one_after_the_other_and_no_time_passes() {
     let statuses = all.iter().map(|id| world.status(*id)).collect::<Vec<_>>();
     assert_eq!(statuses, [Status::Running, Status::Scheduling, Status::Scheduling]);
     let held = world.control(all[1]).and_then(|control| control.held);
-    assert_eq!(held.as_deref(), Some("waits for a slot of concurrency key \"k\""));
+    assert_eq!(held.as_deref(), Some("waits for a permit of concurrency key \"k\""));
     rig.settle();
     assert_eq!(world.now(), began, "nobody had to wait for a poll");
     assert!(all.iter().all(|id| world.status(*id) == Status::Completed));
@@ -72,7 +72,7 @@ fn the_limit_is_kept_per_key() {
 }
 
 #[test]
-fn who_is_cancelled_in_line_never_begins() {
+fn who_is_cancelled_in_queue_never_begins() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let first = rig.start("keyed k; a");
@@ -114,7 +114,7 @@ fn a_cancellation_comes_before_the_slot() {
 }
 
 #[test]
-fn a_deadline_ends_who_stands_in_line() {
+fn a_deadline_ends_who_stands_in_queue() {
     for ms in [500, 1_999, 60_000] {
         let world = World::new();
         let mut rig = Rig::new(&world);
@@ -178,7 +178,7 @@ fn a_slot_that_comes_while_it_is_owned_is_not_forgotten() {
     other.step();
     let back = other.take_append();
     assert!(matches!(back.side.control, Some(ControlChange::Held { .. })));
-    assert!(back.side.slot.is_some(), "it asks for its place again");
+    assert!(back.side.permit.is_some(), "it asks for its place again");
     rig.settle();
     assert_eq!(
         (world.status(first), world.status(second)),
@@ -261,7 +261,7 @@ fn the_oldest_gives_way() {
         })
         .collect();
     assert_eq!(rig.cancelled.len(), 1, "the one that runs is told to stop, without a poll");
-    assert_eq!(world.status(all[1]), Status::Cancelled, "the one in line is over");
+    assert_eq!(world.status(all[1]), Status::Cancelled, "the one in the queue is over");
     assert_eq!(world.status(all[2]), Status::Scheduling);
     rig.settle();
     let ends: Vec<_> = all.iter().map(|id| world.status(*id)).collect();

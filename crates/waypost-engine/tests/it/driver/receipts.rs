@@ -1,7 +1,7 @@
 //! What the sender of a signal is told while it is in an inbox: that it is kept only where it will be in
 //! the log.
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::Receipt;
@@ -10,17 +10,17 @@ use waypost_ports::store::{Delivery, Mail, MailBody, Store};
 
 use crate::support::{Rig, World};
 
-fn signal(execution: ExecutionId, message: &str) -> Mail {
+fn signal(execution: ExecutionNo, message: &str) -> Mail {
     let body = MailBody::Signal { name: "s".into(), body: Json::null() };
     Mail { execution, message: message.into(), actor: None, body }
 }
 
-fn receipt(world: &World, execution: ExecutionId, message: &str) -> Receipt {
+fn receipt(world: &World, execution: ExecutionNo, message: &str) -> Receipt {
     Receipt::of(message, &world.state(execution), world.control(execution).as_ref())
 }
 
 /// A held execution, in the inbox of which a request to cancel waits, if so asked for.
-fn held(rig: &mut Rig<'_>, cancel: bool) -> ExecutionId {
+fn held(rig: &mut Rig<'_>, cancel: bool) -> ExecutionNo {
     let execution = rig.start("w = signal(go)");
     rig.settle();
     rig.request(execution, MailBody::Pause { now: false });

@@ -2,7 +2,7 @@
 //! and never with a guess.
 
 use waypost_core::command::Refusal;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
@@ -49,7 +49,7 @@ fn an_ended_and_an_unknown_execution_refuse() {
     let execution = rig.start("a = pass");
     rig.settle();
     let ended = rig.request(execution, CANCEL);
-    let unknown = rig.request(ExecutionId(4711), CANCEL);
+    let unknown = rig.request(ExecutionNo(4711), CANCEL);
     rig.settle();
     let refusal = rig.answer(ended);
     let expected = Refusal::Ended(Status::Completed);
@@ -204,7 +204,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
     rig.settle();
     let request = waypost_ports::store::ClaimRequest {
         instance: rig.instance,
-        fold: waypost_core::event::FOLD_VERSION,
+        fold: waypost_core::event::LOG_FORMAT,
         limit: 1,
         only: Some(vec![broken]),
         held: None,
@@ -275,7 +275,7 @@ fn a_message_in_the_inbox_and_in_the_mailbox_is_consumed_once() {
     let refused = rig.answer(second);
     assert!(matches!(refused, Some(Answer::Refused(Refusal::Duplicate))), "{refused:?}");
     let signals = world.names(execution).iter().filter(|name| **name == "SignalReceived").count();
-    assert_eq!((signals, world.status(execution)), (1, Status::Paused));
+    assert_eq!((signals, world.status(execution)), (1, Status::Waiting));
     world.check();
 }
 
@@ -290,7 +290,7 @@ fn a_retry_that_somebody_asks_for_does_not_wait() {
         rig.finish(&flaky);
         rig.settle_store();
         let wait = world.state(execution).nodes[0].wait_seq;
-        let ticket = rig.request(execution, MailBody::ResumeWait { wait, body: Json::null() });
+        let ticket = rig.request(execution, MailBody::CompleteWait { wait, body: Json::null() });
         rig.settle_store();
         // The second wait is long enough for it to have been parked.
         let answer = rig.answer(ticket);
@@ -313,7 +313,7 @@ fn requests_that_go_together_are_each_answered_for_themselves() {
     rig.settle();
     let mut work = Vec::new();
     let addressed = [(waits, "one"), (waits, "one"), (waits, "before"), (ended, "two")];
-    for (execution, message) in addressed.into_iter().chain([(ExecutionId(4711), "three")]) {
+    for (execution, message) in addressed.into_iter().chain([(ExecutionNo(4711), "three")]) {
         let (message, actor, body) = (message.into(), None, signal("go"));
         let mail = Mail { execution, message, actor, body };
         work.push(Work::Deliver(Outgoing { mail, chosen: true, ticket: rig.ticket() }));

@@ -2,9 +2,9 @@
 //! kills is set aside, and the others are cleared by progress.
 
 use waypost_core::command::Outcome;
-use waypost_core::event::{Event, FOLD_VERSION};
+use waypost_core::event::{Event, LOG_FORMAT};
 use waypost_core::frame::decode;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
@@ -18,14 +18,14 @@ fn names(append: &Append) -> Vec<&'static str> {
     decode(&append.body).unwrap().iter().map(Event::name).collect()
 }
 
-fn crashes(world: &World, execution: ExecutionId) -> (u32, bool) {
+fn crashes(world: &World, execution: ExecutionNo) -> (u32, bool) {
     let control = world.control(execution).expect("it has not ended");
     (control.crashes, control.doubt)
 }
 
 /// The next process. It dies as soon as it decides one execution, if that is given: nothing that it
 /// decided in that step leaves it. Returns it where it lives on.
-fn life<'w>(world: &'w World, killer: Option<ExecutionId>) -> Option<Rig<'w>> {
+fn life<'w>(world: &'w World, killer: Option<ExecutionNo>) -> Option<Rig<'w>> {
     world.outlive_leases();
     let mut rig = Rig::new(world);
     for _ in 0..200 {
@@ -40,7 +40,7 @@ fn life<'w>(world: &'w World, killer: Option<ExecutionId>) -> Option<Rig<'w>> {
 }
 
 #[test]
-fn an_execution_that_kills_every_process_is_set_aside_and_others_go_on() {
+fn an_execution_that_kills_every_process_is_quarantined_and_others_go_on() {
     let world = World::new();
     let mut first = Rig::new(&world);
     let others: Vec<_> = (0..5).map(|_| first.start("a; b needs a")).collect();
@@ -163,7 +163,7 @@ fn an_orderly_stop_is_no_death() {
 }
 
 /// Two deaths with two executions that wait for a worker in hand, both in doubt; then the next process.
-fn two_suspects(world: &World, config: impl FnOnce(&mut Config)) -> (Rig<'_>, [ExecutionId; 2]) {
+fn two_suspects(world: &World, config: impl FnOnce(&mut Config)) -> (Rig<'_>, [ExecutionNo; 2]) {
     let mut rig = Rig::new(world);
     let executions = [rig.start("a = worker"), rig.start("a = worker")];
     for _ in 0..2 {
@@ -217,7 +217,7 @@ fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {
     assert_eq!(crashes(&world, execution), (1, false));
     world.outlive_leases();
     let other = Rig::new(&world);
-    let (fold, only) = (FOLD_VERSION, Some(vec![execution]));
+    let (fold, only) = (LOG_FORMAT, Some(vec![execution]));
     let instance = other.instance;
     let request = ClaimRequest {
         instance,

@@ -175,7 +175,7 @@ fn two_living_instances_never_claim_the_same_execution() {
 }
 
 #[test]
-fn an_attempt_that_was_lost_often_enough_is_set_aside() {
+fn an_attempt_that_was_lost_often_enough_is_quarantined() {
     let world = World::new();
     let execution = Rig::new(&world).start("a");
     let other = Rig::new(&world).start("b");
@@ -191,7 +191,7 @@ fn an_attempt_that_was_lost_often_enough_is_set_aside() {
     }
     let control = world.control(execution).unwrap();
     assert!(control.held.unwrap().contains("lost 5 times"));
-    assert_eq!(world.status(execution), Status::Paused);
+    assert_eq!(world.status(execution), Status::Quarantined);
     assert_eq!(world.status(other), Status::Completed);
     assert_eq!(world.calls(execution, "a"), 0);
 
@@ -217,7 +217,7 @@ fn bug_orphans_that_wait_crowded_out_the_others() {
     second.settle_store();
     assert_eq!(second.driver.live(), 0);
     for execution in orphans {
-        assert_eq!(world.status(execution), Status::Paused);
+        assert_eq!(world.status(execution), Status::Waiting);
     }
     world.check();
 }

@@ -1,12 +1,12 @@
-//! Workers elsewhere that are told to stop: a word may be lost, so they are told until they have.
+//! Remote workers that are told to stop: a word may be lost, so they are told until they have.
 
 use waypost_core::command::Outcome;
 use waypost_core::status::Status;
 use waypost_ports::store::MailBody;
 use waypost_ports::tasks::Holds;
 
-use super::elsewhere::{is_done, pass, worker};
 use super::forgetting::{begun, no};
+use super::remote::{is_done, pass, worker};
 use crate::support::rig::token_of;
 use crate::support::{Rig, World};
 
@@ -18,9 +18,9 @@ fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
     rig.request(execution, MailBody::Cancel { reason: None });
     rig.settle_store();
     let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
-    assert_eq!(rig.cancelled_elsewhere, [told]);
+    assert_eq!(rig.cancelled_remote, [told]);
     pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_elsewhere, [told, told]);
+    assert_eq!(rig.cancelled_remote, [told, told]);
     assert_eq!(world.status(execution), Status::Ending);
     rig.see(Some(&[1]), &[]);
     let stopped = rig.say(1, (execution, "a", 1), Outcome::Cancelled);
@@ -28,7 +28,7 @@ fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
     assert!(is_done(&rig, stopped));
     assert_eq!(world.status(execution), Status::Cancelled);
     pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_elsewhere, [told, told], "it has said so");
+    assert_eq!(rig.cancelled_remote, [told, told], "it has said so");
     world.check();
 }
 
@@ -47,9 +47,9 @@ fn whoever_does_not_stop_in_time_is_told_on() {
         rig.see_all(Holds::Yes);
     }
     assert_eq!(world.status(execution), Status::Cancelled);
-    let times = rig.cancelled_elsewhere.len();
+    let times = rig.cancelled_remote.len();
     pass(&mut rig, 5_000);
-    assert_eq!(rig.cancelled_elsewhere, vec![told; times + 1]);
+    assert_eq!(rig.cancelled_remote, vec![told; times + 1]);
     world.check();
 }
 
@@ -66,14 +66,14 @@ fn whoever_is_told_to_stop_for_a_pause_is_told_again_until_it_has() {
     let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
     let said = |rig: &mut Rig<'_>, holds: Option<Holds>| {
         pass(rig, 5_000);
-        let said = std::mem::take(&mut rig.cancelled_elsewhere);
+        let said = std::mem::take(&mut rig.cancelled_remote);
         if let Some(holds) = holds {
             rig.see_all(holds);
         }
         assert!(rig.looks.is_empty());
         said
     };
-    assert_eq!(std::mem::take(&mut rig.cancelled_elsewhere), [told]);
+    assert_eq!(std::mem::take(&mut rig.cancelled_remote), [told]);
     assert_eq!(said(&mut rig, Some(Holds::Yes)), [told]);
     assert_eq!(said(&mut rig, Some(no(10_000))), [told], "said before it was told");
     assert_eq!(said(&mut rig, Some(no(100))), [told]);
@@ -85,7 +85,7 @@ fn whoever_is_told_to_stop_for_a_pause_is_told_again_until_it_has() {
     rig.request(execution, MailBody::Pause { now: true });
     rig.settle_store();
     let told = (worker(1), token_of(&world, 1, (execution, "a", 2)));
-    assert_eq!(std::mem::take(&mut rig.cancelled_elsewhere), [told]);
+    assert_eq!(std::mem::take(&mut rig.cancelled_remote), [told]);
     for _ in 1..12 {
         assert_eq!(said(&mut rig, Some(Holds::Unsaid)), [told]);
     }

@@ -74,7 +74,7 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_tried_again_and_then_set_aside() {
+async fn a_handler_that_panics_is_tried_again_and_then_quarantined() {
     let lab = Lab::new();
     let engine = lab.engine();
     let started = lab.start(&engine, "a handler panic").await;

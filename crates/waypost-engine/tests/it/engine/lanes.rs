@@ -9,7 +9,7 @@ use waypost_ports::store::MailBody;
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
 
-/// An engine with several lanes, whose first claim is answered: it is a roll call, and may find what is
+/// An engine with several lanes, whose first claim is answered: it is a reconciliation, and may find what is
 /// started meanwhile and give it back as forgotten. Where appends hang, nobody would notice.
 async fn engine(lab: &Lab) -> Engine {
     let engine = lab.engine_with(|parts| parts.config.append_lanes = 2);

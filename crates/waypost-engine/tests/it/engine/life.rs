@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use waypost_core::event::Event;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::Committed;
@@ -47,7 +47,7 @@ async fn an_end_is_told_to_those_who_come_late() {
     assert!(matches!(refused, EngineError::Exists(of) if of == execution));
 
     assert_eq!(engine.adopt(execution).ended().await.unwrap().status, Status::Completed);
-    let unknown = engine.adopt(waypost_core::id::ExecutionId(4711));
+    let unknown = engine.adopt(waypost_core::id::ExecutionNo(4711));
     assert!(unknown.ended().await.is_none());
 }
 
@@ -57,7 +57,7 @@ async fn a_key_names_one_execution() {
     let engine = lab.engine();
     let keyed = || {
         let mut request = lab.request("a");
-        request.key = Some(ExecutionKey("mine".into()));
+        request.key = Some(ExecutionId("mine".into()));
         request
     };
     let first = engine.start(keyed()).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_long_delay_ends_when_its_time_has_come() {
     assert_eq!(started.ended().await.unwrap().status, Status::Completed);
 }
 
-/// Far more submissions than may be in memory at once: callers wait in line, and at no moment are
+/// Far more submissions than may be in memory at once: callers wait in the queue, and at no moment are
 /// more executions alive, or more handlers at work, than allowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_executions_go_through_a_narrow_door() {
@@ -116,7 +116,7 @@ async fn ten_thousand_executions_go_through_a_narrow_door() {
     assert!(lab.work.running_max.load(Ordering::SeqCst) <= 4);
 }
 
-/// Callers who lose patience leave their submissions in line; the line must stay short all the same.
+/// Callers who lose patience leave their submissions in the queue; the line must stay short all the same.
 #[tokio::test]
 async fn callers_who_go_away_do_not_lengthen_the_line() {
     let lab = Lab::new();
@@ -132,7 +132,7 @@ async fn callers_who_go_away_do_not_lengthen_the_line() {
     }
     held.complete();
     first.ended().await.unwrap();
-    // Whoever comes now is behind all that are still in line.
+    // Whoever comes now is behind all that are still in the queue.
     lab.start(&engine, "last").await.ended().await.unwrap();
     assert_eq!(lab.count("RunCreated"), 1 + 2 + 1);
 }

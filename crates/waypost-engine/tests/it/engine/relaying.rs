@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::mpsc::unbounded_channel;
 use uuid::Uuid;
 use waypost_core::command::{Outcome, Refusal};
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, EngineError, RemoteTask, Reported, TaskReport};
@@ -18,7 +18,7 @@ use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 use waypost_ports::relay::{Answer, HearMail, Relay, Relayed};
 use waypost_ports::store::{Mail, MailBody, StoreError};
 
-use super::elsewhere::{LONG, done, one, report};
+use super::remote::{LONG, done, one, report};
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
 
@@ -44,7 +44,7 @@ enum Habit {
 struct Switchboard {
     habit: Mutex<Habit>,
     listeners: Mutex<HashMap<InstanceId, HearMail>>,
-    owners: Mutex<HashMap<ExecutionKey, InstanceId>>,
+    owners: Mutex<HashMap<ExecutionId, InstanceId>>,
     delayed: Mutex<Vec<(InstanceId, Mail)>>,
     open: Mutex<bool>,
     opened: Condvar,
@@ -95,23 +95,23 @@ impl Relay for Switchboard {
 impl Mirror for Switchboard {
     fn alive(&self, _: &Presence) {}
 
-    fn owned(&self, instance: InstanceId, executions: &[ExecutionKey]) {
+    fn owned(&self, instance: InstanceId, executions: &[ExecutionId]) {
         self.owners.lock().extend(executions.iter().map(|key| (key.clone(), instance)));
     }
 
-    fn released(&self, _: InstanceId, executions: &[ExecutionKey]) {
+    fn released(&self, _: InstanceId, executions: &[ExecutionId]) {
         self.owners.lock().retain(|key, _| !executions.contains(key));
     }
 
-    fn owner(&self, execution: &ExecutionKey) -> Option<InstanceId> {
+    fn owner(&self, execution: &ExecutionId) -> Option<InstanceId> {
         self.owners.lock().get(execution).copied()
     }
 
     fn keep(&self, _: Vec<Context>) {}
 
-    fn forget(&self, _: &[ExecutionKey]) {}
+    fn forget(&self, _: &[ExecutionId]) {}
 
-    fn contexts(&self, executions: &[ExecutionKey]) -> Vec<Option<Vec<u8>>> {
+    fn contexts(&self, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>> {
         vec![None; executions.len()]
     }
 
@@ -157,7 +157,7 @@ impl Pair {
     }
 
     /// Lets the owner look into its inbox, and waits for what follows.
-    async fn collects(&self, execution: ExecutionId, event: &str) {
+    async fn collects(&self, execution: ExecutionNo, event: &str) {
         self.lab.pass(&self.owner, 1_000);
         self.lab.event(execution, event).await;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use waypost_core::command::Refusal;
 use waypost_core::event::Event;
 use waypost_core::flow;
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::why::why;
@@ -55,7 +55,7 @@ async fn an_ended_and_an_unknown_execution_refuse() {
     let late = engine.request(Request::new(execution, MailBody::Resume)).await.unwrap_err();
     assert!(matches!(late, EngineError::Refused(Refusal::Ended(Status::Completed))), "{late:?}");
     let unknown =
-        engine.request(Request::new(ExecutionId(4711), MailBody::Resume)).await.unwrap_err();
+        engine.request(Request::new(ExecutionNo(4711), MailBody::Resume)).await.unwrap_err();
     assert!(matches!(unknown, EngineError::Unknown), "{unknown:?}");
 }
 
@@ -127,7 +127,7 @@ async fn a_pause_holds_until_the_resumption() {
 /// Sends a request under an id that the sender chose.
 async fn send(
     engine: &Engine,
-    execution: ExecutionId,
+    execution: ExecutionNo,
     body: MailBody,
     message: &str,
 ) -> Result<Requested, EngineError> {
@@ -276,11 +276,11 @@ async fn the_end_of_any_execution_can_be_awaited() {
     let end = ended.await.unwrap();
     assert_eq!((end.status, end.output), (Status::Completed, Some(Json::parse("7").unwrap())));
     assert!(engine.ended(execution).await.is_some(), "also where it has been");
-    assert!(engine.ended(ExecutionId(4711)).await.is_none());
+    assert!(engine.ended(ExecutionNo(4711)).await.is_none());
 }
 
 /// The event that opened the only wait of an execution, as `why` tells it.
-fn open_wait(lab: &Lab, execution: ExecutionId) -> u64 {
+fn open_wait(lab: &Lab, execution: ExecutionNo) -> u64 {
     let history = lab.store.inner.load_all(execution).unwrap().unwrap();
     let loaded = fold(history, &Plans::new(Box::new(flow::compile)), &lab.store.inner).unwrap();
     let reasons = why(&loaded.plan, &loaded.state, None);
@@ -301,7 +301,7 @@ async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
         let execution = started.execution;
         lab.event(execution, rests).await;
         let (wait, body) = (open_wait(&lab, execution), Json::parse("7").unwrap());
-        let end = MailBody::ResumeWait { wait, body };
+        let end = MailBody::CompleteWait { wait, body };
         let mut request = Request::new(execution, end.clone());
         (request.message, request.actor) = (Some("m".into()), Some("ann".into()));
         engine.request(request).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_wait_ends_once_for_whoever_asks_and_is_refused_where_there_is_none() 
     let started = lab.start(&engine, flow).await;
     let execution = started.execution;
     lab.event(execution, "RunPaused").await;
-    let end = |wait| MailBody::ResumeWait { wait, body: Json::null() };
+    let end = |wait| MailBody::CompleteWait { wait, body: Json::null() };
     let first = open_wait(&lab, execution);
     send(&engine, execution, end(first), "m").await.unwrap();
     lab.event(execution, "NodeCompleted").await;

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use waypost_core::event::Event;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{EngineError, Request, Requested, StartRequest};
@@ -135,7 +135,7 @@ async fn a_second_stop_shortens_the_first_and_both_await_the_end() {
     drop(second);
 }
 
-/// Submissions in line, requests and awaited ends: whoever still waits when the engine is gone is
+/// Submissions in the queue, requests and awaited ends: whoever still waits when the engine is gone is
 /// told so.
 #[tokio::test]
 async fn nobody_waits_for_an_engine_that_stopped() {
@@ -143,16 +143,16 @@ async fn nobody_waits_for_an_engine_that_stopped() {
     let engine = lab.engine_with(|parts| parts.config.active_max = 1);
     let first = lab.start(&engine, "a handler hold").await;
     let _held = lab.held().await;
-    let in_line = engine.start(lab.request("b"));
-    tokio::pin!(in_line);
-    assert!(futures_util::poll!(&mut in_line).is_pending());
+    let in_queue = engine.start(lab.request("b"));
+    tokio::pin!(in_queue);
+    assert!(futures_util::poll!(&mut in_queue).is_pending());
     engine.stop(Duration::ZERO).await;
-    assert!(matches!(in_line.await.err(), Some(EngineError::Stopping)));
+    assert!(matches!(in_queue.await.err(), Some(EngineError::Stopping)));
     assert!(first.ended().await.is_none());
     let request =
-        engine.request(Request::new(waypost_core::id::ExecutionId(1), MailBody::Resume)).await;
+        engine.request(Request::new(waypost_core::id::ExecutionNo(1), MailBody::Resume)).await;
     assert!(matches!(request, Err(EngineError::Stopping)));
-    assert!(engine.adopt(waypost_core::id::ExecutionId(1)).ended().await.is_none());
+    assert!(engine.adopt(waypost_core::id::ExecutionNo(1)).ended().await.is_none());
 }
 
 /// A store that panics is a bug of the store; its callers must hear of it and not hang.
@@ -211,7 +211,7 @@ async fn what_is_not_answered_before_the_end_is_not_known() {
     let engine = lab.engine_with(|parts| parts.config.append_lanes = 2);
     lab.store.first_claim().await;
     let keyed =
-        || StartRequest { key: Some(ExecutionKey("mine".into())), ..lab.request("w = signal(go)") };
+        || StartRequest { key: Some(ExecutionId("mine".into())), ..lab.request("w = signal(go)") };
     let gate = lab.store.gate(Call::Append);
     let start = engine.start(keyed());
     tokio::pin!(start);

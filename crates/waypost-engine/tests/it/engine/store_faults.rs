@@ -138,7 +138,7 @@ async fn an_execution_that_could_not_be_held_at_once_is_held_later() {
     failures.await;
     lab.store.heal();
     // Behind the hold, in order.
-    let unknown = engine.adopt(waypost_core::id::ExecutionId(4711)).ended().await;
+    let unknown = engine.adopt(waypost_core::id::ExecutionNo(4711)).ended().await;
     assert!(unknown.is_none());
     assert!(lab.control(damaged.execution).unwrap().held.is_some());
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use waypost_core::event::Event;
 use waypost_core::failure::Failure;
 use waypost_core::flow;
-use waypost_core::id::{DefinitionHash, ExecutionId};
+use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::time::Millis;
@@ -58,7 +58,7 @@ impl Held {
 /// Everything that engines said they committed.
 #[derive(Default)]
 struct Log {
-    events: Mutex<Vec<(ExecutionId, Event)>>,
+    events: Mutex<Vec<(ExecutionNo, Event)>>,
     changed: Notify,
 }
 
@@ -209,7 +209,7 @@ impl Lab {
     }
 
     /// Waits until an execution has an event of this name; gives it.
-    pub(crate) async fn event(&self, execution: ExecutionId, name: &str) -> Event {
+    pub(crate) async fn event(&self, execution: ExecutionNo, name: &str) -> Event {
         loop {
             let changed = self.log.changed.notified();
             tokio::pin!(changed);
@@ -221,7 +221,7 @@ impl Lab {
         }
     }
 
-    pub(crate) fn find(&self, execution: ExecutionId, name: &str) -> Option<Event> {
+    pub(crate) fn find(&self, execution: ExecutionNo, name: &str) -> Option<Event> {
         let events = self.log.events.lock();
         let found = events.iter().find(|(of, event)| *of == execution && event.name() == name);
         found.map(|(_, event)| event.clone())
@@ -237,7 +237,7 @@ impl Lab {
         engine.nudge();
     }
 
-    pub(crate) fn control(&self, execution: ExecutionId) -> Option<Control> {
+    pub(crate) fn control(&self, execution: ExecutionNo) -> Option<Control> {
         self.store.inner.load(execution).unwrap().and_then(|history| history.control)
     }
 }

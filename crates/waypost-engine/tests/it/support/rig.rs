@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::command::{Outcome, Report};
-use waypost_core::event::{Event, FOLD_VERSION};
+use waypost_core::event::{Event, LOG_FORMAT};
 use waypost_core::flow;
-use waypost_core::id::{ExecutionId, ExecutionKey, InstanceId, Token, WorkerId};
+use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
@@ -35,13 +35,13 @@ pub(crate) fn mint() -> Mint {
 }
 
 /// The token that a worker is given for an attempt.
-pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionId, &str, u32)) -> Token {
+pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionNo, &str, u32)) -> Token {
     let random = u64::try_from(worker).expect("workers of a test have small numbers");
     let (execution, path, attempt) = of;
     let created = world.events(execution).into_iter().next();
     let key = match created {
         Some(Event::RunCreated(created)) => created.key,
-        _ => ExecutionKey("exe_unknown".into()),
+        _ => ExecutionId("exe_unknown".into()),
     };
     mint().mint(&tokens::Delivery { execution: &key, path, attempt }, random)
 }
@@ -51,8 +51,8 @@ pub(crate) enum StoreWork {
     Append(Append),
     Claim {
         limit: usize,
-        only: Option<Vec<ExecutionId>>,
-        held: Option<Vec<ExecutionId>>,
+        only: Option<Vec<ExecutionNo>>,
+        held: Option<Vec<ExecutionNo>>,
         suspects: bool,
     },
     Collect {
@@ -60,12 +60,12 @@ pub(crate) enum StoreWork {
     },
     Deliver(Outgoing),
     Hold {
-        execution: ExecutionId,
+        execution: ExecutionNo,
         reason: String,
     },
-    Doubt(Vec<ExecutionId>),
-    Reload(ExecutionId),
-    FindEnd(ExecutionId),
+    Doubt(Vec<ExecutionNo>),
+    Reload(ExecutionNo),
+    FindEnd(ExecutionNo),
     Numbers,
 }
 
@@ -81,17 +81,17 @@ pub(crate) struct Rig<'w> {
     /// Tasks that were handed out and have not reported.
     pub(crate) tasks: Vec<TaskOrder>,
     pub(crate) cancelled: Vec<Token>,
-    /// Offers to workers elsewhere, in order.
+    /// Offers to remote workers, in order.
     pub(crate) offers: Vec<OfferOrder>,
     pub(crate) withdrawn: Vec<OfferId>,
-    pub(crate) cancelled_elsewhere: Vec<(WorkerId, Token)>,
+    pub(crate) cancelled_remote: Vec<(WorkerId, Token)>,
     /// Looks at workers that were not answered.
     pub(crate) looks: VecDeque<Look>,
     pub(crate) answers: HashMap<Ticket, Answer>,
     pub(crate) committed: Vec<Committed>,
     /// What a mirror was given, and told to forget.
     pub(crate) kept: Vec<Context>,
-    pub(crate) forgotten: Vec<ExecutionKey>,
+    pub(crate) forgotten: Vec<ExecutionId>,
     /// By how much the earliest time that it may be, for all that is known, is behind the store's.
     pub(crate) behind: u64,
     /// How often the driver asked for its lease to be renewed.
@@ -106,7 +106,7 @@ impl<'w> Rig<'w> {
 
     /// A new instance over the world's store.
     pub(crate) fn with(world: &'w World, adjust: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config { slots: 4, numbers_at_once: 100, ..Config::default() };
+        let mut config = Config { slots: 4, id_block_size: 100, ..Config::default() };
         adjust(&mut config);
         let instance = world.new_instance();
         let driver = Driver::new(config.clone(), instance, instance.0.as_u128(), mint());
@@ -121,7 +121,7 @@ impl<'w> Rig<'w> {
             cancelled: Vec::new(),
             offers: Vec::new(),
             withdrawn: Vec::new(),
-            cancelled_elsewhere: Vec::new(),
+            cancelled_remote: Vec::new(),
             looks: VecDeque::new(),
             answers: HashMap::new(),
             committed: Vec::new(),
@@ -163,7 +163,7 @@ impl<'w> Rig<'w> {
     }
 
     /// Submits, commits the first frame and gives the execution's number.
-    pub(crate) fn start(&mut self, flow: &str) -> ExecutionId {
+    pub(crate) fn start(&mut self, flow: &str) -> ExecutionNo {
         let plan = self.world.flow(flow);
         let ticket = self.submit(&plan);
         self.step();
@@ -172,19 +172,19 @@ impl<'w> Rig<'w> {
         self.started(ticket)
     }
 
-    pub(crate) fn started(&self, ticket: Ticket) -> ExecutionId {
+    pub(crate) fn started(&self, ticket: Ticket) -> ExecutionNo {
         match self.answers.get(&ticket) {
             Some(Answer::Started { execution, .. }) => *execution,
             other => panic!("not started: {other:?}"),
         }
     }
 
-    pub(crate) fn request(&mut self, execution: ExecutionId, body: MailBody) -> Ticket {
+    pub(crate) fn request(&mut self, execution: ExecutionNo, body: MailBody) -> Ticket {
         self.ask(Request::new(execution, body))
     }
 
     /// The same, under an id that the sender chose.
-    pub(crate) fn send(&mut self, execution: ExecutionId, body: MailBody, message: &str) -> Ticket {
+    pub(crate) fn send(&mut self, execution: ExecutionNo, body: MailBody, message: &str) -> Ticket {
         self.ask(Request { message: Some(message.into()), ..Request::new(execution, body) })
     }
 
@@ -194,7 +194,7 @@ impl<'w> Rig<'w> {
         ticket
     }
 
-    pub(crate) fn await_end(&mut self, execution: ExecutionId) -> Ticket {
+    pub(crate) fn await_end(&mut self, execution: ExecutionNo) -> Ticket {
         let ticket = self.ticket();
         self.inputs.push(Input::AwaitEnd { execution, ticket });
         ticket
@@ -226,7 +226,7 @@ impl<'w> Rig<'w> {
             Output::CancelTask(token) => self.cancelled.push(token),
             Output::Offer(order) => self.offers.push(order),
             Output::Withdraw(id) => self.withdrawn.push(id),
-            Output::CancelRemote(worker, token) => self.cancelled_elsewhere.push((worker, token)),
+            Output::CancelRemote(worker, token) => self.cancelled_remote.push((worker, token)),
             Output::LookAtWorkers(look) => self.looks.push_back(look),
             Output::Answer(ticket, answer) => {
                 let before = self.answers.insert(ticket, answer);
@@ -340,7 +340,7 @@ impl<'w> Rig<'w> {
         }
     }
 
-    fn find_end(&mut self, execution: ExecutionId) {
+    fn find_end(&mut self, execution: ExecutionNo) {
         let answer = match self.world.store.load(execution).unwrap() {
             None => Answer::Unknown,
             Some(_) => match self.world.state(execution) {
@@ -359,7 +359,7 @@ impl<'w> Rig<'w> {
     }
 
     fn reserve_numbers(&mut self) {
-        let renewal = self.heartbeat(self.config.numbers_at_once);
+        let renewal = self.heartbeat(self.config.id_block_size);
         self.inputs.push(Input::Numbers(renewal));
     }
 
@@ -372,7 +372,7 @@ impl<'w> Rig<'w> {
         let heartbeat = Heartbeat {
             instance: self.instance,
             numbers,
-            fold: FOLD_VERSION,
+            fold: LOG_FORMAT,
             lease: Some(LEASE),
             about: About::default(),
         };
@@ -384,7 +384,7 @@ impl<'w> Rig<'w> {
         let heartbeat = Heartbeat {
             instance: self.instance,
             numbers: 0,
-            fold: FOLD_VERSION,
+            fold: LOG_FORMAT,
             lease: None,
             about: About::default(),
         };
@@ -455,11 +455,11 @@ impl<'w> Rig<'w> {
         self.inputs.push(Input::Report { execution, report, token_free: true });
     }
 
-    /// What a worker elsewhere says of an attempt, under the token that it was given.
+    /// What a remote worker says of an attempt, under the token that it was given.
     pub(crate) fn say(
         &mut self,
         worker: u128,
-        (execution, node, attempt): (ExecutionId, &str, u32),
+        (execution, node, attempt): (ExecutionNo, &str, u32),
         outcome: Outcome,
     ) -> Ticket {
         let token = token_of(self.world, worker, (execution, node, attempt));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
-use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
     Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
@@ -77,7 +77,7 @@ impl Drop for Gate {
 pub(crate) struct TestStore {
     pub(crate) inner: MemoryStore,
     faults: Mutex<Vec<(Call, Fault)>>,
-    damaged: Mutex<BTreeSet<ExecutionId>>,
+    damaged: Mutex<BTreeSet<ExecutionNo>>,
     /// Calls that failed so far.
     failed: watch::Sender<u64>,
     /// Claims that were answered so far.
@@ -112,7 +112,7 @@ impl TestStore {
     }
 
     /// From now on the last frame of this execution cannot be read.
-    pub(crate) fn damage(&self, execution: ExecutionId) {
+    pub(crate) fn damage(&self, execution: ExecutionNo) {
         self.damaged.lock().insert(execution);
     }
 
@@ -182,12 +182,12 @@ impl Store for TestStore {
         Ok(Claims { claimed, ..claims })
     }
 
-    fn load(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         let history = self.call(Call::Read, || self.inner.load(execution))?;
         Ok(history.map(|history| self.read(history)))
     }
 
-    fn load_all(&self, execution: ExecutionId) -> Result<Option<History>, StoreError> {
+    fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError> {
         let history = self.call(Call::Read, || self.inner.load_all(execution))?;
         Ok(history.map(|history| self.read(history)))
     }
@@ -202,7 +202,7 @@ impl Store for TestStore {
 
     fn hold(
         &self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         owner: InstanceId,
         reason: &str,
     ) -> Result<(), StoreError> {
@@ -212,8 +212,8 @@ impl Store for TestStore {
     fn doubt(
         &self,
         owner: InstanceId,
-        executions: &[ExecutionId],
-    ) -> Result<Vec<ExecutionId>, StoreError> {
+        executions: &[ExecutionNo],
+    ) -> Result<Vec<ExecutionNo>, StoreError> {
         self.call(Call::Hold, || self.inner.doubt(owner, executions))
     }
 

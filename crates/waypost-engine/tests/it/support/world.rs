@@ -10,7 +10,7 @@ use waypost_core::event::Event;
 use waypost_core::failure::Failure;
 use waypost_core::flow;
 use waypost_core::frame::decode;
-use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
+use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
@@ -26,7 +26,7 @@ use waypost_ports::store::{Append, Appended, Control, LEASE, NewDefinition, Stor
 /// A moment in 2026: tests that print times stay readable.
 pub(crate) const START: Timestamp = Timestamp(1_780_000_000_000);
 
-type Calls = BTreeMap<(ExecutionId, Arc<str>), (u32, String)>;
+type Calls = BTreeMap<(ExecutionNo, Arc<str>), (u32, String)>;
 
 pub(crate) struct World {
     pub(crate) clock: Arc<ManualClock>,
@@ -36,7 +36,7 @@ pub(crate) struct World {
     calls: RefCell<Calls>,
     instances: Cell<u128>,
     /// Executions whose first frame went in.
-    executions: RefCell<BTreeSet<ExecutionId>>,
+    executions: RefCell<BTreeSet<ExecutionNo>>,
 }
 
 impl World {
@@ -117,36 +117,36 @@ impl World {
     }
 
     /// How often a node's handler was called.
-    pub(crate) fn calls(&self, execution: ExecutionId, node: &str) -> u32 {
+    pub(crate) fn calls(&self, execution: ExecutionNo, node: &str) -> u32 {
         self.calls.borrow().get(&(execution, node.into())).map_or(0, |(count, _)| *count)
     }
 
     /// The whole log of an execution.
-    pub(crate) fn events(&self, execution: ExecutionId) -> Vec<Event> {
+    pub(crate) fn events(&self, execution: ExecutionNo) -> Vec<Event> {
         let history = self.store.load_all(execution).unwrap();
         let frames = history.map(|history| history.frames).unwrap_or_default();
         frames.iter().flat_map(|frame| decode(frame.body.as_ref().unwrap()).unwrap()).collect()
     }
 
     /// The names of its events, to compare with.
-    pub(crate) fn names(&self, execution: ExecutionId) -> Vec<&'static str> {
+    pub(crate) fn names(&self, execution: ExecutionNo) -> Vec<&'static str> {
         self.events(execution).iter().map(Event::name).collect()
     }
 
-    pub(crate) fn frames(&self, execution: ExecutionId) -> usize {
+    pub(crate) fn frames(&self, execution: ExecutionNo) -> usize {
         self.store.load_all(execution).unwrap().map_or(0, |history| history.frames.len())
     }
 
-    pub(crate) fn control(&self, execution: ExecutionId) -> Option<Control> {
+    pub(crate) fn control(&self, execution: ExecutionNo) -> Option<Control> {
         self.store.load(execution).unwrap().and_then(|history| history.control)
     }
 
-    pub(crate) fn state(&self, execution: ExecutionId) -> State {
+    pub(crate) fn state(&self, execution: ExecutionNo) -> State {
         let history = self.store.load(execution).unwrap().unwrap();
         fold(history, &self.plans, &self.store).unwrap().state
     }
 
-    pub(crate) fn status(&self, execution: ExecutionId) -> Status {
+    pub(crate) fn status(&self, execution: ExecutionNo) -> Status {
         self.state(execution).status
     }
 
@@ -160,12 +160,12 @@ impl World {
     }
 
     /// Every execution there is.
-    pub(crate) fn executions(&self) -> Vec<ExecutionId> {
+    pub(crate) fn executions(&self) -> Vec<ExecutionNo> {
         self.executions.borrow().iter().copied().collect()
     }
 
     /// The first execution that has not ended.
-    pub(crate) fn first_open(&self) -> Option<ExecutionId> {
+    pub(crate) fn first_open(&self) -> Option<ExecutionNo> {
         self.executions().into_iter().find(|id| self.control(*id).is_some())
     }
 

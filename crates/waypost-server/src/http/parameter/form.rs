@@ -120,7 +120,7 @@ impl Form {
             Self::Flag => "true or false".to_owned(),
             Self::Patience => "a time like 30s or 500ms, at most 60s".to_owned(),
             Self::Time => "a time like 2030-01-31T12:00:00Z, from year 0000 to 9999".to_owned(),
-            Self::Status => format!("one of {}", Status::ALL.map(Status::name).join(", ")),
+            Self::Status => format!("one of {}", Status::SHOWN.map(Status::name).join(", ")),
             Self::Label => format!("name=value, each at most {LABEL_CHARS_MAX} characters"),
             Self::Place => "the id of an event of this stream, or 0".to_owned(),
             Self::Uuid => "a UUID".to_owned(),
@@ -150,7 +150,7 @@ impl Form {
             Self::Flag => json!({ "type": "boolean" }),
             Self::Patience => json!({ "type": "string", "pattern": PATIENCE_PATTERN }),
             Self::Time => json!({ "type": "string", "format": "date-time" }),
-            Self::Status => json!({ "type": "string", "enum": Status::ALL.map(Status::name) }),
+            Self::Status => json!({ "type": "string", "enum": Status::SHOWN.map(Status::name) }),
             Self::Label => {
                 json!({ "type": "string", "pattern": "^[^=\\x00-\\x1f\\x7f-\\x9f]{1,256}=[^\\x00-\\x1f\\x7f-\\x9f]{0,256}$" })
             }

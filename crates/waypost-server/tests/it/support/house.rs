@@ -98,7 +98,7 @@ impl House {
         });
         let server = Server::new(Parts {
             engine: engine.unwrap(),
-            home: Arc::clone(&store) as Arc<_>,
+            backend: Arc::clone(&store) as Arc<_>,
             plans,
             compiler: Box::new(|source| {
                 waypost_lang::parse(source, &waypost_nodes::catalog()).map_err(Box::new)

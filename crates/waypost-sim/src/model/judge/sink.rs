@@ -34,7 +34,7 @@ impl Judge<'_> {
     fn calls(&mut self, node: &Node, script: Script, ran: &NodeRan, seen: Calls) {
         let id = &node.id;
         let Calls { calls, effects } = seen;
-        // Two workers elsewhere may take one attempt, and both begin; one of them has started it.
+        // Two remote workers may take one attempt, and both begin; one of them has started it.
         let shared = self.ran.world.shared && !node.at_most_once;
         self.expect(calls <= ran.starts || shared, || {
             format!("{id}: {calls} calls, {} starts", ran.starts)

@@ -113,7 +113,7 @@ impl Builder<'_> {
         match node.kind {
             Kind::Task(script) => {
                 let retries = if matches!(script, Script::Good) { 20 } else { 75 };
-                node.elsewhere = self.appetite.elsewhere && self.random.percent(30);
+                node.remote = self.appetite.remote && self.random.percent(30);
                 node.at_most_once = self.appetite.at_most_once && self.random.percent(15);
                 if self.random.percent(if node.at_most_once { 20 } else { retries }) {
                     node.retry = Some(self.retry());

@@ -1,19 +1,19 @@
-//! What must be true of attempts elsewhere in every log.
+//! What must be true of remote attempts in every log.
 
 use std::sync::Arc;
 
 use waypost_core::event::{Event as LogEvent, FailureEnd};
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_engine::driver::{DEAD, FORGOTTEN};
 
 use crate::simulation::Simulation;
 
 impl Simulation {
-    /// Whoever takes an execution over leaves alone what runs elsewhere: only its worker, time or a
+    /// Whoever takes an execution over leaves alone what runs remotely: only its worker, time or a
     /// person ends that.
     pub(in crate::simulation) fn check_left_alone(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         events: &[LogEvent],
     ) {
         let taken_over = events.iter().any(|event| matches!(event, LogEvent::RunOwned { .. }));
@@ -39,14 +39,14 @@ impl Simulation {
         });
         if let Some(node) = lost.filter(|_| !by_a_person) {
             let what = format!("a take-over of x{} gave up {node}, which runs", execution.0);
-            self.fail("elsewhere", what);
+            self.fail("remote", what);
         }
     }
 
     /// Whoever has an attempt keeps it: none is given up as forgotten that its worker has.
     pub(in crate::simulation) fn check_not_forgotten(
         &mut self,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         events: &[LogEvent],
     ) {
         let Some(log) = self.auditor.logs.get(&execution) else { return };
@@ -63,7 +63,7 @@ impl Simulation {
         });
         if let Some(node) = had {
             let what = format!("{node} of x{} is given up, and its worker has it", execution.0);
-            self.fail("elsewhere", what);
+            self.fail("remote", what);
         }
     }
 }

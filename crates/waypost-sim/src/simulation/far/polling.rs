@@ -1,4 +1,4 @@
-//! Workers elsewhere poll: they show that they live, say what they have, and take what waits. Some polls
+//! Remote workers poll: they show that they live, say what they have, and take what waits. Some polls
 //! are heard late, some tasks are forgotten.
 
 use waypost_core::id::{Token, WorkerId};

@@ -1,4 +1,4 @@
-//! What workers elsewhere say, to whom, how often, and what they are answered.
+//! What remote workers say, to whom, how often, and what they are answered.
 
 use std::sync::Arc;
 

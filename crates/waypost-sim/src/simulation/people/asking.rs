@@ -1,6 +1,6 @@
 //! What people ask of executions, when, and of which process.
 
-use waypost_core::id::ExecutionId;
+use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_engine::driver::{Input, Request};
 use waypost_ports::store::MailBody;
@@ -13,7 +13,7 @@ use crate::program::Signal;
 
 impl Simulation {
     /// This is a bad moment for an execution to hear from people: they may choose it.
-    pub(in crate::simulation) fn tempt(&mut self, execution: ExecutionId) {
+    pub(in crate::simulation) fn tempt(&mut self, execution: ExecutionNo) {
         if !self.healed && self.people.random.percent(50) {
             let soon = self.people.random.below(30);
             self.after(soon, Event::Request(Some(execution)));
@@ -35,13 +35,13 @@ impl Simulation {
     }
 
     /// Whoever sees that an execution was set aside may let it go on at once.
-    pub(in crate::simulation) fn release(&mut self, execution: ExecutionId) {
+    pub(in crate::simulation) fn release(&mut self, execution: ExecutionNo) {
         if !self.healed {
             self.ask(execution, MailBody::Resume, None);
         }
     }
 
-    pub(in crate::simulation) fn request(&mut self, of: Option<ExecutionId>) {
+    pub(in crate::simulation) fn request(&mut self, of: Option<ExecutionNo>) {
         if self.healed {
             return;
         }
@@ -78,7 +78,7 @@ impl Simulation {
         }
     }
 
-    pub(super) fn signal(&mut self, execution: ExecutionId, signal: Signal, ok: bool) {
+    pub(super) fn signal(&mut self, execution: ExecutionNo, signal: Signal, ok: bool) {
         self.people.serials += 1;
         let serial = self.people.serials;
         let body = signal.body(serial, ok);
@@ -89,7 +89,7 @@ impl Simulation {
     }
 
     /// Somebody ends a wait by hand: one that they see open, or that they have seen.
-    fn end_wait(&mut self, execution: ExecutionId) {
+    fn end_wait(&mut self, execution: ExecutionNo) {
         let Some(state) = self.auditor.state(execution) else { return };
         let mut waits: Vec<u64> = state.nodes.iter().map(|node| node.wait_seq).collect();
         waits.retain(|wait| *wait > 0);
@@ -102,15 +102,15 @@ impl Simulation {
         let body = Signal::Approval.body(self.people.serials, self.people.random.percent(50));
         let asked = Resumption { wait, body: body.clone() };
         self.people.done_to.entry(execution).or_default().resumptions.push(asked);
-        self.ask(execution, MailBody::ResumeWait { wait, body: Json::from_value(&body) }, None);
+        self.ask(execution, MailBody::CompleteWait { wait, body: Json::from_value(&body) }, None);
     }
 
-    pub(super) fn ask(&mut self, execution: ExecutionId, body: MailBody, serial: Option<u64>) {
+    pub(super) fn ask(&mut self, execution: ExecutionNo, body: MailBody, serial: Option<u64>) {
         let done = self.people.done_to.entry(execution).or_default();
         match &body {
             MailBody::Cancel { .. } => done.cancel = true,
             MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
-            MailBody::Signal { .. } | MailBody::ResumeWait { .. } | MailBody::Report(_) => {}
+            MailBody::Signal { .. } | MailBody::CompleteWait { .. } | MailBody::Report(_) => {}
         }
         let mut request = Request::new(execution, body);
         if self.store.strikes(Fault::DoubleRequest) {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use waypost::wiring;
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
-use waypost_core::id::{ExecutionId, InstanceId};
-use waypost_ports::audit::{Audit, ChunkRequest};
+use waypost_core::id::{ExecutionNo, InstanceId};
+use waypost_ports::inspect::{ChunkRequest, Inspect};
 use waypost_ports::store::{History, Store};
 use waypost_sim::model::{Ran, judge};
 use waypost_sqlite::SqliteStore;
@@ -30,7 +30,7 @@ pub(super) struct Verdict {
     pub(super) quarantined: u64,
 }
 
-/// Audits a round after its last process has ended.
+/// Inspect a round after its last process has ended.
 pub(super) fn audit(
     program: &Program,
     seed: u64,
@@ -98,7 +98,7 @@ fn complaint(key: &str, entry: &Entry, ran: &Ran, found: &[String]) -> String {
     )
 }
 
-fn executions(store: &SqliteStore) -> Result<Vec<ExecutionId>> {
+fn executions(store: &SqliteStore) -> Result<Vec<ExecutionNo>> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let chunk = store.executions(&ChunkRequest { after, limit: 1_000, since: None })?;
@@ -112,7 +112,7 @@ fn executions(store: &SqliteStore) -> Result<Vec<ExecutionId>> {
 
 /// An execution's log.
 struct Log {
-    execution: ExecutionId,
+    execution: ExecutionNo,
     key: String,
     events: Vec<Event>,
     instances: Vec<InstanceId>,

@@ -1,4 +1,4 @@
-//! People: they send signals, pause, resume and cancel, through the engine's own door or with the
+//! People: they send signals, pause, resume and cancel, through the engine's own target or with the
 //! program, at any time.
 
 use super::guests::GUESTS_MAX;
@@ -49,7 +49,7 @@ impl Round<'_> {
         }
     }
 
-    /// Asks through the engine's own door.
+    /// Asks through the engine's own target.
     pub(super) fn ask(&mut self, n: u64, request: &Request) {
         let id = self.ledger.serial();
         self.ledger.ask(id, n, request);

@@ -242,7 +242,7 @@ impl Victim {
         }
     }
 
-    fn find(&self, n: u64) -> Result<waypost_core::id::ExecutionId> {
+    fn find(&self, n: u64) -> Result<waypost_core::id::ExecutionNo> {
         let key = workload::key(self.parameters.seed, n);
         self.store.find(Some(&key.0))?.context("there is no such execution")
     }

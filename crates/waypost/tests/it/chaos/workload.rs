@@ -1,7 +1,7 @@
 //! The workload: what both sides make from a seed, so that only numbers have to pass between them.
 
 use serde_json::Value;
-use waypost_core::id::ExecutionKey;
+use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
@@ -38,8 +38,8 @@ impl Submission {
 }
 
 /// The execution's key: whose it is can be told from it, in the log and at the sink.
-pub(super) fn key(seed: u64, n: u64) -> ExecutionKey {
-    ExecutionKey(format!("{seed:x}-{n}").into())
+pub(super) fn key(seed: u64, n: u64) -> ExecutionId {
+    ExecutionId(format!("{seed:x}-{n}").into())
 }
 
 /// The number of the submission with this key.
@@ -102,7 +102,7 @@ pub(super) fn temper(seed: u64, life: u32) -> Temper {
         config.claim_batch = 1 + random.index(4);
     }
     if random.percent(40) {
-        config.numbers_at_once = u32::try_from(random.between(1, 5)).expect("5 is small");
+        config.id_block_size = u32::try_from(random.between(1, 5)).expect("5 is small");
     }
     if random.percent(40) {
         config.batch_frames_max = 1 + random.index(3);

@@ -40,7 +40,7 @@ fn every_status_change_is_one_append_and_none_changes_nothing() {
             let chain = api.start(0, "chain", &json!(null), "c").await;
             api.ended(&chain, LONG).await;
             let gate = api.start(0, "gate", &json!({ "text": "x" }), "g").await;
-            api.until(&gate, LONG, |body| body["status"] == "PAUSED").await;
+            api.until(&gate, LONG, |body| body["status"] == "WAITING").await;
             let body = json!({ "name": "go", "body": { "by": 1 } });
             api.post(0, &format!("/v1/executions/{gate}/signals"), &body).await;
             api.ended(&gate, LONG).await;

@@ -1,4 +1,4 @@
-//! A worker elsewhere that lives, polls, and has forgotten a task that it began.
+//! A remote worker that lives, polls, and has forgotten a task that it began.
 
 use std::time::{Duration, Instant};
 

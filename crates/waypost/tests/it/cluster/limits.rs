@@ -39,7 +39,7 @@ fn at_most_five_of_a_key(with: With) {
     cluster.sql(WATCH);
     let mut random = Random::new();
     let ids = submit(&mut cluster, &mut random);
-    // One is cancelled while it stands in line: no worker ever hears of it.
+    // One is cancelled while it is queued: no worker ever hears of it.
     let cancelled = ids.last().unwrap().clone();
     let api = cluster.api.clone();
     cluster.block_on(cancel(&api, &cancelled));
@@ -89,7 +89,7 @@ fn kill(cluster: &mut Cluster, random: &mut Random) {
     cluster.start_again(at);
 }
 
-/// Starts them one after the other, so that it is known in which order they stand in line; while some of
+/// Starts them one after the other, so that it is known in which order they is queued; while some of
 /// them are being started, an instance is killed.
 fn submit(cluster: &mut Cluster, random: &mut Random) -> Vec<String> {
     let count = scaled(500).max(60);
@@ -99,7 +99,7 @@ fn submit(cluster: &mut Cluster, random: &mut Random) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..count {
         let api = cluster.api.clone();
-        // Long enough that they come faster than they go, and stand in line when one is killed. The first
+        // Long enough that they come faster than they go, and is queued when one is killed. The first
         // ones take as long as a slow machine may need to start all others.
         let ms = if n < LIMIT { 10_000 } else { 300 };
         let input = json!({ "key": "k", "n": n, "ms": ms });

@@ -54,7 +54,7 @@ fn check(with: With, cache: Cache) {
     let ids = cluster.block_on(async { join_all((0..20).map(start)).await });
     cluster.block_on(async {
         for id in &ids {
-            api.until(id, LONG, |body| body["status"] == "PAUSED").await;
+            api.until(id, LONG, |body| body["status"] == "WAITING").await;
             // By a person, on top of the wait: the first ten, which then nothing but a person resumes.
         }
         for id in ids.iter().take(10) {
@@ -139,11 +139,11 @@ fn it_does_so_with_a_cache_of_its_own_past() {
     let mut cluster = Cluster::start(3, With::Redis);
     let ids = parked_at_one(&cluster);
     for id in &ids {
-        set_aside(&cluster, id);
+        quarantine(&cluster, id);
         send(&cluster, 0, id, "one", "A");
     }
     kept(&cluster, &ids, "two").iter().for_each(|id| put_back(&cluster, id));
-    goes_on_elsewhere(&mut cluster, &ids, "A B");
+    continues_on_another(&mut cluster, &ids, "A B");
 }
 
 /// Nor is a copy of what would have been its future, had the database not been put back to an earlier
@@ -168,11 +168,11 @@ fn it_does_so_with_a_cache_of_a_future_that_was_undone() {
     };
     let database = cluster.database.clone();
     let undone = go_on(&mut cluster, &database, "X");
-    undone.iter().for_each(|id| set_aside(&cluster, id));
+    undone.iter().for_each(|id| quarantine(&cluster, id));
     (0..3).for_each(|at| cluster.kill(at));
     go_on(&mut cluster, "earlier", "A");
     undone.iter().for_each(|id| put_back(&cluster, id));
-    goes_on_elsewhere(&mut cluster, &ids, "A B");
+    continues_on_another(&mut cluster, &ids, "A B");
 }
 
 /// Executions that wait for `one`, with their contexts in Redis.
@@ -189,7 +189,7 @@ fn parked_at_one(cluster: &Cluster) -> Vec<String> {
 }
 
 /// Takes away what is kept of an execution.
-fn set_aside(cluster: &Cluster, id: &str) {
+fn quarantine(cluster: &Cluster, id: &str) {
     rename(cluster, &key(id), &format!("aside:{id}"));
 }
 
@@ -199,7 +199,7 @@ fn put_back(cluster: &Cluster, id: &str) {
 }
 
 /// An instance is killed, and the others have the whole context.
-fn goes_on_elsewhere(cluster: &mut Cluster, ids: &[String], expected: &str) {
+fn continues_on_another(cluster: &mut Cluster, ids: &[String], expected: &str) {
     cluster.kill(0);
     for (n, id) in ids.iter().enumerate() {
         send(cluster, 1 + n % 2, id, "two", "B");
@@ -256,7 +256,7 @@ fn two_hundred_who_resume_at_once_resume_once() {
         let api = cluster.api.clone();
         cluster.block_on(async {
             let id = api.start(0, "gate", &json!({ "text": "x" }), "one").await;
-            api.until(&id, LONG, |body| body["status"] == "PAUSED").await;
+            api.until(&id, LONG, |body| body["status"] == "WAITING").await;
             let paused = api.post(1, &format!("/v1/executions/{id}/pause"), &json!({})).await;
             assert!(paused.is_ok(), "{paused:?}");
             let path = format!("/v1/executions/{id}/resume");

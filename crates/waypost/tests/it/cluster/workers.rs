@@ -1,4 +1,4 @@
-//! Tasks through workers elsewhere: processes that know nothing but the public protocol.
+//! Tasks through remote workers: processes that know nothing but the public protocol.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::rig::{Cluster, LONG, With};
 /// looks at it.
 const LOST_AFTER: Duration = Duration::from_secs(15 + 2 * 5 + 2);
 
-/// One task for a worker elsewhere, and its number.
+/// One task for a remote worker, and its number.
 pub(super) const FOREIGN: &str = r#"
 name: foreign
 nodes:

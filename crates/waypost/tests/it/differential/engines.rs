@@ -1,4 +1,4 @@
-//! The same workflows, driven by the engine itself over each home there is: a folder, a database, a
+//! The same workflows, driven by the engine itself over each backend there is: a folder, a database, a
 //! database with Redis. What stands in the logs in the end is the same.
 //!
 //! What waits for signals leaves memory at once, and comes back through the store. What waits for a time
@@ -16,11 +16,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use waypost::home::{self, Home};
+use waypost::backend::{self, Backend};
+use waypost::cluster_services::ClusterServices;
 use waypost::settings::{Flags, ServerFlags, Settings};
-use waypost::surroundings::Surroundings;
 use waypost::wiring;
-use waypost_core::id::{ExecutionId, ExecutionKey};
+use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
@@ -45,13 +45,13 @@ fn engines_write_the_same_logs_over_every_store() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (folder, redis) = (tempfile::tempdir().unwrap(), Redis::start());
     let database = || Some(Postgres::shared().database());
-    let homes = [
+    let backends = [
         ("sqlite", None, None),
         ("postgres", database(), None),
         ("postgres with redis", database(), Some(redis.url())),
     ];
     let mut told: Option<Told> = None;
-    for (name, database_url, redis_url) in homes {
+    for (name, database_url, redis_url) in backends {
         let flags = Flags { database_url, redis_url, ..flags(&folder.path().join(name)) };
         let tells = runtime.block_on(async { Side::open(name, &flags).await.run().await });
         match &told {
@@ -83,10 +83,10 @@ fn flags(folder: &Path) -> Flags {
     Flags { data: Some(folder.join("data")), config: Some(config), ..Flags::default() }
 }
 
-/// An engine over one of the homes.
+/// An engine over one of the backends.
 struct Side {
     name: &'static str,
-    home: Arc<dyn Home>,
+    backend: Arc<dyn Backend>,
     engine: Engine,
     seen: Arc<Seen>,
 }
@@ -95,25 +95,25 @@ impl Side {
     async fn open(name: &'static str, flags: &Flags) -> Arc<Self> {
         let settings = Settings::load(flags, &ServerFlags::default()).unwrap();
         let open = move || {
-            let home = home::open_engine(&settings).unwrap();
-            let around = Surroundings::of(&home, &settings).unwrap();
-            (home, around, settings)
+            let backend = backend::open_engine(&settings).unwrap();
+            let around = ClusterServices::of(&backend, &settings).unwrap();
+            (backend, around, settings)
         };
-        let (home, around, settings) = tokio::task::spawn_blocking(open).await.unwrap();
+        let (backend, around, settings) = tokio::task::spawn_blocking(open).await.unwrap();
         let seen = Arc::new(Seen::default());
         let config = Config { park_after: PARK_AFTER, ..Config::default() };
-        let store = Arc::clone(&home) as Arc<dyn Store>;
+        let store = Arc::clone(&backend) as Arc<dyn Store>;
         let (secrets, observer) = (Arc::new(NoSecrets), Some(seen.observer()));
         let nodes = &settings.nodes;
         let engine = wiring::open_engine_in(&around, store, nodes, secrets, config, observer);
-        Arc::new(Self { name, home, engine: engine.unwrap(), seen })
+        Arc::new(Self { name, backend, engine: engine.unwrap(), seen })
     }
 }
 
 /// What was committed, by execution: each event's type and node.
 #[derive(Default)]
 struct Seen {
-    events: Mutex<HashMap<ExecutionId, Vec<(&'static str, String)>>>,
+    events: Mutex<HashMap<ExecutionNo, Vec<(&'static str, String)>>>,
     changes: watch::Sender<()>,
 }
 
@@ -133,7 +133,7 @@ impl Seen {
     async fn until(
         &self,
         case: &str,
-        execution: ExecutionId,
+        execution: ExecutionNo,
         after: usize,
         wanted: (&str, &str),
     ) -> usize {
@@ -180,10 +180,10 @@ impl Side {
     }
 
     /// The log of an execution as lines.
-    async fn log(&self, execution: ExecutionId, order: Order) -> Vec<String> {
-        let home = Arc::clone(&self.home);
+    async fn log(&self, execution: ExecutionNo, order: Order) -> Vec<String> {
+        let backend = Arc::clone(&self.backend);
         let request = EventsRequest::all(execution);
-        let events = tokio::task::spawn_blocking(move || home.events(&request).unwrap());
+        let events = tokio::task::spawn_blocking(move || backend.events(&request).unwrap());
         let mut lines: Vec<_> =
             events.await.unwrap().iter().map(|event| line(event, order)).collect();
         if order == Order::Any {
@@ -231,13 +231,13 @@ impl Driving<'_> {
         let source = format!("name: {}\n{}", self.case.name, self.case.source);
         let compiled = wiring::compile(source.as_bytes())
             .unwrap_or_else(|faults| panic!("{}: {faults:?}", self.case.name));
-        let home = Arc::clone(&self.side.home);
-        let define = move || (wiring::define(&*home, &compiled).unwrap().version, compiled.plan);
+        let backend = Arc::clone(&self.side.backend);
+        let define = move || (wiring::define(&*backend, &compiled).unwrap().version, compiled.plan);
         let (version, plan) = tokio::task::spawn_blocking(define).await.unwrap();
         let key = format!("{}-{}", self.case.name, self.executions.len());
         let input = Json::parse(self.case.input).unwrap();
         let request = StartRequest {
-            key: Some(ExecutionKey(key.into())),
+            key: Some(ExecutionId(key.into())),
             actor: Some("somebody".into()),
             ..StartRequest::new(Arc::new(plan), version, input)
         };
@@ -342,7 +342,7 @@ fn normalize(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(normalize),
         // Ids that are made for messages, and one that names the execution which took somebody's place.
         Value::String(text) if text.starts_with("msg_") => *text = "msg_*".to_owned(),
-        Value::String(text) if text.starts_with("slot-") => *text = "slot-*".to_owned(),
+        Value::String(text) if text.starts_with("permit-") => *text = "permit-*".to_owned(),
         _ => {}
     }
 }

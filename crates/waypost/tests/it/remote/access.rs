@@ -1,4 +1,4 @@
-//! Keys and the trail.
+//! Keys and the audit log.
 
 use super::server::Server;
 use super::{HELLO, file};
@@ -46,27 +46,27 @@ fn a_server_that_asks_for_keys_gets_them() {
     assert_eq!(by_server.out, by_folder.out, "{}{}", by_server.err, by_folder.err);
     assert!(!by_folder.out.contains(&admin), "a secret is shown once");
 
-    let trail = program.run(&["trail"]);
-    assert!(trail.out.contains("createKey") && trail.out.contains("folder"), "{}", trail.out);
+    let audit = program.run(&["audit"]);
+    assert!(audit.out.contains("createKey") && audit.out.contains("folder"), "{}", audit.out);
 }
 
 #[test]
-fn the_trail_says_who_did_what() {
+fn the_audit_log_says_who_did_what() {
     let program = Program::new();
     let admin = key(&program, "admin");
     let actor = format!("key:{}", admin.split('_').nth(1).unwrap());
     let mut server = Server::start(&program, &["--require-keys"]);
     let mut deploy = program.command(&["deploy", &file(&program, "hello.yaml", HELLO)]);
     assert!(deploy.env("WAYPOST_KEY", &admin).output().unwrap().status.success());
-    // The trail is written a moment later; what a server has taken is there when it has stopped.
+    // The audit log is written a moment later; what a server has taken is there when it has stopped.
     server.running().signal("-TERM");
     assert_eq!(server.wait().0, 0);
-    let trail = program.json(&["trail", "--actor", &actor]);
-    assert_eq!(trail["entries"][0]["action"], "deployDefinition", "{trail}");
-    assert_eq!(trail["entries"][0]["subject"], "hello v1");
-    let page = program.json(&["trail", "--limit", "1"]);
+    let audit = program.json(&["audit", "--actor", &actor]);
+    assert_eq!(audit["entries"][0]["action"], "deployDefinition", "{audit}");
+    assert_eq!(audit["entries"][0]["subject"], "hello v1");
+    let page = program.json(&["audit", "--limit", "1"]);
     let next = page["next"].as_str().unwrap();
-    let rest = program.json(&["trail", "--before", next]);
+    let rest = program.json(&["audit", "--before", next]);
     assert_eq!(rest["entries"][0]["action"], "createKey", "{rest}");
     let unknown = program.run(&["keys", "revoke", "nobody"]);
     assert_eq!(unknown.code, 1);

@@ -113,7 +113,7 @@ fn some_things_are_done_to_a_folder_only() {
         assert!(ran.err.contains("works on a folder or a database"), "{}", ran.err);
         assert!(ran.err.contains("named by --server"), "{}", ran.err);
     }
-    for command in [&["start", "hello"][..], &["resume-wait", "b-2~3"]] {
+    for command in [&["start", "hello"][..], &["complete-wait", "b-2~3"]] {
         let ran = Program::new().run(command);
         assert_eq!(ran.code, 1);
         assert!(ran.err.contains("waypost serve"), "{}", ran.err);

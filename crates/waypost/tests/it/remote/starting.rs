@@ -1,4 +1,4 @@
-//! Deploying, starting, running and steering at a server.
+//! Deploying, starting, running and control at a server.
 
 use serde_json::Value;
 
@@ -152,7 +152,7 @@ fn ctrl_c_stops_the_watching_and_not_the_execution() {
 }
 
 #[test]
-fn executions_are_steered_from_anywhere() {
+fn executions_are_controlled_from_anywhere() {
     let program = Program::new();
     let server = Server::start(&program, &[]);
     let elsewhere = Program::new();
@@ -196,14 +196,14 @@ fn a_wait_is_ended_by_hand() {
     let shown = program.json(&["show", "w"]);
     let wait = shown["nodes"][0]["wait"]["id"].as_str().unwrap().to_owned();
     let why = program.run(&["why", "w"]).out;
-    assert!(why.contains(&format!("waypost resume-wait {wait}")), "{why}");
-    let resumed = program.run(&["resume-wait", &wait, "--body", YES, "--message-id", "m1"]);
+    assert!(why.contains(&format!("waypost complete-wait {wait}")), "{why}");
+    let resumed = program.run(&["complete-wait", &wait, "--body", YES, "--message-id", "m1"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
     let (code, out) = started.wait();
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("output: \"Eve\""), "{out}");
-    let unknown = program.run(&["--server", &server.url, "resume-wait", "nobody~3"]);
+    let unknown = program.run(&["--server", &server.url, "complete-wait", "nobody~3"]);
     assert_eq!(unknown.code, 1, "{}", unknown.out);
-    let wrong = program.run(&["resume-wait", "w"]);
+    let wrong = program.run(&["complete-wait", "w"]);
     assert_eq!(wrong.code, 2, "{}{}", wrong.out, wrong.err);
 }

@@ -26,7 +26,7 @@ const COMPLETIONS: &str = "home/.local/share/bash-completion/completions";
 pub(super) fn run(page: &File, how: How) -> Result<BTreeMap<usize, String>, String> {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    for name in ["bin", "home", "work", "tmp", "saved", "printed"] {
+    for name in ["bin", "backend", "work", "tmp", "saved", "printed"] {
         fs::create_dir(folder.join(name)).unwrap();
     }
     fs::create_dir_all(folder.join(COMPLETIONS)).unwrap();

@@ -1,0 +1,110 @@
+//! What a checker asks of the queues of concurrency keys, and what it may put right.
+
+use waypost_core::id::ExecutionNo;
+
+use super::Backend;
+use super::permits::{end, permit, permit_for, place, queue, queue_all};
+use super::rig::{Hand, Rig};
+use crate::inspect::{DerivedPermit, DerivedRow, Examined, Inspect, Remedy, Repair, StrayKind};
+use crate::store::{Permit, PermitRequest};
+
+fn examine<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> Examined {
+    rig.store().examine(&[hand.execution]).expect("it is examined").remove(0)
+}
+
+pub fn lines_are_told<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    assert_eq!(rig.store().permit_queues().expect("it is answered"), []);
+    let [_, b, c] = queue_all(&rig, instance, &permit_for("k", 2));
+    let other = queue(&rig, instance, &permit_for("j", 3));
+    let permit_queues = rig.store().permit_queues().expect("it is answered");
+    let told: Vec<_> = permit_queues
+        .iter()
+        .map(|line| {
+            (&*line.key, line.holding, line.limit_max, line.last_holding, line.first_waiting)
+        })
+        .collect();
+    let expected = [
+        ("j", 1, 3, Some(other.execution), None),
+        ("k", 2, 2, Some(b.execution), Some((c.execution, 2))),
+    ];
+    assert_eq!(told, expected);
+    rig.store().promote().expect("it is answered");
+    assert_eq!(
+        rig.store().permit_queues().expect("it is answered"),
+        permit_queues,
+        "there was no room"
+    );
+    assert_eq!(rig.store().strays().expect("it is answered"), []);
+}
+
+fn repair<B: Backend>(rig: &Rig<'_, B>, hand: &Hand, remedy: Remedy) -> bool {
+    let examined = examine(rig, hand);
+    let last = examined.history.frames.last().map(|frame| frame.header.as_parent());
+    let repair = Repair { execution: hand.execution, last, seen: examined.history.control, remedy };
+    rig.store().repair(&repair).expect("it is answered")
+}
+
+fn with_permit(row: DerivedRow, request: &PermitRequest, admitted: bool) -> Remedy {
+    let permit = Some(DerivedPermit { request: request.clone(), admitted });
+    Remedy::Control { row, epoch: 1, requires: 1, permit }
+}
+
+pub fn a_missing_place_is_made_again<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let request = permit_for("k", 1);
+    let held = || DerivedRow::Held { reason: "waits".to_owned(), next_due: None };
+    // Somebody began, and has no row; somebody else waits, and has none either.
+    let mut began = rig.start(instance);
+    let waiting = rig.start(instance);
+    assert_eq!(examine(&rig, &began).permit, None);
+    assert!(repair(&rig, &began, with_permit(DerivedRow::Ready, &request, true)));
+    assert!(repair(&rig, &waiting, with_permit(held(), &request, false)));
+    assert_eq!([place(&rig, &began), place(&rig, &waiting)], [(true, 0), (false, 1)]);
+    let permit = examine(&rig, &waiting).permit;
+    assert_eq!(permit, Some(Permit { key: "k".into(), holding: false, before: 1 }));
+    assert_eq!(rig.claimed(instance), [began.execution]);
+    // The row of another key is not its own.
+    assert!(repair(&rig, &waiting, with_permit(held(), &permit_for("j", 1), false)));
+    assert_eq!(permit_key(&rig, &waiting), "j");
+    assert_eq!(rig.control(waiting.execution).held, None, "there, it is its turn");
+    assert_eq!(rig.claimed(instance), [waiting.execution]);
+    let none = Remedy::Control { row: DerivedRow::Ready, epoch: 1, requires: 1, permit: None };
+    assert!(repair(&rig, &waiting, none));
+    assert_eq!(examine(&rig, &waiting).permit, None);
+    began.epoch = 2;
+    end(&rig, &mut began);
+}
+
+fn permit_key<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> String {
+    permit(rig, hand).key.to_string()
+}
+
+pub fn a_place_of_nobody_is_found_and_goes<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let request = permit_for("k", 1);
+    // It has ended, and a repair that came late made its row again.
+    let mut ended = rig.start(instance);
+    end(&rig, &mut ended);
+    assert!(repair(&rig, &ended, with_permit(DerivedRow::Ready, &request, true)));
+    let next = queue(&rig, instance, &request);
+    assert_eq!(place(&rig, &next), (false, 1));
+    assert!(repair(&rig, &ended, Remedy::Nothing));
+    assert_eq!(examine(&rig, &ended).permit, None);
+    assert_eq!(place(&rig, &next), (true, 0), "what it held is given to the next");
+    // A repair of what has no log at all.
+    let nobody = ExecutionNo(4_711);
+    let remedy = with_permit(DerivedRow::Ready, &request, true);
+    let stray = Repair { execution: nobody, last: None, seen: None, remedy };
+    assert!(rig.store().repair(&stray).expect("it is answered"));
+    let strays = rig.store().strays().expect("it is answered");
+    assert!(
+        strays.iter().any(|stray| stray.execution == nobody && stray.kind == StrayKind::Permit)
+    );
+    let sweep = Repair { remedy: Remedy::Nothing, ..stray };
+    assert!(rig.store().repair(&sweep).expect("it is answered"));
+    assert_eq!(rig.store().strays().expect("it is answered"), []);
+}

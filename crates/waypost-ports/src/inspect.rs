@@ -1,0 +1,286 @@
+//! What a checker asks of a store, beyond what the engine and people do: everything that is kept of
+//! every execution, in pieces, and the means to put right what can be derived again.
+//!
+//! Nothing here judges. Reading is done in chunks, each from a moment of its own: a checker that
+//! held one moment for as long as it takes to read a large store would keep the store from tidying
+//! up behind its writers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waypost_core::frame::Parent;
+use waypost_core::id::ExecutionNo;
+use waypost_core::projection::{ExecutionView, WaitChange};
+use waypost_core::status::NodeStatus;
+use waypost_core::time::Timestamp;
+
+use crate::query::Query;
+use crate::store::{Control, History, Permit, PermitRequest, Store, StoreError, Urgency};
+
+/// Bytes of frames after which [`Inspect::examine`] gives what it has.
+pub const EXAMINED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What a checker asks of a store.
+pub trait Inspect: Store + Query {
+    /// The next executions that have a log, by number.
+    fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError>;
+
+    /// Everything that is kept of these executions, all from one moment, in the order asked for.
+    /// Those that have no log are left out. Stops early, after at least one, when the frames are
+    /// more than [`EXAMINED_BYTES_MAX`]: ask again for the rest.
+    fn examine(&self, executions: &[ExecutionNo]) -> Result<Vec<Examined>, StoreError>;
+
+    /// What the projections show of these executions, all from one moment, in the order asked for.
+    /// What is examined *after* this call is at least as new.
+    fn shown(&self, executions: &[ExecutionNo]) -> Result<Vec<Shown>, StoreError>;
+
+    /// Brings the projections as close to the log as this process may.
+    fn catch_up(&self) -> Result<(), StoreError>;
+
+    /// Rows of executions that have no log.
+    fn strays(&self) -> Result<Vec<Stray>, StoreError>;
+
+    /// Puts the rows beside a log right, if log and control row are still what the checker saw.
+    /// Says whether they were.
+    fn repair(&self, repair: &Repair) -> Result<bool, StoreError>;
+
+    /// The line of every concurrency key that has one, all from one moment.
+    fn permit_queues(&self) -> Result<Vec<PermitQueue>, StoreError>;
+
+    /// Gives permits that are free to who waits for them, where that was forgotten.
+    fn promote(&self) -> Result<(), StoreError>;
+
+    /// Derives the projections of these executions again; of one without a log, none are left.
+    fn reproject(&self, executions: &[ExecutionNo]) -> Result<(), StoreError>;
+}
+
+/// Which executions come next.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkRequest {
+    /// After this one.
+    pub after: Option<ExecutionNo>,
+    /// At most so many are looked at.
+    pub limit: usize,
+    /// Only those whose last frame was stored at this time or later.
+    pub since: Option<Timestamp>,
+}
+
+/// Some executions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// Those that were asked for; maybe none, although there are more.
+    pub executions: Vec<ExecutionNo>,
+    /// Where to go on; none at the end.
+    pub next: Option<ExecutionNo>,
+}
+
+/// Everything that is kept of one execution.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// The whole log, the newest snapshot, the control row and the mail.
+    pub history: History,
+    /// What a claim looks at besides; absent where there is no control row.
+    pub standing: Option<Standing>,
+    /// Its place in the queue of its concurrency key, also where it has no control row.
+    pub permit: Option<Permit>,
+}
+
+/// The parts of a control row that only the store uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// What is known of the owner.
+    pub ownership: Ownership,
+    /// The least urgent mail that makes it ready.
+    pub wakes_from: Urgency,
+    /// The lowest fold that can read its frames.
+    pub requires: u16,
+}
+
+/// What is known of the owner that a control row names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ownership {
+    /// There is none.
+    Nobody,
+    /// It is alive, or was when it last said so.
+    Held,
+    /// Its time ran out: claims treat the execution as an orphan.
+    Expired,
+    /// It is gone for good, or was never there, and no claim looks at the execution.
+    Lost,
+}
+
+/// What the projections show of one execution.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shown {
+    /// Which one.
+    pub execution: ExecutionNo,
+    /// The first seq of the last frame that they have to show by now; 0 for none.
+    pub due: u64,
+    /// The rows, if there are any.
+    pub rows: Option<ShownRows>,
+}
+
+/// The rows of one execution.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ShownRows {
+    /// Its key.
+    pub key: Arc<str>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// What changes over its life.
+    pub view: ExecutionView,
+    /// What it gave, as JSON.
+    pub output: Option<String>,
+    /// Its nodes, in any order.
+    pub nodes: Vec<ShownNode>,
+    /// Its open waits, in any order.
+    pub waits: Vec<ShownWait>,
+}
+
+/// The row of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShownNode {
+    /// Its path.
+    pub path: String,
+    /// Where it stands.
+    pub status: NodeStatus,
+    /// Its newest attempt.
+    pub attempt: Option<u32>,
+    /// When its first attempt began.
+    pub started_at: Option<Timestamp>,
+    /// When it settled.
+    pub completed_at: Option<Timestamp>,
+    /// Its output, as JSON.
+    pub output: Option<String>,
+    /// The branch it selected.
+    pub branch: Option<String>,
+}
+
+/// The row of a wait that is open.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ShownWait {
+    /// The event that opened it.
+    pub seq: u64,
+    /// The node that waits.
+    pub path: String,
+    /// When time ends it.
+    pub due: Option<Timestamp>,
+}
+
+/// The line of a concurrency key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PermitQueue {
+    /// The key.
+    pub key: Arc<str>,
+    /// How many hold a permit.
+    pub holding: u64,
+    /// The largest limit of those that do; 0 where none does.
+    pub limit_max: u32,
+    /// The last one that does.
+    pub last_holding: Option<ExecutionNo>,
+    /// The first one that waits, with its limit.
+    pub first_waiting: Option<(ExecutionNo, u32)>,
+}
+
+/// Rows of an execution that has no log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stray {
+    /// Of which one.
+    pub execution: ExecutionNo,
+    /// In which table.
+    pub kind: StrayKind,
+}
+
+/// Where stray rows are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum StrayKind {
+    /// A control row.
+    Control,
+    /// Mail.
+    Mail,
+    /// A snapshot.
+    Snapshot,
+    /// A place in the queue of a concurrency key.
+    Permit,
+    /// Projections.
+    Projection,
+}
+
+/// A change of the rows beside one log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Repair {
+    /// Of which execution.
+    pub execution: ExecutionNo,
+    /// The last frame of its log when it was examined; none where there was no log, and then it does
+    /// not matter what row there is.
+    pub last: Option<Parent>,
+    /// Its control row when it was examined.
+    pub seen: Option<Control>,
+    /// What must become of its rows.
+    pub remedy: Remedy,
+}
+
+/// What must become of the rows beside a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Remedy {
+    /// A control row that this follows from, derived from the log.
+    Control {
+        /// How it stands.
+        row: DerivedRow,
+        /// The ownership that the log has reached; a row that is ahead stays so.
+        epoch: u32,
+        /// The lowest fold that can read its frames.
+        requires: u16,
+        /// Its place in the queue of its concurrency key; none, and no row of one, where it has no key.
+        permit: Option<DerivedPermit>,
+    },
+    /// No control row, no mail, no snapshot and no place in a line: it has ended, or has no log.
+    Nothing,
+    /// No snapshot: the one that was there is not the state of the log.
+    NoSnapshot,
+}
+
+/// A place in the queue of a concurrency key, as a log gives it. A row that is there and is of this
+/// key keeps its place; one that is missing comes last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DerivedPermit {
+    /// What was asked for.
+    pub request: PermitRequest,
+    /// Does it hold a permit, whatever the limit says? A row that does goes on doing so.
+    pub admitted: bool,
+}
+
+/// A control row as a log gives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DerivedRow {
+    /// Nobody owns it and somebody has to.
+    Ready,
+    /// Nobody owns it until it is due or has mail.
+    Parked {
+        /// When time alone makes it claimable.
+        next_due: Option<Timestamp>,
+    },
+    /// Nobody owns it and only urgent mail makes it ready.
+    Held {
+        /// What people are told.
+        reason: String,
+        /// When time alone makes it claimable.
+        next_due: Option<Timestamp>,
+    },
+}
+
+/// The waits that are open after these changes.
+pub fn open_waits(changes: &[WaitChange]) -> Vec<ShownWait> {
+    let mut open = BTreeMap::new();
+    for change in changes {
+        match change {
+            WaitChange::Opened { stamp, node, wait } => {
+                let (seq, path, due) = (stamp.seq, node.to_string(), wait.due());
+                open.insert(node, ShownWait { seq, path, due });
+            }
+            WaitChange::Closed { node: Some(node), .. } => drop(open.remove(node)),
+            WaitChange::Closed { node: None, .. } => open.clear(),
+        }
+    }
+    open.into_values().collect()
+}

@@ -1,3 +1,0 @@
--- audit: rows of executions that have no log. Scans slots; each is looked up by the key of frames.
-SELECT s.execution FROM slots AS s
-WHERE NOT EXISTS (SELECT 1 FROM frames AS f WHERE f.execution = s.execution)

@@ -1,0 +1,247 @@
+//! What a checker asks: everything of every execution, and the means to put rows right.
+//!
+//! Reading is done in chunks, each from a moment of its own, so that no long snapshot keeps the server from
+//! tidying up.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+use waypost_core::frame::Parent;
+use waypost_core::id::{AppendId, ExecutionNo};
+use waypost_core::time::Timestamp;
+use waypost_ports::inspect::{
+    Chunk, ChunkRequest, DerivedRow, EXAMINED_BYTES_MAX, Examined, Inspect, Ownership, PermitQueue,
+    Remedy, Repair, Shown, Standing, Stray, StrayKind,
+};
+use waypost_ports::store::{Control, StoreError, Urgency};
+
+use crate::connection::{Connection, Role};
+use crate::error::DbError;
+use crate::projections::shown;
+use crate::store::PostgresStore;
+use crate::text::{count, from_stored, get, limit, to_stored};
+use crate::{history, permits, queries};
+
+impl Inspect for PostgresStore {
+    fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let after = request.after.map_or(i64::MIN, |after| after.0);
+            let rows = connection
+                .query(queries::EXECUTIONS_AFTER, &[&after, &limit(request.limit)])
+                .await?;
+            let mut all = Vec::with_capacity(rows.len());
+            for row in &rows {
+                let moved: Option<i64> = get(row, 1)?;
+                all.push((ExecutionNo(get(row, 0)?), moved.map(Timestamp)));
+            }
+            let next = all.last().filter(|_| all.len() == request.limit).map(|(id, _)| *id);
+            all.retain(|(_, moved)| request.since.is_none_or(|since| *moved >= Some(since)));
+            Ok(Chunk { executions: all.into_iter().map(|(id, _)| id).collect(), next })
+        })
+    }
+
+    fn examine(&self, executions: &[ExecutionNo]) -> Result<Vec<Examined>, StoreError> {
+        self.run(Role::Api, async |connection| {
+            let some = first_bytes(connection, executions).await?;
+            examine(connection, &some).await
+        })
+    }
+
+    fn shown(&self, executions: &[ExecutionNo]) -> Result<Vec<Shown>, StoreError> {
+        self.run(Role::Api, async |connection| shown::rows(connection, executions).await)
+    }
+
+    fn catch_up(&self) -> Result<(), StoreError> {
+        self.wait_projected()
+    }
+
+    fn strays(&self) -> Result<Vec<Stray>, StoreError> {
+        let tables = [
+            (StrayKind::Control, queries::STRAY_CONTROL),
+            (StrayKind::Mail, queries::STRAY_MAIL),
+            (StrayKind::Snapshot, queries::STRAY_SNAPSHOT),
+            (StrayKind::Permit, queries::STRAY_PERMIT),
+        ];
+        let mut strays = Vec::new();
+        for (kind, sql) in tables {
+            let rows = self.run(Role::Api, async |connection| connection.query(sql, &[]).await)?;
+            for row in &rows {
+                strays.push(Stray { execution: ExecutionNo(get(row, 0)?), kind });
+            }
+        }
+        let kind = StrayKind::Projection;
+        let shown = self.projections.strays()?;
+        strays.extend(shown.into_iter().map(|execution| Stray { execution, kind }));
+        strays.sort_unstable();
+        Ok(strays)
+    }
+
+    fn repair(&self, repair: &Repair) -> Result<bool, StoreError> {
+        self.run(Role::Api, async |connection| mend(connection, repair).await)
+    }
+
+    fn permit_queues(&self) -> Result<Vec<PermitQueue>, StoreError> {
+        self.run(Role::Api, async |connection| permits::permit_queues(connection).await)
+    }
+
+    fn promote(&self) -> Result<(), StoreError> {
+        self.run(Role::Api, async |connection| permits::sweep(connection).await)
+    }
+
+    fn reproject(&self, executions: &[ExecutionNo]) -> Result<(), StoreError> {
+        self.projections.derive_again(executions)
+    }
+}
+
+/// As many as may be examined at once, and at least one.
+async fn first_bytes(
+    connection: &mut Connection,
+    executions: &[ExecutionNo],
+) -> Result<Vec<ExecutionNo>, DbError> {
+    let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
+    let rows = connection.query(queries::FRAMES_SIZES, &[&numbers]).await?;
+    let sizes: HashMap<i64, u64> = rows
+        .iter()
+        .map(|row| Ok((get(row, 0)?, count(row, 1)?)))
+        .collect::<Result<_, DbError>>()?;
+    let mut bytes = 0;
+    let mut some = Vec::new();
+    for execution in executions {
+        some.push(*execution);
+        bytes += sizes.get(&execution.0).copied().unwrap_or(0);
+        if bytes > EXAMINED_BYTES_MAX as u64 {
+            break;
+        }
+    }
+    Ok(some)
+}
+
+async fn examine(
+    connection: &mut Connection,
+    executions: &[ExecutionNo],
+) -> Result<Vec<Examined>, DbError> {
+    let more = [queries::SNAPSHOTS_LOAD, queries::CONTROL_STANDING, queries::PERMIT_LOAD];
+    let (mut histories, [snapshots, standing, places]) =
+        history::load_with(connection, executions, more).await?;
+    let mut standings = HashMap::new();
+    for row in &standing {
+        standings.insert(get::<i64>(row, 0)?, read_standing(row)?);
+    }
+    let mut permits = places.iter().map(permits::read).collect::<Result<HashMap<_, _>, _>>()?;
+    for row in &snapshots {
+        let number: i64 = get(row, 0)?;
+        // As it is stored, damaged or not.
+        if let Some(history) = histories.iter_mut().find(|history| history.execution.0 == number) {
+            history.snapshot = Some(history::read_snapshot(row)?);
+        }
+    }
+    let examined = histories.into_iter().map(|history| {
+        let standing = standings.remove(&history.execution.0);
+        let permit = permits.remove(&history.execution);
+        Examined { history, standing, permit }
+    });
+    Ok(examined.collect())
+}
+
+fn read_standing(row: &tokio_postgres::Row) -> Result<Standing, DbError> {
+    let ownership = match (get::<Option<Uuid>>(row, 1)?, get(row, 2)?) {
+        (None, _) => Ownership::Nobody,
+        (Some(_), true) => Ownership::Held,
+        // Claims look for every owner that is not alive, whatever is known of it.
+        (Some(_), false) => Ownership::Expired,
+    };
+    let wakes_from = match get::<i16>(row, 3)? {
+        0 => Urgency::Ordinary,
+        1 => Urgency::Cancel,
+        _ => Urgency::Resume,
+    };
+    let requires: i32 = get(row, 4)?;
+    Ok(Standing { ownership, wakes_from, requires: u16::try_from(requires).unwrap_or(u16::MAX) })
+}
+
+/// Puts rows right in a transaction in which nobody can append to the log or change the control row: what
+/// was compared is still so when it ends.
+async fn mend(connection: &mut Connection, repair: &Repair) -> Result<bool, DbError> {
+    let execution = repair.execution.0;
+    connection.begin().await?;
+    if let Remedy::Control { permit: Some(derived), .. } = &repair.remedy {
+        permits::lock_derived(connection, derived).await?;
+    }
+    let before = connection.query_opt(queries::LOG_LAST, &[&execution]).await?;
+    let next = match &before {
+        Some(row) => get::<i64>(row, 2)? + 1,
+        None => 1,
+    };
+    let guard = Uuid::new_v4();
+    let params: [&(dyn ToSql + Sync); 3] = [&execution, &next, &guard];
+    let guarded = connection.execute(queries::LOG_GUARD, &params).await?;
+    connection.query(queries::CONTROL_LOCK, &[&execution]).await?;
+    let last = match &before {
+        Some(row) => {
+            let (first_seq, append_id) = (from_stored(get(row, 0)?), AppendId(get(row, 1)?));
+            Some(Parent { first_seq, append_id })
+        }
+        None => None,
+    };
+    let controls = connection.query(queries::CONTROL_LOAD, &[&vec![execution]]).await?;
+    let seen: Option<Control> = controls.first().map(history::read_control).transpose()?;
+    // How many stand before it changes without it.
+    let apart = |control: Option<Control>| control.map(|row| Control { permit: None, ..row });
+    let same = last == repair.last && (last.is_none() || apart(seen) == apart(repair.seen.clone()));
+    if guarded == 0 || !same {
+        connection.roll_back().await?;
+        return Ok(false);
+    }
+    apply(connection, execution, &repair.remedy).await?;
+    connection.execute(queries::LOG_UNGUARD, &params).await?;
+    connection.commit().await?;
+    Ok(true)
+}
+
+async fn apply(
+    connection: &mut Connection,
+    execution: i64,
+    remedy: &Remedy,
+) -> Result<(), DbError> {
+    let sql: &[&'static str] = match remedy {
+        Remedy::Control { row, epoch, requires, permit } => {
+            derive(connection, execution, row, *epoch, *requires).await?;
+            return permits::mend(connection, ExecutionNo(execution), permit.as_ref()).await;
+        }
+        Remedy::Nothing => {
+            permits::mend(connection, ExecutionNo(execution), None).await?;
+            &[queries::CONTROL_FORGET, queries::MAIL_FORGET, queries::SNAPSHOT_FORGET]
+        }
+        Remedy::NoSnapshot => &[queries::SNAPSHOT_FORGET],
+    };
+    for sql in sql {
+        connection.execute(sql, &[&execution]).await?;
+    }
+    Ok(())
+}
+
+async fn derive(
+    connection: &mut Connection,
+    execution: i64,
+    row: &DerivedRow,
+    epoch: u32,
+    requires: u16,
+) -> Result<(), DbError> {
+    let (next_due, held, wakes_from) = match row {
+        DerivedRow::Ready => (None, None, Urgency::Ordinary),
+        DerivedRow::Parked { next_due } => (*next_due, None, Urgency::Ordinary),
+        DerivedRow::Held { reason, next_due } => (*next_due, Some(reason), Urgency::Cancel),
+    };
+    let params: [&(dyn ToSql + Sync); 7] = [
+        &execution,
+        &(*row == DerivedRow::Ready),
+        &to_stored(u64::from(epoch))?,
+        &next_due.map(|due| due.0),
+        &held.map(|reason| reason.as_bytes()),
+        &(wakes_from as i16),
+        &i32::from(requires),
+    ];
+    connection.execute(queries::CONTROL_DERIVE, &params).await?;
+    Ok(())
+}

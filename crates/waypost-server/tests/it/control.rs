@@ -1,0 +1,173 @@
+//! Control executions: what can be asked of them where, and what they say when it cannot.
+
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
+use serde_json::json;
+use waypost_core::limits::EARLY_SIGNALS_MAX;
+
+use crate::support::{Ask, House, house};
+
+#[tokio::test]
+async fn a_request_that_does_not_fit_is_refused_with_the_reason() {
+    let house = House::open().await;
+    let nothing = json!({});
+    house.start(house::PATIENT, "e").await;
+    house.get("/v1/executions/e?wait=0s").await.expect(200);
+    // It waits, and nobody has paused it.
+    let said = house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await;
+    assert!(said.refused(409, "illegal_transition").json()["detail"].is_string());
+    let paused = house.post("/v1/executions/e/pause", &nothing).await.expect(200).json();
+    assert_eq!(paused["status"], "PAUSED");
+    house.post("/v1/executions/e/pause", &nothing).await.refused(409, "illegal_transition");
+    let why = house.get("/v1/executions/e/why").await.expect(200).json();
+    assert_eq!(why["reasons"][0]["unblockedBy"], "resume", "{why}");
+    let resumed = house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await;
+    resumed.expect(200);
+    let cancelled = house.post("/v1/executions/e/cancel", &json!({ "reason": "enough" })).await;
+    cancelled.expect(200);
+    let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!(end["status"], "CANCELLED");
+    for what in ["pause", "cancel"] {
+        let said = house.post(&format!("/v1/executions/e/{what}"), &nothing).await;
+        let said = said.refused(409, "execution_ended").json();
+        assert!(said["detail"].as_str().unwrap().contains("CANCELLED"), "{said}");
+    }
+    let signal = json!({ "name": "go" });
+    house.post("/v1/executions/e/signals", &signal).await.refused(409, "execution_ended");
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_twice_is_taken_once() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    // Nothing waits for this one: it is kept, once.
+    let early = json!({ "name": "later", "body": 1, "messageId": "m1" });
+    let first = house.post("/v1/executions/e/signals", &early).await.expect(200).json();
+    assert_eq!((first.get("duplicate"), &first["messageId"]), (None, &json!("m1")));
+    let again = house.post("/v1/executions/e/signals", &early).await.expect(200).json();
+    assert_eq!(again["duplicate"], true, "{again}");
+    let go = json!({ "name": "go", "messageId": "m2" });
+    house.post("/v1/executions/e/signals", &go).await.expect(200);
+    house.get("/v1/executions/e?wait=60s").await.expect(200);
+    // Whoever repeats it because the answer was lost hears that it was taken, also after the end.
+    let again = house.post("/v1/executions/e/signals", &go).await.expect(200).json();
+    assert_eq!((&again["duplicate"], &again["status"]), (&json!(true), &json!("COMPLETED")));
+    let other = json!({ "name": "go", "messageId": "m3" });
+    house.post("/v1/executions/e/signals", &other).await.refused(409, "execution_ended");
+    let events = house.get("/v1/executions/e/events?type=SignalReceived").await.expect(200).json();
+    assert_eq!(events["events"].as_array().unwrap().len(), 2, "{events}");
+}
+
+/// The id of the only open wait, once there is one.
+async fn open_wait(house: &House, id: &str) -> String {
+    house.wait_for(id, "NodeWaiting").await;
+    let target = format!("/v1/executions/{id}/nodes?state=incomplete");
+    let nodes = house.get(&target).await.expect(200).json();
+    let wait = nodes["nodes"].as_array().unwrap().iter().find_map(|node| node.get("wait"));
+    let shown = wait.unwrap()["id"].as_str().unwrap().to_owned();
+    let why = house.get(&format!("/v1/executions/{id}/why")).await.expect(200).json();
+    assert_eq!(why["reasons"][0]["wait"], json!(shown), "{why}");
+    shown
+}
+
+#[tokio::test]
+async fn a_wait_is_ended_once_with_what_it_is_given() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    let wait = open_wait(&house, "e").await;
+    let target = format!("/v1/waits/{wait}/complete");
+    let answer = json!({ "body": { "by": "hand" }, "messageId": "m1" });
+    house.post("/v1/waits/e~999/complete", &answer).await.refused(404, "unknown_wait");
+    house.post("/v1/waits/nobody~1/complete", &answer).await.refused(404, "unknown_wait");
+    house.post("/v1/executions/e/pause", &json!({})).await.expect(200);
+    house.post(&target, &answer).await.refused(409, "illegal_transition");
+    house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await.expect(200);
+    house.post(&target, &answer).await.expect(200);
+    let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!((&end["status"], &end["output"]), (&json!("COMPLETED"), &json!({ "by": "hand" })));
+    let again = house.post(&target, &answer).await.expect(200).json();
+    assert_eq!(again["duplicate"], true, "{again}");
+    let other = json!({ "messageId": "m2" });
+    house.post(&target, &other).await.refused(409, "execution_ended");
+}
+
+#[tokio::test]
+async fn a_request_that_was_refused_is_refused_again() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    let wait = open_wait(&house, "e").await;
+    // As many signals as are kept, and one more.
+    let early = json!({ "name": "later" });
+    let send = |_| house.post("/v1/executions/e/signals", &early);
+    let mut sent = iter(0..EARLY_SIGNALS_MAX).map(send).buffer_unordered(50);
+    while let Some(said) = sent.next().await {
+        said.expect(200);
+    }
+    let late = json!({ "name": "later", "messageId": "m" });
+    for _ in 0..2 {
+        let said = house.post("/v1/executions/e/signals", &late).await;
+        let said = said.refused(409, "illegal_transition").json();
+        assert!(said["detail"].as_str().unwrap().contains("which is the limit"), "{said}");
+    }
+    house.post(&format!("/v1/waits/{wait}/complete"), &json!({})).await.expect(200);
+}
+
+#[tokio::test]
+async fn signals_beyond_the_bytes_that_are_kept_are_refused() {
+    let house = House::open().await;
+    for (id, paused) in [("waits", false), ("paused", true)] {
+        house.start(house::PATIENT, id).await;
+        open_wait(&house, id).await;
+        if paused {
+            house.post(&format!("/v1/executions/{id}/pause"), &json!({})).await.expect(200);
+        }
+        let target = format!("/v1/executions/{id}/signals");
+        let large = json!({ "name": "later", "body": "x".repeat(1_000_000) });
+        let mut kept = 0;
+        let refused = loop {
+            let said = house.post(&target, &large).await;
+            match said.status {
+                200 | 202 if kept < 20 => kept += 1,
+                _ => break said.refused(409, "illegal_transition").json(),
+            }
+        };
+        assert_eq!(kept, 8, "{id}: {refused}");
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains("early_signals_bytes_max"), "{detail}");
+        // It goes on with what it waits for as soon as it may.
+        if paused {
+            house.ask(&Ask::new("POST", &format!("/v1/executions/{id}/resume"))).await.expect(200);
+        }
+        house.post(&target, &json!({ "name": "go" })).await.expect(200);
+        let end = house.get(&format!("/v1/executions/{id}?wait=60s")).await.expect(200).json();
+        assert_eq!(end["status"], "COMPLETED", "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_signal_that_is_kept_is_not_said_to_be_taken() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    open_wait(&house, "e").await;
+    house.post("/v1/executions/e/pause", &json!({})).await.expect(200);
+    let signal = json!({ "name": "go", "messageId": "m" });
+    for duplicate in [None, Some(&json!(true))] {
+        let kept = house.post("/v1/executions/e/signals", &signal).await.expect(202).json();
+        assert_eq!(kept.get("duplicate"), duplicate);
+    }
+    let log = house.get("/v1/executions/e/events").await.expect(200).json();
+    house.ask(&Ask::new("POST", "/v1/executions/e/resume")).await.expect(200);
+    let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!(end["status"], "COMPLETED", "{log}");
+}
+
+#[tokio::test]
+async fn nothing_is_written_about_a_resume_that_nobody_needs() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    open_wait(&house, "e").await;
+    let resume = Ask::new("POST", "/v1/executions/e/resume");
+    house.ask(&resume).await.refused(409, "illegal_transition");
+    let log = house.get("/v1/executions/e/events?type=MessageIgnored").await.expect(200).json();
+    assert_eq!(log["events"], json!([]));
+}

@@ -1,2 +1,0 @@
--- audit: every key that somebody waits for. Scans slots_waiting.
-SELECT DISTINCT key FROM slots WHERE holding = 0

@@ -1,2 +1,0 @@
--- append: a newcomer takes the place of an execution. Served by the unique key of slots.
-UPDATE slots SET superseded = 1 WHERE execution = ?1

@@ -1,2 +1,0 @@
--- access: somebody did something.
-INSERT INTO trail (at, actor, address, action, subject, status) VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -1,0 +1,132 @@
+//! Where executions live, as commands see it: a data folder of this machine, or a database that many
+//! machines share. Which of the two, the settings say; what can be done there is the same.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use waypost_ports::inspect::Inspect;
+use waypost_ports::mirror::Mirror;
+use waypost_ports::nudge::Nudges;
+use waypost_ports::query::Query as _;
+use waypost_ports::store::{Store, StoreError};
+use waypost_ports::tasks::Tasks;
+use waypost_postgres::PostgresStore;
+use waypost_sqlite::SqliteStore;
+
+use crate::settings::{Database, Settings, without_password};
+use crate::wiring;
+
+/// A store as commands see it.
+pub trait Backend: waypost_server::server::Backend + Inspect {
+    /// Who drives executions there, in words; `None` where nobody does.
+    fn engine(&self) -> Option<String>;
+
+    /// Returns when the read tables show everything that is in the log now.
+    fn wait_projected(&self) -> Result<(), StoreError>;
+
+    /// Where tasks for remote workers wait, where several instances share the backend.
+    fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>>;
+
+    /// How these instances nudge each other.
+    fn nudges(&self) -> Option<Arc<dyn Nudges>>;
+
+    /// Where to look for copies of what is parked, before it is read from the backend itself.
+    fn use_mirror(&self, mirror: Arc<dyn Mirror>);
+}
+
+impl Backend for SqliteStore {
+    fn engine(&self) -> Option<String> {
+        self.engine_process()
+    }
+
+    fn wait_projected(&self) -> Result<(), StoreError> {
+        Self::wait_projected(self)
+    }
+
+    fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>> {
+        None
+    }
+
+    fn nudges(&self) -> Option<Arc<dyn Nudges>> {
+        None
+    }
+
+    fn use_mirror(&self, _: Arc<dyn Mirror>) {}
+}
+
+impl Backend for PostgresStore {
+    fn engine(&self) -> Option<String> {
+        let alive = self.instances().ok()?.into_iter().filter(|row| row.alive).count();
+        match alive {
+            0 => None,
+            1 => Some("one instance".to_owned()),
+            more => Some(format!("{more} instances")),
+        }
+    }
+
+    fn wait_projected(&self) -> Result<(), StoreError> {
+        Self::wait_projected(self)
+    }
+
+    fn tasks(self: Arc<Self>) -> Option<Arc<dyn Tasks>> {
+        Some(self)
+    }
+
+    fn nudges(&self) -> Option<Arc<dyn Nudges>> {
+        Some(Arc::new(Self::nudges(self)))
+    }
+
+    fn use_mirror(&self, mirror: Arc<dyn Mirror>) {
+        Self::use_mirror(self, mirror);
+    }
+}
+
+/// Opens what the settings name to look into it, or to put mail into its inboxes, whoever drives it.
+pub fn open(settings: &Settings) -> Result<Arc<dyn Backend>> {
+    match &settings.cluster.database {
+        Some(database) => Ok(Arc::new(open_database(database)?)),
+        None => Ok(Arc::new(wiring::open_store(&settings.data)?)),
+    }
+}
+
+/// The same, to run executions in it. A folder has one such process; a database as many as there are.
+pub fn open_engine(settings: &Settings) -> Result<Arc<dyn Backend>> {
+    match &settings.cluster.database {
+        Some(database) => Ok(Arc::new(open_database(database)?)),
+        None => Ok(Arc::new(wiring::open_engine_store(&settings.data)?)),
+    }
+}
+
+/// Opens a database, and brings its layout up to date.
+pub fn open_database(database: &Database) -> Result<PostgresStore> {
+    let place = without_password(&database.url);
+    PostgresStore::open(&database.url, wiring::database_options(database))
+        .with_context(|| format!("the database {place} cannot be opened"))
+}
+
+/// Makes a backend where there is none yet.
+pub fn create(settings: &Settings) -> Result<()> {
+    if settings.cluster.database.is_some() || has_data(&settings.data) {
+        return Ok(());
+    }
+    Ok(wiring::open_engine_store(&settings.data)?.close()?)
+}
+
+/// What people call it.
+pub fn name(settings: &Settings) -> String {
+    match &settings.cluster.database {
+        Some(database) => format!("database {}", without_password(&database.url)),
+        None => format!("data folder {}", settings.data.display()),
+    }
+}
+
+/// Is there anything in a folder?
+fn has_data(folder: &Path) -> bool {
+    folder.join("log.db").exists()
+}
+
+/// The store alone.
+pub(crate) fn store(backend: &Arc<dyn Backend>) -> Arc<dyn Store> {
+    Arc::clone(backend) as Arc<dyn Store>
+}

@@ -1,0 +1,340 @@
+//! The one target through which commands reach executions: a server, or the folder itself.
+//!
+//! ```text
+//!   --server, WAYPOST_SERVER ─▶ Remote ─▶ HTTP ─▶ a server
+//!   --data ─▶ its lock names a server ─▶ Remote
+//!          └▶ nobody serves it ───────▶ Folder ─▶ the store, and an engine where one is needed
+//!   --database-url ─────────────────────▶ Folder
+//! ```
+//!
+//! Both give the same types of the wire, so that a command prints the same whoever answers.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `target/remote` | questions to a server |
+//! | `target/folder` | the same questions to a store |
+//! | `target/requests` | what people ask of an execution in a folder: mail, and whoever takes it |
+//! | `target/feed` | the events of an execution as they come |
+//! | `target/engine` | an engine of this process, for as long as a command takes |
+//! | `target/vault` | keys and the audit log |
+
+pub(crate) mod engine;
+mod feed;
+mod folder;
+mod remote;
+mod requests;
+mod vault;
+
+use anyhow::{Result, bail};
+use waypost_core::json::Json;
+use waypost_ports::query::{DefinitionsRequest, ListRequest};
+use waypost_server::problem::Problem;
+use waypost_server::reader::PAGE_MAX;
+use waypost_server::wire;
+use waypost_server::wire::payload::Short;
+use waypost_server::workflows::Deploy;
+
+use crate::backend;
+use crate::cli::Usage;
+use crate::client::{Address, Client, Refused};
+use crate::settings::{Remote, Settings, Source};
+use crate::wiring;
+
+pub(crate) use folder::Folder;
+pub(crate) use remote::Submission;
+pub(crate) use vault::Vault;
+
+/// Where commands go.
+pub(crate) enum Target {
+    /// To a server.
+    Remote(Client),
+    /// To the folder.
+    Folder(Box<Folder>),
+}
+
+/// Which events of an execution.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventsOf {
+    pub(crate) node: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) after: u64,
+    pub(crate) limit: usize,
+}
+
+/// What people ask of an execution.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    Pause { now: bool },
+    Resume,
+    Cancel { reason: Option<String> },
+    Signal { name: String, body: Json, message: Option<String> },
+}
+
+/// What became of an order.
+pub(crate) struct Outcome {
+    pub(crate) controlled: wire::ControlResult,
+    /// What else there is to say, where it was not simply done.
+    pub(crate) note: Option<String>,
+}
+
+/// The server that somebody named, or that the folder names.
+pub(crate) fn server(settings: &Settings) -> Result<Option<Client>> {
+    let address = match Address::named(settings)? {
+        Some(address) => Some(address),
+        // Whoever names a database means it, not a server that happens to run on some folder.
+        None if settings.cluster.database.is_some() => None,
+        None => Address::found_by(&settings.data)?,
+    };
+    address.map(|address| Client::new(address, settings.remote.key.as_deref())).transpose()
+}
+
+/// The server, for what only a server does.
+pub(crate) fn server_only(command: &str, settings: &Settings) -> Result<Client> {
+    match server(settings)? {
+        Some(client) => Ok(client),
+        None => bail!(
+            "`waypost {command}` needs a server, and none runs on the {}\n\
+             hint: `waypost serve` starts one; `waypost run FILE` works without",
+            backend::name(settings)
+        ),
+    }
+}
+
+/// The servers that a worker takes tasks from: several with commas.
+pub(crate) fn servers(command: &str, settings: &Settings) -> Result<Vec<Client>> {
+    let several = settings.remote.url.as_deref().filter(|url| url.contains(','));
+    let Some(several) = several else { return Ok(vec![server_only(command, settings)?]) };
+    let urls = several.split(',').map(str::trim).filter(|url| !url.is_empty());
+    let one = |url: &str| {
+        let remote = Remote { url: Some(url.to_owned()), ..settings.remote.clone() };
+        server_only(command, &Settings { remote, ..settings.clone() })
+    };
+    urls.map(one).collect()
+}
+
+/// Every limit: of the server, or what one would be held to here.
+pub(crate) async fn limits(settings: &Settings) -> Result<wire::Limits> {
+    if let Some(client) = server(settings)? {
+        return client.limits().await;
+    }
+    let all = wiring::limits(settings).into_iter().chain(settings.server.limits());
+    Ok(wire::Limits { limits: all.map(|(name, value)| (name.to_owned(), value)).collect() })
+}
+
+/// Refuses what is done to a folder or a database itself, where a server was named. Whoever names a
+/// database as plainly means it: the server is for the other commands.
+pub(crate) fn home_only(command: &str, settings: &Settings) -> Result<()> {
+    let by_flag = |name: &str| settings.source(name) == Some(&Source::Flag);
+    let by_variable = settings.source("database_url") == Some(&Source::Environment);
+    let plainly = by_flag("database_url") || by_variable && !by_flag("server");
+    if plainly && settings.cluster.database.is_some() {
+        return Ok(());
+    }
+    let Some(address) = Address::named(settings)? else { return Ok(()) };
+    let instead = match settings.cluster.database {
+        Some(_) => "name the database with --database-url, or leave the server out",
+        None => {
+            "leave the server out where the folder is, or name the database of a cluster with \
+             --database-url"
+        }
+    };
+    let message = format!(
+        "`waypost {command}` works on a folder or a database, not through a server ({address} is \
+         {}): {instead}",
+        address.origin()
+    );
+    Err(Usage(message).into())
+}
+
+impl Target {
+    /// Decides where to go.
+    pub(crate) fn open(settings: &Settings) -> Result<Self> {
+        match server(settings)? {
+            Some(client) => Ok(Self::Remote(client)),
+            None => Ok(Self::Folder(Box::new(Folder::open(settings)?))),
+        }
+    }
+
+    /// The same, where the folder may be new.
+    pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
+        match server(settings)? {
+            Some(client) => Ok(Self::Remote(client)),
+            None => Ok(Self::Folder(Box::new(Folder::open_or_create(settings)?))),
+        }
+    }
+
+    /// The id of the execution that somebody means by a name.
+    pub(crate) async fn resolve(&self, name: &str) -> Result<String> {
+        if name != "last" {
+            return Ok(name.to_owned());
+        }
+        let newest = match self {
+            Self::Remote(client) => client.newest().await?,
+            Self::Folder(folder) => folder.newest()?,
+        };
+        match newest {
+            Some(id) => Ok(id),
+            None => bail!("there are no executions yet"),
+        }
+    }
+
+    pub(crate) async fn execution(&self, id: &str) -> Result<wire::Execution> {
+        match self {
+            Self::Remote(client) => client.execution(id).await,
+            Self::Folder(folder) => answered(folder.reader.execution(id)),
+        }
+    }
+
+    pub(crate) async fn nodes(&self, id: &str) -> Result<wire::NodeList> {
+        match self {
+            Self::Remote(client) => client.nodes(id).await,
+            Self::Folder(folder) => folder.nodes(id),
+        }
+    }
+
+    pub(crate) async fn why(&self, id: &str) -> Result<wire::Why> {
+        match self {
+            Self::Remote(client) => client.why(id).await,
+            Self::Folder(folder) => answered(folder.reader.why(id)),
+        }
+    }
+
+    /// Events, page after page until there are as many as wanted.
+    pub(crate) async fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
+        let mut page = EventsOf { limit: wanted.limit.min(PAGE_MAX), ..wanted.clone() };
+        let mut events = Vec::new();
+        loop {
+            let found = match self {
+                Self::Remote(client) => client.events(id, &page).await?,
+                Self::Folder(folder) => folder.events(id, &page)?,
+            };
+            events.extend(found.events);
+            match found.next {
+                Some(next) if events.len() < wanted.limit => {
+                    page.after = next;
+                    page.limit = (wanted.limit - events.len()).min(PAGE_MAX);
+                }
+                next => return Ok(wire::EventList { events, next }),
+            }
+        }
+    }
+
+    /// A page of executions.
+    pub(crate) async fn list(&self, request: ListRequest) -> Result<wire::ExecutionList> {
+        let limit = request.limit.min(PAGE_MAX);
+        let mut request = ListRequest { limit, ..request };
+        let mut page = self.list_some(&request).await?;
+        // A filter that fits little gives short pages, even empty ones, long before the end.
+        while page.executions.len() < limit
+            && let Some(next) = page.next.as_deref().and_then(|next| next.parse().ok())
+        {
+            request.limit = limit - page.executions.len();
+            request.before = Some(waypost_core::id::ExecutionNo(next));
+            let more = self.list_some(&request).await?;
+            page.executions.extend(more.executions);
+            (page.next, page.as_of) = (more.next, more.as_of);
+        }
+        Ok(page)
+    }
+
+    async fn list_some(&self, request: &ListRequest) -> Result<wire::ExecutionList> {
+        match self {
+            Self::Remote(client) => client.list(request).await,
+            Self::Folder(folder) => answered(folder.reader.list(request)),
+        }
+    }
+
+    /// A page of definitions.
+    pub(crate) async fn definitions(
+        &self,
+        workflow: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<wire::DefinitionList> {
+        let limit = limit.min(PAGE_MAX);
+        match self {
+            Self::Remote(client) => client.definitions(workflow, cursor, limit).await,
+            Self::Folder(folder) => {
+                let after = match (workflow, cursor) {
+                    (Some(name), Some(version)) => {
+                        let version = version.parse().map_err(|_| {
+                            Usage(format!("--after {version:?} is not where a page ended"))
+                        })?;
+                        Some((name.to_owned(), version))
+                    }
+                    (_, cursor) => cursor.map(|name| (name.to_owned(), 0)),
+                };
+                let workflow = workflow.map(str::to_owned);
+                folder.definitions(&DefinitionsRequest { workflow, after, limit })
+            }
+        }
+    }
+
+    /// One version of a workflow.
+    pub(crate) async fn definition(&self, name: &str, version: u32) -> Result<wire::Definition> {
+        match self {
+            Self::Remote(client) => client.definition(name, version).await,
+            Self::Folder(folder) => answered(folder.reader.definition(name, Some(version))),
+        }
+    }
+
+    /// Keeps a definition.
+    pub(crate) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
+        match self {
+            Self::Remote(client) => client.deploy(source, how).await,
+            Self::Folder(folder) => folder.deploy(source, how),
+        }
+    }
+
+    pub(crate) async fn workers(&self) -> Result<wire::WorkerList> {
+        match self {
+            Self::Remote(client) => client.workers().await,
+            Self::Folder(_) => bail!("workers talk to servers, and there is none here"),
+        }
+    }
+
+    pub(crate) async fn instances(&self) -> Result<wire::InstanceList> {
+        match self {
+            Self::Remote(client) => client.instances().await,
+            Self::Folder(folder) => answered(folder.reader.instances(None)),
+        }
+    }
+
+    /// Asks something of an execution. Takes the target along: an engine that has to be opened for it
+    /// wants the folder to itself.
+    pub(crate) async fn control(self, id: &str, order: Order) -> Result<Outcome> {
+        match self {
+            Self::Remote(client) => client.control(id, order).await,
+            Self::Folder(folder) => folder.control(id, order).await,
+        }
+    }
+
+    /// May several instances drive executions behind this target? A server is asked as if there were.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Self::Remote(_) => true,
+            Self::Folder(folder) => folder.settings.cluster.database.is_some(),
+        }
+    }
+
+    /// Who drives executions behind this target, in a sentence; `None` where nobody does.
+    pub(crate) fn driver(&self) -> Option<String> {
+        match self {
+            Self::Remote(client) => Some(format!("The server at {} drives it.", client.address())),
+            Self::Folder(folder) => {
+                let process = folder.store.engine()?;
+                Some(format!("It is driven by {process}."))
+            }
+        }
+    }
+}
+
+/// What a reader says, as a command fails with it.
+fn answered<T>(answer: Result<T, Problem>) -> Result<T> {
+    answer.map_err(|problem| Refused::from(problem).into())
+}
+
+/// Text as requests carry it; the server says what is wrong with it.
+fn short<const MAX: usize>(text: impl Into<String>) -> Short<MAX> {
+    Short(text.into())
+}

@@ -1,0 +1,102 @@
+//! The folder itself, where no server looks after it: the same questions that a server answers, put
+//! to the same reader.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use waypost_core::id::ExecutionNo;
+use waypost_ports::query::{DefinitionsRequest, EventsRequest};
+use waypost_server::reader::{Nodes, PAGE_BYTES_MAX, Reader, unknown_definition};
+use waypost_server::workflows::{Deploy, Workflows};
+use waypost_server::{server, wire};
+
+use super::{EventsOf, answered, vault};
+use crate::backend::{self, Backend};
+use crate::client::Refused;
+use crate::settings::Settings;
+use crate::wiring;
+
+/// A data folder.
+pub(crate) struct Folder {
+    pub(crate) store: Arc<dyn Backend>,
+    pub(crate) reader: Reader,
+    pub(super) settings: Settings,
+}
+
+impl Folder {
+    /// Looks into a folder, whoever runs it.
+    pub(super) fn open(settings: &Settings) -> Result<Self> {
+        Ok(Self::over(backend::open(settings)?, settings))
+    }
+
+    /// The same; makes one where there is none.
+    pub(super) fn open_or_create(settings: &Settings) -> Result<Self> {
+        backend::create(settings)?;
+        Self::open(settings)
+    }
+
+    /// Over a store that is open.
+    pub(crate) fn over(store: Arc<dyn Backend>, settings: &Settings) -> Self {
+        let reader = reader(&store);
+        Self { store, reader, settings: settings.clone() }
+    }
+
+    /// The newest execution's id. Read from its first event, since one that is damaged further on
+    /// has an id all the same.
+    pub(super) fn newest(&self) -> Result<Option<String>> {
+        let Some(execution) = self.store.find(None)? else { return Ok(None) };
+        let request = EventsRequest { limit: 1, ..EventsRequest::all(execution) };
+        let first = self.store.events(&request)?.into_iter().next();
+        let first = first.context("the newest execution has no log")?;
+        #[derive(Deserialize)]
+        struct Created {
+            key: String,
+        }
+        let created: Created = serde_json::from_str(first.fields.text())?;
+        Ok(Some(created.key))
+    }
+
+    /// The number of an execution.
+    pub(crate) fn find(&self, id: &str) -> Result<ExecutionNo> {
+        answered(self.reader.find(id))
+    }
+
+    pub(super) fn nodes(&self, id: &str) -> Result<wire::NodeList> {
+        answered(self.reader.nodes(id, Nodes::All))
+    }
+
+    pub(super) fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
+        let EventsOf { node, kind, after, limit } = wanted.clone();
+        let execution = self.find(id)?;
+        let bytes = PAGE_BYTES_MAX;
+        answered(self.reader.events(&EventsRequest { execution, node, kind, after, limit, bytes }))
+    }
+
+    pub(super) fn definitions(&self, request: &DefinitionsRequest) -> Result<wire::DefinitionList> {
+        let page = answered(self.reader.definitions(request))?;
+        match &request.workflow {
+            Some(name) if page.definitions.is_empty() && request.after.is_none() => {
+                Err(Refused::from(unknown_definition(name, None)).into())
+            }
+            _ => Ok(page),
+        }
+    }
+
+    pub(super) fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
+        let backend = Arc::clone(&self.store) as Arc<dyn server::Backend>;
+        let compiler = Box::new(wiring::compile);
+        let workflows = Workflows::new(backend, Arc::new(wiring::plans()), compiler);
+        let deployed = answered(workflows.deploy(source, how))?;
+        if how != Deploy::DryRun {
+            let status = if deployed.created { 201 } else { 200 };
+            vault::record(&self.store, "deployDefinition", &deployed.subject(), status)?;
+        }
+        Ok(deployed)
+    }
+}
+
+/// Whoever answers questions about what is in a store.
+pub(super) fn reader(store: &Arc<dyn Backend>) -> Reader {
+    Reader::new(Arc::clone(store) as Arc<dyn server::Backend>, Arc::new(wiring::plans()))
+}

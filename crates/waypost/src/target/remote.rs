@@ -1,0 +1,187 @@
+//! Questions to a server, each a route of its API.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use reqwest::StatusCode;
+use waypost_core::json::Json;
+use waypost_ports::query::ListRequest;
+use waypost_server::wire;
+use waypost_server::wire::payload::{Count, Labels, OwnId, Payload};
+use waypost_server::workflows::Deploy;
+
+use super::{EventsOf, Order, Outcome, short};
+use crate::client::{Ask, Client};
+
+/// The longest that one request waits for an end; servers allow twice as much.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// A workflow to start.
+#[derive(Clone, Debug)]
+pub(crate) struct Submission {
+    pub(crate) workflow: String,
+    pub(crate) version: Option<u32>,
+    pub(crate) input: Json,
+    pub(crate) id: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) idempotency_key: Option<String>,
+}
+
+impl Client {
+    pub(super) async fn newest(&self) -> Result<Option<String>> {
+        let request = ListRequest { limit: 1, ..ListRequest::default() };
+        let list = self.list(&request).await?;
+        Ok(list.executions.into_iter().next().map(|newest| newest.id))
+    }
+
+    pub(super) async fn execution(&self, id: &str) -> Result<wire::Execution> {
+        Ok(self.ask(Ask::get(&["executions", id])).await?.body)
+    }
+
+    /// The same, once it has ended or the time is over.
+    pub(crate) async fn execution_after(
+        &self,
+        id: &str,
+        wait: Duration,
+    ) -> Result<wire::Execution> {
+        let wait = wait.min(WAIT_MAX);
+        let ask = Ask::get(&["executions", id]).query("wait", Some(span(wait))).awaited(wait);
+        Ok(self.ask(ask).await?.body)
+    }
+
+    pub(super) async fn nodes(&self, id: &str) -> Result<wire::NodeList> {
+        Ok(self.ask(Ask::get(&["executions", id, "nodes"])).await?.body)
+    }
+
+    pub(super) async fn why(&self, id: &str) -> Result<wire::Why> {
+        Ok(self.ask(Ask::get(&["executions", id, "why"])).await?.body)
+    }
+
+    pub(super) async fn events(&self, id: &str, wanted: &EventsOf) -> Result<wire::EventList> {
+        let ask = Ask::get(&["executions", id, "events"])
+            .query("node", wanted.node.as_ref())
+            .query("type", wanted.kind.as_ref())
+            .query("after", Some(wanted.after))
+            .query("limit", Some(wanted.limit));
+        Ok(self.ask(ask).await?.body)
+    }
+
+    /// A page of executions that shows what was committed before, unless that takes too long:
+    /// people list what they have just done.
+    pub(crate) async fn list(&self, request: &ListRequest) -> Result<wire::ExecutionList> {
+        let mut ask = Ask::get(&["executions"])
+            .query("workflow", request.workflow.as_ref())
+            .query("since", request.since)
+            .query("until", request.until)
+            .query("text", request.text.as_ref())
+            .query("cursor", request.before.map(|before| before.0))
+            .query("limit", Some(request.limit))
+            .query("consistent", Some(true));
+        for status in &request.statuses {
+            ask = ask.query("status", Some(status.name()));
+        }
+        for (name, value) in &request.labels {
+            ask = ask.query("label", Some(format!("{name}={value}")));
+        }
+        Ok(self.ask(ask).await?.body)
+    }
+
+    pub(super) async fn definitions(
+        &self,
+        workflow: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<wire::DefinitionList> {
+        let ask = match workflow {
+            Some(name) => Ask::get(&["definitions", name, "versions"]),
+            None => Ask::get(&["definitions"]),
+        };
+        Ok(self.ask(ask.query("cursor", cursor).query("limit", Some(limit))).await?.body)
+    }
+
+    pub(super) async fn definition(&self, name: &str, version: u32) -> Result<wire::Definition> {
+        let version = version.to_string();
+        Ok(self.ask(Ask::get(&["definitions", name, "versions", &version])).await?.body)
+    }
+
+    pub(super) async fn deploy(&self, source: &[u8], how: Deploy) -> Result<wire::Deployed> {
+        // JSON is YAML, too: whatever it is, its places are those of the file.
+        let ask = Ask::post(&["definitions"])
+            .query("dryRun", (how == Deploy::DryRun).then_some(true))
+            .query("keepCurrent", (how == Deploy::KeepCurrent).then_some(true))
+            .body("application/yaml", source.to_vec());
+        Ok(self.ask(ask).await?.body)
+    }
+
+    /// Starts an execution. Also says whether it is one that was started before under the same key.
+    pub(crate) async fn start(&self, submission: Submission) -> Result<(wire::Started, bool)> {
+        let start = wire::Start {
+            workflow: short(submission.workflow),
+            version: submission.version.map(Count),
+            input: Payload(submission.input),
+            id: submission.id.map(OwnId),
+            labels: Labels(submission.labels),
+        };
+        let ask = Ask::post(&["executions"])
+            .header("idempotency-key", submission.idempotency_key)
+            .json(&start)?;
+        let reply = self.ask(ask).await?;
+        Ok((reply.body, reply.headers.contains_key("idempotent-replayed")))
+    }
+
+    pub(super) async fn instances(&self) -> Result<wire::InstanceList> {
+        Ok(self.ask(Ask::get(&["instances"])).await?.body)
+    }
+
+    pub(super) async fn workers(&self) -> Result<wire::WorkerList> {
+        Ok(self.ask(Ask::get(&["workers"])).await?.body)
+    }
+
+    pub(super) async fn limits(&self) -> Result<wire::Limits> {
+        Ok(self.ask(Ask::get(&["limits"])).await?.body)
+    }
+
+    pub(super) async fn control(&self, id: &str, order: Order) -> Result<Outcome> {
+        let ask = |verb| Ask::post(&["executions", id, verb]);
+        let ask = match order {
+            Order::Pause { now } => ask("pause").json(&wire::Pause { now })?,
+            Order::Resume => ask("resume"),
+            Order::Cancel { reason } => {
+                ask("cancel").json(&wire::Cancel { reason: reason.map(short) })?
+            }
+            Order::Signal { name, body, message } => ask("signals").json(&wire::Signal {
+                name: short(name),
+                body: Payload(body),
+                message_id: message.map(short),
+            })?,
+        };
+        self.order(ask).await
+    }
+
+    /// Ends one wait.
+    pub(crate) async fn complete_wait(
+        &self,
+        wait: &str,
+        body: Json,
+        message: Option<String>,
+    ) -> Result<Outcome> {
+        let asked = wire::CompleteWait { body: Payload(body), message_id: message.map(short) };
+        self.order(Ask::post(&["waits", wait, "complete"]).json(&asked)?).await
+    }
+
+    async fn order(&self, ask: Ask<'_>) -> Result<Outcome> {
+        let reply = self.ask::<wire::ControlResult>(ask).await?;
+        let note = match (reply.status, reply.body.duplicate) {
+            (_, true) => Some("this very message was taken before; it changed nothing now"),
+            (StatusCode::ACCEPTED, _) => Some("kept; it is taken when the execution goes on"),
+            _ => None,
+        };
+        Ok(Outcome { controlled: reply.body, note: note.map(str::to_owned) })
+    }
+}
+
+/// A span as parameters are written.
+fn span(span: Duration) -> String {
+    format!("{}ms", span.as_millis())
+}

@@ -1,0 +1,119 @@
+//! Keys and the audit log: of a server that was named, with a key of its administrator; else of the
+//! folder, beside its server too. Whoever can write the folder needs no key to it.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use waypost_ports::access::{AuditEntry, AuditRequest};
+use waypost_ports::clock::{Clock as _, SystemClock};
+use waypost_server::access::keys;
+use waypost_server::problem::{Code, Problem};
+use waypost_server::reader::PAGE_MAX;
+use waypost_server::wire;
+use waypost_server::wire::request::RoleName;
+
+use super::folder::reader;
+use super::{answered, short};
+use crate::backend::{self, Backend};
+use crate::client::{Address, Ask, Client};
+use crate::settings::Settings;
+
+/// Where keys and the audit log are.
+pub(crate) enum Vault {
+    /// At a server.
+    Remote(Client),
+    /// In a folder.
+    Folder(Arc<dyn Backend>),
+}
+
+impl Vault {
+    /// Decides where to go.
+    pub(crate) fn open(settings: &Settings) -> Result<Self> {
+        match Address::named(settings)? {
+            Some(address) => {
+                Ok(Self::Remote(Client::new(address, settings.remote.key.as_deref())?))
+            }
+            None => Ok(Self::Folder(backend::open(settings)?)),
+        }
+    }
+
+    /// The same, where the folder may be new: a server off loopback needs a key before its start.
+    pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
+        if Address::named(settings)?.is_none() {
+            backend::create(settings)?;
+        }
+        Self::open(settings)
+    }
+
+    /// Makes a key.
+    pub(crate) async fn create_key(&self, name: &str, role: RoleName) -> Result<wire::MadeKey> {
+        match self {
+            Self::Remote(client) => {
+                let asked = wire::NewApiKey { name: short(name), role };
+                Ok(client.ask(Ask::post(&["keys"]).json(&asked)?).await?.body)
+            }
+            Self::Folder(store) => {
+                let (new, key) = keys::make(name, role.into());
+                store.add_key(&new)?;
+                let id = new.id.to_string();
+                record(store, "createKey", &id, 201)?;
+                Ok(wire::MadeKey { id, name: name.to_owned(), role, key })
+            }
+        }
+    }
+
+    /// Every key.
+    pub(crate) async fn keys(&self) -> Result<wire::ApiKeyList> {
+        match self {
+            Self::Remote(client) => Ok(client.ask(Ask::get(&["keys"])).await?.body),
+            Self::Folder(store) => answered(reader(store).keys()),
+        }
+    }
+
+    /// Makes a key worthless.
+    pub(crate) async fn revoke_key(&self, id: &str) -> Result<()> {
+        match self {
+            Self::Remote(client) => client.tell(Ask::delete(&["keys", id])).await,
+            Self::Folder(store) => {
+                if !store.revoke_key(id)? {
+                    let detail = format!("no key has the id {id:?}");
+                    return answered(Err(Problem::new(Code::UnknownKey, detail)));
+                }
+                record(store, "revokeKey", id, 204)
+            }
+        }
+    }
+
+    /// A page of the audit log.
+    pub(crate) async fn audit(&self, request: AuditRequest) -> Result<wire::AuditList> {
+        let request = AuditRequest { limit: request.limit.min(PAGE_MAX), ..request };
+        match self {
+            Self::Remote(client) => {
+                let ask = Ask::get(&["audit"])
+                    .query("actor", request.actor)
+                    .query("cursor", request.before)
+                    .query("limit", Some(request.limit));
+                Ok(client.ask(ask).await?.body)
+            }
+            Self::Folder(store) => answered(reader(store).audit(&request)),
+        }
+    }
+}
+
+/// What is done to a folder by hand belongs into its audit, too.
+pub(super) fn record(
+    store: &Arc<dyn Backend>,
+    action: &str,
+    subject: &str,
+    status: u16,
+) -> Result<()> {
+    let entry = AuditEntry {
+        at: SystemClock.now(),
+        actor: "local".into(),
+        address: "folder".into(),
+        action: action.into(),
+        subject: Some(Arc::from(subject)),
+        status,
+    };
+    Ok(store.record(&[entry])?)
+}
