@@ -91,8 +91,10 @@ pub enum Command {
         /// Who asks.
         origin: Origin,
     },
-    /// A request to try again what ended badly.
+    /// A request to run again what failed, and what follows it.
     Reopen {
+        /// Why.
+        reason: Option<String>,
         /// Who asks.
         origin: Origin,
     },
@@ -111,7 +113,7 @@ impl Command {
             | Self::Pause { origin, .. }
             | Self::Resume { origin }
             | Self::CompleteWait { origin, .. }
-            | Self::Reopen { origin } => Some(origin),
+            | Self::Reopen { origin, .. } => Some(origin),
             Self::TakeOver
             | Self::Recover
             | Self::HandOver
@@ -309,9 +311,9 @@ pub enum Refusal {
         "the signals that wait for this execution may have {0} bytes together, and with this one they would have more, so it is not kept; the limit is `early_signals_bytes_max`"
     )]
     SignalsTooLarge(usize),
-    /// Nothing to repair.
+    /// Nothing failed.
     #[error(
-        "only an execution that failed, timed out or was cancelled can be reopened; this one is {0}"
+        "only an execution that failed, timed out or was cancelled can be retried; this one is {0}"
     )]
     NotReopenable(Status),
     /// It cannot be parked now.

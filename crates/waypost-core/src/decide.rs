@@ -84,7 +84,7 @@ pub fn decide(
         Command::CompleteWait { wait, body, origin } => {
             decider.complete_wait(wait, body, origin)?
         }
-        Command::Reopen { origin } => decider.reopen(origin)?,
+        Command::Reopen { reason, origin } => decider.reopen(reason, origin)?,
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,
     }

@@ -116,7 +116,7 @@ pub enum Event {
     },
     /// It took longer than its timeout.
     RunTimedOut {},
-    /// A repair opened the next generation; the named nodes are PENDING again.
+    /// A retry opened the next generation; the named nodes are PENDING again.
     RunReopened {
         /// Its number.
         generation: u32,
@@ -125,6 +125,9 @@ pub enum Event {
         /// When this generation must have ended, where the definition has a timeout.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Timestamp>,
+        /// Why, in the words of the person who asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// Who asked.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,

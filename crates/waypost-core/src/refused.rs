@@ -3,9 +3,10 @@
 //! would be woken for nothing, and one that is held would not wake at all.
 
 use crate::command::{Outcome, Refusal, Report};
-use crate::event::PauseReason;
+use crate::event::{CancelReason, PauseReason};
+use crate::id::NodeIx;
 use crate::kind::Behaviour;
-use crate::plan::Plan;
+use crate::plan::{OnError, Plan};
 use crate::planted::{Bug, is_planted};
 use crate::state::State;
 use crate::status::{NodeStatus, Status};
@@ -95,6 +96,42 @@ impl State {
             return Some(Refusal::NoSuchWait(wait));
         }
         (!self.moves()).then_some(Refusal::Paused)
+    }
+
+    /// The nodes that a retry runs again: those that failed unhandled or were cancelled, with everything
+    /// after them that has not completed. Completed nodes keep their outputs, and what a join did not
+    /// need is still not needed.
+    pub fn retries(&self, plan: &Plan) -> Result<Vec<NodeIx>, Refusal> {
+        if !matches!(self.status, Status::Failed | Status::Cancelled | Status::TimedOut) {
+            return Err(Refusal::NotReopenable(self.shown_status()));
+        }
+        let may_run_again = |at: NodeIx| {
+            let node = self.node(at);
+            node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
+        };
+        let failed = |at: &NodeIx| match self.node(*at).status {
+            NodeStatus::Cancelled => may_run_again(*at),
+            NodeStatus::Failed | NodeStatus::TimedOut => {
+                let failure = self.node(*at).failure.as_deref();
+                *plan.node(*at).error_handling(failure) == OnError::Fail
+            }
+            NodeStatus::Pending
+            | NodeStatus::Queued
+            | NodeStatus::Running
+            | NodeStatus::Waiting
+            | NodeStatus::Completed
+            | NodeStatus::Skipped => false,
+        };
+        let mut again = vec![false; plan.nodes.len()];
+        let mut next: Vec<NodeIx> = plan.positions().filter(failed).collect();
+        while let Some(at) = next.pop() {
+            let seen = again.get_mut(at.at()).is_none_or(|seen| std::mem::replace(seen, true));
+            if !seen {
+                let after = plan.node(at).successors.iter().map(|outgoing| outgoing.node);
+                next.extend(after.filter(|after| may_run_again(*after)));
+            }
+        }
+        Ok(plan.positions().filter(|at| again.get(at.at()) == Some(&true)).collect())
     }
 
     /// Its end has come, or is fixed.

@@ -249,6 +249,7 @@ impl Driver {
             }
             Input::AwaitEnd { execution, ticket } => self.await_end(execution, ticket, outputs),
             Input::EndFound { execution, answer } => self.end_found(execution, &answer, outputs),
+            Input::Reopen(retry) => self.reopen(*retry, outputs),
             Input::Forget { execution, ticket } => self.forget(execution, ticket),
             Input::Adopt(execution) => {
                 self.adopted.insert(execution);

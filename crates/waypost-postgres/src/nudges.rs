@@ -158,7 +158,7 @@ impl Carrier {
                 *self.listener.lock() = Some(listener);
                 let connected = self.line.is_some() || self.connect().await;
                 if connected && listening.send(()).is_err() {
-                    tracing::debug!("nudges are heard later than somebody waited for it");
+                    tracing::debug!("the listener connected later than a caller waited for it");
                 }
             }
             Command::Send(nudge) => {

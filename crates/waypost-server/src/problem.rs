@@ -318,7 +318,7 @@ impl From<Refusal> for Problem {
         let hint = match refusal {
             Refusal::Ended(_) => "what has ended cannot be controlled; start another execution",
             Refusal::Stale { .. } | Refusal::UnknownNode(_) | Refusal::ForeignToken { .. } => {
-                "drop the task: it is done, or somebody else does it"
+                "drop the task: it is done, or another worker runs it"
             }
             Refusal::Paused => "POST /v1/executions/{id}/resume first",
             Refusal::Queued => "POST /v1/executions/{id}/cancel takes it out of the line",

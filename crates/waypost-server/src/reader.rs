@@ -77,6 +77,12 @@ impl Found {
         Some(wire::execution::Quarantine { reason: held, since: Time(self.state.updated_at) })
     }
 
+    /// The ids of the nodes that a retry would run again.
+    pub fn retries(&self) -> Result<Vec<String>, Refusal> {
+        let nodes = self.state.retries(&self.plan)?;
+        Ok(nodes.into_iter().map(|at| self.plan.node(at).id.to_string()).collect())
+    }
+
     /// What became of a message to it that the store has accepted.
     pub fn receipt(&self, message: &str) -> Receipt {
         Receipt::of(message, &self.state, self.control.as_ref())

@@ -18,7 +18,7 @@ pub use execution::{
     Node, NodeList, Started, Wait,
 };
 pub use payload::Payload;
-pub use request::{Cancel, CompleteWait, NewApiKey, Pause, Signal, Start};
+pub use request::{Cancel, CompleteWait, NewApiKey, Pause, Retry, Signal, Start};
 pub use system::{
     ApiKey, ApiKeyList, AuditList, AuditRow, Instance, InstanceList, Limits, MadeKey,
 };

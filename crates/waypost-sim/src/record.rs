@@ -103,7 +103,7 @@ impl Log {
             let env = Env { now, now_max: now, instance, slots: 0, entropy: number };
             let origin = Origin::default();
             let command = match number {
-                1 => Command::Reopen { origin },
+                1 => Command::Reopen { reason: None, origin },
                 _ => Command::Cancel { origin, reason: None },
             };
             let Decision { events, .. } = decide(&plan, &mut state, command, &env).ok()?;

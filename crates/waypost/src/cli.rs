@@ -20,6 +20,7 @@ mod migrate;
 mod projections;
 mod requests;
 mod resume;
+mod retry;
 mod run;
 mod serve;
 mod show;
@@ -97,6 +98,8 @@ enum Command {
     Pause(requests::PauseArgs),
     /// Cancel an execution
     Cancel(requests::CancelArgs),
+    /// Retry an execution: run its failed nodes again, and those after them
+    Retry(retry::Args),
     /// Send a signal to an execution
     Signal(requests::SignalArgs),
     /// Complete a wait early: skip a delay, retry now, or supply a signal
@@ -332,6 +335,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
         Command::Why(args) => why::run(&args, &context).await,
         Command::Pause(args) => requests::pause(&args, &context).await,
         Command::Cancel(args) => requests::cancel(&args, &context).await,
+        Command::Retry(args) => retry::run(&args, &context).await,
         Command::Signal(args) => requests::signal(&args, &context).await,
         Command::CompleteWait(args) => requests::complete_wait(&args, &context).await,
         Command::Instances => system::instances(&context).await,

@@ -70,7 +70,7 @@ impl Progress {
             Event::RunPauseRequested { .. } => Some("pause requested".to_owned()),
             Event::RunPaused { reason: PauseReason::User } => Some("paused by a user".to_owned()),
             Event::RunResumed { origin } if !origin.is_unknown() => Some("resumed".to_owned()),
-            Event::RunQuarantined { reason } => Some(format!("set aside: {reason}")),
+            Event::RunQuarantined { reason } => Some(format!("quarantined: {reason}")),
             Event::SignalReceived { name, .. } => Some(format!("signal {name} received")),
             Event::MessageIgnored { reason, .. } => Some(format!("request ignored: {reason}")),
             Event::RunEnding { .. } => Some("ending".to_owned()),

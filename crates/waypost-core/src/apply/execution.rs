@@ -78,7 +78,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp
             expect_cause(state, |cause| matches!(cause, EndCause::Deadline))?;
             end(state, Status::TimedOut, End { at, output: None, failure: None })
         }
-        Event::RunReopened { generation, nodes, deadline, origin } => {
+        Event::RunReopened { generation, nodes, deadline, origin, .. } => {
             reopened(plan, state, *generation, nodes, (*deadline, at))?;
             remember(state, origin.message.as_ref())
         }
@@ -143,7 +143,7 @@ fn queued(state: &mut State, key: &Arc<str>, limit: u32, policy: ConcurrencyPoli
 fn admitted(state: &mut State) -> Step {
     expect_status(state, &[Status::Scheduling])?;
     if state.owner.is_none() {
-        return refuse("nobody owns it");
+        return refuse("it has no owner");
     }
     let place = state.place.as_mut().ok_or("it stands in no line")?;
     place.admitted = true;
@@ -196,7 +196,7 @@ fn resumed(state: &mut State) -> Step {
     )?;
     let by_itself = state.moves();
     if by_itself && state.status != Status::Resuming {
-        return refuse("nobody paused it");
+        return refuse("it is not paused");
     }
     if !by_itself {
         // A person looked: losses are counted anew.

@@ -135,7 +135,7 @@ impl Nodes {
                 if run.is_held() {
                     return broken(
                         Invariant::PausesHold,
-                        "somebody ended a wait while it was held",
+                        "a wait was completed while the execution was paused",
                     );
                 }
                 seen.may_be_resumed_by_somebody(*attempt)
@@ -326,7 +326,7 @@ impl Nodes {
                 broken(Invariant::AttemptsOnce, "an earlier attempt has the same token")
             }
             (Some(_), None, _) => {
-                broken(Invariant::AttemptsOnce, "it is made remotely, and nobody has a token")
+                broken(Invariant::AttemptsOnce, "it runs remotely, and has no token")
             }
             (Some(_), ..) if worker.is_some() => {
                 broken(Invariant::AttemptsOnce, "it is made in two places")
@@ -335,7 +335,7 @@ impl Nodes {
                 broken(Invariant::Justified, "it is no task, and is made remotely")
             }
             (None, Some(_), Some(Behaviour::Task { foreign: true, .. })) => {
-                broken(Invariant::Justified, "its handler is elsewhere, and it is made in a slot")
+                broken(Invariant::Justified, "its handler is remote, and it runs in a local slot")
             }
             _ => Ok(()),
         }
@@ -360,7 +360,9 @@ impl Nodes {
             }
             FailureEnd::Abandoned(_) if failure.is_handed_over() => Ok(()),
             FailureEnd::Abandoned(_) if seen.abandoned >= ABANDONED_MAX => {
-                let what = format!("lost more than {ABANDONED_MAX} times, and nobody looked");
+                let what = format!(
+                    "lost more than {ABANDONED_MAX} times, and was not resumed by a person"
+                );
                 broken(Invariant::Limits, what)
             }
             FailureEnd::Abandoned(_) | FailureEnd::Final | FailureEnd::TimedOut => Ok(()),

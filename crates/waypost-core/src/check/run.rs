@@ -149,7 +149,7 @@ impl RunCheck {
                 broken(Invariant::PausesHold, "its reason is not why it stands still")
             }
             Event::RunResumed { .. } if !self.held && !self.resuming => {
-                broken(Invariant::PausesHold, "nobody had paused it")
+                broken(Invariant::PausesHold, "it was not paused")
             }
             Event::RunQueued { .. } | Event::RunPaused { .. } | Event::RunQuarantined { .. }
                 if nodes.is_any_running() =>

@@ -163,7 +163,7 @@ impl Decider<'_> {
             if ending || self.node(at).status != NodeStatus::Running {
                 continue;
             }
-            let why = "the execution was set aside";
+            let why = "the execution was quarantined";
             let begun = self.node(at).token.is_some() && !not_handed_off.contains(&at);
             if begun {
                 self.tell_to_stop(at);
@@ -194,6 +194,6 @@ pub(crate) fn stopped_by_worker() -> Failure {
 
 /// The end of an attempt that may have had its effect and must not be made twice.
 pub(crate) fn outcome_unknown(why: &str) -> Failure {
-    let message = format!("nobody knows whether the attempt had its effect: {why}");
+    let message = format!("it is unknown whether the attempt had its effect: {why}");
     Failure::permanent(kind::OUTCOME_UNKNOWN, message)
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use super::Decider;
 use crate::command::Refusal;
-use crate::event::{CancelReason, EndCause, Event, MessageId, Origin, Wait};
+use crate::event::{EndCause, Event, MessageId, Origin, Wait};
 use crate::expr::WORK_MAX;
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
-use crate::plan::{Delivery, OnError};
+use crate::plan::Delivery;
 use crate::status::{NodeStatus, Status};
 
 /// Units of work that the filters of one decision may do over all signals that it looks at: as many as
@@ -196,59 +196,20 @@ impl Decider<'_> {
         (takers, unjudged)
     }
 
-    /// Opens the next generation: nodes that failed unhandled or were cancelled run again, with
-    /// everything after them that has not completed. Completed nodes keep their outputs, and what
-    /// a join did not need is still not needed.
-    pub(super) fn reopen(&mut self, origin: Origin) -> Result<(), Refusal> {
-        match self.state.status {
-            Status::Failed | Status::Cancelled | Status::TimedOut => {}
-            Status::Completed => return Err(Refusal::NotReopenable(Status::Completed)),
-            status => return self.ignore(origin, Refusal::NotReopenable(status)),
-        }
-        let mut again = vec![false; self.plan.nodes.len()];
-        let mut next: Vec<NodeIx> = self
-            .plan
-            .positions()
-            .filter(|at| match self.node(*at).status {
-                NodeStatus::Cancelled => self.may_run_again(*at),
-                NodeStatus::Failed | NodeStatus::TimedOut => {
-                    let failure = self.node(*at).failure.as_deref();
-                    *self.plan_node(*at).error_handling(failure) == OnError::Fail
-                }
-                _ => false,
-            })
-            .collect();
-        while let Some(at) = next.pop() {
-            let seen = again.get_mut(at.at()).is_none_or(|seen| std::mem::replace(seen, true));
-            if seen {
-                continue;
-            }
-            next.extend(
-                self.plan_node(at)
-                    .successors
-                    .iter()
-                    .map(|outgoing| outgoing.node)
-                    .filter(|after| self.may_run_again(*after)),
-            );
-        }
-        let nodes = self
-            .plan
-            .positions()
-            .filter(|at| again.get(at.at()) == Some(&true))
-            .map(|at| self.path(at))
-            .collect();
+    /// Opens the next generation; see [`State::retries`](crate::state::State::retries).
+    pub(super) fn reopen(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
+        let nodes = match self.state.retries(self.plan) {
+            Ok(nodes) => nodes.into_iter().map(|at| self.path(at)).collect(),
+            Err(refusal) if self.state.status.is_end() => return Err(refusal),
+            Err(refusal) => return self.ignore(origin, refusal),
+        };
         let generation = self.state.generation + 1;
         let deadline = self.plan.timeout.map(|span| self.env.now_max.plus(span));
-        self.emit(Event::RunReopened { generation, nodes, deadline, origin });
+        self.emit(Event::RunReopened { generation, nodes, deadline, reason, origin });
         let epoch = self.state.epoch + 1;
         self.emit(Event::RunOwned { instance: self.env.instance, epoch });
         self.begin();
         Ok(())
-    }
-
-    fn may_run_again(&self, at: NodeIx) -> bool {
-        let node = self.node(at);
-        node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
     }
 
     /// Notes that a message changed nothing, once.

@@ -67,6 +67,7 @@ fn reopened(nodes: &[&str]) -> Event {
         nodes: nodes.iter().map(|&node| node.into()).collect(),
         origin: Origin::default(),
         deadline: None,
+        reason: None,
     }
 }
 

@@ -193,7 +193,13 @@ fn run_events(state: &State) -> Vec<Event> {
         Event::RunFailed { failure: failure(), nodes: vec![], output: None },
         Event::RunCancelled { reason: None },
         Event::RunTimedOut {},
-        Event::RunReopened { generation: 2, nodes: vec![], origin: origin.clone(), deadline: None },
+        Event::RunReopened {
+            generation: 2,
+            nodes: vec![],
+            origin: origin.clone(),
+            deadline: None,
+            reason: None,
+        },
         Event::SignalReceived { name: "go".into(), body: Json::null(), origin },
         Event::MessageIgnored { message: "m".into(), reason: "none".into() },
     ]
@@ -361,7 +367,13 @@ fn events_that_do_not_fit_are_refused() {
     let failed = execution_at(&plan, "FAILED");
     let reopened = |generation, nodes: &[&str]| {
         let nodes = nodes.iter().map(|node| (*node).into()).collect();
-        Event::RunReopened { generation, nodes, origin: Origin::default(), deadline: None }
+        Event::RunReopened {
+            generation,
+            nodes,
+            origin: Origin::default(),
+            deadline: None,
+            reason: None,
+        }
     };
     refused(&failed, reopened(1, &[]));
     refused(&failed, reopened(3, &[]));

@@ -539,7 +539,7 @@ const CASES: &[Case] = &[
             draft.complete("a");
             let failure = Outcome::Failed(Failure::permanent("broken", "it failed"));
             draft.command(Command::Report(draft.run.report("b", None, failure)));
-            draft.command(Command::Reopen { origin: origin() });
+            draft.command(Command::Reopen { reason: None, origin: origin() });
             draft.complete("b");
         },
         damage: |frames| {
@@ -1204,6 +1204,7 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
                     nodes,
                     origin: origin(),
                     deadline: None,
+                    reason: None,
                 };
             }
             10 => {

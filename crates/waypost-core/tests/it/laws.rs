@@ -361,7 +361,9 @@ impl<'a> Trial<'a> {
                 let body = Json::parse("{\"ok\":false}").expect("JSON");
                 self.command(Command::CompleteWait { wait, body, origin: origin(message) });
             }
-            Step::Reopen { message } => self.command(Command::Reopen { origin: origin(message) }),
+            Step::Reopen { message } => {
+                self.command(Command::Reopen { reason: None, origin: origin(message) })
+            }
             Step::TakeOver => self.take_over(),
             Step::Own => self.command(Command::TakeOver),
             Step::Recover => self.command(Command::Recover),
@@ -497,7 +499,7 @@ proptest! {
         trial.take_over();
         assert_eq!(trial.run.state.seq, ended, "nothing comes after the end");
         if trial.run.state.status != Status::Completed {
-            trial.command(Command::Reopen { origin: Origin::default() });
+            trial.command(Command::Reopen { reason: None, origin: Origin::default() });
             trial.bring_to_an_end();
         }
     }

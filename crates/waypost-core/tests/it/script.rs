@@ -162,7 +162,7 @@ impl Line<'_, '_> {
             ["pause", ..] => Command::Pause { now: false, origin: origin(words) },
             ["pause-now", ..] => Command::Pause { now: true, origin: origin(words) },
             ["resume", ..] => Command::Resume { origin: origin(words) },
-            ["reopen", ..] => Command::Reopen { origin: origin(words) },
+            ["reopen", ..] => Command::Reopen { reason: None, origin: origin(words) },
             ["unofferable", id] => {
                 let failure = Failure::permanent("expression", "no such name");
                 Command::Unofferable { node: node(id), attempt: self.attempt_of(id), failure }

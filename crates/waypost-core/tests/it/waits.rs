@@ -64,7 +64,7 @@ fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
     assert_eq!(run.node("u").status, NodeStatus::Waiting, "nothing is early");
     let cancel = Command::Cancel { reason: None, origin: Origin::default() };
     run.command(cancel).unwrap();
-    run.command(Command::Reopen { origin: Origin::default() }).unwrap();
+    run.command(Command::Reopen { reason: None, origin: Origin::default() }).unwrap();
     let deadline = run.state.timers.iter().find(|(_, timer)| *timer == Timer::Deadline);
     assert_eq!(deadline.map(|(due, _)| *due), behind(3_600_000), "the next generation's deadline");
 }

@@ -119,7 +119,7 @@ fn has_no_reason_to_wake(control: &Control, standing: &Standing, state: &State) 
     match standing.ownership {
         Ownership::Held | Ownership::Expired => return None,
         Ownership::Lost => {
-            let what = "its owner is gone, and nobody will take it over";
+            let what = "its owner is gone, and no instance will take it over";
             return Some((Invariant::ReasonToWake, what.to_owned()));
         }
         Ownership::Nobody if control.ready || is_quarantined(control, standing) => return None,
@@ -128,12 +128,12 @@ fn has_no_reason_to_wake(control: &Control, standing: &Standing, state: &State) 
     if state.status == Status::Scheduling
         && control.permit.as_ref().is_some_and(|permit| permit.holding)
     {
-        let what = "it holds a permit of its concurrency key, and nobody is to let it begin";
+        let what = "it holds a permit of its concurrency key, and no instance will start it";
         return Some((Invariant::ReasonToWake, what.to_owned()));
     }
     match derive(state) {
         DerivedRow::Ready => {
-            let what = format!("it is {}, nobody owns it and it is not ready", state.status);
+            let what = format!("it is {}, has no owner and is not ready", state.status);
             Some((Invariant::ReasonToWake, what))
         }
         DerivedRow::Parked { next_due } => {
@@ -204,6 +204,6 @@ fn has_mail_that_wakes_nobody(
     }
     let wakes = |mail: &&waypost_ports::store::Mail| mail.body.urgency() >= standing.wakes_from;
     let mail = examined.history.mail.iter().find(wakes)?;
-    let what = format!("message {:?} waits, nobody owns it and it is not ready", mail.message);
+    let what = format!("message {:?} waits, has no owner and is not ready", mail.message);
     Some((Invariant::MailWakes, what))
 }

@@ -124,6 +124,9 @@ pub enum Input {
         /// What to answer.
         answer: Answer,
     },
+    /// What [`Output::LoadEnded`] found: an execution that a retry can run again, what is asked of it,
+    /// and who asks.
+    Reopen(Box<(Loaded, Request, Ticket)>),
     /// Whoever awaited this execution's end has gone away.
     Forget {
         /// Which one.
@@ -263,6 +266,9 @@ pub enum Output {
     /// Somebody awaits the end of an execution that is not in memory: it may have been. Answer with
     /// [`Input::EndFound`] where it has ended or does not exist, else not at all.
     FindEnd(ExecutionNo),
+    /// Read an execution that has ended and is to be retried; answer with [`Input::Reopen`], or with
+    /// [`Input::Delivered`] where it cannot be.
+    LoadEnded(Box<Request>, Ticket),
     /// Look into the inbox; answer with [`Input::Mail`], then [`Input::Collected`].
     Collect {
         /// How much of what lies there was taken in before and stays until a frame deletes it: so much

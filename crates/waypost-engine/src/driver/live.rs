@@ -372,7 +372,7 @@ impl Live {
                 self.heard.push_front(Arc::clone(message));
             }
             self.handed_over |= matches!(letter.command, Command::HandOver);
-            self.recovery.0 |= matches!(letter.command, Command::Recover);
+            self.recovery.0 |= matches!(letter.command, Command::Recover | Command::Reopen { .. });
             let seq = self.state.seq;
             let from_remote =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());

@@ -12,7 +12,7 @@ use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
 use super::io::{Answer, Loaded, Outgoing, Output, Request, Ticket};
-use super::live::Letter;
+use super::live::{Letter, Live};
 
 /// Ends that are looked for at once: each is an execution to be read.
 const ENDS_AT_ONCE: usize = 64;
@@ -27,10 +27,35 @@ impl Driver {
             self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
             return;
         }
+        if matches!(body, MailBody::Retry { .. }) {
+            self.delivering += 1;
+            let request = Box::new(Request { execution, body, message, actor });
+            return outputs.push(Output::LoadEnded(request, ticket));
+        }
         let chosen = message.is_some();
         let message = message.unwrap_or_else(|| format!("msg_{}", self.ids.uuid().simple()).into());
         let mail = Mail { execution, message, actor, body };
         self.deliver(Outgoing { mail, chosen, ticket }, outputs);
+    }
+
+    /// A retry of an execution that has ended. The frame that reopens it names the end as its parent, so
+    /// that of two instances that retry at once one is refused, and finds the execution running.
+    pub(super) fn reopen(
+        &mut self,
+        (loaded, request, ticket): (Loaded, Request, Ticket),
+        outputs: &mut Vec<Output>,
+    ) {
+        self.delivering = self.delivering.saturating_sub(1);
+        let Request { execution, body, message, actor } = request;
+        if self.draining {
+            return outputs.push(Output::Answer(ticket, Answer::Draining));
+        }
+        if self.live.contains_key(&execution) {
+            return outputs.push(Output::Answer(ticket, Answer::Moved));
+        }
+        self.live.insert(execution, Live::loaded(loaded));
+        let command = command_of(body, Origin { message, actor });
+        self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
     }
 
     /// Has mail put into an inbox. Whoever sent it is told what became of it, so this is awaited before
@@ -152,6 +177,7 @@ fn command_of(body: MailBody, origin: Origin) -> Command {
         MailBody::Pause { now } => Command::Pause { now, origin },
         MailBody::Resume => Command::Resume { origin },
         MailBody::CompleteWait { wait, body } => Command::CompleteWait { wait, body, origin },
+        MailBody::Retry { reason } => Command::Reopen { reason, origin },
         MailBody::Report(report) => Command::Report(report),
     }
 }

@@ -24,7 +24,7 @@ use waypost_ports::store::{
 
 use super::{Damage, Plans, fold, ownership};
 use crate::config::Config;
-use crate::driver::{Answer, EndSummary, Input, Loaded, Outgoing, Output};
+use crate::driver::{Answer, EndSummary, Input, Loaded, Outgoing, Output, Request, Ticket};
 use crate::panic_text;
 use crate::tokens::Mint;
 
@@ -64,6 +64,8 @@ pub enum Work {
     Reload(ExecutionNo),
     /// See [`Output::FindEnd`].
     FindEnd(ExecutionNo),
+    /// See [`Output::LoadEnded`].
+    LoadEnded(Box<Request>, Ticket),
     /// See [`Output::ReserveNumbers`].
     ReserveNumbers,
 }
@@ -88,6 +90,7 @@ impl Work {
             Output::Doubt(executions) => Self::Doubt(executions),
             Output::Reload(execution) => Self::Reload(execution),
             Output::FindEnd(execution) => Self::FindEnd(execution),
+            Output::LoadEnded(request, ticket) => Self::LoadEnded(request, ticket),
             Output::ReserveNumbers => Self::ReserveNumbers,
             other => return Err(other),
         })
@@ -194,6 +197,7 @@ impl Clerk {
                 Ok(None) => Performed::default(),
                 Err(error) => Performed::not(Work::FindEnd(execution), error),
             },
+            Work::LoadEnded(request, ticket) => self.load_ended(request, ticket),
             Work::ReserveNumbers => match self.heartbeat(self.config.id_block_size, false) {
                 Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),
                 Err(error) => Performed::not(Work::ReserveNumbers, error),

@@ -15,6 +15,7 @@ mod queue;
 mod receipts;
 mod remote;
 mod requests;
+mod retrying;
 mod slots;
 mod suspects;
 mod takeover;

@@ -51,6 +51,12 @@ pub enum MailBody {
         /// What a wait for a signal gives.
         body: Json,
     },
+    /// A request to run again what failed, and what follows it. Executions that have ended have no
+    /// inbox: their next owner takes it from memory, see `Output::LoadEnded` of the engine.
+    Retry {
+        /// Why.
+        reason: Option<String>,
+    },
     /// What a remote worker says of an attempt.
     Report(Report),
 }
@@ -75,6 +81,7 @@ impl MailBody {
             Self::Signal { .. }
             | Self::Pause { .. }
             | Self::CompleteWait { .. }
+            | Self::Retry { .. }
             | Self::Report(_) => Urgency::Ordinary,
             Self::Cancel { .. } => Urgency::Cancel,
             Self::Resume => Urgency::Resume,

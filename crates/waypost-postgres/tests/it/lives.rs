@@ -86,6 +86,7 @@ pub(crate) fn lives() -> Vec<Vec<Vec<Event>>> {
         nodes: vec!["b".into()],
         origin: Origin::default(),
         deadline: None,
+        reason: None,
     };
     let retry_at = |due| FailureEnd::RetryAt(Timestamp(due));
     let done = || Event::RunCompleted { output: Json::parse(r#"{"sum":3}"#).unwrap() };

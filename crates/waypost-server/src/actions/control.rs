@@ -1,4 +1,4 @@
-//! Control executions: pause, resume, cancel, signals, waits.
+//! Control executions: pause, resume, cancel, retry, signals, waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,27 @@ pub(crate) async fn cancel(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     let reason = asked.reason.map(|reason| reason.0);
     control(&server, &call, (call.values.text("id"), execution), MailBody::Cancel { reason }, None)
         .await
+}
+
+pub(crate) async fn retry(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
+    let asked: wire::Retry = call.json()?;
+    let id = call.values.text("id");
+    let execution = find(&server, id).await?;
+    let found = load(&server, execution).await?;
+    let message: Option<MessageId> = asked.message_id.map(|message| message.0.into());
+    let repeated = message.as_ref().is_some_and(|message| found.state.messages.contains(message));
+    if repeated && !asked.dry_run {
+        let body = MailBody::Retry { reason: None };
+        return control(&server, &call, (id, execution), body, message).await;
+    }
+    let nodes = found.retries()?;
+    if asked.dry_run {
+        let status = ExecutionStatus(found.status());
+        return reply(StatusCode::OK, &wire::ControlResult::of(id, status).with_nodes(nodes));
+    }
+    let reason = asked.reason.map(|reason| reason.0);
+    let (body, at) = (MailBody::Retry { reason }, (id, execution));
+    control(&server, &call, at, body, message).await
 }
 
 pub(crate) async fn signal(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -115,13 +136,9 @@ async fn control(
     match server.written(server.engine.request(request)).await? {
         // Nothing is read back for this: that would cost more with each signal that is kept.
         Ok(Requested::Done { status, pausing }) => {
-            let id = key.to_owned();
             let message_id = message.map(|message| message.to_string());
-            let status = ExecutionStatus(status);
-            reply(
-                StatusCode::OK,
-                &wire::ControlResult { id, status, pausing, message_id, duplicate: false },
-            )
+            let done = wire::ControlResult::of(key, ExecutionStatus(status));
+            reply(StatusCode::OK, &wire::ControlResult { pausing, message_id, ..done })
         }
         Ok(Requested::Accepted { message }) => {
             settle(server, execution, Sent { message, is_signal, duplicate: false }).await
@@ -220,10 +237,11 @@ fn answer(
     message: Option<MessageId>,
     duplicate: bool,
 ) -> Result<Reply, Problem> {
-    let id = found.state.created.key.to_string();
+    let id = found.state.created.key.as_str();
     let (status, pausing) = (ExecutionStatus(found.status()), found.state.pausing);
     let message_id = message.map(|message| message.to_string());
-    reply(code, &wire::ControlResult { id, status, pausing, message_id, duplicate })
+    let answer = wire::ControlResult::of(id, status);
+    reply(code, &wire::ControlResult { pausing, message_id, duplicate, ..answer })
 }
 
 fn reply(code: StatusCode, controlled: &wire::ControlResult) -> Result<Reply, Problem> {

@@ -357,4 +357,20 @@ pub struct ControlResult {
     /// Was this very request taken before?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// The nodes that a retry runs again, or would.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+}
+
+impl ControlResult {
+    /// The plain result: where the execution stands now.
+    pub fn of(id: &str, status: ExecutionStatus) -> Self {
+        let (message_id, nodes) = (None, Vec::new());
+        Self { id: id.to_owned(), status, pausing: false, message_id, duplicate: false, nodes }
+    }
+
+    /// With the nodes that a retry runs again.
+    pub fn with_nodes(self, nodes: Vec<String>) -> Self {
+        Self { nodes, ..self }
+    }
 }

@@ -62,6 +62,24 @@ pub struct Cancel {
     pub reason: Option<Short<1000>>,
 }
 
+/// A request to retry.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "RetryRequest")]
+pub struct Retry {
+    /// Why; kept in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Short<1000>")]
+    pub reason: Option<Short<1000>>,
+    /// The request's id: sent twice under one id, it is done once.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Short<256>")]
+    pub message_id: Option<Short<256>>,
+    /// List the nodes that would run again, and change nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
 /// A signal.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -96,7 +96,7 @@ pub struct MadeKey {
     pub key: String,
 }
 
-/// Somebody did something, or tried to.
+/// An action, done or attempted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRow {

@@ -86,6 +86,7 @@ pub(super) fn kind_of(output: &Output) -> String {
         Output::Deliver(outgoing) => format!("deliver x{}", outgoing.mail.execution.0),
         Output::Claim { .. } => "claim".to_owned(),
         Output::Reload(ExecutionNo(id)) => format!("reload x{id}"),
+        Output::LoadEnded(request, _) => format!("load ended x{}", request.execution.0),
         Output::FindEnd(ExecutionNo(id)) => format!("find end x{id}"),
         Output::Collect { .. } => "collect".to_owned(),
         Output::ReserveNumbers => "numbers".to_owned(),

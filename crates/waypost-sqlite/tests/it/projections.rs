@@ -104,6 +104,7 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
         nodes: vec!["b".into()],
         origin: Origin::default(),
         deadline: None,
+        reason: None,
     };
     let retry_at = |due| FailureEnd::RetryAt(Timestamp(due));
     vec![

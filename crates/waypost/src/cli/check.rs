@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// `2026-01-31T09:00:00Z`
     #[arg(long, value_name = "WHEN", conflicts_with = "execution")]
     since: Option<String>,
-    /// Heal what can be derived from the logs: control rows, snapshots, projections; no engine may
+    /// Fix what can be derived from the logs: control rows, snapshots, projections; no engine may
     /// be running
     #[arg(long)]
     repair: bool,

@@ -147,7 +147,7 @@ fn announce(settings: &Settings, url: &str, context: &Context) -> Result<()> {
         mention("keys and data travel in clear text: --tls-certificate and --tls-key encrypt them");
     }
     if !settings.server.needs_keys() {
-        mention("no keys are asked for: whoever is on this machine may do everything");
+        mention("no API keys are required: every process on this machine may do everything");
     }
     Ok(())
 }

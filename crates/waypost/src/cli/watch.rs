@@ -132,7 +132,7 @@ pub(super) async fn print_end(target: &Target, shown: &Shown) -> Result<()> {
 
 /// Says that it cannot go on without a person.
 pub(super) async fn quarantine(target: &Target, id: &str, context: &Context) -> Result<Exit> {
-    let note = format!("set aside: `waypost why {id}` says why");
+    let note = format!("quarantined: `waypost why {id}` says why");
     stop(target, id, &note, Exit::Failed, context).await
 }
 

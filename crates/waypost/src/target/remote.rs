@@ -150,6 +150,11 @@ impl Client {
             Order::Cancel { reason } => {
                 ask("cancel").json(&wire::Cancel { reason: reason.map(short) })?
             }
+            Order::Retry { reason, message, dry_run } => ask("retry").json(&wire::Retry {
+                reason: reason.map(short),
+                message_id: message.map(short),
+                dry_run,
+            })?,
             Order::Signal { name, body, message } => ask("signals").json(&wire::Signal {
                 name: short(name),
                 body: Payload(body),

@@ -198,6 +198,7 @@ fn mail_of(order: Order) -> (MailBody, Option<String>) {
         Order::Pause { now } => (MailBody::Pause { now }, None),
         Order::Resume => (MailBody::Resume, None),
         Order::Cancel { reason } => (MailBody::Cancel { reason }, None),
+        Order::Retry { reason, message, .. } => (MailBody::Retry { reason }, message),
         Order::Signal { name, body, message } => {
             (MailBody::Signal { name: name.into(), body }, message)
         }
@@ -205,12 +206,12 @@ fn mail_of(order: Order) -> (MailBody, Option<String>) {
 }
 
 fn outcome(state: &State, message: &str, duplicate: bool) -> Outcome {
+    let status = ExecutionStatus(state.shown_status());
     let controlled = wire::ControlResult {
-        id: state.created.key.to_string(),
-        status: ExecutionStatus(state.shown_status()),
         pausing: state.pausing,
         message_id: Some(message.to_owned()),
         duplicate,
+        ..wire::ControlResult::of(state.created.key.as_str(), status)
     };
     Outcome { controlled, note: None }
 }

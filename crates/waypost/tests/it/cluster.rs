@@ -38,6 +38,7 @@ mod numbers;
 mod redis;
 mod relay;
 mod resuming;
+mod retrying;
 mod rig;
 mod signals;
 mod stopping;

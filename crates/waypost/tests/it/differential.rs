@@ -299,6 +299,7 @@ impl World {
                 nodes: vec![node],
                 origin,
                 deadline: None,
+                reason: None,
             },
             9 => Event::RunCompleted { output: Json::parse("[1]").unwrap() },
             10 => Event::RunFailed { failure, nodes: vec![node], output: None },

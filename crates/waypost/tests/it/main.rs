@@ -27,4 +27,5 @@ mod streams;
 mod terminal;
 mod tidy;
 mod unwritable;
+mod words;
 mod worker;

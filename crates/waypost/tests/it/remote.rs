@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `server` | a real `waypost serve` |
 //! | `reading` | the same answers, whoever gives them |
+//! | `retrying` | retries, with and without a server |
 //! | `starting` | deploy, start, run, control |
 //! | `watching` | watching across restarts, and without a server |
 //! | `access` | keys and the audit log |
@@ -14,6 +15,7 @@
 mod access;
 mod numbers;
 mod reading;
+mod retrying;
 mod server;
 mod starting;
 mod stopping;

@@ -11,7 +11,7 @@ use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
 
 use super::{Clerk, Damage, Performed, Work, end_of, fold_guarded};
-use crate::driver::{Answer, Input, Loaded, Outgoing};
+use crate::driver::{Answer, Input, Loaded, Outgoing, Request, Ticket};
 
 /// A request that need not be delivered.
 enum Known {
@@ -53,6 +53,32 @@ impl Clerk {
             }
         }
         performed
+    }
+
+    /// Reads an execution that is to be retried, or says why it cannot be.
+    pub(super) fn load_ended(&self, request: Box<Request>, ticket: Ticket) -> Performed {
+        let execution = request.execution;
+        let answer = |answer| Performed::with(vec![Input::Delivered { execution, ticket, answer }]);
+        let history = match self.store.load(execution) {
+            Ok(Some(history)) => history,
+            Ok(None) => return answer(Answer::Unknown),
+            Err(StoreError::Corrupt(reason)) => return answer(Answer::Poisoned(reason)),
+            Err(error) => return Performed::not(Work::LoadEnded(request, ticket), error),
+        };
+        let loaded = match fold_guarded(history, &self.plans, &*self.store) {
+            Ok(loaded) => loaded,
+            Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => {
+                return Performed::not(Work::LoadEnded(request, ticket), error);
+            }
+            Err(damage) => return answer(Answer::Poisoned(damage.to_string())),
+        };
+        if request.message.as_ref().is_some_and(|message| loaded.state.messages.contains(message)) {
+            return answer(Answer::Refused(Refusal::Duplicate));
+        }
+        match loaded.state.retries(&loaded.plan) {
+            Ok(_) => Performed::with(vec![Input::Reopen(Box::new((loaded, *request, ticket)))]),
+            Err(refusal) => answer(Answer::Refused(refusal)),
+        }
     }
 
     /// What is known of a request without delivering it.

@@ -66,6 +66,7 @@ pub(crate) enum StoreWork {
     Doubt(Vec<ExecutionNo>),
     Reload(ExecutionNo),
     FindEnd(ExecutionNo),
+    LoadEnded(Box<Request>, Ticket),
     Numbers,
 }
 
@@ -238,6 +239,9 @@ impl<'w> Rig<'w> {
             }
             Output::Doubt(executions) => self.work.push_back(StoreWork::Doubt(executions)),
             Output::Reload(execution) => self.work.push_back(StoreWork::Reload(execution)),
+            Output::LoadEnded(request, ticket) => {
+                self.work.push_back(StoreWork::LoadEnded(request, ticket));
+            }
             Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
             Output::Collect { known } => self.work.push_back(StoreWork::Collect { known }),
             Output::ReserveNumbers => self.work.push_back(StoreWork::Numbers),
@@ -310,6 +314,10 @@ impl<'w> Rig<'w> {
                 }
             }
             StoreWork::FindEnd(execution) => self.find_end(execution),
+            StoreWork::LoadEnded(request, ticket) => {
+                let performed = self.clerk().perform(Work::LoadEnded(request, ticket));
+                self.inputs.extend(performed.inputs);
+            }
             StoreWork::Numbers => self.reserve_numbers(),
         }
     }

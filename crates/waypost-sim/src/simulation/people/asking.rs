@@ -110,7 +110,10 @@ impl Simulation {
         match &body {
             MailBody::Cancel { .. } => done.cancel = true,
             MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
-            MailBody::Signal { .. } | MailBody::CompleteWait { .. } | MailBody::Report(_) => {}
+            MailBody::Signal { .. }
+            | MailBody::CompleteWait { .. }
+            | MailBody::Retry { .. }
+            | MailBody::Report(_) => {}
         }
         let mut request = Request::new(execution, body);
         if self.store.strikes(Fault::DoubleRequest) {

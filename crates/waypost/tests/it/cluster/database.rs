@@ -54,7 +54,7 @@ async fn one(api: Api, n: usize) -> String {
 fn end(load: Load, cluster: &mut Cluster) {
     load.end(cluster);
     cluster.all_have_lived();
-    assert_eq!(cluster.sql("SELECT count(*) FROM slots"), "0", "every slot was released");
+    assert_eq!(cluster.sql("SELECT count(*) FROM permits"), "0", "every slot was released");
     waypost_testbed::wait_until("nobody is in a transaction", LEFT, || cluster.sql(IDLE) == "0");
 }
 

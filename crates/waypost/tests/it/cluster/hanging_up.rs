@@ -17,7 +17,7 @@ const COUNT: usize = 50;
 const HOLD_UP: &str = "
     SET statement_timeout = '30s';
     DO $$ BEGIN
-        LOCK TABLE slot_keys;
+        LOCK TABLE permit_keys;
         WHILE NOT EXISTS (SELECT FROM public.gone) LOOP PERFORM pg_sleep(0.01); END LOOP;
     END $$";
 
@@ -38,7 +38,7 @@ fn clients_that_hang_up_leave_no_transaction_behind() {
     std::thread::scope(|scope| {
         let hold_up = scope.spawn(|| cluster.sql(HOLD_UP));
         let locks =
-            "pg_locks WHERE relation = 'slot_keys'::regclass AND mode = 'AccessExclusiveLock'";
+            "pg_locks WHERE relation = 'permit_keys'::regclass AND mode = 'AccessExclusiveLock'";
         wait_until("the table is locked", LONG, || count(locks) == "1");
         let clients: Vec<TcpStream> = (0..COUNT).map(|n| ask(&cluster, n)).collect();
         wait_until("somebody is held up in a transaction", LONG, held_up);
@@ -57,7 +57,7 @@ fn clients_that_hang_up_leave_no_transaction_behind() {
     // One that was left would stand there until the server ends it. Others come and go.
     wait_until("nobody is in a transaction", LONG, || count(IDLE) == "0");
     assert_eq!(cluster.sql(ENDED), "0");
-    assert_eq!(count("slots"), "0", "every slot was released");
+    assert_eq!(count("permits"), "0", "every slot was released");
     cluster.check();
 }
 

@@ -65,7 +65,7 @@ fn at_most_five_of_a_key(with: With) {
     }
     slots_are_given_in_order(&cluster, &ids);
     run_within_the_limit(&cluster, &ids);
-    assert_eq!(cluster.sql("SELECT count(*) FROM slots"), "0", "every slot was released");
+    assert_eq!(cluster.sql("SELECT count(*) FROM permits"), "0", "every slot was released");
     cluster.check();
 }
 
@@ -121,10 +121,10 @@ const WATCH: &str = "
     CREATE FUNCTION public.write_down() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         INSERT INTO public.given (execution, holding)
-        SELECT NEW.execution, count(*) FROM waypost.slots WHERE key = NEW.key AND holding;
+        SELECT NEW.execution, count(*) FROM waypost.permits WHERE key = NEW.key AND holding;
         RETURN NULL;
     END $$;
-    CREATE TRIGGER given AFTER UPDATE ON slots FOR EACH ROW
+    CREATE TRIGGER given AFTER UPDATE ON permits FOR EACH ROW
     WHEN (NEW.holding AND NOT OLD.holding) EXECUTE FUNCTION public.write_down()";
 
 /// Nobody overtakes: all who stand before one have a slot by then, but for those who come to hold one with

@@ -1,0 +1,76 @@
+//! Retries of executions that have ended: only what failed runs again, once, whoever asks how often.
+
+use waypost_core::command::Refusal;
+use waypost_core::status::Status;
+use waypost_engine::driver::Answer;
+use waypost_ports::store::MailBody;
+
+use crate::support::{Rig, World};
+
+const RETRY: MailBody = MailBody::Retry { reason: None };
+const CANCEL: MailBody = MailBody::Cancel { reason: None };
+
+fn names(world: &World, execution: waypost_core::id::ExecutionNo, name: &str) -> usize {
+    world.names(execution).iter().filter(|found| **found == name).count()
+}
+
+#[test]
+fn retry_of_a_cancelled_execution_runs_what_had_not_completed() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let execution = rig.start("a = pass; w = signal(go) needs a");
+    rig.settle();
+    rig.request(execution, CANCEL);
+    rig.settle();
+    assert_eq!(world.status(execution), Status::Cancelled);
+    let scheduled = names(&world, execution, "NodeScheduled");
+    let ticket = rig.request(execution, RETRY);
+    rig.settle();
+    let answer = rig.answer(ticket);
+    assert!(matches!(answer, Some(Answer::Done { status: Status::Running, .. })), "{answer:?}");
+    assert_eq!(world.status(execution), Status::Waiting);
+    assert_eq!(names(&world, execution, "NodeScheduled"), scheduled + 1, "the wait alone");
+    world.check();
+}
+
+#[test]
+fn retry_of_what_did_not_fail_is_refused_and_leaves_nothing_in_memory() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let done = rig.start("a = pass");
+    let waits = rig.start("w = signal(go)");
+    rig.settle();
+    let tickets = [rig.request(done, RETRY), rig.request(waits, RETRY)];
+    rig.settle();
+    for (ticket, status) in tickets.into_iter().zip([Status::Completed, Status::Waiting]) {
+        let answer = rig.answer(ticket);
+        let expected = Refusal::NotReopenable(status);
+        assert!(matches!(answer, Some(Answer::Refused(why)) if *why == expected), "{answer:?}");
+    }
+    assert_eq!(rig.driver.live(), 0);
+    assert_eq!(names(&world, waits, "MessageIgnored"), 0, "nobody was woken for it");
+    world.check();
+}
+
+#[test]
+fn retries_of_two_instances_at_once_reopen_once() {
+    let world = World::new();
+    let (mut one, mut two) = (Rig::new(&world), Rig::new(&world));
+    let execution = one.start("w = signal(go)");
+    one.settle();
+    one.request(execution, CANCEL);
+    one.settle();
+    let tickets = (one.request(execution, RETRY), two.request(execution, RETRY));
+    // Both have read the end before either of them appends.
+    for rig in [&mut one, &mut two] {
+        rig.step();
+        rig.perform_all();
+        rig.step();
+    }
+    one.settle();
+    two.settle();
+    assert!(matches!(one.answer(tickets.0), Some(Answer::Done { .. })));
+    assert!(matches!(two.answer(tickets.1), Some(Answer::Moved)), "{:?}", two.answer(tickets.1));
+    assert_eq!(names(&world, execution, "RunReopened"), 1);
+    world.check();
+}
