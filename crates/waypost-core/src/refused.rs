@@ -1,6 +1,6 @@
-//! What an execution would refuse as it stands. `decide` asks, and so does whoever answers for an
-//! execution that is not in memory: woken by mail only to write down that nothing came of it, it
-//! would be woken for nothing, and one that is held would not wake at all.
+//! Pre-flight checks: would this request be rejected in the current state? Used by `decide`, and by the
+//! API for executions that are not in memory, so that a doomed request does not wake a parked execution
+//! only to record the rejection. (A quarantined execution would not wake at all.)
 
 use crate::command::{Outcome, Refusal, Report};
 use crate::event::{CancelReason, PauseReason};

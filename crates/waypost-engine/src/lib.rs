@@ -1,30 +1,30 @@
-//! The engine: what owns executions and drives them.
+//! The engine: owns executions and drives them.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `driver` | the synchronous heart: `step(now, inputs) -> outputs` |
-//! | `driver/live` | one execution in memory: mailbox, the append in flight, held-back effects; in `live/orders` they become orders |
-//! | `driver/requests` | what is asked of executions, and who awaits an end |
-//! | `driver/remote` | remote attempts: offers, who holds what, what workers say |
+//! | `driver` | the synchronous core of the engine: `step(now, inputs) -> outputs` |
+//! | `driver/live` | one execution in memory: mailbox, the append in flight, effects that wait for its commit; `live/orders` turns them into orders |
+//! | `driver/requests` | requests to executions, and callers that await an end |
+//! | `driver/remote` | remote attempts: offers, holders, reports |
 //! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
-//! | `shell` | threads that carry: engine, store, worker |
-//! | `shell/clerk` | what is done at the store, one try at a time |
-//! | `shell/secrets` | into a task's config just before it runs, and out of what comes back |
-//! | `shell/vitals` | does the store take what is written, and does the engine thread go on? |
-//! | `shell/time` | what time it is for the store |
+//! | `shell` | the threads around the driver: engine, store, worker |
+//! | `shell/clerk` | calls to the store, one try at a time |
+//! | `shell/secrets` | inserts secrets into a config just before a task runs, and masks them in its results |
+//! | `shell/vitals` | whether the store accepts writes, and whether the engine thread makes progress |
+//! | `shell/time` | the store's time |
 //! | `shell/load` | from a stored history to a state |
-//! | `shell/desk`, `shell/tasks` | what is done with tasks for remote workers, and the thread that does it |
-//! | `tokens`, `sealed` | the right to report on an remote attempt; the bodies of offers |
-//! | `engine` | the library's door; in `engine/remote` the one for remote workers |
-//! | `metrics` | what an engine tells of itself; `driver/measures` is what a step of it measured |
-//! | `check` | are the invariants kept? what is not, and what of that can be repaired |
-//! | `receipt` | what became of a message in an inbox, as far as its sender may be told |
-//! | `queue` | what a store is asked for by who stands in the queue of a concurrency key |
+//! | `shell/desk`, `shell/tasks` | calls for remote tasks, and the thread that makes them |
+//! | `tokens`, `sealed` | tokens that authorise reports on remote attempts; the bodies of offers |
+//! | `engine` | the library's API; `engine/remote` is its part for remote workers |
+//! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
+//! | `check` | verifies the invariants, and repairs what can be derived from the logs |
+//! | `receipt` | what became of a message in an inbox |
+//! | `queue` | the permit that a queued execution requests from the store |
 //! | `config` | intervals and limits |
-//! | `room` | memory that is given back after a burst |
+//! | `room` | returns memory after a burst |
 //!
-//! What happens to an execution is decided in `waypost-core`; where it is stored is behind
-//! `waypost-ports`. Nothing here names a backend, a node kind or a file format.
+//! `waypost-core` decides what happens to an execution; where it is stored is behind `waypost-ports`.
+//! Nothing here names a backend, a node kind or a file format.
 
 pub mod check;
 pub mod config;

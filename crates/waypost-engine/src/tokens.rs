@@ -1,14 +1,13 @@
-//! Delivery tokens of attempts that are made remotely: the right to report on one, given to one
-//! taker.
+//! Delivery tokens of remote attempts: each authorises one worker to report on one attempt.
 //!
 //! ```text
 //!   64 random bits │ 64 bits of a MAC over the execution's key, path, attempt and the random bits
 //! ```
 //!
-//! The owner of an attempt learns its token from the first report, when nothing is recorded yet that
-//! it could be compared with. The MAC tells a token that an instance of this cluster gave out for
-//! this very attempt from one that somebody made up. It is the key that counts, not the number: a store
-//! that lost its latest commits gives out numbers a second time.
+//! The owner of an attempt learns its token from the first report, when there is no recorded token to
+//! compare it with. The MAC distinguishes a token that an instance of this cluster issued for this attempt
+//! from a forged one. It covers the execution's key and not its number: a store that lost its latest
+//! commits assigns numbers a second time.
 
 use std::fmt;
 

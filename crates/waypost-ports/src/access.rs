@@ -1,7 +1,7 @@
-//! Who may do what, and who did: API keys and the audit log of what was done with them.
+//! API keys and the audit log.
 //!
-//! A key's secret is never stored; its digest is. Nothing here judges a request: the server compares
-//! and decides.
+//! The store keeps the digest of a key's secret, never the secret. It decides about no request: the
+//! server compares and decides.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Mail straight to its owner, past the inbox: for speed where there is a quick way between instances.
+//! Mail sent straight to the owner, past the inbox: for speed, where instances have a fast connection.
 //!
 //! ```text
 //!   sender ── send ──▶ [ the owner's mail ] ── hear ──▶ engine ── COMMIT ──▶ Answer::committed
@@ -6,9 +6,9 @@
 //!      └──────────────────────── Relayed::Committed ◀────────────────────────────┘
 //! ```
 //!
-//! The sender keeps its mail until it is told that the owner has committed it. Where it is not told
-//! in time it puts the same mail, with the same message id, into the inbox: an owner that gets both
-//! knows the second as a duplicate. So everything on the way may be lost.
+//! The sender keeps its mail until the owner confirms the commit. Without a confirmation in time it puts
+//! the same mail, with the same message id, into the inbox; an owner that receives both rejects the
+//! second as a duplicate. Everything on the way may therefore be lost.
 
 use std::fmt;
 use std::sync::Arc;

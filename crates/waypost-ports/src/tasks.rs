@@ -1,13 +1,13 @@
-//! Tasks for remote workers: what waits for one, who serves which handlers, and who must stop.
+//! Tasks for remote workers: waiting tasks, the workers that serve each handler, and cancellations.
 //!
 //! ```text
 //!   owner ── offer ──▶ [ offers by handler ] ── take ──▶ instance that a worker polls ──▶ worker
 //!   owner ── cancel ─▶ [ by worker         ] ── hear ──▶            "               ──▶ worker
 //! ```
 //!
-//! Everything here is a hint and may be lost at any moment: the log says which attempts wait, and
-//! their owner offers again what was not started in time. Losing an offer costs latency; giving one
-//! out twice costs a refused report, since an attempt is started under one token only.
+//! Everything here is a hint and may be lost at any moment: the log says which attempts wait, and their
+//! owner offers an attempt again that was not started in time. A lost offer costs latency. An offer taken
+//! twice costs a refused report, since an attempt is started under one token only.
 
 use std::sync::Arc;
 

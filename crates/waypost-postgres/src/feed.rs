@@ -1,13 +1,13 @@
-//! The feed: frames of all executions in an order in which nothing ever appears before a place that was
-//! read.
+//! The feed: frames of all executions, in an order in which no frame ever appears before a place that
+//! was already read.
 //!
-//! A frame's place begins with the number of the transaction that wrote it. Numbers are handed out before
-//! transactions commit, so that whoever reads up to the newest frame would miss those of a transaction with
-//! a lower number that commits later. Readers stop before the oldest transaction that still runs.
+//! A frame's place begins with the number of the transaction that wrote it. PostgreSQL assigns numbers
+//! before transactions commit, so a reader that reads up to the newest frame would miss a transaction
+//! with a lower number that commits later. Readers stop before the oldest open transaction.
 //!
-//! That is a moment behind what has committed. A reader who finds such frames waits for a little while,
-//! so that whoever looks for what it has just committed finds it; a long transaction of somebody else, on
-//! the same server, makes the feed late, and nothing worse.
+//! The feed is therefore a moment behind the commits. A reader that finds such frames waits briefly, so
+//! that a caller finds what it has just committed. A long transaction of another client of the same
+//! server delays the feed, and has no other effect.
 
 use std::time::Duration;
 

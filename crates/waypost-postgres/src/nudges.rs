@@ -1,8 +1,8 @@
-//! Nudges by LISTEN and NOTIFY, on one connection that is made when somebody first sends or listens.
+//! Notifications by LISTEN and NOTIFY, on one connection that is opened at the first use.
 //!
-//! A NOTIFY takes a lock that all of the database's commits share, so that they are few: what is sent
-//! within a moment goes out as one, each nudge once. Nothing here waits for anything that matters: what
-//! cannot be sent is dropped, and whoever misses a nudge looks anyway.
+//! A NOTIFY takes a lock that all commits of the database share, so there must be few: notifications
+//! within a moment are merged into one message. Nothing that matters waits for them. A notification that
+//! cannot be sent is dropped, and an instance that misses one polls anyway.
 
 use std::collections::HashSet;
 use std::sync::{Arc, mpsc as blocking};

@@ -1,8 +1,8 @@
-//! the queues of concurrency keys.
+//! The queues of concurrency keys.
 //!
-//! A place in the queue is a row named by its execution; it comes with a frame and goes with one. Whoever gives
-//! out places locks the key, so that the order of tickets is the order of commits. Whoever lets executions
-//! in needs no lock: who comes next can be said by anybody, as often as he likes.
+//! A place in a queue is a row named by its execution; one frame inserts it and another deletes it. An
+//! append that assigns places locks the key, so that the order of tickets is the order of commits.
+//! Promotion needs no lock: any instance can compute which execution is next, any number of times.
 //!
 //! Executions without a key never come here.
 

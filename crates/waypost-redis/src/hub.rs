@@ -1,6 +1,6 @@
-//! The subscriptions: one connection of their own for all that is published to this process.
+//! The subscriptions: one connection for everything that is published to this process.
 //!
-//! What is published may be lost. Whoever listens is told when that may have happened, and looks.
+//! Published messages may be lost. Subscribers learn when that may have happened, and read the state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,13 +5,13 @@
 //!   wait ◀── publish acks:{from} ◀── XACK, XDEL ◀──────────────────────────────┘
 //! ```
 //!
-//! The bell is a published message, and the stream is looked into without one as well: no read blocks
-//! in Redis, so that one script can take entries and refuse those that are too large to be read. The
-//! sender keeps its mail until it is answered, so a stream is not the only place of anything: it is
-//! deleted a minute after the last entry, when whoever sent that has long taken the inbox.
+//! The bell is a published message; the instance also reads the stream without one. No read blocks in
+//! Redis, so that one script can take entries and reject those that are too large. The sender keeps its
+//! mail until it is answered, so no stream holds the only copy of anything. A stream is deleted a minute
+//! after its last entry, when the sender has long used the inbox.
 //!
-//! An instance that did not answer in time is sent nothing for a while, unless it is heard of again:
-//! one that stands still would make everybody wait who has something for it.
+//! An instance that did not answer in time receives nothing for a while, unless it shows a sign of life:
+//! a frozen instance would delay every sender.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,11 +1,10 @@
-//! Who may do what: keys, the identities they give, how often those may ask, and the audit log of what
-//! they did.
+//! Access control: API keys, the identities behind them, rate limits, and the audit log.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `keys` | making keys, knowing them again |
-//! | `rate` | how often somebody may ask |
-//! | `audit` | who did what |
+//! | `keys` | creating and recognising keys |
+//! | `rate` | the rate limit of each caller |
+//! | `audit` | the audit log |
 
 pub mod audit;
 pub mod keys;

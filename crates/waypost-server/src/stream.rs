@@ -1,10 +1,10 @@
 //! Streams of events, as server-sent events: of one execution, and of all.
 //!
-//! A stream reads the log from where its reader is, page after page, and then waits for commits.
-//! What it sends is what is stored, in the stored order; a reader that comes back with the id of the
-//! last event it saw goes on with the next one, on any instance. A stream has one page in memory, and
-//! none while it waits for room: a slow reader makes its own stream slow. One that reads nothing for too
-//! long is let go, with a marker as the last thing it will find when it reads on.
+//! A stream reads the log from its client's position, page after page, and then waits for commits. It
+//! sends what is stored, in the stored order. A client that reconnects with the id of the last event it
+//! saw continues with the next one, on any instance. A stream has one page in memory, and none while it
+//! waits for room: a slow client slows its own stream only. A client that reads nothing for too long is
+//! disconnected, with a marker as the last thing it finds.
 
 mod line;
 

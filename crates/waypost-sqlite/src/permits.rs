@@ -1,6 +1,6 @@
-//! the queues of concurrency keys. One writer at a time means that tickets are given in the order of
-//! commits, and that whoever comes or goes promotes in the same transaction: nothing is ever left to
-//! be swept up.
+//! The queues of concurrency keys. SQLite has one writer at a time: tickets are assigned in the order of
+//! commits, and every frame that joins or leaves a queue promotes the next execution in the same
+//! transaction. Nothing is left to sweep.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `waypost worker`: workers alone. Takes tasks of some handlers from a cluster, over the public
-//! protocol, runs them here and reports; it has no store, and nothing of it is lost with it.
+//! `waypost worker`: takes tasks of some handlers from a server or cluster over the public protocol,
+//! runs them here and reports the results. It has no store; no state is lost with it.
 //!
 //! ```text
 //!   poll ──▶ tasks ──▶ start (the log names this delivery) ──▶ handler ──▶ report ─┐
@@ -7,18 +7,18 @@
 //!     └───────────────── kept and repeated, to any server, until answered ◀────────┘
 //! ```
 //!
-//! What is to be stopped comes with the answer to a poll, and as a rule once: the server has forgotten
-//! it by the time that it answers. So a poll is heard to its end. Where there is no room for more, one
-//! that only listens is out, in a task of its own: when there is room again, it stays out, and another
-//! one asks for tasks beside it. Each names what was in hand when it was sent; the server knows how long
-//! ago that was, and acts on no list that is older than what it is about. So what is sent to the next
-//! server, after one that did not answer, is made anew.
+//! The answer to a poll also lists what to cancel, usually once: the server has deleted the entry by the
+//! time it answers. A worker therefore reads every answer to its end. Without free capacity it keeps one
+//! poll open that only listens, in a Tokio task of its own; when there is capacity again, that poll stays
+//! open and a second one asks for tasks. Each poll lists the tasks in hand at the moment it was sent. The
+//! server ignores lists that are older than what they are about, so a poll that is repeated at the next
+//! server is built anew.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `worker/servers` | which server to ask, and the next one where it does not answer |
-//! | `worker/finished` | what was done lately, so that it is not done again |
-//! | `worker/in_hand` | what is done now, so that it is not done beside that |
+//! | `worker/servers` | which server to ask, and the next one if it does not answer |
+//! | `worker/finished` | recent results, so that a task is not run again |
+//! | `worker/in_hand` | running attempts, so that one is not run twice at once |
 //! | `worker/delivery` | one task, from its start to the answer to its report |
 
 mod delivery;

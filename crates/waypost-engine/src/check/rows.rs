@@ -1,8 +1,8 @@
 //! What the control row and the mail of an execution must be, given its state.
 //!
-//! A row is written at transitions only, and between two of them claims, mail and lost leases change
-//! it. What an owner holds is therefore hardly compared, what nobody owns is: there the row alone
-//! decides whether and when somebody will look.
+//! The row is written at transitions only; between two of them, claims, mail and expired leases change
+//! it. The check therefore compares little of an owned execution, and everything of an unowned one: there
+//! the row alone decides whether and when an instance claims it.
 
 use waypost_core::check::Invariant;
 use waypost_core::event::Wait;

@@ -1,5 +1,5 @@
-//! Attempts that are made remotely: which are offered, and offered again; who holds those that have
-//! started, and whether he still lives; what he says of them.
+//! Remote attempts: which are offered, and offered again; which worker holds each started attempt, and
+//! whether it is alive; the reports of workers.
 //!
 //! ```text
 //!   QUEUED ── Output::Offer, again after 10 s, 20 s, … 5 min ──▶ a worker reports that it starts
@@ -7,8 +7,8 @@
 //!                                              └▶ alive, and without it for a lease ─▶ lost
 //! ```
 //!
-//! All of it follows from the states of the executions in memory: whoever takes an execution over
-//! has it again. Nothing here is more than a hint to somebody, but for the reports.
+//! All of it is derived from the states of the executions in memory, so the next owner of an execution
+//! has it again. Except for the reports, everything here is a hint.
 
 mod reports;
 mod watch;

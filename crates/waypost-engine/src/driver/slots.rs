@@ -1,9 +1,9 @@
-//! Slots: how many attempts may run here at once, who waits for one, and whether any may begin.
+//! Slots: how many attempts may run here at once, which attempts wait for one, and whether any may begin.
 //!
-//! Nothing begins once two thirds of the lease have passed without a confirmed renewal. Others may
-//! take the executions over when it ends, and an attempt that began shortly before would be made
-//! twice. What was recorded as started and may not begin is kept back: a renewal lets it go, losing
-//! the execution lets it drop.
+//! No attempt begins once two thirds of the lease have passed without a confirmed renewal: when the lease
+//! ends, another instance may take the execution over, and an attempt that began shortly before would run
+//! twice. An attempt that is recorded as started and may not begin waits: a renewal releases it, and
+//! losing the execution drops it.
 
 use std::collections::VecDeque;
 

@@ -1,12 +1,12 @@
-//! The quick way for reports: straight to whoever is shown to own the execution, past the inbox.
+//! The fast path for reports: straight to the instance that the mirror shows as owner, past the inbox.
 //!
 //! ```text
 //!   here: Relaying ── who is shown? ──▶ mirror
 //!            └────── send, wait ──────▶ relay ──▶ there: hear_mail ──▶ driver ── COMMIT ──▶ answer
 //! ```
 //!
-//! All of it may fail, and then the report takes the inbox. It never decides anything: a report that
-//! is refused here is refused for good only by whoever looks into the log.
+//! Any step may fail; the report then goes to the inbox. This path never decides: only an instance that
+//! reads the log can refuse a report for good.
 
 use std::sync::Arc;
 

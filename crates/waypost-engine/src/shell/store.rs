@@ -1,4 +1,4 @@
-//! The store threads: all that goes to the store, appends together, with all patience.
+//! Store threads: all store I/O. Appends are batched; failed calls are retried until the store answers.
 //!
 //! ```text
 //!   one lane                       several lanes
@@ -9,10 +9,10 @@
 //!   renewals┘                      renewals ─▶ renewal lane               (nothing is in its way)
 //! ```
 //!
-//! One lane is for a store with one writer, where a second thread would only wait for its lock. With
-//! several, nothing depends on the order between lanes: what follows from a commit is only asked for
-//! once the commit was answered. Mail has lanes of its own, and goes together like appends: a thousand
-//! people who send something at once must not be in the way of the claim that lets it be read.
+//! One lane is for a store with one writer, where a second thread would only wait for the lock. With
+//! several lanes, nothing depends on the order between them: the driver asks for what follows from a
+//! commit only after the commit was answered. Mail has its own lanes and is batched like appends: a
+//! thousand clients that send at once must not delay the claim that lets their mail be read.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The tasks thread: all that goes to where tasks wait, and the polls of workers that wait with them.
+//! The tasks thread: all calls to the task store, and the long polls of workers.
 //!
 //! ```text
 //!   engine thread ── offers, withdrawals, cancels, looks ──▶ ┐
@@ -6,9 +6,9 @@
 //!   nudges ───────── look now ─────────────────────────────▶ ┘
 //! ```
 //!
-//! Polls that serve the same handlers share one look, a second after the last one or at once when
-//! something was offered; each worker is heard every five seconds while it waits. What was taken for
-//! a poll whose caller has gone away is put back, and so is what its worker was to stop.
+//! Polls for the same handlers share one read, a second after the last one or at once when a task was
+//! offered. While a poll waits, its worker's cancellations are read every five seconds. Tasks that were
+//! taken for a poll whose caller is gone are returned, and so are its worker's cancellations.
 
 mod answer;
 mod doubts;

@@ -1,24 +1,25 @@
-//! Writes rows from what was committed here, and what others owed when they died.
+//! Writes the projections of frames that this process committed, and of frames that dead processes left.
 //!
-//! **Why no row is lost.** Every process that appends has a row in `projectors`, made before its first
-//! append, with a place `done` before which nothing of it is owed. Let a frame be committed.
+//! **Why no row is lost.** Every process that appends has a row in `projectors`, inserted before its first
+//! append. Its `done` is a place in the log: every frame of the process before it is projected. Let a
+//! frame be committed.
 //!
-//! * As long as its process lives, the frame is in the queue, or its execution is, until its rows are
-//!   written: what fails is queued again, and rows that somebody else has written meanwhile are told by
-//!   `projected`, which every write compares with what it goes on from.
-//! * `done` passes the frame's place only after that. The place to go to is one before which, at the time
-//!   it was asked for, nothing new could appear any more; it is stored when every append that had begun by
-//!   then was heard of, and what they left is written. Rows and mark are committed in this order, on one
-//!   connection, without waiting for the disk: where the server loses the end of its log, it loses the mark
-//!   before the rows. A connection that was lost may mean just that, and everything since the mark in the
-//!   database is compared with the log again.
-//! * When the process dies, its row stays, and its lease ends. Whoever sees that compares all frames from
-//!   `done` to the end of the log with the rows of their executions, and only then removes the row. That is
-//!   the last frame that can be seen: one that comes to light later, before it, is not of the dead. Where the
-//!   process was not dead but slow, and has said so meanwhile, its row has changed, and stays.
+//! * While its process lives, the frame or its execution is in the queue until its rows are written. A
+//!   failed write is queued again. Every write compares `projected` with the value it continues from, so
+//!   it notices rows that another process has written.
+//! * `done` passes the frame's place only after that. The new value is a place before which, when it was
+//!   read, no frame could appear any more. It is stored when every append that had begun by then has
+//!   returned and its frames are projected. Rows and mark are committed in this order on one connection,
+//!   without waiting for the disk: a server that loses the end of its log loses the mark before the rows.
+//!   A lost connection may mean just that, so the process then compares everything since the stored mark
+//!   with the log again.
+//! * When the process dies, its row stays and its lease ends. The process that notices compares all frames
+//!   from `done` to the end of the visible log with their rows, and only then deletes the row. A frame that
+//!   becomes visible later, before that end, is not of the dead process. If the process was slow and not
+//!   dead, its row has changed meanwhile, and stays.
 //!
-//! A process that stood still for longer than its lease, appended after its row was removed, and died
-//! before its next round, leaves an execution behind that only `waypost check` finds.
+//! One gap remains: a process that froze for longer than its lease, appended after its row was deleted, and
+//! died before its next round leaves an execution that only `waypost check` finds.
 
 mod debts;
 

@@ -1,11 +1,11 @@
-//! What was committed here and is not shown yet.
+//! Frames that this process committed and has not projected yet.
 //!
-//! Appending never waits for readers: it leaves a copy of its frames, and where there are too many of
-//! them only the numbers of their executions, whose frames are then read from the log.
+//! Appends never wait for projections: an append leaves a copy of its frames here. When there are too
+//! many, it leaves only the numbers of their executions, and the projector reads the frames from the log.
 //!
-//! The queue also knows which appends are under way. A place in the log is done with when every append
-//! that might have committed before it was heard of, and what it left here is shown: an append that has
-//! committed and whose answer is still on its way has left nothing yet.
+//! The queue also counts the appends in progress. A place in the log is finished when every append that
+//! might have committed before it has returned, and its frames are projected: an append that has
+//! committed and whose answer is still on its way has left nothing here yet.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

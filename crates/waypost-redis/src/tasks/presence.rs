@@ -1,7 +1,7 @@
-//! Which workers are alive, and what they are to stop. Redis is told of every sign of life, the store
-//! beneath less often: so that it is right whenever Redis is not asked or has been flushed. What workers
-//! have in hand is kept beneath alone: it may be long, and an owner acts on it, so that nobody who can
-//! write to Redis should be able to say it.
+//! Which workers are alive, and what they must cancel. Every sign of life goes to Redis, and less often
+//! to the store below, so that the store is right whenever Redis is not asked or was flushed. The lists
+//! of tasks in hand are kept in the store alone: they may be long, and an owner acts on them, so a client
+//! that can write to Redis must not be able to forge one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,11 +1,10 @@
-//! The audit log: who did what, from where, and what came of it. Durable and append-only.
+//! The audit log: who did what, from where, and with which result. Durable and append-only.
 //!
-//! Entries are gathered and written a few times a second by one thread, so that the audit log costs the
-//! requests nothing. An entry is lost only with the process, within that time; what was done to an
-//! execution names its actor in the execution's own log besides, in the very commit that did it.
-//! Where entries come faster than they can be written, refusals are dropped first, and counted: a
-//! stranger who is refused a million times must not fill the disk, or crowd out what was done or what
-//! a holder of a key was refused.
+//! One thread gathers entries and writes them a few times a second, so that requests do not wait for it.
+//! An entry is lost only if the process dies within that time; what was done to an execution also names
+//! its actor in the execution's own log, in the same commit. If entries arrive faster than they can be
+//! written, refusals are dropped first, and counted: a stranger who is refused a million times must not
+//! fill the disk, or displace what was done or what the holder of a key was refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

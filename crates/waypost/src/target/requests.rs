@@ -1,8 +1,9 @@
-//! What people ask of an execution in a folder: pause, resume, cancel, signals.
+//! Requests to an execution in a folder: pause, resume, cancel, signals.
 //!
-//! A request is mail: durable in the execution's inbox whoever runs the engine. Where an engine is
-//! running in the folder, it takes the mail within a second and we wait for that; where none is,
-//! pauses and cancellations are carried out here, and a signal is kept for whoever resumes.
+//! A request is mail: durable in the execution's inbox, whichever process runs the engine. If an engine
+//! is running in the folder, it takes the mail within a second, and the command waits for that.
+//! Otherwise the command itself carries out pauses and cancellations, and a signal stays in the inbox
+//! until the execution is resumed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,16 +1,16 @@
-//! What was done lately. Where the answer to a report was lost, and with it the instance that knew
-//! of the start, the same attempt may be delivered once more, under another token. The rule:
+//! Recent results. If the answer to a report is lost together with the instance that knew of the start,
+//! the same attempt may be delivered again under another token:
 //!
-//! | the report | is kept as | the same attempt once more |
+//! | the report | is kept as | the second delivery |
 //! | --- | --- | --- |
-//! | is not answered, or with 202 | the outcome | is reported again, and nothing is done twice |
+//! | is not answered, or with 202 | the outcome | is answered with the outcome; nothing runs twice |
 //! | is committed, or refused for good | a mark | begins only when its start is committed |
 //!
-//! What is committed is in the log, and the engine refuses a start of what has ended: the mark only sees
-//! to it that nothing is done on a start that was merely accepted. Should the log have lost the end (a
-//! store that was restored to an earlier time), that start is committed, and the attempt is made again.
-//! An outcome that finds no room any more is a mark as well: then the attempt may be made twice, as any
-//! may be. No more than that: a worker that is gone has forgotten.
+//! A committed end is in the log, and the engine refuses to start an attempt that has ended. The mark
+//! only prevents a run on a start that was merely accepted. If the log lost the end (a store restored to
+//! an earlier time), the start is committed and the attempt runs again. An outcome that does not fit any
+//! more becomes a mark: the attempt may then run twice, as any attempt may. A restarted worker remembers
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};

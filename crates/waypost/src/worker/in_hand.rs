@@ -1,13 +1,12 @@
-//! Attempts that deliveries here are about. The same attempt may be in hand under several tokens: it
-//! was offered once more while its first start was on its way. It is made once all the same, and what
-//! came of it is what each of its deliveries reports:
+//! Attempts in progress. The same attempt may be delivered under several tokens, because it was offered
+//! again while its first start was on its way. It runs once, and each delivery reports the outcome:
 //!
 //! ```text
 //!   token A ─ start ─ committed ──▶ handler ──▶ outcome ─┬─▶ report of A
 //!   token B ─ start ─ committed ──────── waits ──────────┴─▶ report of B
 //! ```
 //!
-//! The outcome stays for as long as any of them is in hand; after that see `finished`.
+//! The outcome is kept while any of the deliveries is in progress; after that see `finished`.
 
 use std::collections::HashMap;
 use std::pin::pin;

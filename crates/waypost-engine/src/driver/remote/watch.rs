@@ -1,11 +1,11 @@
-//! Who holds remote attempts, whether he still lives and has them, and who could take what waits for
-//! a slot.
+//! Which worker holds each remote attempt, whether it is alive and still has the attempt, and which
+//! workers could take an attempt that waits for a slot.
 //!
-//! A worker that lives may have forgotten an attempt: it dropped it, or was told in error that it is
-//! somebody else's. What it says of itself is what it knew when it said so, which may be before it was
-//! given the attempt; so two things must hold that said it has not got it: both were said after the
-//! start was known here, and the second a lease after the first, with nothing else seen in between.
-//! Whoever has the attempt would have to have words under way for longer than a lease to lose it.
+//! A live worker may have lost an attempt: it dropped it, or received a wrong answer. Its poll lists what
+//! it had when the poll was sent, which may be before the attempt was delivered. The attempt therefore
+//! counts as lost only when two polls omit it: both sent after this driver recorded the start, the second
+//! at least one lease after the first, and none in between that lists it. A worker that still has the
+//! attempt loses it only if a poll was delayed by more than a lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The forms in which a value comes back: what servers and commands do to text on its way.
+//! The encodings in which a secret may come back: what servers and commands commonly do to text.
 //!
-//! A finite list, and it says so: somebody who is given a secret and wants to give it away can
-//! encode it in a way that nobody foresaw. This is about what happens without anybody wanting it.
+//! The list is finite on purpose. A handler that wants to leak a secret can always encode it in another
+//! way; this module prevents accidents.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! Where workers are heard after word that one of them is to stop something. What is quickest to ask may
-//! not know of it: it was out of reach of whoever said so, or has been emptied since. So each worker is
-//! then heard once wherever that may be kept, though not more than once a second.
+//! After a cancel notification, read each worker's cancellations from the store once, at most once a
+//! second: the fast path (Redis) may have missed the cancellation, because the sender could not reach it
+//! or because it was flushed since.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
