@@ -125,7 +125,7 @@ fn server_drains_when_nothing_reads_its_output() {
     let mut command = program.command(&["serve", "--listen", "127.0.0.1:0", "--log", "trace"]);
     let mut child = command.stdout(Stdio::piped()).stderr(closed_pipe()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
-    read_until(&mut lines, "no keys are asked for");
+    read_until(&mut lines, "no API keys are required");
     drop(lines);
     assert_eq!(program.run(&["instances"]).code, 0);
     let pid = child.id().to_string();
