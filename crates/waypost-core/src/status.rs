@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an execution stands. REQUESTED, SCHEDULED and RESUMING last for a part of one frame: the
-/// log knows them, and users see [`Status::SHOWN`] only.
+/// Where an execution stands. Users see [`Status::SHOWN`] only: REQUESTED, SCHEDULED and RESUMING are
+/// steps between two of those.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {

@@ -292,6 +292,7 @@ impl Engine {
                 Ok(Answer::Refused(refusal)) => Err(refusal.into()),
                 Ok(Answer::Ended(end)) => Err(Refusal::Ended(end.status).into()),
                 Ok(Answer::Unknown) => Err(EngineError::Unknown),
+                Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
                 Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
                 Ok(_) => Err(EngineError::Stopping),
                 Err(_) => Err(EngineError::Unanswered),

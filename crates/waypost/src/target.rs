@@ -68,7 +68,6 @@ pub(crate) enum Order {
     Resume,
     Cancel { reason: Option<String> },
     Signal { name: String, body: Json, message: Option<String> },
-    Retry { reason: Option<String>, message: Option<String>, dry_run: bool },
 }
 
 /// What became of an order.

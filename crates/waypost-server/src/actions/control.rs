@@ -58,18 +58,15 @@ pub(crate) async fn retry(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let found = load(&server, execution).await?;
     let message: Option<MessageId> = asked.message_id.map(|message| message.0.into());
     let repeated = message.as_ref().is_some_and(|message| found.state.messages.contains(message));
-    if repeated && !asked.dry_run {
-        let body = MailBody::Retry { reason: None };
-        return control(&server, &call, (id, execution), body, message).await;
-    }
-    let nodes = found.retries()?;
     if asked.dry_run {
-        let status = ExecutionStatus(found.status());
+        let (status, nodes) = (ExecutionStatus(found.status()), found.retries()?);
         return reply(StatusCode::OK, &wire::ControlResult::of(id, status).with_nodes(nodes));
     }
-    let reason = asked.reason.map(|reason| reason.0);
-    let (body, at) = (MailBody::Retry { reason }, (id, execution));
-    control(&server, &call, at, body, message).await
+    if !repeated {
+        found.retries()?;
+    }
+    let body = MailBody::Retry { reason: asked.reason.map(|reason| reason.0) };
+    control(&server, &call, (id, execution), body, message).await
 }
 
 pub(crate) async fn signal(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {

@@ -357,7 +357,7 @@ pub struct ControlResult {
     /// Was this very request taken before?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
-    /// The nodes that a retry runs again, or would.
+    /// With `dryRun`: the nodes that a retry would run again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }

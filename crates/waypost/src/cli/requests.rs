@@ -98,5 +98,8 @@ pub(super) fn told(outcome: &Outcome, context: &Context) -> Result<Exit> {
         Some(note) => print_line(&format!("{} is {status}: {note}", controlled.id)),
         None => print_line(&format!("{} is {status}", controlled.id)),
     }
+    if !controlled.nodes.is_empty() {
+        print_line(&format!("would run again: {}", controlled.nodes.join(", ")));
+    }
     Ok(Exit::Done)
 }

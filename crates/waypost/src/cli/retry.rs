@@ -3,13 +3,13 @@
 use anyhow::{Result, bail};
 use waypost_engine::Request;
 use waypost_ports::store::MailBody;
-use waypost_server::wire::ControlResult;
-use waypost_server::wire::payload::ExecutionStatus;
+use waypost_server::wire::payload::{ExecutionStatus, Short};
+use waypost_server::wire::{self, ControlResult};
 
 use super::{Context, Exit, find, requests, run};
 use crate::backend;
 use crate::client::Refused;
-use crate::target::{Folder, Order, Outcome, Target, engine};
+use crate::target::{Folder, Outcome, Target, engine};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -30,9 +30,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let (target, id) = args.named.open(context).await?;
     let (reason, message) = (args.reason.clone(), args.message_id.clone());
     let folder = match target {
-        Target::Remote(_) => {
-            let order = Order::Retry { reason, message, dry_run: args.dry_run };
-            return requests::told(&target.control(&id, order).await?, context);
+        Target::Remote(client) => {
+            let (reason, message_id) = (reason.map(Short), message.map(Short));
+            let asked = wire::Retry { reason, message_id, dry_run: args.dry_run };
+            return requests::told(&client.retry(&id, &asked).await?, context);
         }
         Target::Folder(folder) => folder,
     };

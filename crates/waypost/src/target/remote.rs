@@ -150,11 +150,6 @@ impl Client {
             Order::Cancel { reason } => {
                 ask("cancel").json(&wire::Cancel { reason: reason.map(short) })?
             }
-            Order::Retry { reason, message, dry_run } => ask("retry").json(&wire::Retry {
-                reason: reason.map(short),
-                message_id: message.map(short),
-                dry_run,
-            })?,
             Order::Signal { name, body, message } => ask("signals").json(&wire::Signal {
                 name: short(name),
                 body: Payload(body),
@@ -162,6 +157,11 @@ impl Client {
             })?,
         };
         self.order(ask).await
+    }
+
+    /// Runs failed nodes again, or lists them.
+    pub(crate) async fn retry(&self, id: &str, asked: &wire::Retry) -> Result<Outcome> {
+        self.order(Ask::post(&["executions", id, "retry"]).json(asked)?).await
     }
 
     /// Ends one wait.

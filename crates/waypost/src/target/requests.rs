@@ -199,7 +199,6 @@ fn mail_of(order: Order) -> (MailBody, Option<String>) {
         Order::Pause { now } => (MailBody::Pause { now }, None),
         Order::Resume => (MailBody::Resume, None),
         Order::Cancel { reason } => (MailBody::Cancel { reason }, None),
-        Order::Retry { reason, message, .. } => (MailBody::Retry { reason }, message),
         Order::Signal { name, body, message } => {
             (MailBody::Signal { name: name.into(), body }, message)
         }

@@ -98,6 +98,8 @@ fn retry_on_a_folder_without_a_server_runs_to_the_end() {
         flow(&program).replace("wait-for-signal", "transform").replace("name: go", "value: 7");
     let flow = file(&program, "flaky.yaml", &text);
     assert_eq!(program.run(&["run", &flow, "--id", "e"]).code, 1);
+    let dry = program.run(&["retry", "last", "--dry-run"]).out;
+    assert!(dry.contains("would run again: flag, hold, done"), "{dry}");
     let dry = program.json(&["retry", "last", "--dry-run"]);
     assert_eq!(dry["nodes"], json!(["flag", "hold", "done"]), "{dry}");
     std::fs::write(program.path().join("flag"), "").unwrap();
