@@ -1,5 +1,5 @@
 -- append, inspect, under the lock of their keys: executions of different keys go to the ends of their
--- permit_queues, or stay where they are. Served by the keys of permit_keys and permits.
+-- queues, or stay where they are. Served by the keys of permit_keys and permits.
 WITH tickets AS (
     UPDATE permit_keys AS k SET last_ticket = k.last_ticket + 1
     FROM unnest($1::int8[], $2::int8[], $3::int8[]) AS r (execution, key, most)

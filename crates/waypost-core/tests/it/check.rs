@@ -268,7 +268,7 @@ fn one_damage_gives_one_finding() {
 
 const CASES: &[Case] = &[
     Case {
-        name: "an remote attempt that nobody has a token for",
+        name: "a remote attempt that nobody has a token for",
         flow: FAR,
         write: far,
         damage: |frames| *event(frames, 4) = started_remote("a", None, None),

@@ -201,7 +201,7 @@ impl StoreThread {
                     Order::Stop => stop = true,
                 }
             }
-            // Those that is queued for a slot take a turn of their key each: nobody waits for them
+            // Executions that are queued for a slot take a turn of their key each: nobody waits for them
             // who does not.
             let lined = |append: &Append| append.side.permit.is_some();
             let (lined, appends): (Vec<_>, Vec<_>) = appends.into_iter().partition(lined);

@@ -1,4 +1,4 @@
-//! the queues of concurrency keys: who comes next, and what happens to one more. What a checker asks
+//! The queues of concurrency keys: who comes next, and what happens to one more. What a checker asks
 //! of them is in `permit_queues`.
 
 use waypost_core::id::{ExecutionId, InstanceId};

@@ -1,4 +1,4 @@
-//! the queues of concurrency keys in memory: who waits, who holds a permit, who comes next.
+//! The queues of concurrency keys in memory: who waits, who holds a permit, who comes next.
 
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ pub struct Tables {
     pub(super) keys: BTreeMap<ExecutionId, ExecutionNo>,
     pub(super) idempotency: BTreeMap<Arc<str>, (ExecutionNo, [u8; 32])>,
     pub(super) snapshots: BTreeMap<ExecutionNo, KeptSnapshot>,
-    /// the queues of all concurrency keys, in the order of commits.
+    /// The queues of all concurrency keys, in the order of commits.
     pub(super) permits: Vec<PermitRow>,
     pub(super) definitions: Vec<KeptDefinition>,
     pub(super) current_versions: BTreeMap<Arc<str>, u32>,

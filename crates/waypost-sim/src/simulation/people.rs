@@ -351,7 +351,7 @@ impl Simulation {
             let Some(state) = self.auditor.state(execution) else { continue };
             let held = self.store.with(|tables, _| tables.load(execution));
             let held = held.and_then(|history| history.control).and_then(|row| row.held);
-            // Nobody helps who is queued: its turn comes by itself.
+            // No help for a queued execution: its turn comes by itself.
             let in_queue = state.status == Status::Scheduling && held == state.held_for();
             let held = held.is_some() && !in_queue;
             if held || state.pausing || state.quarantine.is_some() {

@@ -1,4 +1,4 @@
-//! Retries of executions that have ended: only what failed runs again, once, whoever asks how often.
+//! Retries of executions that have ended: only what failed runs again, once, however often it is asked for.
 
 use waypost_core::command::Refusal;
 use waypost_core::status::Status;
@@ -48,7 +48,7 @@ fn retry_of_what_did_not_fail_is_refused_and_leaves_nothing_in_memory() {
         assert!(matches!(answer, Some(Answer::Refused(why)) if *why == expected), "{answer:?}");
     }
     assert_eq!(rig.driver.live(), 0);
-    assert_eq!(names(&world, waits, "MessageIgnored"), 0, "nobody was woken for it");
+    assert_eq!(names(&world, waits, "MessageIgnored"), 0, "it was not woken for it");
     world.check();
 }
 
