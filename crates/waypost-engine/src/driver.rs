@@ -20,6 +20,7 @@ mod io;
 mod leaving;
 mod live;
 mod measures;
+mod output;
 mod remote;
 mod requests;
 mod slots;
@@ -38,7 +39,8 @@ use waypost_core::time::{Now, Timestamp};
 use waypost_ports::store::{Appended, Submission};
 
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
-pub use io::{Look, OfferOrder, Outgoing, Output, Request, Start, TaskOrder, Ticket};
+pub use io::{Look, OfferOrder, Outgoing, Output, Request, Start, StoreWork};
+pub use io::{TaskOrder, TaskWork, Ticket};
 pub(crate) use live::panic_text;
 use live::{Broken, Decided, Letter, Live};
 pub use measures::{AttemptEnd, Measures, Queue};
@@ -405,7 +407,7 @@ impl Driver {
     /// Has an attempt stopped. One that was kept back has not begun and never will.
     fn stop_task(&mut self, token: Token, outputs: &mut Vec<Output>) {
         match self.slots.take_kept(token) {
-            None => outputs.push(Output::CancelTask(token)),
+            None => outputs.push(Output::Cancel(token)),
             Some(TaskOrder { execution, task, .. }) => {
                 self.slots.give_back(1);
                 let (node, attempt, outcome) = (task.path, task.attempt, Outcome::Cancelled);
@@ -450,7 +452,7 @@ impl Driver {
             }
             Err(Broken { reason, tickets }) => {
                 self.drop_live(execution, outputs);
-                outputs.push(Output::Hold { execution, reason });
+                outputs.push(Output::Store(StoreWork::Hold { execution, reason }));
                 outputs.extend(tickets.into_iter().map(|t| Output::Answer(t, Answer::Moved)));
             }
         }
@@ -480,7 +482,7 @@ impl Driver {
                 // else will look after the execution.
                 let forgets = is_planted(Bug::LostReplyIsFailure);
                 if !flight.is_first() && !self.draining && !forgets {
-                    outputs.push(Output::Reload(execution));
+                    outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
             }
             Appended::Duplicate { execution: existing, same } => {
@@ -493,7 +495,7 @@ impl Driver {
                 let answer = Answer::Poisoned(reason.clone());
                 self.refused(execution, &flight, &answer, outputs);
                 if !flight.is_first() {
-                    outputs.push(Output::Hold { execution, reason });
+                    outputs.push(Output::Store(StoreWork::Hold { execution, reason }));
                 }
             }
         }
@@ -544,7 +546,7 @@ impl Driver {
         if flight.parked {
             if let Some(live) = self.remove(execution) {
                 if live.claimed_again && !self.draining {
-                    outputs.push(Output::Reload(execution));
+                    outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
                 self.claims.parked(live.state.next_due(), &self.config);
                 self.is_queued(&live.state);
@@ -636,7 +638,7 @@ impl Driver {
 
     fn ask_store(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
         if self.numbers.is_empty() && self.claims.wants_numbers() {
-            outputs.push(Output::ReserveNumbers);
+            outputs.push(Output::Store(StoreWork::ReserveNumbers));
         }
         if self.slots.wants_renewal(now) {
             outputs.push(Output::Renew);

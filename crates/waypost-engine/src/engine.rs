@@ -32,7 +32,7 @@ pub use remote::Reported;
 use crate::config::Config;
 use crate::driver::{Answer, Committed, EndSummary, Input, Request, Start, Ticket};
 use crate::metrics::EngineMetrics;
-use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TaskWork, Vitals};
+use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TasksOrder, Vitals};
 
 /// Called on the engine thread with everything that has become durable. Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
@@ -183,7 +183,7 @@ pub struct Engine {
     polls: Arc<Semaphore>,
     relaying: Option<Arc<Relaying>>,
     tasks: Arc<dyn Tasks>,
-    desk: Arc<Inbox<TaskWork>>,
+    desk: Arc<Inbox<TasksOrder>>,
     desk_gone: CancellationToken,
     stop: Arc<Mutex<Option<Instant>>>,
     over: CancellationToken,
@@ -351,7 +351,7 @@ impl Engine {
         self.admission.close();
         self.requests.close();
         self.polls.close();
-        self.desk.push(TaskWork::Drain);
+        self.desk.push(TasksOrder::Drain);
         let deadline = Instant::now() + grace;
         let mut stop = self.stop.lock();
         *stop = Some(stop.map_or(deadline, |old| old.min(deadline)));

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `driver` | the synchronous core of the engine: `step(now, inputs) -> outputs` |
 //! | `driver/live` | one execution in memory: mailbox, the append in flight, effects that wait for its commit; `live/orders` turns them into orders |
+//! | `driver/io`, `driver/output` | what goes into the driver; what comes out of it, by destination |
 //! | `driver/requests` | requests to executions, and callers that await an end |
 //! | `driver/remote` | remote attempts: offers, holders, reports |
 //! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
@@ -45,7 +46,7 @@ pub use engine::{
 pub use receipt::Receipt;
 pub use shell::{
     Clerk, Damage, Desk, Handlers, Performed, PlanSource, Plans, Polled, RemoteTask, StoreTime,
-    Taken, Work, WorkerPoll, attempt_outcome, fold, holds_secrets,
+    Taken, WorkerPoll, attempt_outcome, fold, holds_secrets,
 };
 
 pub(crate) use driver::panic_text;

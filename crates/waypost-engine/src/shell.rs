@@ -25,7 +25,7 @@ mod time;
 mod vitals;
 mod worker;
 
-pub use clerk::{Clerk, Performed, Work};
+pub use clerk::{Clerk, Performed};
 pub use desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
 pub(crate) use inbox::Inbox;
 pub(crate) use lease::Lease;
@@ -33,7 +33,7 @@ pub use load::{Damage, PlanSource, Plans, fold};
 pub(crate) use mirrored::Mirrored;
 pub(crate) use run::{EngineThread, Questions};
 pub(crate) use store::{Lanes, StoreThread};
-pub(crate) use tasks::{Answer as PollAnswer, TaskWork, TasksThread, Waiting};
+pub(crate) use tasks::{Answer as PollAnswer, TasksOrder, TasksThread, Waiting};
 pub use time::StoreTime;
 pub(crate) use vitals::Vitals;
 pub(crate) use worker::Worker;

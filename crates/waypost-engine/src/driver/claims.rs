@@ -10,7 +10,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
-use super::io::Output;
+use super::io::{Output, StoreWork};
 use super::live::Live;
 use crate::config::Config;
 
@@ -180,7 +180,7 @@ impl Claims {
                 });
                 self.asking_suspects = suspects && self.caught_up;
                 let suspects = self.asking_suspects;
-                outputs.push(Output::Claim { limit, only, held, suspects });
+                outputs.push(Output::Store(StoreWork::Claim { limit, only, held, suspects }));
             }
         }
     }
@@ -204,7 +204,7 @@ impl Claims {
                 let known = if self.full { live.values().map(Live::echoes).sum() } else { 0 };
                 // Where nothing is in the way, a flood is read bit by bit.
                 self.full = known > 0;
-                outputs.push(Output::Collect { known });
+                outputs.push(Output::Store(StoreWork::Collect { known }));
             }
         }
     }

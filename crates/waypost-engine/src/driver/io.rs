@@ -1,24 +1,24 @@
-//! What goes into the driver and what comes out of it.
+//! What goes into the driver; `output.rs` is what comes out of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::command::Report;
-use waypost_core::event::{Event, MessageId};
+use waypost_core::event::MessageId;
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::time::Timestamp;
-use waypost_ports::handler::Task;
-use waypost_ports::mirror::Context;
-use waypost_ports::store::{Append, Appended, Idempotency, Mail, MailBody};
-use waypost_ports::tasks::{Holds, OfferId};
+use waypost_ports::store::{Appended, Idempotency, Mail, MailBody};
+use waypost_ports::tasks::Holds;
 
 pub use super::answer::{Answer, EndSummary};
+pub use super::output::{
+    Committed, Look, OfferOrder, Outgoing, Output, StoreWork, TaskOrder, TaskWork,
+};
 use super::suspicion::Suspicion;
-use crate::sealed::OfferedTask;
 
 /// Names a question, so that its answer finds back to whoever asked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,7 +50,7 @@ pub enum Input {
         /// the answer is [`Answer::Elsewhere`].
         only_here: bool,
     },
-    /// What [`Output::LookAtWorkers`] saw.
+    /// What [`TaskWork::Look`] saw.
     WorkersSeen {
         /// What was asked about.
         asked: Vec<(WorkerId, Token)>,
@@ -85,7 +85,7 @@ pub enum Input {
     },
     /// An execution of this instance was quarantined.
     Held,
-    /// What [`Output::Reload`] found.
+    /// What [`StoreWork::Reload`] found.
     Reloaded(Box<Loaded>),
     /// What became of a request that went through the inbox.
     Delivered {
@@ -96,7 +96,7 @@ pub enum Input {
         /// What to answer.
         answer: Answer,
     },
-    /// What [`Output::Doubt`] came to.
+    /// What [`StoreWork::Doubt`] came to.
     Doubted {
         /// Those that were to be marked.
         executions: Vec<ExecutionNo>,
@@ -117,14 +117,14 @@ pub enum Input {
         /// Whom to tell.
         ticket: Ticket,
     },
-    /// What [`Output::FindEnd`] found: the execution has ended, or there is none.
+    /// What [`StoreWork::FindEnd`] found: the execution has ended, or there is none.
     EndFound {
         /// Which one.
         execution: ExecutionNo,
         /// What to answer.
         answer: Answer,
     },
-    /// What [`Output::LoadEnded`] found: an execution that a retry can run again, what is asked of it,
+    /// What [`StoreWork::LoadEnded`] found: an execution that a retry can run again, what is asked of it,
     /// and who asks.
     Reopen(Box<(Loaded, Request, Ticket)>),
     /// Whoever awaited this execution's end has gone away.
@@ -222,140 +222,4 @@ pub struct Loaded {
     pub sizes: (usize, usize),
     /// Mail that waits.
     pub mail: Vec<Mail>,
-}
-
-/// Something that must be done.
-#[derive(Debug)]
-pub enum Output {
-    /// Append a frame; answer with [`Input::Appended`].
-    Append(Append),
-    /// Make an attempt; answer with [`Input::Report`].
-    Run(TaskOrder),
-    /// Tell a worker to stop.
-    CancelTask(Token),
-    /// Offer a task to remote workers.
-    Offer(OfferOrder),
-    /// Take an offer back, if nobody has taken it.
-    Withdraw(OfferId),
-    /// Tell a remote worker to stop.
-    CancelRemote(WorkerId, Token),
-    /// Look whether workers are alive and have what they began; answer with
-    /// [`Input::WorkersSeen`].
-    LookAtWorkers(Look),
-    /// Answer a question.
-    Answer(Ticket, Answer),
-    /// Put mail into an inbox; answer with [`Input::Delivered`].
-    Deliver(Outgoing),
-    /// Claim executions; answer with [`Input::Claimed`].
-    Claim {
-        /// At most so many.
-        limit: usize,
-        /// None but these.
-        only: Option<Vec<ExecutionNo>>,
-        /// For a reconciliation: what is in memory.
-        held: Option<Vec<ExecutionNo>>,
-        /// May one suspect be among them?
-        suspects: bool,
-    },
-    /// These were in hand at a death and are about to be decided: mark them as in doubt; answer with
-    /// [`Input::Doubted`].
-    Doubt(Vec<ExecutionNo>),
-    /// A frame was refused. Read the execution again and, where this instance owns it by its control
-    /// row, answer with [`Input::Reloaded`]; else not at all.
-    Reload(ExecutionNo),
-    /// Somebody awaits the end of an execution that is not in memory: it may have been. Answer with
-    /// [`Input::EndFound`] where it has ended or does not exist, else not at all.
-    FindEnd(ExecutionNo),
-    /// Read an execution that has ended and is to be retried; answer with [`Input::Reopen`], or with
-    /// [`Input::Delivered`] where it cannot be.
-    LoadEnded(Box<Request>, Ticket),
-    /// Look into the inbox; answer with [`Input::Mail`], then [`Input::Collected`].
-    Collect {
-        /// How much of what lies there was taken in before and stays until a frame deletes it: so much
-        /// more than usual is to be read.
-        known: usize,
-    },
-    /// Set numbers aside; answer with [`Input::Numbers`].
-    ReserveNumbers,
-    /// Renew the instance's lease ahead of time; answer with [`Input::Renewed`].
-    Renew,
-    /// Set an execution aside in the store alone.
-    Hold {
-        /// Which one.
-        execution: ExecutionNo,
-        /// Why.
-        reason: String,
-    },
-    /// Events are durable: for whoever watches.
-    Committed(Committed),
-    /// An execution was parked with this: for whoever claims it next.
-    Keep(Box<Context>),
-    /// An execution that may have been parked has ended: nobody claims it any more.
-    Forget(ExecutionId),
-}
-
-/// A request on its way to an inbox.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// The mail.
-    pub mail: Mail,
-    /// Did the sender choose the message's id? Then a message of this id that is there already was
-    /// sent before; otherwise it is this very one.
-    pub chosen: bool,
-    /// Whose request it is.
-    pub ticket: Ticket,
-}
-
-impl Outgoing {
-    /// The same after a try that was not answered: what is there may be from that try.
-    #[must_use]
-    pub fn again(self) -> Self {
-        Self { chosen: false, ..self }
-    }
-}
-
-/// A task, with the execution that its report goes to.
-#[derive(Clone, Debug)]
-pub struct TaskOrder {
-    /// Whose.
-    pub execution: ExecutionNo,
-    /// The task.
-    pub task: Task,
-    /// Since when the attempt might have been made.
-    pub since: Timestamp,
-}
-
-/// A task for remote workers.
-#[derive(Clone, PartialEq, Debug)]
-pub struct OfferOrder {
-    /// Which attempt.
-    pub id: OfferId,
-    /// Which handler it needs.
-    pub handler: Arc<str>,
-    /// What whoever takes it is told.
-    pub task: OfferedTask,
-}
-
-/// What to look for among the remote workers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Look {
-    /// Are these workers alive, and do they have these attempts?
-    pub held: Vec<(WorkerId, Token)>,
-    /// Which handlers are served?
-    pub serving: bool,
-}
-
-/// Events that have become durable together.
-#[derive(Clone, Debug)]
-pub struct Committed {
-    /// Whose.
-    pub execution: ExecutionNo,
-    /// Its key.
-    pub key: ExecutionId,
-    /// The first event's position.
-    pub first_seq: u64,
-    /// The store's time.
-    pub at: Timestamp,
-    /// The events.
-    pub events: Arc<[Event]>,
 }

@@ -22,7 +22,7 @@ use waypost_ports::store::{Append, ControlChange, PermitRequest, Settled, Side, 
 
 pub(super) use orders::Flight;
 
-use super::io::{Answer, Committed, EndSummary, Loaded, Output, Ticket};
+use super::io::{Answer, Committed, EndSummary, Loaded, Output, StoreWork, Ticket};
 use super::slots::Offer;
 use super::suspicion::Suspicion;
 use crate::config::Config;
@@ -541,7 +541,7 @@ impl Live {
             parked,
             settled: side.settled,
         });
-        Output::Append(Append { header, body, side })
+        Output::Store(StoreWork::Append(Append { header, body, side }))
     }
 
     /// The control row changes at transitions only; which one, the state after the frame says.

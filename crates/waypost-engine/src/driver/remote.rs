@@ -2,8 +2,8 @@
 //! whether it is alive; the reports of workers.
 //!
 //! ```text
-//!   QUEUED ── Output::Offer, again after 10 s, 20 s, … 5 min ──▶ a worker reports that it starts
-//!   RUNNING ─ Output::LookAtWorkers every 5 s ─▶ not alive in two looks in a row ─▶ lost
+//!   QUEUED ── TaskWork::Offer, again after 10 s, 20 s, … 5 min ──▶ a worker reports that it starts
+//!   RUNNING ─ TaskWork::Look every 5 s ─▶ not alive in two looks in a row ─▶ lost
 //!                                              └▶ alive, and without it for a lease ─▶ lost
 //! ```
 //!
@@ -27,7 +27,7 @@ use waypost_ports::tasks::OfferId;
 
 pub use self::reports::TaskReport;
 use super::Driver;
-use super::io::Output;
+use super::io::{Output, TaskWork};
 use super::live::{Letter, Live};
 use super::slots::Offer;
 use crate::config::Config;
@@ -324,7 +324,7 @@ impl Driver {
     ) {
         if let Some(live) = self.live.get(&execution) {
             let path = Arc::clone(&live.plan.node(node).id);
-            outputs.push(Output::Withdraw(OfferId { execution, path, attempt }));
+            outputs.push(Output::Tasks(TaskWork::Withdraw(OfferId { execution, path, attempt })));
         }
     }
 
@@ -354,7 +354,7 @@ impl Driver {
                         self.remote.due.insert((next_at, execution, node));
                     }
                     self.measures.offers_repeated += u64::from(again);
-                    outputs.push(Output::Offer(order));
+                    outputs.push(Output::Tasks(TaskWork::Offer(order)));
                 }
                 Err(failure) => {
                     self.remote.close((execution, node));

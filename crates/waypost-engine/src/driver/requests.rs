@@ -11,7 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
-use super::io::{Answer, Loaded, Outgoing, Output, Request, Ticket};
+use super::io::{Answer, Loaded, Outgoing, Output, Request, StoreWork, Ticket};
 use super::live::{Letter, Live};
 
 /// Ends that are looked for at once: each is an execution to be read.
@@ -30,7 +30,7 @@ impl Driver {
         if matches!(body, MailBody::Retry { .. }) {
             self.delivering += 1;
             let request = Box::new(Request { execution, body, message, actor });
-            return outputs.push(Output::LoadEnded(request, ticket));
+            return outputs.push(Output::Store(StoreWork::LoadEnded(request, ticket)));
         }
         let chosen = message.is_some();
         let message = message.unwrap_or_else(|| format!("msg_{}", self.ids.uuid().simple()).into());
@@ -62,7 +62,7 @@ impl Driver {
     /// the engine is quiet.
     pub(super) fn deliver(&mut self, outgoing: Outgoing, outputs: &mut Vec<Output>) {
         self.delivering += 1;
-        outputs.push(Output::Deliver(outgoing));
+        outputs.push(Output::Store(StoreWork::Deliver(outgoing)));
     }
 
     /// Mail from the inbox. Nobody awaits its answer.
@@ -114,7 +114,7 @@ impl Driver {
     ) {
         self.waiting_for_end.entry(execution).or_default().push(ticket);
         if !self.live.contains_key(&execution) {
-            outputs.push(Output::FindEnd(execution));
+            outputs.push(Output::Store(StoreWork::FindEnd(execution)));
         }
     }
 
@@ -132,7 +132,7 @@ impl Driver {
         let turn = awaited.iter().cycle().skip(next).take(awaited.len().min(ENDS_AT_ONCE));
         for execution in turn {
             self.ends_after = *execution;
-            outputs.push(Output::FindEnd(*execution));
+            outputs.push(Output::Store(StoreWork::FindEnd(*execution)));
         }
     }
 

@@ -2,14 +2,14 @@
 //! time; see `ports/store/suspicion.rs`.
 //!
 //! Whatever such an execution is to decide, the store knows before: it is in doubt, since it was claimed
-//! or because [`Output::Doubt`] said so. A process that dies of the decision leaves the mark behind.
+//! or because [`StoreWork::Doubt`] said so. A process that dies of the decision leaves the mark behind.
 
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_ports::store::SUSPECT_FROM;
 
 use super::Driver;
-use super::io::Output;
+use super::io::{Output, StoreWork};
 use super::live::Live;
 
 /// What a control row says of deaths with the execution in hand.
@@ -71,7 +71,7 @@ impl Driver {
     /// Has the store mark what this step found to be decided.
     pub(super) fn ask_to_doubt(&mut self, outputs: &mut Vec<Output>) {
         if !self.doubting.is_empty() {
-            outputs.push(Output::Doubt(std::mem::take(&mut self.doubting)));
+            outputs.push(Output::Store(StoreWork::Doubt(std::mem::take(&mut self.doubting))));
         }
     }
 

@@ -22,7 +22,7 @@ use crate::metrics::EngineMetrics;
 use crate::sealed::Seal;
 use crate::shell::{
     Clerk, Desk, EngineThread, Inbox, Lanes, Lease, Mirrored, Questions, StoreThread, StoreTime,
-    TaskWork, TasksThread, Vitals, Worker,
+    TasksOrder, TasksThread, Vitals, Worker,
 };
 use crate::tokens::Mint;
 
@@ -34,7 +34,7 @@ struct Shared {
     lanes: Lanes,
     lease: Arc<Lease>,
     vitals: Arc<Vitals>,
-    desk: Arc<Inbox<TaskWork>>,
+    desk: Arc<Inbox<TasksOrder>>,
     desk_gone: CancellationToken,
     time: Arc<Mutex<StoreTime>>,
     outstanding: Arc<AtomicUsize>,
@@ -214,12 +214,12 @@ impl Shared {
 }
 
 /// What nudges of others lead to.
-fn hear(inbox: Arc<Inbox<Input>>, desk: Arc<Inbox<TaskWork>>) -> Hear {
+fn hear(inbox: Arc<Inbox<Input>>, desk: Arc<Inbox<TasksOrder>>) -> Hear {
     Arc::new(move |nudge| match nudge {
         Nudge::Mail(_) => inbox.push(Input::MailWaits),
         Nudge::Claimable => inbox.push(Input::Nudge),
-        Nudge::Offered(_) => desk.push(TaskWork::Offered),
-        Nudge::Cancelled(_) => desk.push(TaskWork::Cancelled),
+        Nudge::Offered(_) => desk.push(TasksOrder::Offered),
+        Nudge::Cancelled(_) => desk.push(TasksOrder::Cancelled),
     })
 }
 

@@ -12,7 +12,7 @@ use waypost_ports::tasks::{Depth, Tasks, WorkerRow};
 
 use super::{Engine, EngineError};
 use crate::driver::{Answer, Input, TaskReport};
-use crate::shell::{PollAnswer, Polled, TaskWork, Waiting, WorkerPoll};
+use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll};
 
 /// What became of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ impl Engine {
         let (reply, mut answer) = PollAnswer::to(&poll, &self.desk);
         let now = Instant::now();
         let until = now + wait;
-        self.desk.push(TaskWork::Poll(Waiting {
+        self.desk.push(TasksOrder::Poll(Waiting {
             poll,
             reply,
             asked_at,

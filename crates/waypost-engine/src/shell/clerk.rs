@@ -24,78 +24,9 @@ use waypost_ports::store::{
 
 use super::{Damage, Plans, fold, ownership};
 use crate::config::Config;
-use crate::driver::{Answer, EndSummary, Input, Loaded, Outgoing, Output, Request, Ticket};
+use crate::driver::{Answer, EndSummary, Input, Loaded, StoreWork};
 use crate::panic_text;
 use crate::tokens::Mint;
-
-/// Something to be done at the store. What each is answered with stands at [`Output`].
-#[derive(Clone, Debug)]
-pub enum Work {
-    /// See [`Output::Append`].
-    Append(Append),
-    /// See [`Output::Claim`].
-    Claim {
-        /// At most so many.
-        limit: usize,
-        /// None but these.
-        only: Option<Vec<ExecutionNo>>,
-        /// For a reconciliation: what is in memory.
-        held: Option<Vec<ExecutionNo>>,
-        /// May one suspect be among them?
-        suspects: bool,
-    },
-    /// See [`Output::Collect`].
-    Collect {
-        /// How many of the oldest are known already.
-        known: usize,
-    },
-    /// See [`Output::Deliver`].
-    Deliver(Outgoing),
-    /// See [`Output::Hold`].
-    Hold {
-        /// Which one.
-        execution: ExecutionNo,
-        /// Why.
-        reason: String,
-    },
-    /// See [`Output::Doubt`].
-    Doubt(Vec<ExecutionNo>),
-    /// See [`Output::Reload`].
-    Reload(ExecutionNo),
-    /// See [`Output::FindEnd`].
-    FindEnd(ExecutionNo),
-    /// See [`Output::LoadEnded`].
-    LoadEnded(Box<Request>, Ticket),
-    /// See [`Output::ReserveNumbers`].
-    ReserveNumbers,
-}
-
-impl Work {
-    /// Does it change what is stored, other than by frames?
-    pub(crate) fn writes(&self) -> bool {
-        matches!(self, Self::Deliver(_) | Self::ReserveNumbers | Self::Hold { .. } | Self::Doubt(_))
-    }
-
-    /// The part of an output that is for the store; everything else comes back.
-    #[expect(clippy::result_large_err, reason = "what comes back is no error; a box would cost")]
-    pub fn of(output: Output) -> Result<Self, Output> {
-        Ok(match output {
-            Output::Append(append) => Self::Append(append),
-            Output::Claim { limit, only, held, suspects } => {
-                Self::Claim { limit, only, held, suspects }
-            }
-            Output::Collect { known } => Self::Collect { known },
-            Output::Deliver(outgoing) => Self::Deliver(outgoing),
-            Output::Hold { execution, reason } => Self::Hold { execution, reason },
-            Output::Doubt(executions) => Self::Doubt(executions),
-            Output::Reload(execution) => Self::Reload(execution),
-            Output::FindEnd(execution) => Self::FindEnd(execution),
-            Output::LoadEnded(request, ticket) => Self::LoadEnded(request, ticket),
-            Output::ReserveNumbers => Self::ReserveNumbers,
-            other => return Err(other),
-        })
-    }
-}
 
 /// What came of one try.
 #[derive(Debug, Default)]
@@ -103,7 +34,7 @@ pub struct Performed {
     /// For the driver.
     pub inputs: Vec<Input>,
     /// What the store did not do, and must be asked again.
-    pub again: Vec<(Work, StoreError)>,
+    pub again: Vec<(StoreWork, StoreError)>,
 }
 
 impl Performed {
@@ -111,7 +42,7 @@ impl Performed {
         Self { inputs, again: Vec::new() }
     }
 
-    fn not(work: Work, error: StoreError) -> Self {
+    fn not(work: StoreWork, error: StoreError) -> Self {
         Self { inputs: Vec::new(), again: vec![(work, error)] }
     }
 
@@ -158,11 +89,11 @@ impl Clerk {
     }
 
     /// Tries several pieces of work, those for inboxes together.
-    pub fn perform_all(&self, work: Vec<Work>) -> Performed {
+    pub fn perform_all(&self, work: Vec<StoreWork>) -> Performed {
         let (mut performed, mut requests) = (Performed::default(), Vec::new());
         for work in work {
             match work {
-                Work::Deliver(outgoing) => requests.push(outgoing),
+                StoreWork::Deliver(outgoing) => requests.push(outgoing),
                 other => performed.add(self.perform(other)),
             }
         }
@@ -173,34 +104,34 @@ impl Clerk {
     }
 
     /// Tries one piece of work.
-    pub fn perform(&self, work: Work) -> Performed {
+    pub fn perform(&self, work: StoreWork) -> Performed {
         match work {
-            Work::Append(append) => match self.append(std::slice::from_ref(&append)) {
+            StoreWork::Append(append) => match self.append(std::slice::from_ref(&append)) {
                 Ok(input) => Performed::with(vec![input]),
-                Err(error) => Performed::not(Work::Append(append), error),
+                Err(error) => Performed::not(StoreWork::Append(append), error),
             },
-            Work::Claim { limit, only, held, suspects } => {
+            StoreWork::Claim { limit, only, held, suspects } => {
                 let (instance, fold, ahead) =
                     (self.instance, self.config.fold, self.config.claim_ahead);
                 self.claim(&ClaimRequest { instance, fold, limit, only, held, suspects, ahead })
             }
-            Work::Collect { known } => self.collect(known),
-            Work::Deliver(outgoing) => self.deliver(vec![outgoing]),
-            Work::Hold { execution, reason } => self.hold(execution, reason),
-            Work::Doubt(executions) => match self.store.doubt(self.instance, &executions) {
+            StoreWork::Collect { known } => self.collect(known),
+            StoreWork::Deliver(outgoing) => self.deliver(vec![outgoing]),
+            StoreWork::Hold { execution, reason } => self.hold(execution, reason),
+            StoreWork::Doubt(executions) => match self.store.doubt(self.instance, &executions) {
                 Ok(owned) => Performed::with(vec![Input::Doubted { executions, owned }]),
-                Err(error) => Performed::not(Work::Doubt(executions), error),
+                Err(error) => Performed::not(StoreWork::Doubt(executions), error),
             },
-            Work::Reload(execution) => self.reload(execution),
-            Work::FindEnd(execution) => match self.find_end(execution) {
+            StoreWork::Reload(execution) => self.reload(execution),
+            StoreWork::FindEnd(execution) => match self.find_end(execution) {
                 Ok(Some(answer)) => Performed::with(vec![Input::EndFound { execution, answer }]),
                 Ok(None) => Performed::default(),
-                Err(error) => Performed::not(Work::FindEnd(execution), error),
+                Err(error) => Performed::not(StoreWork::FindEnd(execution), error),
             },
-            Work::LoadEnded(request, ticket) => self.load_ended(request, ticket),
-            Work::ReserveNumbers => match self.heartbeat(self.config.id_block_size, false) {
+            StoreWork::LoadEnded(request, ticket) => self.load_ended(request, ticket),
+            StoreWork::ReserveNumbers => match self.heartbeat(self.config.id_block_size, false) {
                 Ok(renewal) => Performed::with(vec![Input::Numbers(renewal.numbers)]),
-                Err(error) => Performed::not(Work::ReserveNumbers, error),
+                Err(error) => Performed::not(StoreWork::ReserveNumbers, error),
             },
         }
     }
@@ -269,7 +200,7 @@ impl Clerk {
         match fold_guarded(history, &self.plans, &*self.store) {
             Ok(loaded) => Performed::with(vec![Input::Reloaded(Box::new(loaded))]),
             Err(Damage::Store(StoreError::Corrupt(reason))) => self.hold(execution, reason),
-            Err(Damage::Store(error)) => Performed::not(Work::Reload(execution), error),
+            Err(Damage::Store(error)) => Performed::not(StoreWork::Reload(execution), error),
             Err(damage) => self.hold(execution, damage.to_string()),
         }
     }
@@ -278,7 +209,7 @@ impl Clerk {
         match self.store.load(execution) {
             // Asking again does not mend it, and everybody else would wait.
             Err(StoreError::Corrupt(reason)) => self.hold(execution, reason),
-            Err(error) => Performed::not(Work::Reload(execution), error),
+            Err(error) => Performed::not(StoreWork::Reload(execution), error),
             Ok(None) => Performed::default(),
             Ok(Some(history)) => {
                 let owner = history.control.as_ref().and_then(|control| control.owner);
@@ -294,7 +225,7 @@ impl Clerk {
         error!(%execution, reason, "execution quarantined");
         match self.store.hold(execution, self.instance, &reason) {
             Ok(()) => Performed::with(vec![Input::Held]),
-            Err(error) => Performed::not(Work::Hold { execution, reason }, error),
+            Err(error) => Performed::not(StoreWork::Hold { execution, reason }, error),
         }
     }
 

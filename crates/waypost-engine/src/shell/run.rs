@@ -18,8 +18,8 @@ use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{Append, Store};
 
 use super::store::{Order, append_inline};
-use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TaskWork, Vitals, Work, Worker, ownership};
-use crate::driver::{Answer, Committed, Driver, Input, Output, Ticket};
+use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TasksOrder, Vitals, Worker, ownership};
+use crate::driver::{Answer, Committed, Driver, Input, Output, StoreWork, TaskWork, Ticket};
 use crate::metrics::EngineMetrics;
 use crate::room::{shrink, stir_allocator};
 use crate::{Observer, panic_text};
@@ -141,14 +141,14 @@ impl Questions {
 struct LastWords {
     questions: Arc<Questions>,
     lanes: Lanes,
-    desk: Arc<Inbox<TaskWork>>,
+    desk: Arc<Inbox<TasksOrder>>,
     over: CancellationToken,
 }
 
 impl Drop for LastWords {
     fn drop(&mut self) {
         self.lanes.stop();
-        self.desk.push(TaskWork::Stop);
+        self.desk.push(TasksOrder::Stop);
         self.questions.close();
         self.over.cancel();
     }
@@ -168,7 +168,7 @@ pub(crate) struct EngineThread {
     /// May an append be made on this thread, where it is the only one?
     pub(crate) inline: bool,
     /// What goes to where tasks for remote workers wait.
-    pub(crate) desk: Arc<Inbox<TaskWork>>,
+    pub(crate) desk: Arc<Inbox<TasksOrder>>,
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) worker: Worker,
@@ -289,30 +289,29 @@ impl EngineThread {
         let (mut work, mut desk) = (Vec::new(), Vec::new());
         let (mut contexts, mut ended, mut offered) = (Vec::new(), Vec::new(), Vec::new());
         for output in outputs.drain(..) {
-            match Work::of(output).map_err(TaskWork::of) {
-                Ok(Work::Append(append)) => appends.push(append),
-                Ok(other) => work.push(other),
-                Err(Ok(other)) => {
+            match output {
+                Output::Store(StoreWork::Append(append)) => appends.push(append),
+                Output::Store(other) => work.push(other),
+                Output::Tasks(other) => {
                     if let TaskWork::Offer(order) = &other {
                         offered.push(order.task.execution.clone());
                     }
-                    desk.push(other);
+                    desk.push(TasksOrder::Perform(other));
                 }
-                Err(Err(Output::Run(order))) => {
+                Output::Run(order) => {
                     let token = order.task.token;
                     self.running.insert(token, self.worker.start(order));
                 }
-                Err(Err(Output::CancelTask(token))) => {
+                Output::Cancel(token) => {
                     if let Some(cancel) = self.running.get(&token) {
                         cancel.cancel();
                     }
                 }
-                Err(Err(Output::Renew)) => self.lanes.renewals.push(Order::Renew),
-                Err(Err(Output::Answer(ticket, answer))) => self.questions.answer(ticket, answer),
-                Err(Err(Output::Committed(committed))) => self.observe(&committed),
-                Err(Err(Output::Keep(context))) => contexts.push(*context),
-                Err(Err(Output::Forget(key))) => ended.push(key),
-                Err(Err(other)) => unreachable!("{other:?} is for the store or for the desk"),
+                Output::Renew => self.lanes.renewals.push(Order::Renew),
+                Output::Answer(ticket, answer) => self.questions.answer(ticket, answer),
+                Output::Committed(committed) => self.observe(&committed),
+                Output::Keep(context) => contexts.push(*context),
+                Output::Forget(key) => ended.push(key),
             }
         }
         self.lanes.take_in(work);
@@ -364,7 +363,7 @@ impl EngineThread {
         }
         if !appends.is_empty() {
             self.outstanding.fetch_add(appends.len(), Ordering::AcqRel);
-            let orders = appends.drain(..).map(|append| Order::Perform(Work::Append(append)));
+            let orders = appends.drain(..).map(|append| Order::Perform(StoreWork::Append(append)));
             self.lanes.appends.extend(orders);
             shrink!(appends);
         }

@@ -26,14 +26,14 @@ use waypost_ports::mirror::{Mirror, Presence};
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
-use super::{Clerk, Inbox, Lease, StoreTime, Vitals, Work, ownership};
-use crate::driver::{Input, Outgoing};
+use super::{Clerk, Inbox, Lease, StoreTime, Vitals, ownership};
+use crate::driver::{Input, Outgoing, StoreWork};
 use crate::metrics::EngineMetrics;
 
 /// Something for the store thread.
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are appends")]
 pub(crate) enum Order {
-    Perform(Work),
+    Perform(StoreWork),
     /// Send the next heartbeat now.
     Renew,
     Stop,
@@ -82,8 +82,8 @@ impl Lanes {
     }
 
     /// Takes in what is no append.
-    pub(crate) fn take_in(&self, work: Vec<Work>) {
-        let is_mail = |work: &Work| matches!(work, Work::Deliver(_));
+    pub(crate) fn take_in(&self, work: Vec<StoreWork>) {
+        let is_mail = |work: &StoreWork| matches!(work, StoreWork::Deliver(_));
         let (mail, errands): (Vec<_>, Vec<_>) = work.into_iter().partition(is_mail);
         for (lane, work) in [(&self.mail, mail), (&self.errands, errands)] {
             if !work.is_empty() {
@@ -194,8 +194,8 @@ impl StoreThread {
             let mut stop = false;
             for order in orders.drain(..) {
                 match order {
-                    Order::Perform(Work::Append(append)) => appends.push(append),
-                    Order::Perform(Work::Deliver(outgoing)) => mail.push(outgoing),
+                    Order::Perform(StoreWork::Append(append)) => appends.push(append),
+                    Order::Perform(StoreWork::Deliver(outgoing)) => mail.push(outgoing),
                     Order::Perform(other) => self.insist(vec![other]),
                     Order::Renew => self.lanes.renewals.push(Order::Renew),
                     Order::Stop => stop = true,
@@ -248,8 +248,8 @@ impl StoreThread {
             let mut stop = false;
             for order in orders.drain(..) {
                 match order {
-                    Order::Perform(Work::Append(append)) => appends.push(append),
-                    Order::Perform(Work::Deliver(outgoing)) => mail.push(outgoing),
+                    Order::Perform(StoreWork::Append(append)) => appends.push(append),
+                    Order::Perform(StoreWork::Deliver(outgoing)) => mail.push(outgoing),
                     Order::Renew => heartbeat_at = Instant::now(),
                     Order::Perform(other) => others.push(other),
                     Order::Stop => stop = true,
@@ -303,13 +303,13 @@ impl StoreThread {
     fn deliver(&self, mut mail: Vec<Outgoing>) {
         while !mail.is_empty() {
             let rest = mail.split_off(mail.len().min(MAIL_AT_ONCE));
-            self.insist(mail.into_iter().map(Work::Deliver).collect());
+            self.insist(mail.into_iter().map(StoreWork::Deliver).collect());
             mail = rest;
         }
     }
 
     /// Repeats work, identically, until the store has done it. Nothing is acknowledged meanwhile.
-    fn insist(&self, mut todo: Vec<Work>) {
+    fn insist(&self, mut todo: Vec<StoreWork>) {
         let (mut patience, mut writes_failed) = (Patience::default(), false);
         while !todo.is_empty() {
             let performed = self.clerk.perform_all(todo);

@@ -32,7 +32,7 @@ use self::doubts::{Doubts, Hearing};
 use super::Inbox;
 use super::desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
 use super::store::Order;
-use crate::driver::{Input, Look, OfferOrder, Output};
+use crate::driver::{Input, Look, OfferOrder, TaskWork};
 use crate::metrics::EngineMetrics;
 
 /// How often tasks are looked for when nothing points to any.
@@ -43,11 +43,8 @@ const HEAR_EVERY: Duration = Duration::from_secs(5);
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// Something for the tasks thread.
-pub(crate) enum TaskWork {
-    Offer(OfferOrder),
-    Withdraw(OfferId),
-    Cancel(WorkerId, Token),
-    Look(Look),
+pub(crate) enum TasksOrder {
+    Perform(TaskWork),
     Poll(Waiting),
     /// What a worker was to stop, and tasks that it was given, in an answer that nobody read.
     Unheard(WorkerId, Vec<Token>, Vec<Offer>),
@@ -58,20 +55,6 @@ pub(crate) enum TaskWork {
     /// Let nobody wait any longer.
     Drain,
     Stop,
-}
-
-impl TaskWork {
-    /// The part of an output that is for this thread; everything else comes back.
-    #[expect(clippy::result_large_err, reason = "what comes back is no error; a box would cost")]
-    pub(crate) fn of(output: Output) -> Result<Self, Output> {
-        Ok(match output {
-            Output::Offer(order) => Self::Offer(order),
-            Output::Withdraw(id) => Self::Withdraw(id),
-            Output::CancelRemote(worker, token) => Self::Cancel(worker, token),
-            Output::LookAtWorkers(look) => Self::Look(look),
-            other => return Err(other),
-        })
-    }
 }
 
 /// A poll that waits.
@@ -105,7 +88,7 @@ struct Batch {
 
 pub(crate) struct TasksThread {
     pub(crate) desk: Desk,
-    pub(crate) work: Arc<Inbox<TaskWork>>,
+    pub(crate) work: Arc<Inbox<TasksOrder>>,
     pub(crate) engine: Arc<Inbox<Input>>,
     pub(crate) store: Arc<Inbox<Order>>,
     pub(crate) metrics: Arc<EngineMetrics>,
@@ -290,29 +273,31 @@ impl Drop for TasksThread {
     }
 }
 
-fn sort(work: impl Iterator<Item = TaskWork>) -> Batch {
+fn sort(orders: impl Iterator<Item = TasksOrder>) -> Batch {
     let mut batch = Batch::default();
-    for work in work {
-        match work {
-            TaskWork::Offer(order) => batch.offers.push(order),
-            TaskWork::Withdraw(id) => {
+    for order in orders {
+        match order {
+            TasksOrder::Perform(TaskWork::Offer(order)) => batch.offers.push(order),
+            TasksOrder::Perform(TaskWork::Withdraw(id)) => {
                 // In the order of the orders: one that was made before this is not put out.
                 batch.offers.retain(|order| order.id != id);
                 batch.unclaimed.retain(|offer| offer.id != id);
                 batch.withdrawn.push(id);
             }
-            TaskWork::Cancel(worker, token) => batch.cancels.push((worker, token)),
-            TaskWork::Look(look) => batch.looks.push(look),
-            TaskWork::Poll(waiting) => batch.polls.push(waiting),
-            TaskWork::Unheard(worker, cancel, offers) => {
+            TasksOrder::Perform(TaskWork::Cancel(worker, token)) => {
+                batch.cancels.push((worker, token))
+            }
+            TasksOrder::Perform(TaskWork::Look(look)) => batch.looks.push(look),
+            TasksOrder::Poll(waiting) => batch.polls.push(waiting),
+            TasksOrder::Unheard(worker, cancel, offers) => {
                 batch.cancels.extend(cancel.into_iter().map(|token| (worker, token)));
                 batch.offered |= !offers.is_empty();
                 batch.unclaimed.extend(offers);
             }
-            TaskWork::Offered => batch.offered = true,
-            TaskWork::Cancelled => batch.cancelled = true,
-            TaskWork::Drain => batch.drain = true,
-            TaskWork::Stop => batch.stop = true,
+            TasksOrder::Offered => batch.offered = true,
+            TasksOrder::Cancelled => batch.cancelled = true,
+            TasksOrder::Drain => batch.drain = true,
+            TasksOrder::Stop => batch.stop = true,
         }
     }
     batch

@@ -12,5 +12,5 @@ pub(crate) mod rig;
 pub(crate) mod store;
 pub(crate) mod world;
 
-pub(crate) use rig::{Rig, StoreWork};
+pub(crate) use rig::Rig;
 pub(crate) use world::World;

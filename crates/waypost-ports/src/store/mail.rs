@@ -52,7 +52,7 @@ pub enum MailBody {
         body: Json,
     },
     /// A request to run again what failed, and what follows it. Executions that have ended have no
-    /// inbox: their next owner takes it from memory, see `Output::LoadEnded` of the engine.
+    /// inbox: their next owner takes it from memory, see `StoreWork::LoadEnded` of the engine.
     Retry {
         /// Why.
         reason: Option<String>,

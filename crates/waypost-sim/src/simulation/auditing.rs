@@ -12,7 +12,7 @@ use waypost_core::state::State;
 use waypost_core::time::Timestamp;
 use waypost_core::why::why;
 use waypost_engine::check::check_examined;
-use waypost_engine::driver::{Output, TaskOrder};
+use waypost_engine::driver::{Output, StoreWork, TaskOrder};
 use waypost_ports::store::{Append, Control, Mail, MailBody, StoredFrame};
 
 use super::lines::Lines;
@@ -78,7 +78,7 @@ impl Simulation {
     pub(super) fn check_spans(&mut self, outputs: &[Output]) {
         let now = self.truth.now();
         for output in outputs {
-            let Output::Append(append) = output else { continue };
+            let Output::Store(StoreWork::Append(append)) = output else { continue };
             let execution = append.header.execution;
             let events = decode(&append.body).unwrap_or_default();
             let known = self.auditor.logs.get(&execution);

@@ -4,8 +4,7 @@ use waypost_core::command::Outcome;
 use waypost_core::event::Event as LogEvent;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Millis;
-use waypost_engine::Work;
-use waypost_engine::driver::{Input, Outgoing, Output, Request, TaskOrder};
+use waypost_engine::driver::{Input, Outgoing, Output, Request, StoreWork, TaskOrder, TaskWork};
 use waypost_ports::memory::Claimable;
 use waypost_ports::store::Renewal;
 
@@ -30,9 +29,9 @@ pub enum Event {
     /// The second.
     Wake { life: Life, outgoing: Outgoing },
     /// Other work at the store.
-    Perform { life: Life, work: Work, tries: u32 },
+    Perform { life: Life, work: StoreWork, tries: u32 },
     /// The second statement of a claim.
-    Take { life: Life, work: Work, listed: Claimable },
+    Take { life: Life, work: StoreWork, listed: Claimable },
     /// Answers reach a process.
     Inputs(Life, Vec<Input>),
     /// A worker calls the outside world.
@@ -72,27 +71,37 @@ pub enum Event {
 /// What a driver put out, in a few words.
 pub(super) fn kind_of(output: &Output) -> String {
     match output {
-        Output::Append(append) => {
+        Output::Store(StoreWork::Append(append)) => {
             let header = &append.header;
             format!("append x{} {}..{}", header.execution.0, header.first_seq, header.last_seq)
         }
         Output::Run(order) => format!("run x{} {}", order.execution.0, order.task.path),
-        Output::CancelTask(_) => "cancel task".to_owned(),
-        Output::Offer(order) => format!("offer x{} {}", order.id.execution.0, order.id.path),
-        Output::Withdraw(id) => format!("withdraw x{} {}", id.execution.0, id.path),
-        Output::CancelRemote(..) => "cancel remote".to_owned(),
-        Output::LookAtWorkers(_) => "look at workers".to_owned(),
+        Output::Cancel(_) => "cancel task".to_owned(),
+        Output::Tasks(TaskWork::Offer(order)) => {
+            format!("offer x{} {}", order.id.execution.0, order.id.path)
+        }
+        Output::Tasks(TaskWork::Withdraw(id)) => {
+            format!("withdraw x{} {}", id.execution.0, id.path)
+        }
+        Output::Tasks(TaskWork::Cancel(..)) => "cancel remote".to_owned(),
+        Output::Tasks(TaskWork::Look(_)) => "look at workers".to_owned(),
         Output::Answer(ticket, answer) => format!("answer {} {answer:?}", ticket.0),
-        Output::Deliver(outgoing) => format!("deliver x{}", outgoing.mail.execution.0),
-        Output::Claim { .. } => "claim".to_owned(),
-        Output::Reload(ExecutionNo(id)) => format!("reload x{id}"),
-        Output::LoadEnded(request, _) => format!("load ended x{}", request.execution.0),
-        Output::FindEnd(ExecutionNo(id)) => format!("find end x{id}"),
-        Output::Collect { .. } => "collect".to_owned(),
-        Output::ReserveNumbers => "numbers".to_owned(),
+        Output::Store(StoreWork::Deliver(outgoing)) => {
+            format!("deliver x{}", outgoing.mail.execution.0)
+        }
+        Output::Store(StoreWork::Claim { .. }) => "claim".to_owned(),
+        Output::Store(StoreWork::Reload(ExecutionNo(id))) => format!("reload x{id}"),
+        Output::Store(StoreWork::LoadEnded(request, _)) => {
+            format!("load ended x{}", request.execution.0)
+        }
+        Output::Store(StoreWork::FindEnd(ExecutionNo(id))) => format!("find end x{id}"),
+        Output::Store(StoreWork::Collect { .. }) => "collect".to_owned(),
+        Output::Store(StoreWork::ReserveNumbers) => "numbers".to_owned(),
         Output::Renew => "renew".to_owned(),
-        Output::Doubt(executions) => format!("doubt {executions:?}"),
-        Output::Hold { execution, reason } => format!("hold x{}: {reason}", execution.0),
+        Output::Store(StoreWork::Doubt(executions)) => format!("doubt {executions:?}"),
+        Output::Store(StoreWork::Hold { execution, reason }) => {
+            format!("hold x{}: {reason}", execution.0)
+        }
         Output::Keep(context) => format!("keep {}", context.execution),
         Output::Forget(key) => format!("forget {key}"),
         Output::Committed(committed) => {

@@ -17,13 +17,13 @@ use waypost_core::command::{Mark, Outcome};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
-use waypost_engine::driver::{Look, OfferOrder, Output};
+use waypost_engine::driver::{Look, TaskWork};
 use waypost_engine::sealed::Seal;
 use waypost_engine::tokens::Mint;
 use waypost_engine::{Desk, RemoteTask, WorkerPoll};
 use waypost_ports::memory::MemoryTasks;
 use waypost_ports::nudge::Alone;
-use waypost_ports::tasks::{OfferId, WORKER_LEASE};
+use waypost_ports::tasks::WORKER_LEASE;
 
 pub(super) use saying::Said;
 
@@ -37,14 +37,8 @@ use crate::random::Random;
 
 /// Something that happens around remote workers.
 pub enum FarEvent {
-    /// An offer reaches where tasks wait.
-    Offer(Life, OfferOrder),
-    /// So does its withdrawal.
-    Withdraw(Life, OfferId),
-    /// So does a cancellation.
-    Cancel(Life, WorkerId, Token),
-    /// An owner looks at the workers.
-    Look(Life, Look),
+    /// An order of a driver reaches the store of tasks.
+    Perform(Life, TaskWork),
     /// A worker polls.
     Poll(usize),
     /// A poll is heard that its worker has given up.
@@ -168,37 +162,30 @@ impl Simulation {
         }
     }
 
-    /// Carries out what a driver says about remote attempts.
-    pub(super) fn carry_far(&mut self, life: Life, output: Output) {
-        let event = match output {
-            Output::Offer(order) => FarEvent::Offer(life, order),
-            Output::Withdraw(id) => FarEvent::Withdraw(life, id),
-            Output::CancelRemote(worker, token) => FarEvent::Cancel(life, worker, token),
-            Output::LookAtWorkers(look) => FarEvent::Look(life, look),
-            _ => return,
-        };
-        let latency = self.latency();
-        self.after(latency, Event::Far(event));
-    }
-
-    pub(super) fn far(&mut self, event: FarEvent) {
-        match event {
-            FarEvent::Offer(life, order) => {
+    fn far_perform(&mut self, life: Life, work: TaskWork) {
+        match work {
+            TaskWork::Offer(order) => {
                 if self.reaches_tasks(life) && !self.store.strikes(Fault::OfferLost) {
                     drop(self.desk(life).map(|desk| desk.offer(vec![order])));
                 }
             }
-            FarEvent::Withdraw(life, id) => {
+            TaskWork::Withdraw(id) => {
                 if self.reaches_tasks(life) {
                     drop(self.desk(life).map(|desk| desk.withdraw(&[id])));
                 }
             }
-            FarEvent::Cancel(life, worker, token) => {
+            TaskWork::Cancel(worker, token) => {
                 if self.reaches_tasks(life) {
                     drop(self.desk(life).map(|desk| desk.cancel(&[(worker, token)])));
                 }
             }
-            FarEvent::Look(life, look) => self.far_look(life, look),
+            TaskWork::Look(look) => self.far_look(life, look),
+        }
+    }
+
+    pub(super) fn far(&mut self, event: FarEvent) {
+        match event {
+            FarEvent::Perform(life, work) => self.far_perform(life, work),
             FarEvent::Poll(at) => self.far_poll(at),
             FarEvent::LatePoll(poll) => self.far_heard_late(&poll),
             FarEvent::Call(worker, token) => self.far_call(worker, token),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use waypost_core::event::Event as LogEvent;
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_engine::driver::Output;
+use waypost_engine::driver::{Output, StoreWork};
 use waypost_ports::store::{Append, ControlChange, SUSPECT_FROM, Settled};
 
 use super::people::LABEL;
@@ -46,7 +46,11 @@ impl Killer {
                 && append.header.parent.is_some()
                 && !(self.spares_take_overs && take_over())
         };
-        outputs.iter().any(|output| matches!(output, Output::Append(append) if kills(append)))
+        let struck = |output: &Output| match output {
+            Output::Store(StoreWork::Append(append)) => kills(append),
+            _ => false,
+        };
+        outputs.iter().any(struck)
     }
 
     pub(super) fn is(&self, execution: ExecutionNo) -> bool {

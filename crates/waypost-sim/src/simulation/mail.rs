@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use waypost_core::id::InstanceId;
-use waypost_engine::Work;
-use waypost_engine::driver::{Input, Outgoing};
+use waypost_engine::driver::{Input, Outgoing, StoreWork};
 use waypost_ports::store::Delivery;
 
 use super::{Event, Simulation};
@@ -73,7 +72,7 @@ impl Simulation {
         let performed = clerk.delivered(outgoing, delivery);
         self.reply(life, performed.inputs);
         for (work, _) in performed.again {
-            if let Work::Deliver(outgoing) = work {
+            if let StoreWork::Deliver(outgoing) = work {
                 self.put_again(life, outgoing);
             }
         }

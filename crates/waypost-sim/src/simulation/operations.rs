@@ -2,12 +2,12 @@
 //! done although whoever asked for it has died.
 
 use waypost_core::planted::{Bug, is_planted};
-use waypost_engine::Work;
-use waypost_engine::driver::{Input, Output};
+use waypost_engine::driver::{Input, Output, StoreWork};
 use waypost_ports::clock::Clock;
 use waypost_ports::memory::Inserted;
 use waypost_ports::store::{Append, Appended, ClaimRequest, ControlChange, LEASE, StoreError};
 
+use super::far::FarEvent;
 use super::{Event, Simulation};
 use crate::fault::Fault;
 use crate::process::Life;
@@ -44,27 +44,31 @@ impl Simulation {
     pub(super) fn carry(&mut self, life: Life, outputs: Vec<Output>) {
         let mut appends = Vec::new();
         for output in outputs {
-            match Work::of(output) {
-                Ok(Work::Append(append)) => appends.push(append),
-                Ok(Work::Deliver(outgoing)) => {
+            match output {
+                Output::Store(StoreWork::Append(append)) => appends.push(append),
+                Output::Store(StoreWork::Deliver(outgoing)) => {
                     let latency = self.latency();
                     self.after(latency, Event::Put { life, outgoing });
                 }
-                Ok(Work::Hold { execution, reason }) if !is_poison(&reason) => {
+                Output::Store(StoreWork::Hold { execution, reason }) if !is_poison(&reason) => {
                     self.fail("hold", format!("x{} is set aside: {reason}", execution.0));
                 }
-                Ok(work) => {
+                Output::Store(work) => {
                     let latency = self.latency();
                     self.after(latency, Event::Perform { life, work, tries: 0 });
                 }
-                Err(Output::Renew) => {
+                Output::Renew => {
                     self.heartbeat_now(life, 0);
                     self.interrupt_kept_back(life);
                 }
-                Err(Output::Run(order)) => self.run_task(life, order),
-                Err(Output::CancelTask(token)) => self.cancel_task(life, token),
-                Err(Output::Answer(ticket, answer)) => self.told(life, ticket, answer),
-                Err(other) => self.carry_far(life, other),
+                Output::Run(order) => self.run_task(life, order),
+                Output::Cancel(token) => self.cancel_task(life, token),
+                Output::Answer(ticket, answer) => self.told(life, ticket, answer),
+                Output::Tasks(work) => {
+                    let latency = self.latency();
+                    self.after(latency, Event::Far(FarEvent::Perform(life, work)));
+                }
+                Output::Committed(_) | Output::Keep(_) | Output::Forget(_) => {}
             }
         }
         while !appends.is_empty() {
@@ -256,11 +260,11 @@ impl Simulation {
         self.send(life, half);
     }
 
-    pub(super) fn perform(&mut self, life: Life, work: Work, tries: u32) {
+    pub(super) fn perform(&mut self, life: Life, work: StoreWork, tries: u32) {
         if !self.happens(life) {
             return;
         }
-        if let Work::Claim { limit, only, held, suspects } = &work
+        if let StoreWork::Claim { limit, only, held, suspects } = &work
             && self.store.strikes(Fault::StaleRead)
             && let Some(clerk) = self.clerks.get(&life)
         {
@@ -278,14 +282,15 @@ impl Simulation {
         self.perform_now(life, work, tries);
     }
 
-    pub(super) fn perform_now(&mut self, life: Life, work: Work, tries: u32) {
+    pub(super) fn perform_now(&mut self, life: Life, work: StoreWork, tries: u32) {
         let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
         let owners = self.owners();
         let owned: Vec<_> = owners.iter().map(|(execution, owner)| (*execution, *owner)).collect();
-        let wrong_clock = is_planted(Bug::ExpiryByOwnClock) && matches!(work, Work::Claim { .. });
+        let wrong_clock =
+            is_planted(Bug::ExpiryByOwnClock) && matches!(work, StoreWork::Claim { .. });
         let own_clock = self.processes.get(&life).map(|process| process.clock.now());
         self.store.inner().claimers_clock = own_clock.filter(|_| wrong_clock);
-        if let Work::Hold { execution, .. } = &work {
+        if let StoreWork::Hold { execution, .. } = &work {
             let soon = self.random.below(100);
             self.after(soon, Event::Release(*execution));
         }

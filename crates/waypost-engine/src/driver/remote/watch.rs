@@ -20,7 +20,7 @@ use waypost_ports::tasks::{Holds, WORKER_LEASE};
 
 use super::{Held, Missing};
 use crate::driver::Driver;
-use crate::driver::io::{Look, Output};
+use crate::driver::io::{Look, Output, TaskWork};
 use crate::driver::live::Live;
 use crate::driver::slots::Offer;
 
@@ -49,7 +49,7 @@ impl Driver {
     ) {
         self.begin_to_watch();
         self.remote.stopping.insert(token, (worker, self.now));
-        outputs.push(Output::CancelRemote(worker, token));
+        outputs.push(Output::Tasks(TaskWork::Cancel(worker, token)));
     }
 
     /// The first look comes a while after there is something to look at.
@@ -75,7 +75,7 @@ impl Driver {
             let serving = first.is_some();
             if serving || !held.is_empty() && !is_planted(Bug::WorkerNeverMissed) {
                 self.remote.looking = Some(self.now);
-                outputs.push(Output::LookAtWorkers(Look { held, serving }));
+                outputs.push(Output::Tasks(TaskWork::Look(Look { held, serving })));
             }
         }
     }
@@ -89,11 +89,13 @@ impl Driver {
             let ending = |live: &&Live| live.state.status == Status::Ending;
             if self.live.get(execution).filter(ending).is_some() {
                 let other = held.iter().filter(|held| !stopping.contains_key(&held.token));
-                outputs.extend(other.map(|held| Output::CancelRemote(held.worker, held.token)));
+                outputs.extend(
+                    other.map(|held| Output::Tasks(TaskWork::Cancel(held.worker, held.token))),
+                );
             }
         }
         let cancel = |(token, (worker, _)): (&Token, &(WorkerId, Timestamp))| {
-            Output::CancelRemote(*worker, *token)
+            Output::Tasks(TaskWork::Cancel(*worker, *token))
         };
         outputs.extend(stopping.iter().map(cancel));
     }

@@ -10,8 +10,8 @@ use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
 
-use super::{Clerk, Damage, Performed, Work, end_of, fold_guarded};
-use crate::driver::{Answer, Input, Loaded, Outgoing, Request, Ticket};
+use super::{Clerk, Damage, Performed, end_of, fold_guarded};
+use crate::driver::{Answer, Input, Loaded, Outgoing, Request, StoreWork, Ticket};
 
 /// A request that need not be delivered.
 enum Known {
@@ -33,7 +33,7 @@ impl Clerk {
                 Ok(Some(Known::Received)) => {
                     performed.add(self.delivered(outgoing, &Delivery::Duplicate));
                 }
-                Err(error) => performed.again.push((Work::Deliver(outgoing), error)),
+                Err(error) => performed.again.push((StoreWork::Deliver(outgoing), error)),
             }
         }
         if news.is_empty() {
@@ -48,7 +48,7 @@ impl Clerk {
                 }
             }
             Err(error) => {
-                let again = news.into_iter().map(Outgoing::again).map(Work::Deliver);
+                let again = news.into_iter().map(Outgoing::again).map(StoreWork::Deliver);
                 performed.again.extend(again.map(|work| (work, error.clone())));
             }
         }
@@ -63,12 +63,12 @@ impl Clerk {
             Ok(Some(history)) => history,
             Ok(None) => return answer(Answer::Unknown),
             Err(StoreError::Corrupt(reason)) => return answer(Answer::Poisoned(reason)),
-            Err(error) => return Performed::not(Work::LoadEnded(request, ticket), error),
+            Err(error) => return Performed::not(StoreWork::LoadEnded(request, ticket), error),
         };
         let loaded = match fold_guarded(history, &self.plans, &*self.store) {
             Ok(loaded) => loaded,
             Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => {
-                return Performed::not(Work::LoadEnded(request, ticket), error);
+                return Performed::not(StoreWork::LoadEnded(request, ticket), error);
             }
             Err(damage) => return answer(Answer::Poisoned(damage.to_string())),
         };
@@ -163,7 +163,7 @@ impl Clerk {
             }
             Delivery::Ended => match self.answer_of_ended(&outgoing) {
                 Ok(answer) => answer,
-                Err(error) => return Performed::not(Work::Deliver(outgoing), error),
+                Err(error) => return Performed::not(StoreWork::Deliver(outgoing), error),
             },
             Delivery::Unknown => Answer::Unknown,
         };

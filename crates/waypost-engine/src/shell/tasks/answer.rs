@@ -8,7 +8,7 @@ use waypost_core::id::WorkerId;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::Offer;
 
-use super::TaskWork;
+use super::TasksOrder;
 use crate::shell::Inbox;
 use crate::shell::desk::{Polled, WorkerPoll};
 
@@ -27,11 +27,11 @@ pub(crate) struct Answer {
     given: oneshot::Receiver<Result<Given, StoreError>>,
     worker: WorkerId,
     leaving: bool,
-    desk: Arc<Inbox<TaskWork>>,
+    desk: Arc<Inbox<TasksOrder>>,
 }
 
 impl Answer {
-    pub(crate) fn to(poll: &WorkerPoll, desk: &Arc<Inbox<TaskWork>>) -> (Reply, Self) {
+    pub(crate) fn to(poll: &WorkerPoll, desk: &Arc<Inbox<TasksOrder>>) -> (Reply, Self) {
         let (reply, given) = oneshot::channel();
         let WorkerPoll { worker, leaving, .. } = *poll;
         (reply, Self { given, worker, leaving, desk: Arc::clone(desk) })
@@ -51,7 +51,7 @@ impl Drop for Answer {
             // Who leaves has nothing left to stop.
             let cancel = if self.leaving { Vec::new() } else { polled.cancel };
             if !(cancel.is_empty() && offers.is_empty()) {
-                self.desk.push(TaskWork::Unheard(self.worker, cancel, offers));
+                self.desk.push(TasksOrder::Unheard(self.worker, cancel, offers));
             }
         }
     }

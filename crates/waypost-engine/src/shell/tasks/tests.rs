@@ -103,7 +103,7 @@ fn an_answer_that_nobody_read_is_given_back() {
     drop(answered(true));
     assert_eq!(left(), (vec![offer.clone()], vec![]), "who leaves has nothing left to stop");
     drop(answered(false));
-    thread.work.push(TaskWork::Withdraw(id));
+    thread.work.push(TasksOrder::Perform(TaskWork::Withdraw(id)));
     assert_eq!(left(), (vec![], vec![Token(5)]), "nobody should begin it any more");
     let mut read = answered(false);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

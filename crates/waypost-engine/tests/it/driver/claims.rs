@@ -5,10 +5,10 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::config::Scope;
-use waypost_engine::driver::{Answer, Input};
+use waypost_engine::driver::{Answer, Input, StoreWork};
 use waypost_ports::store::{Mail, MailBody, Store};
 
-use crate::support::{Rig, StoreWork, World};
+use crate::support::{Rig, World};
 
 fn is_claim(work: &StoreWork) -> bool {
     matches!(work, StoreWork::Claim { .. })

@@ -8,12 +8,12 @@ use waypost_core::flow;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
-use waypost_engine::driver::{Answer, Input, Outgoing, Ticket};
-use waypost_engine::{Clerk, Plans, Work};
+use waypost_engine::driver::{Answer, Input, Outgoing, StoreWork, Ticket};
+use waypost_engine::{Clerk, Plans};
 use waypost_ports::store::{Delivery, LEASE, Mail, MailBody, Store};
 
 use crate::support::rig::mint;
-use crate::support::{Rig, StoreWork, World};
+use crate::support::{Rig, World};
 
 /// Takes the claim that waits for the store.
 fn take_claim(rig: &mut Rig<'_>) -> StoreWork {
@@ -368,7 +368,7 @@ fn an_older_version_sets_aside_what_a_newer_one_has_written() {
         mint: mint(),
         nudges: Arc::new(waypost_ports::nudge::Alone),
     };
-    let performed = clerk.perform(Work::Reload(execution));
+    let performed = clerk.perform(StoreWork::Reload(execution));
     assert!(matches!(performed.inputs[..], [Input::Held]) && performed.again.is_empty());
     let control = world.control(execution).unwrap();
     assert_eq!(control.owner, None);

@@ -9,12 +9,12 @@ use waypost_core::id::{ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
-use waypost_engine::driver::{Answer, Input, Look, TaskReport};
+use waypost_engine::driver::{Answer, Input, Look, StoreWork, TaskReport};
 use waypost_ports::store::{Appended, Delivery, LEASE, MailBody, Store};
 use waypost_ports::tasks::OfferId;
 
 use crate::support::rig::token_of;
-use crate::support::{Rig, StoreWork, World};
+use crate::support::{Rig, World};
 
 fn done() -> Outcome {
     Outcome::Completed(Json::parse("5").unwrap())

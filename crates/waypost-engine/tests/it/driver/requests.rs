@@ -6,8 +6,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
-use waypost_engine::Work;
-use waypost_engine::driver::{Answer, Input, Outgoing};
+use waypost_engine::driver::{Answer, Input, Outgoing, StoreWork};
 use waypost_ports::store::{Appended, Mail, MailBody, Store};
 
 use crate::support::world::START;
@@ -316,7 +315,7 @@ fn requests_that_go_together_are_each_answered_for_themselves() {
     for (execution, message) in addressed.into_iter().chain([(ExecutionNo(4711), "three")]) {
         let (message, actor, body) = (message.into(), None, signal("go"));
         let mail = Mail { execution, message, actor, body };
-        work.push(Work::Deliver(Outgoing { mail, chosen: true, ticket: rig.ticket() }));
+        work.push(StoreWork::Deliver(Outgoing { mail, chosen: true, ticket: rig.ticket() }));
     }
     let performed = rig.clerk().perform_all(work);
     assert!(performed.again.is_empty());

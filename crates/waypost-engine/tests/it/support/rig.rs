@@ -14,15 +14,14 @@ use waypost_core::flow;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
-use waypost_core::state::State;
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{
-    Answer, Committed, Driver, EndSummary, Input, Look, OfferOrder, Outgoing, Output, Request,
-    Start, TaskOrder, TaskReport, Ticket,
+    Answer, Committed, Driver, Input, Look, OfferOrder, Output, Request, Start, StoreWork,
+    TaskOrder, TaskReport, TaskWork, Ticket,
 };
 use waypost_engine::tokens::{self, Mint};
-use waypost_engine::{Clerk, Plans, Work, fold};
+use waypost_engine::{Clerk, Plans};
 use waypost_ports::mirror::Context;
 use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, MailBody, Store};
 use waypost_ports::tasks::{Holds, OfferId};
@@ -44,30 +43,6 @@ pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionNo, &str, u32)
         _ => ExecutionId("exe_unknown".into()),
     };
     mint().mint(&tokens::Delivery { execution: &key, path, attempt }, random)
-}
-
-/// Something for the store, not done yet.
-pub(crate) enum StoreWork {
-    Append(Append),
-    Claim {
-        limit: usize,
-        only: Option<Vec<ExecutionNo>>,
-        held: Option<Vec<ExecutionNo>>,
-        suspects: bool,
-    },
-    Collect {
-        known: usize,
-    },
-    Deliver(Outgoing),
-    Hold {
-        execution: ExecutionNo,
-        reason: String,
-    },
-    Doubt(Vec<ExecutionNo>),
-    Reload(ExecutionNo),
-    FindEnd(ExecutionNo),
-    LoadEnded(Box<Request>, Ticket),
-    Numbers,
 }
 
 pub(crate) struct Rig<'w> {
@@ -222,35 +197,22 @@ impl<'w> Rig<'w> {
 
     fn sort(&mut self, output: Output) {
         match output {
-            Output::Append(append) => self.work.push_back(StoreWork::Append(append)),
+            Output::Store(work) => self.work.push_back(work),
+            Output::Tasks(TaskWork::Offer(order)) => self.offers.push(order),
+            Output::Tasks(TaskWork::Withdraw(id)) => self.withdrawn.push(id),
+            Output::Tasks(TaskWork::Cancel(worker, token)) => {
+                self.cancelled_remote.push((worker, token));
+            }
+            Output::Tasks(TaskWork::Look(look)) => self.looks.push_back(look),
             Output::Run(order) => self.tasks.push(order),
-            Output::CancelTask(token) => self.cancelled.push(token),
-            Output::Offer(order) => self.offers.push(order),
-            Output::Withdraw(id) => self.withdrawn.push(id),
-            Output::CancelRemote(worker, token) => self.cancelled_remote.push((worker, token)),
-            Output::LookAtWorkers(look) => self.looks.push_back(look),
+            Output::Cancel(token) => self.cancelled.push(token),
             Output::Answer(ticket, answer) => {
                 let before = self.answers.insert(ticket, answer);
                 assert!(before.is_none(), "{ticket:?} was answered twice");
             }
-            Output::Deliver(outgoing) => self.work.push_back(StoreWork::Deliver(outgoing)),
-            Output::Claim { limit, only, held, suspects } => {
-                self.work.push_back(StoreWork::Claim { limit, only, held, suspects })
-            }
-            Output::Doubt(executions) => self.work.push_back(StoreWork::Doubt(executions)),
-            Output::Reload(execution) => self.work.push_back(StoreWork::Reload(execution)),
-            Output::LoadEnded(request, ticket) => {
-                self.work.push_back(StoreWork::LoadEnded(request, ticket));
-            }
-            Output::FindEnd(execution) => self.work.push_back(StoreWork::FindEnd(execution)),
-            Output::Collect { known } => self.work.push_back(StoreWork::Collect { known }),
-            Output::ReserveNumbers => self.work.push_back(StoreWork::Numbers),
             Output::Renew => {
                 self.renewals += 1;
                 self.renew();
-            }
-            Output::Hold { execution, reason } => {
-                self.work.push_back(StoreWork::Hold { execution, reason });
             }
             Output::Committed(committed) => self.committed.push(committed),
             Output::Keep(context) => self.kept.push(*context),
@@ -279,47 +241,13 @@ impl<'w> Rig<'w> {
 
     /// Does one piece of work for the store; its answer is an input of the next step.
     pub(crate) fn perform(&mut self, work: StoreWork) {
-        let store = &self.world.store;
-        match work {
-            StoreWork::Append(append) => {
-                let execution = append.header.execution;
-                let appended = self.world.append(&append);
-                self.inputs.push(Input::Appended(vec![(execution, appended)]));
-            }
-            StoreWork::Claim { limit, only, held, suspects } => {
-                self.claim(Work::Claim { limit, only, held, suspects });
-            }
-            StoreWork::Collect { known } => {
-                let performed = self.clerk().perform(Work::Collect { known });
-                self.inputs.extend(performed.inputs);
-            }
-            StoreWork::Deliver(outgoing) => {
-                let performed = self.clerk().perform(Work::Deliver(outgoing));
-                assert!(performed.again.is_empty(), "the store answers");
-                self.inputs.extend(performed.inputs);
-            }
-            StoreWork::Hold { execution, reason } => {
-                let performed = self.clerk().perform(Work::Hold { execution, reason });
-                self.inputs.extend(performed.inputs);
-            }
-            StoreWork::Doubt(executions) => {
-                let owned = store.doubt(self.instance, &executions).unwrap();
-                self.inputs.push(Input::Doubted { executions, owned });
-            }
-            StoreWork::Reload(execution) => {
-                let history = store.load(execution).unwrap().unwrap();
-                if history.control.as_ref().is_some_and(|row| row.owner == Some(self.instance)) {
-                    let loaded = fold(history, &self.world.plans, store).unwrap();
-                    self.inputs.push(Input::Reloaded(Box::new(loaded)));
-                }
-            }
-            StoreWork::FindEnd(execution) => self.find_end(execution),
-            StoreWork::LoadEnded(request, ticket) => {
-                let performed = self.clerk().perform(Work::LoadEnded(request, ticket));
-                self.inputs.extend(performed.inputs);
-            }
-            StoreWork::Numbers => self.reserve_numbers(),
+        if let StoreWork::Append(append) = work {
+            let appended = self.world.append(&append);
+            return self.answer_append(&append, appended);
         }
+        let performed = self.clerk().perform(work);
+        assert!(performed.again.is_empty(), "the store answers");
+        self.inputs.extend(performed.inputs);
     }
 
     /// A claim that gave nothing: nothing was there, or the store did not answer.
@@ -346,24 +274,6 @@ impl<'w> Rig<'w> {
             mint: mint(),
             nudges: Arc::new(waypost_ports::nudge::Alone),
         }
-    }
-
-    fn find_end(&mut self, execution: ExecutionNo) {
-        let answer = match self.world.store.load(execution).unwrap() {
-            None => Answer::Unknown,
-            Some(_) => match self.world.state(execution) {
-                State { status, end: Some(end), .. } => {
-                    Answer::Ended(EndSummary { status, output: end.output, failure: end.failure })
-                }
-                _ => return,
-            },
-        };
-        self.inputs.push(Input::EndFound { execution, answer });
-    }
-
-    fn claim(&mut self, work: Work) {
-        let performed = self.clerk().perform(work);
-        self.inputs.extend(performed.inputs);
     }
 
     fn reserve_numbers(&mut self) {
