@@ -20,7 +20,7 @@ use waypost_ports::store::{
 use crate::report::Counts;
 use crate::{Common, DatabaseUsage, Host, SystemUnderTest, disk};
 
-pub(super) struct Backend {
+pub(super) struct MeasuredBackend {
     engine: Arc<Engine>,
     back: Box<dyn SystemUnderTest>,
     counting: Arc<Counting>,
@@ -36,7 +36,7 @@ pub(super) struct Closed {
     pub(super) sent: Option<DatabaseUsage>,
 }
 
-impl Backend {
+impl MeasuredBackend {
     pub(super) fn open(
         common: &Common,
         host: &dyn Host,

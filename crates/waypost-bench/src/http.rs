@@ -19,13 +19,13 @@ use anyhow::{Context, Result, anyhow};
 
 use self::bystanders::{Bystanders, Crowd};
 use self::load::Load;
-use self::report::{Crowded, Phase, Report};
+use self::report::{Crowded, HttpReport, Phase};
 use self::serving::{Committed, Serving};
-use crate::{NamedServer, Place, Printout};
+use crate::{DataLocation, NamedServer, Printout};
 
 /// What to measure, and against whom.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct HttpOptions {
     /// Clients, each with a connection of its own and one request at a time
     #[arg(long, default_value_t = 200)]
     clients: usize,
@@ -46,12 +46,12 @@ pub struct Options {
     slow_readers: usize,
     /// Where the data goes
     #[command(flatten)]
-    place: Place,
+    place: DataLocation,
 }
 
 /// Measures on a thread of its own with a runtime of its own: one thread is enough for the clients,
 /// and leaves the rest of the machine to the server.
-pub(super) async fn run(options: &Options, named: Option<NamedServer>) -> Result<Printout> {
+pub(super) async fn run(options: &HttpOptions, named: Option<NamedServer>) -> Result<Printout> {
     let options = options.clone();
     let measured = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -66,7 +66,7 @@ pub(super) async fn run(options: &Options, named: Option<NamedServer>) -> Result
     Ok(Printout { failure, ..report.printout()? })
 }
 
-async fn measure(options: &Options, named: Option<&NamedServer>) -> Result<Report> {
+async fn measure(options: &HttpOptions, named: Option<&NamedServer>) -> Result<HttpReport> {
     let serving = Serving::open(named, &options.place)?;
     let clients = options.clients.max(1);
     let load = Load::prepare(&serving.target, options.nodes, clients, options.executions).await?;
@@ -87,13 +87,13 @@ async fn measure(options: &Options, named: Option<&NamedServer>) -> Result<Repor
         crowded = Some(Crowded::new(options, &seen, phase, peak_rss, &alone));
     }
     let disk = serving.close(&committed)?;
-    Ok(Report::new(options, alone, crowded, rss, disk))
+    Ok(HttpReport::new(options, alone, crowded, rss, disk))
 }
 
 async fn run_phase(
     load: &Load,
     serving: &Serving,
-    options: &Options,
+    options: &HttpOptions,
 ) -> Result<(Phase, Committed)> {
     let before = serving.committed().await?;
     let tally = load.run().await?;

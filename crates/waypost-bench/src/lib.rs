@@ -107,7 +107,7 @@ pub enum Scenario {
         common: Common,
     },
     /// Chains of noop nodes, started and awaited over HTTP; against --server, where one is named
-    Http(http::Options),
+    Http(http::HttpOptions),
 }
 
 /// Flags that the scenarios share which run inside of this process.
@@ -118,12 +118,12 @@ pub struct Common {
     concurrency: usize,
     /// Where the data goes
     #[command(flatten)]
-    place: Place,
+    place: DataLocation,
 }
 
 /// Where the data goes.
 #[derive(Args, Clone, Debug)]
-pub struct Place {
+pub struct DataLocation {
     /// Where to put the fresh data folder (default: the system's temporary folder)
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -132,7 +132,7 @@ pub struct Place {
     keep: bool,
 }
 
-impl Place {
+impl DataLocation {
     /// A folder that was not there before.
     fn fresh_folder(&self) -> Result<PathBuf> {
         let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);

@@ -11,8 +11,8 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, Observer};
 
-use crate::backend::Backend;
-use crate::report::{Latency, Printout, Report};
+use crate::backend::MeasuredBackend;
+use crate::report::{Latency, LoadReport, Printout};
 use crate::{Common, Host, disk};
 
 /// Nodes at each end of a long chain that are compared with each other.
@@ -39,7 +39,7 @@ pub(super) async fn run(
         let observer: Observer = Arc::new(move |committed| marks.note(&committed.events));
         observer
     });
-    let backend = Backend::open(common, host, observer, |_| {})?;
+    let backend = MeasuredBackend::open(common, host, observer, |_| {})?;
     let flow = backend.define(flow)?;
     let start = Instant::now();
     let (mut latencies, probed) = drive(&backend, &flow, inputs, executions, common).await?;
@@ -50,7 +50,7 @@ pub(super) async fn run(
     let total = executions * nodes;
     let (folder, disk_afterwards) = backend.close(&counts).await?;
     let disk = probed.median().unwrap_or(disk_afterwards);
-    Report {
+    LoadReport {
         scenario,
         executions,
         nodes: total,
@@ -87,7 +87,7 @@ impl Probed {
 /// A single client asks the disk between its executions: on a shared disk the same operation may
 /// take twice the time a second later, and only neighbours can be compared.
 async fn drive(
-    backend: &Backend,
+    backend: &MeasuredBackend,
     flow: &crate::backend::Flow,
     inputs: &Inputs,
     executions: u64,
@@ -122,7 +122,7 @@ async fn drive(
 }
 
 async fn drive_alone(
-    backend: &Backend,
+    backend: &MeasuredBackend,
     flow: &crate::backend::Flow,
     input: &Json,
     executions: u64,

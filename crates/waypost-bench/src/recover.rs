@@ -23,7 +23,7 @@ use waypost_engine::{Observer, Request};
 use waypost_ports::query::ListRequest;
 use waypost_ports::store::MailBody;
 
-use crate::backend::Backend;
+use crate::backend::MeasuredBackend;
 use crate::report::{Printout, mebibytes};
 use crate::{Common, Host, disk, flows};
 
@@ -85,7 +85,7 @@ pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<
             }
         })
     };
-    let backend = Backend::open_at(folder, true, host, Some(observer), |config| {
+    let backend = MeasuredBackend::open_at(folder, true, host, Some(observer), |config| {
         stay_in_memory(config, executions);
     })?;
     let flow = backend.define(&flows::held())?;
@@ -129,7 +129,7 @@ async fn restart(folder: &Path, executions: u64, keep: bool, host: &dyn Host) ->
         })
     };
     let begin = Instant::now();
-    let backend = Backend::open_at(folder.to_owned(), keep, host, Some(observer), |_| {})?;
+    let backend = MeasuredBackend::open_at(folder.to_owned(), keep, host, Some(observer), |_| {})?;
     let opened = begin.elapsed();
     let probe = backend.define(&flows::chain(1))?;
     let probe = backend.engine().start(probe.request(Json::null())).await?;
@@ -157,7 +157,7 @@ async fn restart(folder: &Path, executions: u64, keep: bool, host: &dyn Host) ->
 }
 
 /// Sends every orphan the signal it waits for and awaits its end.
-async fn finish_all(backend: &Backend, executions: u64) -> Result<u64> {
+async fn finish_all(backend: &MeasuredBackend, executions: u64) -> Result<u64> {
     let mut finished = 0;
     backend.wait_projected()?;
     let all = ids_of(backend, "bench-held")?;
@@ -182,7 +182,7 @@ async fn finish_all(backend: &Backend, executions: u64) -> Result<u64> {
     Ok(finished)
 }
 
-fn ids_of(backend: &Backend, workflow: &str) -> Result<Vec<ExecutionNo>> {
+fn ids_of(backend: &MeasuredBackend, workflow: &str) -> Result<Vec<ExecutionNo>> {
     let (mut ids, mut before) = (Vec::new(), None);
     loop {
         let workflow = Some(workflow.to_owned());

@@ -60,7 +60,7 @@ impl Latency {
 }
 
 /// Everything that a load scenario found.
-pub(super) struct Report {
+pub(super) struct LoadReport {
     pub(super) scenario: &'static str,
     pub(super) executions: u64,
     pub(super) nodes: u64,
@@ -111,7 +111,7 @@ struct Disk {
     p50_over_commits_of_disk: f64,
 }
 
-impl Report {
+impl LoadReport {
     pub(super) fn printout(&self) -> Result<Printout> {
         let wire = self.wire();
         Printout::new(&wire, rows(&wire))

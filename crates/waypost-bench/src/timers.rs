@@ -17,7 +17,7 @@ use waypost_engine::Observer;
 use waypost_engine::driver::Committed;
 use waypost_ports::clock::{Clock, SystemClock};
 
-use crate::backend::{Backend, Flow};
+use crate::backend::{Flow, MeasuredBackend};
 use crate::report::{Printout, mebibytes};
 use crate::{Common, Host, disk, flows};
 
@@ -53,7 +53,7 @@ pub(super) async fn run(
         let fires = Arc::clone(&fires);
         Arc::new(move |committed| fires.note(committed))
     };
-    let backend = Backend::open(common, host, Some(observer), |_| {})?;
+    let backend = MeasuredBackend::open(common, host, Some(observer), |_| {})?;
     let flow = backend.define(&flows::timer())?;
     let begin = Instant::now();
     let lead = Duration::from_secs(3 + executions / STARTS_PER_SECOND);
@@ -97,7 +97,7 @@ pub(super) async fn run(
 }
 
 async fn start_all(
-    backend: &Backend,
+    backend: &MeasuredBackend,
     flow: &Flow,
     due: &(impl Fn(u64) -> Timestamp + Clone + Send + 'static),
     executions: u64,

@@ -40,18 +40,18 @@ use run::RunCheck;
 pub use spans::cut_short;
 
 /// A rule that is broken, and how.
-type Fault = (Invariant, String);
+type BrokenRule = (Invariant, String);
 
 /// What a rule says.
-type Verdict = Result<(), Fault>;
+type Verdict = Result<(), BrokenRule>;
 
-fn broken<T>(invariant: Invariant, what: impl Into<String>) -> Result<T, Fault> {
+fn broken<T>(invariant: Invariant, what: impl Into<String>) -> Result<T, BrokenRule> {
     Err((invariant, what.into()))
 }
 
 /// Where an event stands.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct EventAt {
     seq: u64,
     /// The store's time of its frame.
     at: Timestamp,
@@ -145,7 +145,7 @@ impl LogCheck {
             return;
         }
         for (seq, event) in (seq..).zip(events) {
-            let place = Place { seq, at, decided_at: header.decided_at, earliest };
+            let place = EventAt { seq, at, decided_at: header.decided_at, earliest };
             self.event(header, place, event);
         }
         if let Err((invariant, what)) = self.chain.close(header) {
@@ -239,7 +239,7 @@ impl LogCheck {
         Some(events)
     }
 
-    fn event(&mut self, header: &FrameHeader, place: Place, event: &Event) {
+    fn event(&mut self, header: &FrameHeader, place: EventAt, event: &Event) {
         let before = self.violations.len();
         if let Err((invariant, what)) = self.chain.event(header, event) {
             self.report(invariant, place.seq, what);
@@ -260,7 +260,7 @@ impl LogCheck {
         self.fold(place, event, self.violations.len() > before);
     }
 
-    fn check_definition(&mut self, place: Place, pinned: DefinitionHash) {
+    fn check_definition(&mut self, place: EventAt, pinned: DefinitionHash) {
         if self.plan.as_ref().is_some_and(|plan| plan.hash != pinned) {
             let what = "the definition is not the one that the execution was created with";
             self.report(Invariant::DefinitionPinned, place.seq, what.to_owned());
@@ -268,7 +268,7 @@ impl LogCheck {
     }
 
     /// Folds an event. Where another rule has named what is wrong with it, a refusal says no more.
-    fn fold(&mut self, place: Place, event: &Event, known: bool) {
+    fn fold(&mut self, place: EventAt, event: &Event, known: bool) {
         let Some(plan) = &self.plan else { return };
         let folded = match (&mut self.state, place.seq) {
             (Some(state), _) => apply(plan, state, event, place.decided_at),
@@ -286,7 +286,7 @@ impl LogCheck {
     }
 
     /// Losses are what an execution is quarantined for: the state counts the same ones as the rules.
-    fn compare_losses(&mut self, place: Place, event: &Event) {
+    fn compare_losses(&mut self, place: EventAt, event: &Event) {
         let (Event::NodeFailed { .. }, Some(state)) = (event, &self.state) else { return };
         let Some((at, lost)) = self.nodes.losses(event) else { return };
         let counted = state.nodes.get(at.at()).map_or(lost, |node| node.abandoned);
@@ -303,7 +303,7 @@ impl LogCheck {
         }
     }
 
-    fn report_node(&mut self, place: Place, event: &Event, invariant: Invariant, what: &str) {
+    fn report_node(&mut self, place: EventAt, event: &Event, invariant: Invariant, what: &str) {
         if self.nodes.is_news(event) {
             let node = event.node().map(|node| format!(" of node {node:?}")).unwrap_or_default();
             let what = format!("{}{node}: {what}", event.name());

@@ -61,7 +61,7 @@ pub const RESULT_BYTES_MAX: usize = 1024 * 1024;
 /// A compiled expression.
 pub struct Expression {
     source: Arc<str>,
-    node: ast::Node,
+    node: ast::ExprNode,
     references: References,
 }
 

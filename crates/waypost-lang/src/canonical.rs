@@ -9,10 +9,10 @@ use waypost_core::plan::{ConcurrencyPolicy, Condition, Delivery, FailurePolicy, 
 use waypost_core::retry::{Matcher, RetryPolicy};
 
 use crate::check::Graph;
-use crate::definition::{Concurrency, Definition, Node, matcher_text};
+use crate::definition::{ConcurrencyBlock, ParsedDefinition, ParsedNode, matcher_text};
 
 /// The canonical text of a definition without faults.
-pub(crate) fn text(definition: &Definition<'_>, graph: &Graph) -> String {
+pub(crate) fn text(definition: &ParsedDefinition<'_>, graph: &Graph) -> String {
     let mut fields = Fields::default();
     fields.put("name", definition.name.as_str());
     fields.put_some("description", definition.description.as_deref());
@@ -54,7 +54,7 @@ impl Fields {
 }
 
 fn node_value<'d>(
-    node: &Node<'_>,
+    node: &ParsedNode<'_>,
     conditions: &'d [Condition],
     on_error: &OnError,
     id: impl Fn(&'d Condition) -> &'d str,
@@ -107,7 +107,7 @@ fn node_value<'d>(
     fields.finish()
 }
 
-fn concurrency_value(block: &Concurrency<'_>) -> Value {
+fn concurrency_value(block: &ConcurrencyBlock<'_>) -> Value {
     let mut fields = Fields::default();
     fields.put("key", block.key.as_str());
     if block.limit != 1 {

@@ -21,7 +21,7 @@ mod variables;
 
 use waypost_core::plan::{Condition, OnError};
 
-use crate::definition::Definition;
+use crate::definition::ParsedDefinition;
 use crate::diagnostics::Faults;
 use crate::source::Source;
 
@@ -40,7 +40,7 @@ pub(crate) struct Graph {
 
 /// Checks a definition as a whole and returns its edges.
 pub(crate) fn check(
-    definition: &Definition<'_>,
+    definition: &ParsedDefinition<'_>,
     source: &Source<'_>,
     faults: &mut Faults,
 ) -> Option<Graph> {

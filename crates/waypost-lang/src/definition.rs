@@ -23,9 +23,9 @@ use crate::diagnostics::{Code, Fault, Faults};
 use crate::fields;
 use crate::input;
 use crate::source::{Source, Span};
-use crate::tree::{Entry, Tree};
+use crate::tree::{Tree, TreeEntry};
 
-pub(crate) use concurrency::{Concurrency, POLICIES};
+pub(crate) use concurrency::{ConcurrencyBlock, POLICIES};
 pub(crate) use retry::matcher_text;
 #[cfg(test)]
 pub(crate) use {concurrency::CONCURRENCY_FIELDS, node::NODE_FIELDS, retry::RETRY_FIELDS};
@@ -47,22 +47,22 @@ pub(crate) const FAILURE_POLICIES: &[&str] = &["fail-fast", "partial"];
 
 /// A definition, read.
 #[derive(Debug)]
-pub(crate) struct Definition<'t> {
+pub(crate) struct ParsedDefinition<'t> {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) input: Option<serde_json::Value>,
     pub(crate) timeout: Option<Millis>,
-    pub(crate) concurrency: Option<Concurrency<'t>>,
+    pub(crate) concurrency: Option<ConcurrencyBlock<'t>>,
     pub(crate) failure_policy: FailurePolicy,
-    pub(crate) nodes: Vec<Node<'t>>,
+    pub(crate) nodes: Vec<ParsedNode<'t>>,
     /// Where the word `nodes` stands.
     pub(crate) nodes_span: Span,
 }
 
 /// A node, read. Where something in it is faulty its default stands there.
 #[derive(Debug)]
-pub(crate) struct Node<'t> {
+pub(crate) struct ParsedNode<'t> {
     /// Empty where it is missing.
     pub(crate) id: String,
     pub(crate) id_span: Span,
@@ -119,12 +119,12 @@ pub(crate) struct Located<'t> {
     tree: &'t Tree,
     /// Its first byte in that text.
     offset: usize,
-    pub(crate) place: Place,
+    pub(crate) place: ExpressionUse,
 }
 
 /// What an expression is for, which decides the names it may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ExpressionUse {
     /// A field of the node's config.
     Config,
     /// A field of the config that sees this name as well.
@@ -143,14 +143,17 @@ impl Located<'_> {
 }
 
 /// What reading needs at hand.
-pub(crate) struct Context<'a> {
+pub(crate) struct ReadContext<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) catalog: &'a Catalog<'a>,
     pub(crate) faults: &'a mut Faults,
 }
 
 /// Reads a definition; `None` where there are no nodes to go on with.
-pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Definition<'t>> {
+pub(crate) fn read<'t>(
+    tree: &'t Tree,
+    context: &mut ReadContext<'_>,
+) -> Option<ParsedDefinition<'t>> {
     let entries = fields::map("a definition", tree, context.faults)?;
     let meant = fields::refuse_unknown(entries, FIELDS, "a definition", context.faults);
     let required = |key: &str, faults: &mut Faults| required(entries, key, tree, &meant, faults);
@@ -178,7 +181,7 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
         entry.value.to_json()
     });
     let nodes = required("nodes", context.faults)?;
-    Some(Definition {
+    Some(ParsedDefinition {
         name: name.unwrap_or_default().to_owned(),
         description: description.map(ToOwned::to_owned),
         labels,
@@ -195,12 +198,12 @@ pub(crate) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Defi
 }
 
 fn required<'t>(
-    entries: &'t [Entry],
+    entries: &'t [TreeEntry],
     key: &str,
     tree: &Tree,
     meant: &[&str],
     faults: &mut Faults,
-) -> Option<&'t Entry> {
+) -> Option<&'t TreeEntry> {
     let found = fields::present(entries, key);
     if found.is_none() && !meant.contains(&key) {
         let span = crate::tree::find(entries, key)
@@ -213,7 +216,7 @@ fn required<'t>(
 
 /// The start of a mapping: its first key.
 fn first_line(tree: &Tree) -> Span {
-    match tree.as_map().and_then(<[Entry]>::first) {
+    match tree.as_map().and_then(<[TreeEntry]>::first) {
         Some(first) => first.key_span.clone(),
         None => tree.span.clone(),
     }
@@ -221,14 +224,14 @@ fn first_line(tree: &Tree) -> Span {
 
 fn read_labels(tree: &Tree, faults: &mut Faults) -> BTreeMap<String, String> {
     let Some(entries) = fields::map("`labels`", tree, faults) else { return BTreeMap::new() };
-    let label = |entry: &Entry| {
+    let label = |entry: &TreeEntry| {
         let text = fields::word("a label", &entry.value, faults)?;
         Some((entry.key.clone(), text))
     };
     entries.iter().filter_map(label).collect()
 }
 
-fn read_nodes<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Vec<Node<'t>>> {
+fn read_nodes<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<Vec<ParsedNode<'t>>> {
     let Some(items) = tree.as_list() else {
         let hint = "write one `- id: …` entry per node";
         context.faults.add(fields::wrong_type("`nodes`", "a list", tree).hint(hint));

@@ -7,7 +7,7 @@ use waypost_core::limits::{NODE_ID_CHARS_MAX, WORKFLOW_NAME_CHARS_MAX};
 use waypost_core::time::{BadDuration, Millis};
 
 use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
-use crate::tree::{self, Entry, Tree, Value};
+use crate::tree::{self, Tree, TreeEntry, Value};
 
 /// What a duration may look like, for hints.
 pub(crate) const DURATION_HINT: &str =
@@ -16,7 +16,7 @@ pub(crate) const DURATION_HINT: &str =
 /// Adds a fault for every field that is not one of `known`; `of` says what has these fields.
 /// Returns the fields that were probably meant, so that they are not reported as missing too.
 pub(crate) fn refuse_unknown<'k>(
-    entries: &[Entry],
+    entries: &[TreeEntry],
     known: &[&'k str],
     of: &str,
     faults: &mut Faults,
@@ -57,7 +57,7 @@ fn elsewhere(name: &str) -> Option<&'static str> {
 }
 
 /// The entry of a field, unless it is absent or empty.
-pub(crate) fn present<'t>(entries: &'t [Entry], key: &str) -> Option<&'t Entry> {
+pub(crate) fn present<'t>(entries: &'t [TreeEntry], key: &str) -> Option<&'t TreeEntry> {
     tree::find(entries, key).filter(|entry| !matches!(entry.value.value, Value::Null))
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn wrong_type(what: &str, needed: &str, tree: &Tree) -> Fault {
     Fault::error(Code::WrongType, tree.span.clone(), message)
 }
 
-pub(crate) fn map<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Option<&'t [Entry]> {
+pub(crate) fn map<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Option<&'t [TreeEntry]> {
     let found = tree.as_map();
     if found.is_none() {
         faults.add(wrong_type(what, "a mapping", tree));

@@ -38,7 +38,7 @@ use waypost_core::kind::Catalog;
 use waypost_core::plan::{Concurrency, Plan, PlanDraft, PlanNode};
 
 use crate::check::Graph;
-use crate::definition::{Context, Definition};
+use crate::definition::{ParsedDefinition, ReadContext};
 use crate::diagnostics::Faults;
 use crate::source::Source;
 
@@ -99,7 +99,7 @@ fn compile(
             return Err(faults.finish(&source));
         }
     };
-    let mut context = Context { source: &source, catalog, faults: &mut faults };
+    let mut context = ReadContext { source: &source, catalog, faults: &mut faults };
     let definition = definition::read(&tree, &mut context);
     let graph =
         definition.as_ref().and_then(|definition| check::check(definition, &source, &mut faults));
@@ -124,7 +124,7 @@ fn compile(
     })
 }
 
-fn plan(definition: Definition<'_>, graph: Graph, hash: DefinitionHash) -> Plan {
+fn plan(definition: ParsedDefinition<'_>, graph: Graph, hash: DefinitionHash) -> Plan {
     let resolved = graph.conditions.into_iter().zip(graph.on_error);
     let nodes = definition.nodes.into_iter().zip(resolved).map(|(node, (needs, on_error))| {
         let kind = node.kind.expect("a node without a kind is an error");

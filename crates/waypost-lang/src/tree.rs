@@ -43,7 +43,7 @@ pub(crate) enum Value {
     Number(Number),
     Text { text: String, style: Style },
     List(Vec<Tree>),
-    Map(Vec<Entry>),
+    Map(Vec<TreeEntry>),
 }
 
 /// How a text was written, which decides how its bytes relate to the source's.
@@ -59,7 +59,7 @@ pub(crate) enum Style {
 
 /// One field of a mapping.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TreeEntry {
     pub(crate) key: String,
     pub(crate) key_span: Span,
     pub(crate) value: Tree,
@@ -97,7 +97,7 @@ fn has_comment_at(text: &str, at: usize) -> bool {
 
 impl Tree {
     /// The fields, where this is a mapping.
-    pub(crate) fn as_map(&self) -> Option<&[Entry]> {
+    pub(crate) fn as_map(&self) -> Option<&[TreeEntry]> {
         match &self.value {
             Value::Map(entries) => Some(entries),
             _ => None,
@@ -171,12 +171,12 @@ impl Tree {
 }
 
 /// The entry of a key.
-pub(crate) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
+pub(crate) fn find<'a>(entries: &'a [TreeEntry], key: &str) -> Option<&'a TreeEntry> {
     entries.iter().find(|entry| entry.key == key)
 }
 
 /// The fields of a mapping without positions.
-pub(crate) fn fields_to_json(entries: &[Entry]) -> serde_json::Map<String, serde_json::Value> {
+pub(crate) fn fields_to_json(entries: &[TreeEntry]) -> serde_json::Map<String, serde_json::Value> {
     entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect()
 }
 

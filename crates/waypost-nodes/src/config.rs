@@ -9,7 +9,7 @@ use waypost_core::kind::{Behaviour, ConfigFault, DurationTemplate, Field, Shape}
 use waypost_core::time::{BadDuration, Millis};
 
 /// A node's config as written.
-pub(crate) type Config = Map<String, Value>;
+pub(crate) type ConfigMap = Map<String, Value>;
 
 /// A field that must be there.
 pub(crate) const fn required(name: &'static str, shape: Shape, summary: &'static str) -> Field {
@@ -33,7 +33,7 @@ pub(crate) fn fault_at(path: &[&str], message: impl Into<String>) -> ConfigFault
 }
 
 /// The field with its holes compiled.
-pub(crate) fn template(config: &Config, field: &str) -> Result<Option<Template>, ConfigFault> {
+pub(crate) fn template(config: &ConfigMap, field: &str) -> Result<Option<Template>, ConfigFault> {
     let Some(value) = config.get(field) else { return Ok(None) };
     let compiled = Template::compile(value).map_err(|fault| {
         let path = std::iter::once(field.to_owned()).chain(fault.path).collect();
@@ -43,7 +43,10 @@ pub(crate) fn template(config: &Config, field: &str) -> Result<Option<Template>,
 }
 
 /// The field as a bare expression.
-pub(crate) fn expression(config: &Config, field: &str) -> Result<Option<Expression>, ConfigFault> {
+pub(crate) fn expression(
+    config: &ConfigMap,
+    field: &str,
+) -> Result<Option<Expression>, ConfigFault> {
     config.get(field).map(|value| bare_expression(value, &[field])).transpose()
 }
 
@@ -61,7 +64,7 @@ pub(crate) fn bare_expression(value: &Value, path: &[&str]) -> Result<Expression
 /// The field as a duration: a number of `unit_ms` (of milliseconds where there is none), a text such
 /// as `30s`, or a text with a hole that gives either.
 pub(crate) fn duration(
-    config: &Config,
+    config: &ConfigMap,
     field: &str,
     unit_ms: Option<u32>,
 ) -> Result<Option<DurationTemplate>, ConfigFault> {
@@ -97,7 +100,7 @@ pub(crate) fn duration(
 }
 
 /// The faults of fields that exclude each other: exactly one of them must be there.
-pub(crate) fn exactly_one(config: &Config, a: &str, b: &str) -> Result<(), ConfigFault> {
+pub(crate) fn exactly_one(config: &ConfigMap, a: &str, b: &str) -> Result<(), ConfigFault> {
     match (config.contains_key(a), config.contains_key(b)) {
         (false, false) => Err(ConfigFault::at(a, format!("either `{a}` or `{b}` is required"))),
         _ => at_most_one(config, a, b),
@@ -105,7 +108,7 @@ pub(crate) fn exactly_one(config: &Config, a: &str, b: &str) -> Result<(), Confi
 }
 
 /// The fault of fields that exclude each other.
-pub(crate) fn at_most_one(config: &Config, a: &str, b: &str) -> Result<(), ConfigFault> {
+pub(crate) fn at_most_one(config: &ConfigMap, a: &str, b: &str) -> Result<(), ConfigFault> {
     if config.contains_key(a) && config.contains_key(b) {
         return Err(ConfigFault::at(b, format!("`{a}` and `{b}` exclude each other")));
     }
@@ -113,7 +116,11 @@ pub(crate) fn at_most_one(config: &Config, a: &str, b: &str) -> Result<(), Confi
 }
 
 /// The fault of a secret in any field but one.
-pub(crate) fn secrets_only_in(config: &Config, only: &str, hint: &str) -> Result<(), ConfigFault> {
+pub(crate) fn secrets_only_in(
+    config: &ConfigMap,
+    only: &str,
+    hint: &str,
+) -> Result<(), ConfigFault> {
     let others = |(field, _): &(&String, &Value)| *field != only;
     match config.iter().filter(others).find(|(_, value)| has_secret(value)) {
         Some((field, _)) => {
@@ -125,7 +132,7 @@ pub(crate) fn secrets_only_in(config: &Config, only: &str, hint: &str) -> Result
 }
 
 /// The fault of a secret anywhere.
-pub(crate) fn no_secrets(config: &Config, message: &str, hint: &str) -> Result<(), ConfigFault> {
+pub(crate) fn no_secrets(config: &ConfigMap, message: &str, hint: &str) -> Result<(), ConfigFault> {
     match config.iter().find(|(_, value)| has_secret(value)) {
         Some((field, _)) => Err(ConfigFault::at(field, message).hint(hint)),
         None => Ok(()),
@@ -142,7 +149,7 @@ fn has_secret(value: &Value) -> bool {
 }
 
 /// The fault of a whole number that is not from 1 to `max`.
-pub(crate) fn bytes_max(config: &Config, field: &str, max: usize) -> Result<(), ConfigFault> {
+pub(crate) fn bytes_max(config: &ConfigMap, field: &str, max: usize) -> Result<(), ConfigFault> {
     let Some(value) = config.get(field) else { return Ok(()) };
     match value.as_u64().and_then(|bytes| usize::try_from(bytes).ok()) {
         Some(bytes) if (1..=max).contains(&bytes) => Ok(()),
@@ -153,7 +160,7 @@ pub(crate) fn bytes_max(config: &Config, field: &str, max: usize) -> Result<(), 
 /// The behaviour of an action: its config is rendered whole and handed to the handler.
 pub(crate) fn task(
     handler: &str,
-    config: &Config,
+    config: &ConfigMap,
     checks: impl IntoIterator<Item = Result<(), ConfigFault>>,
 ) -> Result<Behaviour, Vec<ConfigFault>> {
     let mut faults: Vec<ConfigFault> = checks.into_iter().filter_map(Result::err).collect();

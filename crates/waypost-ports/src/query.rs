@@ -14,7 +14,7 @@ use waypost_core::time::{Millis, Timestamp};
 use crate::store::{About, History, StoreError, StoredFrame};
 
 pub use events::{EventRow, EventsRequest, UNREADABLE, read_events};
-pub use filter::{Budget, Filter, Looked};
+pub use filter::{Filter, Looked, PageBudget};
 
 /// What readers ask of a store.
 pub trait Query: Send + Sync {

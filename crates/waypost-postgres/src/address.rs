@@ -51,7 +51,7 @@ impl Address {
         if !["postgres", "postgresql"].contains(&url.scheme()) {
             return Err(bad("must begin with postgres://"));
         }
-        let Asked { mode, verify, root, rest } = Asked::of(&url)?;
+        let UrlOptions { mode, verify, root, rest } = UrlOptions::of(&url)?;
         url.set_query(None);
         if !rest.is_empty() {
             url.query_pairs_mut().extend_pairs(&rest);
@@ -138,14 +138,14 @@ impl Driver {
 }
 
 /// What a URL asks for beyond what the driver reads.
-struct Asked {
+struct UrlOptions {
     mode: SslMode,
     verify: bool,
     root: Option<PathBuf>,
     rest: Vec<(String, String)>,
 }
 
-impl Asked {
+impl UrlOptions {
     fn of(url: &Url) -> Result<Self, StoreError> {
         let mut asked = Self { mode: SslMode::Prefer, verify: false, root: None, rest: Vec::new() };
         for (name, value) in url.query_pairs() {

@@ -39,7 +39,7 @@ const LISTEN_WAIT: Duration = Duration::from_secs(5);
 /// Nudges through the database. Clones share a connection, which ends with the last of them.
 #[derive(Clone)]
 pub struct PostgresNudges {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ListenerCommand>,
 }
 
 impl std::fmt::Debug for PostgresNudges {
@@ -48,13 +48,13 @@ impl std::fmt::Debug for PostgresNudges {
     }
 }
 
-enum Command {
+enum ListenerCommand {
     Send(Nudge),
-    Listen(Listener, blocking::Sender<()>),
+    Listen(NudgeListener, blocking::Sender<()>),
 }
 
 #[derive(Clone)]
-struct Listener {
+struct NudgeListener {
     instance: InstanceId,
     hear: Hear,
 }
@@ -79,14 +79,14 @@ impl PostgresStore {
 
 impl Nudges for PostgresNudges {
     fn send(&self, nudge: Nudge) {
-        if self.commands.try_send(Command::Send(nudge)).is_err() {
+        if self.commands.try_send(ListenerCommand::Send(nudge)).is_err() {
             tracing::debug!("a nudge was dropped");
         }
     }
 
     fn listen(&self, instance: InstanceId, hear: Hear) {
         let (listening, is_listening) = blocking::channel();
-        let command = Command::Listen(Listener { instance, hear }, listening);
+        let command = ListenerCommand::Listen(NudgeListener { instance, hear }, listening);
         if self.commands.try_send(command).is_err() {
             tracing::warn!("dropping nudges: the listener is too slow");
             return;
@@ -98,7 +98,7 @@ impl Nudges for PostgresNudges {
 }
 
 /// A connection, and word of its end.
-struct Line {
+struct ListenConnection {
     connection: Connection,
     ended: oneshot::Receiver<()>,
 }
@@ -106,11 +106,11 @@ struct Line {
 /// Owns the connection.
 struct Carrier {
     home: Arc<Home>,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<ListenerCommand>,
     /// By which its own nudges are known when they come back.
     sender: Uuid,
-    listener: Arc<Mutex<Option<Listener>>>,
-    line: Option<Line>,
+    listener: Arc<Mutex<Option<NudgeListener>>>,
+    line: Option<ListenConnection>,
     backoff: Duration,
 }
 
@@ -146,31 +146,33 @@ impl Carrier {
     }
 
     /// While the database is out of reach: nudges are lost, listeners are remembered.
-    fn without_line(&mut self, command: Command) {
-        if let Command::Listen(listener, _) = command {
+    fn without_line(&mut self, command: ListenerCommand) {
+        if let ListenerCommand::Listen(listener, _) = command {
             *self.listener.lock() = Some(listener);
         }
     }
 
-    async fn obey(&mut self, command: Command) {
+    async fn obey(&mut self, command: ListenerCommand) {
         match command {
-            Command::Listen(listener, listening) => {
+            ListenerCommand::Listen(listener, listening) => {
                 *self.listener.lock() = Some(listener);
                 let connected = self.line.is_some() || self.connect().await;
                 if connected && listening.send(()).is_err() {
                     tracing::debug!("the listener connected later than a caller waited for it");
                 }
             }
-            Command::Send(nudge) => {
+            ListenerCommand::Send(nudge) => {
                 sleep(GATHER).await;
                 let mut seen = HashSet::from([nudge.clone()]);
                 let mut nudges = vec![nudge];
                 let mut listen = None;
                 while let Ok(command) = self.commands.try_recv() {
                     match command {
-                        Command::Send(nudge) if seen.insert(nudge.clone()) => nudges.push(nudge),
-                        Command::Send(_) => {}
-                        Command::Listen(..) => listen = Some(command),
+                        ListenerCommand::Send(nudge) if seen.insert(nudge.clone()) => {
+                            nudges.push(nudge)
+                        }
+                        ListenerCommand::Send(_) => {}
+                        ListenerCommand::Listen(..) => listen = Some(command),
                     }
                 }
                 self.send(&nudges).await;
@@ -217,7 +219,7 @@ impl Carrier {
         }
     }
 
-    async fn open(&self) -> Result<Line, DbError> {
+    async fn open(&self) -> Result<ListenConnection, DbError> {
         let (listener, sender) = (Arc::clone(&self.listener), self.sender);
         let (ends, ended) = oneshot::channel::<()>();
         let hear = move |message| {
@@ -232,7 +234,7 @@ impl Carrier {
         let mut connection = Connection::open_hearing(home, Role::Listener, hear).await?;
         let listen = queries::LISTEN.replace("{channel}", &home.schema);
         connection.run_all(&listen).await?;
-        Ok(Line { connection, ended })
+        Ok(ListenConnection { connection, ended })
     }
 }
 
@@ -268,7 +270,7 @@ fn payloads(sender: Uuid, nudges: &[Nudge]) -> Vec<String> {
 }
 
 /// Tells a listener what is for it, unless it comes from itself.
-fn tell(listener: &Listener, sender: Uuid, payload: &str) {
+fn tell(listener: &NudgeListener, sender: Uuid, payload: &str) {
     let Ok(words) = serde_json::from_str::<Vec<String>>(payload) else { return };
     let mut words = words.iter();
     if words.next().is_none_or(|from| *from == sender.to_string()) {

@@ -159,9 +159,9 @@ fn read_offer(row: &Row) -> Result<Offer, DbError> {
 }
 
 /// How long ago a living worker said what it has, and which of the tokens asked for it has not.
-type Said = (Millis, HashSet<Token>);
+type PresenceSeen = (Millis, HashSet<Token>);
 
-fn read_living(row: &Row) -> Result<(WorkerId, Option<Said>), DbError> {
+fn read_living(row: &Row) -> Result<(WorkerId, Option<PresenceSeen>), DbError> {
     let missing: Vec<Uuid> = get(row, 2)?;
     let missing = missing.iter().map(|token| Token(token.as_u128())).collect();
     let said_ago: Option<i64> = get(row, 1)?;

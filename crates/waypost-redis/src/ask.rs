@@ -129,7 +129,7 @@ impl Ask {
 }
 
 /// What came back: a value, or a refusal of this one command.
-pub(crate) type Answer = Result<Value, ServerError>;
+pub(crate) type CommandResult = Result<Value, ServerError>;
 
 /// A number, however it is written.
 pub(crate) fn number(value: &Value) -> Option<i64> {

@@ -18,7 +18,7 @@ const PREFIX_BYTES_MAX: usize = 64;
 
 /// How to reach Redis.
 #[derive(Clone)]
-pub struct Config {
+pub struct RedisConfig {
     /// `redis://`, `rediss://`, `redis+cluster://` or `rediss+cluster://`, with
     /// `user:password@host:port/database`. A cluster may be given several hosts, with commas.
     pub url: String,
@@ -112,7 +112,7 @@ pub enum BadConfig {
     Thread(String),
 }
 
-impl Config {
+impl RedisConfig {
     /// The defaults with this address.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -145,10 +145,10 @@ impl Config {
     }
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let servers = self.servers();
-        f.debug_struct("Config")
+        f.debug_struct("RedisConfig")
             .field("servers", &servers.as_ref().map_or("unusable".to_owned(), Servers::to_string))
             .field("prefix", &self.prefix)
             .field("authority", &self.authority.as_ref().map(Vec::len))
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn nothing_prints_a_password() {
         for url in ["redis://me:hunter2@a:1", "redis://:hunter2@a:x", "http://me:hunter2@a"] {
-            let config = Config::new(url);
+            let config = RedisConfig::new(url);
             assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
             let error = config.servers().err().map(|error| format!("{error} {error:?}"));
             assert!(!error.unwrap_or_default().contains("hunter2"));
@@ -274,7 +274,8 @@ mod tests {
     #[test]
     fn prefixes_that_would_mislead_are_refused() {
         let check = |prefix: &str| {
-            Config { prefix: prefix.to_owned(), ..Config::new("redis://a") }.check_prefix()
+            RedisConfig { prefix: prefix.to_owned(), ..RedisConfig::new("redis://a") }
+                .check_prefix()
         };
         for prefix in ["", "waypost:", "team-a/prod.1_"] {
             assert_eq!(check(prefix), Ok(()), "{prefix:?}");

@@ -6,26 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Commands that were sent.
-    pub commands: Count,
+    pub commands: Counter,
     /// Batches of commands whose answers were waited for.
-    pub round_trips: Count,
+    pub round_trips: Counter,
     /// Times that something was done without Redis, because it does not answer or refused.
-    pub fallbacks: Count,
+    pub fallbacks: Counter,
     /// Keys and entries that were garbage, and were deleted or set right.
-    pub repaired: Count,
+    pub repaired: Counter,
     /// Tasks that were taken, never acknowledged, and put out anew.
-    pub stale_claimed: Count,
+    pub stale_claimed: Counter,
     /// Copies that were not made: Redis was away, too slow, or they were too large.
-    pub dropped: Count,
+    pub dropped: Counter,
     /// Times that Redis stopped answering.
-    pub outages: Count,
+    pub outages: Counter,
 }
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+pub struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     /// How many it is.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

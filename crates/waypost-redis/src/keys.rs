@@ -16,7 +16,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The prefix was checked by [`Config`](crate::Config).
+    /// The prefix was checked by [`RedisConfig`](crate::Config).
     pub(crate) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.into() }
     }

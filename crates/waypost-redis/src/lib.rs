@@ -43,7 +43,7 @@ mod seal;
 mod tasks;
 mod wire;
 
-pub use config::{BadConfig, Config, Limits, PREFIX};
+pub use config::{BadConfig, Limits, PREFIX, RedisConfig};
 pub use counters::Counters;
 pub use keys::Keys;
 pub use mirror::RedisMirror;

@@ -27,10 +27,10 @@ const NUDGE_BYTES_MAX: usize = 1_024;
 pub struct RedisNudges {
     redis: Redis,
     instance: InstanceId,
-    outgoing: Arc<Outgoing>,
+    outgoing: Arc<OutgoingNudge>,
 }
 
-struct Outgoing {
+struct OutgoingNudge {
     beneath: Arc<dyn Nudges>,
     waiting: Mutex<HashSet<Nudge>>,
     some: Notify,
@@ -57,7 +57,7 @@ impl RedisNudges {
     /// Above these nudges, for this instance.
     pub fn new(redis: &Redis, beneath: Arc<dyn Nudges>, instance: InstanceId) -> Self {
         let outgoing =
-            Arc::new(Outgoing { beneath, waiting: Mutex::default(), some: Notify::new() });
+            Arc::new(OutgoingNudge { beneath, waiting: Mutex::default(), some: Notify::new() });
         let wire = redis.wire();
         wire.spawn(send_all(Arc::downgrade(&outgoing), Arc::clone(wire), instance));
         Self { redis: redis.clone(), instance, outgoing }
@@ -135,7 +135,7 @@ fn read(payload: &[u8], own: InstanceId, listener: InstanceId) -> Option<Nudge> 
 }
 
 /// Sends what has gathered, until nobody is left who could nudge.
-async fn send_all(outgoing: std::sync::Weak<Outgoing>, wire: Arc<Wire>, from: InstanceId) {
+async fn send_all(outgoing: std::sync::Weak<OutgoingNudge>, wire: Arc<Wire>, from: InstanceId) {
     while let Some(sender) = outgoing.upgrade() {
         sender.some.notified().await;
         tokio::time::sleep(wire.limits.debounce).await;

@@ -68,7 +68,7 @@ struct Pending {
 }
 
 impl Pending {
-    fn answered(&self, reply: Reply) {
+    fn answered(&self, reply: RelayReply) {
         self.silent.lock().remove(&reply.by);
         if let Some(sender) = self.waiting.lock().remove(&reply.name) {
             let relayed = reply.refused.map_or(Relayed::Committed, Relayed::Refused);
@@ -96,7 +96,7 @@ struct Letter {
 
 /// An answer as it is published.
 #[derive(Serialize, Deserialize)]
-struct Reply {
+struct RelayReply {
     name: Uuid,
     /// Who answers.
     by: InstanceId,
@@ -119,7 +119,8 @@ impl RedisRelay {
                     return;
                 };
                 let plain = wire.sealer.open(Purpose::Answer, place.as_bytes(), sealed);
-                let reply = plain.and_then(|plain| serde_json::from_slice::<Reply>(&plain).ok());
+                let reply =
+                    plain.and_then(|plain| serde_json::from_slice::<RelayReply>(&plain).ok());
                 let Some(reply) = reply else {
                     wire.counters.repaired.add(1);
                     return;
@@ -220,9 +221,9 @@ struct Opened {
 }
 
 /// An entry: its id, its name, and its sealed body.
-type Entry = (String, String, Vec<u8>);
+type StreamEntry = (String, String, Vec<u8>);
 
-fn entries(said: Option<Vec<redis::Value>>) -> Vec<Entry> {
+fn entries(said: Option<Vec<redis::Value>>) -> Vec<StreamEntry> {
     let entries = said.and_then(|said| list(said.into_iter().next()?)).unwrap_or_default();
     let entry = |value| {
         let [entry, name, sealed] = exactly(value)?;
@@ -231,7 +232,7 @@ fn entries(said: Option<Vec<redis::Value>>) -> Vec<Entry> {
     entries.into_iter().filter_map(entry).collect()
 }
 
-fn open(wire: &Wire, stream: &str, (_, name, sealed): &Entry) -> Option<Opened> {
+fn open(wire: &Wire, stream: &str, (_, name, sealed): &StreamEntry) -> Option<Opened> {
     let opened = Uuid::try_parse(name).ok().and_then(|name| {
         let plain = wire.sealer.open(Purpose::Mail, &place(stream, name), sealed)?;
         let Letter { from, execution, message, actor, body } =
@@ -305,7 +306,7 @@ fn answer_to(wire: &Arc<Wire>, by: InstanceId, entry: String, letter: &Opened) -
             Relayed::Unknown => return,
         };
         let channel = wire.keys.answers(from);
-        let plain = serde_json::to_vec(&Reply { name, by, refused }).expect("text is JSON");
+        let plain = serde_json::to_vec(&RelayReply { name, by, refused }).expect("text is JSON");
         let sealed = wire.sealer.seal(Purpose::Answer, channel.as_bytes(), &plain);
         let mut asks = settled(&stream, &entry);
         asks.push(Ask::command("PUBLISH").key(&channel).arg(sealed));

@@ -32,7 +32,7 @@ use waypost_ports::tasks::{Depth, Holds, Offer, OfferId, SignOfLife, Tasks, Work
 use crate::ask::{Ask, DEPTH, WITHDRAW, number};
 use crate::wire::{Redis, Wire};
 
-use sweep::Taken;
+use sweep::TakenTask;
 
 /// The one group of every stream of tasks.
 const GROUP: &str = "takers";
@@ -54,7 +54,7 @@ struct Core {
     /// Handlers that were seen, here or by others.
     handlers: Mutex<BTreeSet<Arc<str>>>,
     /// What was taken and is not acknowledged yet.
-    taken: Mutex<Vec<Taken>>,
+    taken: Mutex<Vec<TakenTask>>,
     /// When the store beneath was last looked into, by handler.
     looked: Mutex<HashMap<Arc<str>, Millis>>,
     /// Until when it is looked into every time, by the steady clock.

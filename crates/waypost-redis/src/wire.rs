@@ -23,8 +23,8 @@ use waypost_core::time::Millis;
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::Health;
 
-use crate::ask::{Answer, Ask, SCRIPTS, list, number};
-use crate::config::{BadConfig, Config, Limits};
+use crate::ask::{Ask, CommandResult, SCRIPTS, list, number};
+use crate::config::{BadConfig, Limits, RedisConfig};
 use crate::counters::Counters;
 use crate::hub::Hub;
 use crate::keys::Keys;
@@ -63,7 +63,7 @@ impl Redis {
     /// shortly, so that whoever starts both at once does not begin without it.
     ///
     /// `cluster_key` is [`Tasks::cluster_key`](waypost_ports::tasks::Tasks::cluster_key).
-    pub fn connect(config: &Config, cluster_key: &[u8; 32]) -> Result<Self, BadConfig> {
+    pub fn connect(config: &RedisConfig, cluster_key: &[u8; 32]) -> Result<Self, BadConfig> {
         config.check_prefix()?;
         let dialer = Dialer::new(config.servers()?, config.limits, config.authority.clone())?;
         let runtime = Builder::new_multi_thread()
@@ -82,7 +82,7 @@ impl Redis {
             counters: Counters::default(),
             hub: Hub::default(),
             runtime: runtime.handle().clone(),
-            state: Mutex::new(State {
+            state: Mutex::new(ConnectionState {
                 link: None,
                 era: 0,
                 reason: "not connected yet".into(),
@@ -172,12 +172,12 @@ pub(crate) struct Wire {
     pub(crate) counters: Counters,
     pub(crate) hub: Hub,
     runtime: Handle,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     changed: Condvar,
     fell: Notify,
 }
 
-struct State {
+struct ConnectionState {
     link: Option<Arc<dyn Link>>,
     /// Counts connections, so that a late failure of an old one does not end a new one.
     era: u64,
@@ -189,7 +189,7 @@ struct State {
 
 impl Wire {
     /// Asks, and blocks until there are answers: one for each, in order.
-    pub(crate) fn ask(self: &Arc<Self>, asks: Vec<Ask>) -> Result<Vec<Answer>, Down> {
+    pub(crate) fn ask(self: &Arc<Self>, asks: Vec<Ask>) -> Result<Vec<CommandResult>, Down> {
         let era = self.era().ok_or(Down)?;
         let (answer, answered) = mpsc::sync_channel(1);
         let wire = Arc::clone(self);
@@ -207,12 +207,12 @@ impl Wire {
     }
 
     /// Asks one thing.
-    pub(crate) fn ask_one(self: &Arc<Self>, ask: Ask) -> Result<Answer, Down> {
+    pub(crate) fn ask_one(self: &Arc<Self>, ask: Ask) -> Result<CommandResult, Down> {
         self.ask(vec![ask])?.pop().ok_or(Down)
     }
 
     /// Asks, from a thread of this crate.
-    pub(crate) async fn run(&self, asks: Vec<Ask>) -> Result<Vec<Answer>, Down> {
+    pub(crate) async fn run(&self, asks: Vec<Ask>) -> Result<Vec<CommandResult>, Down> {
         let (link, era) = self.link().ok_or(Down)?;
         let all = tokio::time::timeout(self.limits.response, self.run_on(&*link, &asks)).await;
         match all {
@@ -222,7 +222,7 @@ impl Wire {
         }
     }
 
-    async fn run_on(&self, link: &dyn Link, asks: &[Ask]) -> Result<Vec<Answer>, String> {
+    async fn run_on(&self, link: &dyn Link, asks: &[Ask]) -> Result<Vec<CommandResult>, String> {
         let mut answers = self.round(link, asks.iter().map(Ask::short).collect()).await?;
         // A server that was restarted or flushed has forgotten its scripts.
         let forgotten: Vec<usize> = (0..asks.len())
@@ -241,7 +241,7 @@ impl Wire {
         &self,
         link: &dyn Link,
         commands: Vec<redis::Cmd>,
-    ) -> Result<Vec<Answer>, String> {
+    ) -> Result<Vec<CommandResult>, String> {
         let count = commands.len();
         self.counters.commands.add(count as u64);
         self.counters.round_trips.add(1);
@@ -261,7 +261,7 @@ impl Wire {
 
     /// What a script says, after what it repaired was counted. `None` where it was refused, or says
     /// something that no script of ours does.
-    pub(crate) fn read(&self, answer: Answer) -> Option<Vec<Value>> {
+    pub(crate) fn read(&self, answer: CommandResult) -> Option<Vec<Value>> {
         let refused = |why: &dyn fmt::Debug| {
             tracing::debug!(?why, "redis refused a command");
             self.counters.fallbacks.add(1);
@@ -300,7 +300,7 @@ impl Wire {
         state.link.as_ref().map(|link| (Arc::clone(link), state.era))
     }
 
-    fn wait(&self, longest: Duration, until: impl Fn(&State) -> bool) -> bool {
+    fn wait(&self, longest: Duration, until: impl Fn(&ConnectionState) -> bool) -> bool {
         let mut state = self.state.lock();
         let waited = self.changed.wait_while_for(&mut state, |state| !until(state), longest);
         !waited.timed_out()
@@ -362,7 +362,7 @@ impl Wire {
     }
 
     /// Logs a failure where its reason is another than that of the last line, or where that line is old.
-    fn log_failure(&self, state: &mut State) {
+    fn log_failure(&self, state: &mut ConnectionState) {
         let now = self.clock.steady();
         if let Some(failures) = state.outage.failed(&state.reason, now) {
             let (address, reason) = (self.dialer.address(), &state.reason);

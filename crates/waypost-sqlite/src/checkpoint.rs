@@ -20,12 +20,12 @@ use crate::connection::{self, CHECKPOINT_PAGES, normalise};
 
 /// The thread that copies.
 pub(crate) struct Checkpoints {
-    shared: Arc<Shared>,
+    shared: Arc<CheckpointShared>,
     handle: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct CheckpointShared {
     stage: Mutex<Stage>,
     changed: Condvar,
 }
@@ -56,7 +56,7 @@ impl Stage {
 impl Checkpoints {
     /// Starts the thread, and has the writer of the log tell it when to copy.
     pub(crate) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CheckpointShared::default());
         let copier = connection::open_copier(path).map_err(normalise)?;
         let worker = Arc::clone(&shared);
         let handle = std::thread::Builder::new()
@@ -94,7 +94,7 @@ impl Drop for Checkpoints {
     }
 }
 
-impl Shared {
+impl CheckpointShared {
     /// Is it on the commit that calls this to copy what is left?
     fn is_rest_due(&self, pages: u32) -> bool {
         let mut stage = self.stage.lock();

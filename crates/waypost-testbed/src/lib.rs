@@ -30,4 +30,4 @@ pub use process::{Process, moment, pause, wait_until};
 pub use proxy::{Direction, Mode, Proxy};
 pub use redis::{Redis, RedisReply};
 pub use sink::{Received, Sink};
-pub use stub::{Asked, Stub};
+pub use stub::{PendingRequest, Stub};

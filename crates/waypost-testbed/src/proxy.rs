@@ -43,20 +43,20 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyShared {
     server: SocketAddr,
-    state: Mutex<State>,
+    state: Mutex<ProxyState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
-    to_server: Line,
-    to_client: Line,
+struct ProxyState {
+    to_server: ProxyConnection,
+    to_client: ProxyConnection,
     /// Answers are thrown away on the first connection whose requests have these bytes.
     trap: Option<Vec<u8>>,
     trapped: usize,
@@ -69,7 +69,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Line {
+struct ProxyConnection {
     mode: Mode,
     bytes: u64,
     swallowed: u64,
@@ -83,8 +83,8 @@ impl Proxy {
     /// When there is no free port.
     #[must_use]
     pub fn start(server_port: u16) -> Self {
-        let line = || Line { mode: Mode::Pass, bytes: 0, swallowed: 0 };
-        let state = State {
+        let line = || ProxyConnection { mode: Mode::Pass, bytes: 0, swallowed: 0 };
+        let state = ProxyState {
             to_server: line(),
             to_client: line(),
             trap: None,
@@ -95,7 +95,7 @@ impl Proxy {
             listeners: 0,
         };
         let server = SocketAddr::from((Ipv4Addr::LOCALHOST, server_port));
-        let shared = Shared { server, state: Mutex::new(state), changed: Condvar::new() };
+        let shared = ProxyShared { server, state: Mutex::new(state), changed: Condvar::new() };
         let proxy = Self { port: free_port(), shared: Arc::new(shared) };
         proxy.accept();
         proxy
@@ -211,8 +211,8 @@ impl Drop for Proxy {
     }
 }
 
-impl State {
-    fn line(&mut self, direction: Direction) -> &mut Line {
+impl ProxyState {
+    fn line(&mut self, direction: Direction) -> &mut ProxyConnection {
         match direction {
             Direction::ToServer => &mut self.to_server,
             Direction::ToClient => &mut self.to_client,
@@ -224,7 +224,7 @@ impl State {
     }
 }
 
-fn listen(listener: &TcpListener, number: usize, shared: &Arc<Shared>) {
+fn listen(listener: &TcpListener, number: usize, shared: &Arc<ProxyShared>) {
     for client in listener.incoming().flatten() {
         if shared.state.lock().listening != Some(number) {
             return;
@@ -240,7 +240,11 @@ fn listen(listener: &TcpListener, number: usize, shared: &Arc<Shared>) {
     }
 }
 
-fn connect(shared: &Arc<Shared>, client: &TcpStream, server: &TcpStream) -> std::io::Result<()> {
+fn connect(
+    shared: &Arc<ProxyShared>,
+    client: &TcpStream,
+    server: &TcpStream,
+) -> std::io::Result<()> {
     let mut state = shared.state.lock();
     state.accepted += 1;
     let connection = state.accepted;
@@ -266,7 +270,7 @@ fn connect(shared: &Arc<Shared>, client: &TcpStream, server: &TcpStream) -> std:
 
 /// Carries the bytes of one direction of one connection.
 struct Pump {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     connection: usize,
     direction: Direction,
     /// Are this connection's answers thrown away?

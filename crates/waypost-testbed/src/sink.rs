@@ -42,17 +42,17 @@ impl Received {
 #[derive(Debug)]
 pub struct Sink {
     port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<SinkShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SinkShared {
+    state: Mutex<SinkState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct SinkState {
     received: Vec<Received>,
     status: u16,
     body: Vec<u8>,
@@ -71,7 +71,7 @@ impl Sink {
     pub fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = listener.local_addr().expect("a listener has an address").port();
-        let state = State {
+        let state = SinkState {
             received: Vec::new(),
             status: 200,
             body: b"{}".to_vec(),
@@ -79,7 +79,7 @@ impl Sink {
             closed: false,
             connections: Vec::new(),
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let shared = Arc::new(SinkShared { state: Mutex::new(state), changed: Condvar::new() });
         let serving = Arc::clone(&shared);
         std::thread::spawn(move || serve(&listener, &serving));
         Self { port, shared }
@@ -161,7 +161,7 @@ impl Drop for Sink {
     }
 }
 
-fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
+fn serve(listener: &TcpListener, shared: &Arc<SinkShared>) {
     for stream in listener.incoming().flatten() {
         let mut state = shared.state.lock();
         if state.closed {
@@ -176,7 +176,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Answers the requests of one connection, until it ends.
-fn converse(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
+fn converse(stream: &TcpStream, shared: &SinkShared) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader)? {

@@ -16,22 +16,22 @@ use crate::sink::{Received, read_request};
 #[derive(Debug)]
 pub struct Stub {
     port: u16,
-    asked: Receiver<Asked>,
+    asked: Receiver<PendingRequest>,
     /// What came and was not looked for yet.
-    kept: VecDeque<Asked>,
+    kept: VecDeque<PendingRequest>,
     /// `None` when it is over.
     connections: Arc<Mutex<Option<Vec<TcpStream>>>>,
 }
 
 /// A request that waits for its answer. Where it is dropped without one, its connection ends.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingRequest {
     /// What was asked.
     pub request: Received,
     answer: Sender<(u16, String)>,
 }
 
-impl Asked {
+impl PendingRequest {
     /// Answers with this status and JSON body.
     pub fn answer(self, status: u16, body: &str) {
         // Where the client has gone away, there is nobody to tell.
@@ -72,7 +72,7 @@ impl Stub {
         what: &str,
         within: Duration,
         which: impl Fn(&Received) -> bool,
-    ) -> Asked {
+    ) -> PendingRequest {
         let until = Instant::now() + within;
         loop {
             if let Some(asked) = self.look(&which) {
@@ -92,7 +92,7 @@ impl Stub {
     }
 
     /// A request that has come and is looked for.
-    pub fn look(&mut self, which: impl Fn(&Received) -> bool) -> Option<Asked> {
+    pub fn look(&mut self, which: impl Fn(&Received) -> bool) -> Option<PendingRequest> {
         self.kept.extend(self.asked.try_iter());
         let at = self.kept.iter().position(|asked| which(&asked.request))?;
         self.kept.remove(at)
@@ -109,7 +109,11 @@ impl Drop for Stub {
     }
 }
 
-fn serve(listener: &TcpListener, open: &Mutex<Option<Vec<TcpStream>>>, asked: &Sender<Asked>) {
+fn serve(
+    listener: &TcpListener,
+    open: &Mutex<Option<Vec<TcpStream>>>,
+    asked: &Sender<PendingRequest>,
+) {
     for stream in listener.incoming().flatten() {
         match &mut *open.lock() {
             Some(open) => open.extend(stream.try_clone()),
@@ -125,12 +129,12 @@ fn serve(listener: &TcpListener, open: &Mutex<Option<Vec<TcpStream>>>, asked: &S
 }
 
 /// Hands over the requests of one connection, and answers as it is told.
-fn converse(stream: &TcpStream, asked: &Sender<Asked>) -> std::io::Result<()> {
+fn converse(stream: &TcpStream, asked: &Sender<PendingRequest>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader)? {
         let (sender, answered) = channel();
-        asked.send(Asked { request, answer: sender }).ok();
+        asked.send(PendingRequest { request, answer: sender }).ok();
         let Ok((status, body)) = answered.recv() else { return Ok(()) };
         let head = format!(
             "HTTP/1.1 {status} Stub\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",

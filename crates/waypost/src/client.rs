@@ -46,7 +46,7 @@ pub(crate) struct Client {
 }
 
 /// What came back.
-pub(crate) struct Reply<T> {
+pub(crate) struct ServerReply<T> {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: T,
@@ -90,14 +90,14 @@ impl Client {
     }
 
     /// Asks and reads the answer.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask<'_>) -> Result<Reply<T>> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask<'_>) -> Result<ServerReply<T>> {
         let response = self.send(ask).await?;
         let (status, headers) = (response.status(), response.headers().clone());
         let bytes = self.read(response).await?;
         let body = serde_json::from_slice(&bytes).map_err(|error| {
             anyhow!("the server's answer cannot be read: {error}; is it another version?")
         })?;
-        Ok(Reply { status, headers, body })
+        Ok(ServerReply { status, headers, body })
     }
 
     /// Asks for something that has no answer but that it was done.

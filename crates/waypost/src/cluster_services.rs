@@ -72,10 +72,10 @@ impl ClusterServices {
             fs::read(path)
                 .with_context(|| format!("redis_authority {} cannot be read", path.display()))
         });
-        let config = waypost_redis::Config {
+        let config = waypost_redis::RedisConfig {
             prefix: settings.prefix.clone(),
             authority: authority.transpose()?,
-            ..waypost_redis::Config::new(settings.url.clone())
+            ..waypost_redis::RedisConfig::new(settings.url.clone())
         };
         let redis = Redis::connect(&config, &key)
             .with_context(|| format!("Redis at {place} cannot be used"))?;

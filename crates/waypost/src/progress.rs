@@ -25,14 +25,14 @@ pub struct Progress {
     /// Is standard output a terminal?
     live: bool,
     color: bool,
-    nodes: BTreeMap<Arc<str>, Node>,
+    nodes: BTreeMap<Arc<str>, NodeProgress>,
     /// Nodes that are not settled, in the order they appeared.
     open: Vec<Arc<str>>,
     /// Columns and rows of the terminal, asked for at every drawing.
     size: (usize, usize),
 }
 
-struct Node {
+struct NodeProgress {
     status: NodeStatus,
     attempt: u32,
     since: Timestamp,
@@ -82,7 +82,7 @@ impl Progress {
         let Some((path, status, attempt, note)) = change(event) else { return };
         let node = self.nodes.entry(Arc::clone(path)).or_insert_with(|| {
             self.open.push(Arc::clone(path));
-            Node { status, attempt: 1, since: at, note: String::new() }
+            NodeProgress { status, attempt: 1, since: at, note: String::new() }
         });
         let first_of_attempt = attempt.is_some_and(|attempt| attempt != node.attempt);
         if first_of_attempt || status == NodeStatus::Queued {
@@ -122,7 +122,7 @@ impl Progress {
     }
 
     /// A node that changed: one line, or two on a terminal where its note does not fit behind it.
-    fn lines(&self, path: &str, node: &Node, at: Timestamp) -> Vec<String> {
+    fn lines(&self, path: &str, node: &NodeProgress, at: Timestamp) -> Vec<String> {
         let head = self.head(path, node, at);
         let line = format!("{head} {}", node.note).trim_end().to_owned();
         match self.live && columns(&line) > self.size.0 && !node.note.is_empty() {
@@ -132,7 +132,7 @@ impl Progress {
     }
 
     /// What a line about a node begins with: all but its note.
-    fn head(&self, path: &str, node: &Node, at: Timestamp) -> String {
+    fn head(&self, path: &str, node: &NodeProgress, at: Timestamp) -> String {
         let took = at.since(node.since).to_string();
         let attempt = match node.status {
             NodeStatus::Skipped => String::new(),

@@ -27,13 +27,13 @@ use waypost_ports::secret::{
 /// The secrets of a settings file.
 #[derive(Clone, Debug)]
 pub struct GrantedSecrets {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, SecretEntry>,
     environment: fn(&str) -> Option<OsString>,
 }
 
 /// One secret: where it comes from, and who may do what with it.
 #[derive(Clone, Debug)]
-struct Entry {
+struct SecretEntry {
     from: Origin,
     workflows: Vec<WorkflowPattern>,
     hosts: Arc<[HostPattern]>,
@@ -76,7 +76,8 @@ impl GrantedSecrets {
             bail!("`secrets` must be a table: write [secrets.name]");
         };
         let entry = |(name, table): (String, toml::Value)| {
-            let entry = Entry::read(&name, table).with_context(|| format!("secret {name:?}"))?;
+            let entry =
+                SecretEntry::read(&name, table).with_context(|| format!("secret {name:?}"))?;
             Ok((name, entry))
         };
         let entries = tables.into_iter().map(entry).collect::<Result<_>>()?;
@@ -111,7 +112,7 @@ impl Secrets for GrantedSecrets {
     }
 }
 
-impl Entry {
+impl SecretEntry {
     fn read(name: &str, table: toml::Value) -> Result<Self> {
         let is_name = name.len() <= SECRET_NAME_CHARS_MAX
             && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -217,7 +218,7 @@ impl WorkflowPattern {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for SecretEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.from {
             Origin::Variable(name) => write!(f, "env:{name}")?,

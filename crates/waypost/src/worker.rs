@@ -46,7 +46,7 @@ use waypost_server::wire::payload::{Count, Short, TaskToken};
 use waypost_server::wire::worker::TASKS_MAX;
 
 use crate::client::{Ask, Client};
-use delivery::Delivery;
+use delivery::TaskDelivery;
 use finished::Finished;
 use in_hand::InHand;
 pub(crate) use servers::Servers;
@@ -65,7 +65,7 @@ const POLL_MAX: u32 = 64;
 const REPORTS_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a worker is told.
-pub(crate) struct Options {
+pub(crate) struct WorkerOptions {
     pub(crate) name: String,
     pub(crate) capacity: u32,
     pub(crate) handlers: Handlers,
@@ -76,7 +76,7 @@ pub(crate) struct Options {
 /// A worker: everything that its tasks share.
 pub(crate) struct Worker {
     id: Uuid,
-    options: Options,
+    options: WorkerOptions,
     servers: Servers,
     running: Mutex<HashMap<String, CancellationToken>>,
     /// A task has ended, and there is room for another.
@@ -94,7 +94,7 @@ pub(crate) struct Worker {
 type Listening = JoinHandle<Result<()>>;
 
 impl Worker {
-    pub(crate) fn new(mut options: Options) -> Arc<Self> {
+    pub(crate) fn new(mut options: WorkerOptions) -> Arc<Self> {
         let servers = Servers::new(std::mem::take(&mut options.clients));
         Arc::new(Self {
             id: Uuid::now_v7(),
@@ -228,9 +228,9 @@ impl Worker {
     fn begin(self: &Arc<Self>, task: wire::Task) {
         let cancel = CancellationToken::new();
         self.running.lock().insert(task.token.clone(), cancel.clone());
-        let place = Place { worker: Arc::clone(self), token: task.token.clone() };
+        let place = RunningTask { worker: Arc::clone(self), token: task.token.clone() };
         self.tracker.spawn(async move {
-            Delivery { worker: &place.worker, task, cancel }.make().await;
+            TaskDelivery { worker: &place.worker, task, cancel }.make().await;
         });
     }
 
@@ -279,12 +279,12 @@ impl Worker {
 
 /// The place of a task among those that run. It is given back however that ends: a token that is named
 /// for ever would be taken for a task that is being done.
-struct Place {
+struct RunningTask {
     worker: Arc<Worker>,
     token: String,
 }
 
-impl Drop for Place {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         self.worker.running.lock().remove(&self.token);
         self.worker.room.notify_one();
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_delivery_that_is_cut_off_gives_its_place_back() {
-        let worker = Worker::new(Options {
+        let worker = Worker::new(WorkerOptions {
             name: "w".to_owned(),
             capacity: 1,
             handlers: Handlers::new(),

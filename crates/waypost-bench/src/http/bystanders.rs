@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::client::{Client, Target};
+use super::client::{Client, ServerAddress};
 use crate::flows;
 
 /// How often a slow connection sends a byte.
@@ -44,19 +44,19 @@ impl Crowd {
 /// Everybody who stands by. Dropping this sends them away.
 pub(super) struct Bystanders {
     tasks: JoinSet<()>,
-    seen: Arc<Seen>,
+    seen: Arc<BystanderCounts>,
     /// Connections that nobody reads from.
     readers: Vec<TcpStream>,
 }
 
 /// What they have seen of the server.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct BystanderCounts {
     streams_lost: AtomicU64,
     slow_closed: AtomicU64,
 }
 
-impl Seen {
+impl BystanderCounts {
     /// Streams that ended though nothing had happened on them.
     pub(super) fn streams_lost(&self) -> u64 {
         self.streams_lost.load(Ordering::Relaxed)
@@ -70,9 +70,9 @@ impl Seen {
 
 impl Bystanders {
     /// Lets them in, and returns when all of them are there and idle.
-    pub(super) async fn gather(target: &Target, crowd: Crowd) -> Result<Self> {
+    pub(super) async fn gather(target: &ServerAddress, crowd: Crowd) -> Result<Self> {
         let Crowd { idle_streams, slow_connections, slow_readers } = crowd;
-        let (mut tasks, seen) = (JoinSet::new(), Arc::new(Seen::default()));
+        let (mut tasks, seen) = (JoinSet::new(), Arc::new(BystanderCounts::default()));
         for stream in open_streams(target, idle_streams).await? {
             tasks.spawn(read_on(stream, Arc::clone(&seen)));
         }
@@ -86,7 +86,7 @@ impl Bystanders {
     }
 
     /// Sends them away.
-    pub(super) async fn leave(mut self) -> Arc<Seen> {
+    pub(super) async fn leave(mut self) -> Arc<BystanderCounts> {
         self.tasks.shutdown().await;
         drop(self.readers);
         self.seen
@@ -94,7 +94,7 @@ impl Bystanders {
 }
 
 /// Starts so many executions that wait for a signal, and opens the stream of each.
-async fn open_streams(target: &Target, count: usize) -> Result<Vec<TcpStream>> {
+async fn open_streams(target: &ServerAddress, count: usize) -> Result<Vec<TcpStream>> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -108,7 +108,7 @@ async fn open_streams(target: &Target, count: usize) -> Result<Vec<TcpStream>> {
 }
 
 /// Makes a log of large events, and asks for pages and streams of it that are not read.
-async fn open_readers(target: &Target, count: usize) -> Result<Vec<TcpStream>> {
+async fn open_readers(target: &ServerAddress, count: usize) -> Result<Vec<TcpStream>> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -131,7 +131,7 @@ async fn open_readers(target: &Target, count: usize) -> Result<Vec<TcpStream>> {
     Ok(readers)
 }
 
-async fn open_stream(target: &Target, start: &[u8]) -> Result<TcpStream> {
+async fn open_stream(target: &ServerAddress, start: &[u8]) -> Result<TcpStream> {
     let mut client = Client::connect(target).await?;
     let started = client.ask(start).await?.json()?;
     let id = started.get("id").and_then(|id| id.as_str()).context("the reply names no id")?;
@@ -147,14 +147,14 @@ async fn open_stream(target: &Target, start: &[u8]) -> Result<TcpStream> {
 }
 
 /// Reads a stream for as long as there is one.
-async fn read_on(mut stream: TcpStream, seen: Arc<Seen>) {
+async fn read_on(mut stream: TcpStream, seen: Arc<BystanderCounts>) {
     let mut signs_of_life = [0; 256];
     while stream.read(&mut signs_of_life).await.is_ok_and(|read| read > 0) {}
     seen.streams_lost.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A connection with the beginning of a request.
-async fn begin_slowly(target: &Target) -> Result<TcpStream> {
+async fn begin_slowly(target: &ServerAddress) -> Result<TcpStream> {
     let mut stream = target.connect().await?;
     let request = target.get("/livez");
     // All but the empty line that would end it, and a header that has only begun.
@@ -164,7 +164,12 @@ async fn begin_slowly(target: &Target) -> Result<TcpStream> {
 }
 
 /// Sends a byte now and then, and comes back when the server closes the connection.
-async fn drip(target: Target, mut stream: TcpStream, offset: Duration, seen: Arc<Seen>) {
+async fn drip(
+    target: ServerAddress,
+    mut stream: TcpStream,
+    offset: Duration,
+    seen: Arc<BystanderCounts>,
+) {
     tokio::time::sleep(offset).await;
     loop {
         tokio::time::sleep(DRIP_EVERY).await;

@@ -15,13 +15,13 @@ const REPLY_MAX: Duration = Duration::from_secs(60);
 
 /// The server to talk to.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct ServerAddress {
     address: SocketAddr,
     host: String,
     key: Option<String>,
 }
 
-impl Target {
+impl ServerAddress {
     pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self> {
         let host = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
         let host = host.filter(|host| !host.contains('/'));
@@ -77,12 +77,12 @@ pub(super) struct Client {
 }
 
 /// What came back.
-pub(super) struct Reply<'a> {
+pub(super) struct HttpReply<'a> {
     pub(super) status: u16,
     pub(super) body: &'a [u8],
 }
 
-impl Reply<'_> {
+impl HttpReply<'_> {
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(self.body).into_owned()
     }
@@ -97,26 +97,26 @@ impl Reply<'_> {
 }
 
 impl Client {
-    pub(super) async fn connect(target: &Target) -> Result<Self> {
+    pub(super) async fn connect(target: &ServerAddress) -> Result<Self> {
         Ok(Self { stream: target.connect().await?, buffer: Vec::with_capacity(4_096) })
     }
 
     /// Sends a request and reads the reply. After an error the connection is of no more use.
-    pub(super) async fn ask(&mut self, request: &[u8]) -> Result<Reply<'_>> {
+    pub(super) async fn ask(&mut self, request: &[u8]) -> Result<HttpReply<'_>> {
         let head = tokio::time::timeout(REPLY_MAX, self.exchange(request)).await;
         let head = head.context("the server does not answer")??;
         let body = self.buffer.get(head.bytes..head.bytes + head.body_bytes).unwrap_or_default();
-        Ok(Reply { status: head.status, body })
+        Ok(HttpReply { status: head.status, body })
     }
 
-    async fn exchange(&mut self, request: &[u8]) -> Result<Head> {
+    async fn exchange(&mut self, request: &[u8]) -> Result<ReplyHead> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 bail!("the server closed the connection");
             }
-            if let Some(head) = Head::find(&self.buffer)?
+            if let Some(head) = ReplyHead::find(&self.buffer)?
                 && self.buffer.len() >= head.bytes + head.body_bytes
             {
                 return Ok(head);
@@ -127,14 +127,14 @@ impl Client {
 
 /// What the head of a reply says.
 #[derive(PartialEq, Eq, Debug)]
-struct Head {
+struct ReplyHead {
     status: u16,
     /// Its own length, the empty line included.
     bytes: usize,
     body_bytes: usize,
 }
 
-impl Head {
+impl ReplyHead {
     /// The head at the beginning of what was read; `None` while it is not complete.
     fn find(read: &[u8]) -> Result<Option<Self>> {
         let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -158,19 +158,19 @@ mod tests {
     #[test]
     fn a_head_says_how_long_the_reply_is() {
         let whole = b"HTTP/1.1 201 Created\r\nA: b\r\ncontent-LENGTH: 12\r\n\r\n{\"id\"";
-        let head = Head { status: 201, bytes: whole.len() - 5, body_bytes: 12 };
-        assert_eq!(Head::find(whole).unwrap(), Some(head));
-        assert_eq!(Head::find(&whole[..30]).unwrap(), None, "the rest is still to come");
-        assert!(Head::find(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
+        let head = ReplyHead { status: 201, bytes: whole.len() - 5, body_bytes: 12 };
+        assert_eq!(ReplyHead::find(whole).unwrap(), Some(head));
+        assert_eq!(ReplyHead::find(&whole[..30]).unwrap(), None, "the rest is still to come");
+        assert!(ReplyHead::find(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
     }
 
     #[test]
     fn a_server_is_named_by_host_and_port() {
         for url in ["http://127.0.0.1:7070", "http://127.0.0.1:7070/", "http://[::1]:1"] {
-            assert!(Target::new(url, None).is_ok(), "{url}");
+            assert!(ServerAddress::new(url, None).is_ok(), "{url}");
         }
         for url in ["https://127.0.0.1:7070", "127.0.0.1:7070", "http://127.0.0.1:1/v1"] {
-            assert!(Target::new(url, None).is_err(), "{url}");
+            assert!(ServerAddress::new(url, None).is_err(), "{url}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tokio::task::JoinSet;
 
-use super::client::{Client, Target};
+use super::client::{Client, ServerAddress};
 use crate::flows;
 
 /// What a reply says of an execution that did what it should.
@@ -16,7 +16,7 @@ const COMPLETED: &[u8] = b"\"status\":\"COMPLETED\"";
 /// What is asked of the server.
 #[derive(Clone)]
 pub(super) struct Load {
-    target: Target,
+    target: ServerAddress,
     request: Arc<[u8]>,
     clients: usize,
     executions: u64,
@@ -36,7 +36,7 @@ pub(super) struct Tally {
 impl Load {
     /// Deploys what the clients will start: chains of so many noops.
     pub(super) async fn prepare(
-        target: &Target,
+        target: &ServerAddress,
         nodes: u64,
         clients: usize,
         executions: u64,

@@ -5,15 +5,15 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::Options;
-use super::bystanders::Seen;
+use super::HttpOptions;
+use super::bystanders::BystanderCounts;
 use super::load::Tally;
 use super::serving::Committed;
 use crate::report::{Latency, Printout, mebibytes};
 
 /// Everything that was found.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct HttpReport {
     scenario: &'static str,
     clients: usize,
     executions: u64,
@@ -83,8 +83,8 @@ impl Phase {
 
 impl Crowded {
     pub(super) fn new(
-        options: &Options,
-        seen: &Seen,
+        options: &HttpOptions,
+        seen: &BystanderCounts,
         phase: Phase,
         peak_rss: Option<u64>,
         alone: &Phase,
@@ -102,9 +102,9 @@ impl Crowded {
     }
 }
 
-impl Report {
+impl HttpReport {
     pub(super) fn new(
-        options: &Options,
+        options: &HttpOptions,
         alone: Phase,
         with_bystanders: Option<Crowded>,
         server_peak_rss_bytes: Option<u64>,

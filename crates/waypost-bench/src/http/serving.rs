@@ -9,15 +9,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::client::{Client, Target};
-use crate::{NamedServer, Place, disk};
+use super::client::{Client, ServerAddress};
+use crate::{DataLocation, NamedServer, disk};
 
 /// The thread of a server that commits.
 const STORE_THREAD: &str = "waypost-store";
 
 /// A server that is measured.
 pub(super) struct Serving {
-    pub(super) target: Target,
+    pub(super) target: ServerAddress,
     own: Option<Own>,
 }
 
@@ -61,13 +61,13 @@ impl Committed {
 
 impl Serving {
     /// The server that the user named, or else a fresh one.
-    pub(super) fn open(named: Option<&NamedServer>, place: &Place) -> Result<Self> {
+    pub(super) fn open(named: Option<&NamedServer>, place: &DataLocation) -> Result<Self> {
         if let Some(NamedServer { url, key }) = named {
-            let target = Target::new(url, key.as_deref())?;
+            let target = ServerAddress::new(url, key.as_deref())?;
             return Ok(Self { target, own: None });
         }
         let (own, url) = Own::start(place)?;
-        Ok(Self { target: Target::new(&url, None)?, own: Some(own) })
+        Ok(Self { target: ServerAddress::new(&url, None)?, own: Some(own) })
     }
 
     pub(super) async fn committed(&self) -> Result<Committed> {
@@ -102,7 +102,7 @@ impl Serving {
 }
 
 impl Own {
-    fn start(place: &Place) -> Result<(Self, String)> {
+    fn start(place: &DataLocation) -> Result<(Self, String)> {
         let folder = place.fresh_folder()?;
         let mut process = serve_command(&folder)?.spawn().context("cannot start a server")?;
         let stdout = process.stdout.take();

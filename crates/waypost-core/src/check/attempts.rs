@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::run::RunCheck;
-use super::{Invariant, Place, Verdict, broken};
+use super::{EventAt, Invariant, Verdict, broken};
 use crate::event::{Event, FailureEnd, MessageId, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
@@ -53,7 +53,7 @@ pub(super) enum End {
 }
 
 impl Seen {
-    pub(super) fn advance(&mut self, place: Place, event: &Event) {
+    pub(super) fn advance(&mut self, place: EventAt, event: &Event) {
         let waiting = |wait: Wait| {
             let at_once = wait.due().is_some_and(|due| due <= place.decided_at);
             Phase::Waiting { wait, at_once }
@@ -100,7 +100,7 @@ impl Seen {
         self.phase = next;
     }
 
-    pub(super) fn may_be_scheduled(&self, place: Place, attempt: u32) -> Verdict {
+    pub(super) fn may_be_scheduled(&self, place: EventAt, attempt: u32) -> Verdict {
         match &self.phase {
             Phase::Pending => {}
             Phase::Waiting { wait: Wait::Retry { due }, at_once } => {
@@ -202,7 +202,7 @@ impl Seen {
     /// An attempt that waits fails only by time, one that was never started only for good.
     pub(super) fn may_fail(
         &self,
-        place: Place,
+        place: EventAt,
         attempt: u32,
         failure: &Failure,
         end: FailureEnd,
@@ -249,7 +249,7 @@ impl Seen {
     /// A wait ends by its message, or when it is due and not before.
     pub(super) fn may_resume(
         &self,
-        place: Place,
+        place: EventAt,
         attempt: u32,
         message: Option<&MessageId>,
         run: &RunCheck,
@@ -288,7 +288,7 @@ impl Seen {
 }
 
 /// By the store's time, which all instances share. A wait that was due when it began is no wait.
-fn not_early(place: Place, due: Timestamp, at_once: bool) -> Verdict {
+fn not_early(place: EventAt, due: Timestamp, at_once: bool) -> Verdict {
     if at_once || place.at >= due {
         return Ok(());
     }

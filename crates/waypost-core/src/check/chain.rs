@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{Fault, Invariant, Verdict, broken};
+use super::{BrokenRule, Invariant, Verdict, broken};
 use crate::event::Event;
 use crate::frame::FrameHeader;
 use crate::id::{ExecutionNo, InstanceId};
@@ -34,7 +34,7 @@ impl Chain {
         execution: ExecutionNo,
         header: &FrameHeader,
         at: Timestamp,
-    ) -> Vec<Fault> {
+    ) -> Vec<BrokenRule> {
         let rules = [
             self.is_linked(execution, header),
             self.is_fenced(header),

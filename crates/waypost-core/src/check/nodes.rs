@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::attempts::{End, Phase, Seen};
 use super::graph::{self, Turn};
 use super::run::RunCheck;
-use super::{Invariant, Place, Verdict, broken, position, spans};
+use super::{EventAt, Invariant, Verdict, broken, position, spans};
 use crate::event::{CancelReason, Event, FailureEnd};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token};
@@ -94,7 +94,7 @@ impl Nodes {
     }
 
     /// Is the event possible here? Says what is wrong and changes nothing.
-    pub(super) fn judge(&self, place: Place, event: &Event, run: &RunCheck) -> Verdict {
+    pub(super) fn judge(&self, place: EventAt, event: &Event, run: &RunCheck) -> Verdict {
         if let Event::RunReopened { nodes, .. } = event {
             self.may_be_reset(nodes)?;
         }
@@ -156,7 +156,7 @@ impl Nodes {
     }
 
     /// Takes the event in, whatever was said of it.
-    pub(super) fn advance(&mut self, place: Place, event: &Event, run: &RunCheck) {
+    pub(super) fn advance(&mut self, place: EventAt, event: &Event, run: &RunCheck) {
         match event {
             Event::RunEnding { .. } => self.cancel_pending(place),
             Event::RunReopened { nodes, .. } => self.reset(nodes),
@@ -215,7 +215,7 @@ impl Nodes {
         Some(at)
     }
 
-    fn scheduled(&mut self, place: Place, at: NodeIx, attempt: u32, deadline: Option<Timestamp>) {
+    fn scheduled(&mut self, place: EventAt, at: NodeIx, attempt: u32, deadline: Option<Timestamp>) {
         let Some(plan) = self.plan.clone() else { return };
         let first = self.seen(at).is_some_and(|seen| seen.phase == Phase::Pending);
         let doomed = first && graph::turn(&plan, self, at) == Turn::Fail;
@@ -230,7 +230,7 @@ impl Nodes {
         }
     }
 
-    fn cancel_pending(&mut self, place: Place) {
+    fn cancel_pending(&mut self, place: EventAt) {
         for seen in self.seen.iter_mut().filter(|seen| seen.phase == Phase::Pending) {
             seen.phase = Phase::Settled(End::Cancelled);
             seen.settled_seq = place.seq;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::nodes::Nodes;
-use super::{Invariant, Place, Verdict, broken};
+use super::{EventAt, Invariant, Verdict, broken};
 use crate::event::{EndCause, Event, MessageId, PauseReason};
 use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
 use crate::time::Timestamp;
@@ -23,7 +23,7 @@ pub(super) struct RunCheck {
     /// Nobody owns it.
     parked: bool,
     /// Where it stands in the queue of its concurrency key, in this generation.
-    line: Line,
+    line: QueueState,
     /// Somebody took it over after it was parked, and has not gone on yet.
     resuming: bool,
     /// When this generation must have ended, where the log says so.
@@ -39,7 +39,7 @@ pub(super) struct RunCheck {
 
 /// The line of a concurrency key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Line {
+enum QueueState {
     /// It has not come to it.
     #[default]
     Outside,
@@ -103,12 +103,12 @@ impl RunCheck {
 
     /// Does it hold a permit of its concurrency key?
     pub(super) fn is_admitted(&self) -> bool {
-        self.line == Line::Admitted
+        self.line == QueueState::Admitted
     }
 
     /// Does it wait for one?
     pub(super) fn is_queued(&self) -> bool {
-        matches!(self.line, Line::Waits { .. })
+        matches!(self.line, QueueState::Waits { .. })
     }
 
     /// May nothing start?
@@ -122,15 +122,15 @@ impl RunCheck {
     }
 
     /// Is the event possible here? Says what is wrong and changes nothing.
-    pub(super) fn judge(&self, place: Place, event: &Event, nodes: &Nodes) -> Verdict {
+    pub(super) fn judge(&self, place: EventAt, event: &Event, nodes: &Nodes) -> Verdict {
         self.is_first_or_later(place, event)?;
         self.is_before_the_end(event)?;
         self.consumes_once(event)?;
         match event {
-            Event::RunQueued { .. } if self.line == Line::Admitted => {
+            Event::RunQueued { .. } if self.line == QueueState::Admitted => {
                 broken(Invariant::PermitsHold, "it went into the line with a slot")
             }
-            Event::RunQueued { .. } if self.line == (Line::Waits { owned: false }) => {
+            Event::RunQueued { .. } if self.line == (QueueState::Waits { owned: false }) => {
                 broken(Invariant::PermitsHold, "it stood in the queue already")
             }
             Event::RunAdmitted {} if !self.is_queued() => {
@@ -206,11 +206,11 @@ impl RunCheck {
                 self.resuming |= self.parked;
                 self.parked = false;
                 if self.is_queued() {
-                    self.line = Line::Waits { owned: true };
+                    self.line = QueueState::Waits { owned: true };
                 }
             }
-            Event::RunQueued { .. } => self.line = Line::Waits { owned: false },
-            Event::RunAdmitted {} => self.line = Line::Admitted,
+            Event::RunQueued { .. } => self.line = QueueState::Waits { owned: false },
+            Event::RunAdmitted {} => self.line = QueueState::Admitted,
             Event::RunPauseRequested { .. } => self.held = true,
             Event::RunPaused { .. } => (self.parked, self.resuming) = (true, false),
             Event::RunQuarantined { .. } => {
@@ -232,7 +232,7 @@ impl RunCheck {
             Event::RunReopened { generation, deadline, .. } => {
                 self.deadline = *deadline;
                 self.go_on();
-                self.line = Line::Outside;
+                self.line = QueueState::Outside;
                 self.owned = false;
                 self.generation = *generation;
                 (self.ended, self.cause) = (None, None);
@@ -268,7 +268,7 @@ impl RunCheck {
         (self.held, self.parked, self.resuming) = (false, false, false);
     }
 
-    fn is_first_or_later(&self, place: Place, event: &Event) -> Verdict {
+    fn is_first_or_later(&self, place: EventAt, event: &Event) -> Verdict {
         match (place.seq, event) {
             (1, Event::RunCreated(_)) => Ok(()),
             (1, _) => {

@@ -6,7 +6,7 @@
 //! judged.
 
 use super::attempts::Seen;
-use super::{Invariant, Place, Verdict, broken};
+use super::{EventAt, Invariant, Verdict, broken};
 use crate::apply::{GRACE, SILENCE};
 use crate::event::{Event, FailureEnd};
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ pub fn cut_short(plan: Option<&Plan>, event: &Event, since: Timestamp) -> Option
 }
 
 /// Is this a span that the definition wants, and does it last?
-pub(super) fn judge(place: Place, event: &Event, plan: Option<&Plan>, seen: &Seen) -> Verdict {
+pub(super) fn judge(place: EventAt, event: &Event, plan: Option<&Plan>, seen: &Seen) -> Verdict {
     if let Some(what) = cut_short(plan, event, place.earliest) {
         return broken(Invariant::WaitsEndInTime, what);
     }

@@ -10,7 +10,7 @@ use super::filters::Filter;
 use super::value::Value;
 
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum ExprNode {
     Const(Value),
     Name(Box<str>),
     List(Vec<Self>),
@@ -31,8 +31,8 @@ pub(super) enum Node {
 #[derive(Debug)]
 pub(super) enum Step {
     Attribute(Box<str>),
-    Item(Node),
-    Slice(Box<[Option<Node>; 3]>),
+    Item(ExprNode),
+    Slice(Box<[Option<ExprNode>; 3]>),
     Call(Arguments),
     Filter(&'static Filter, Arguments),
     Test(&'static Check, Arguments),
@@ -42,8 +42,8 @@ pub(super) enum Step {
 
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
-    pub(super) positional: Vec<Node>,
-    pub(super) named: Vec<(Box<str>, Node)>,
+    pub(super) positional: Vec<ExprNode>,
+    pub(super) named: Vec<(Box<str>, ExprNode)>,
     /// Where each of the positional ones stands.
     pub(super) places: Vec<Range<usize>>,
 }

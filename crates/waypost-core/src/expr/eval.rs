@@ -1,6 +1,6 @@
 //! Evaluation: a walk over the tree that pays for every step before it takes it.
 
-use super::ast::{Arguments, Node, Step};
+use super::ast::{Arguments, ExprNode, Step};
 use super::budget::{Budget, Stop};
 use super::filters::{self, Bound};
 use super::operators;
@@ -13,31 +13,31 @@ pub(super) struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    pub(super) fn value(&self, node: &Node) -> Result<Value, Stop> {
+    pub(super) fn value(&self, node: &ExprNode) -> Result<Value, Stop> {
         self.budget.work(4)?;
         match node {
-            Node::Const(value) => Ok(value.clone()),
-            Node::Name(name) => Ok(self.walk(name, &[])?.0),
-            Node::List(nodes) => {
+            ExprNode::Const(value) => Ok(value.clone()),
+            ExprNode::Name(name) => Ok(self.walk(name, &[])?.0),
+            ExprNode::List(nodes) => {
                 let mut items = Items::new(self.budget);
                 for node in nodes {
                     items.push(self.value(node)?)?;
                 }
                 items.finish()
             }
-            Node::Map(nodes) => self.map(nodes),
-            Node::Not(times, node) => {
+            ExprNode::Map(nodes) => self.map(nodes),
+            ExprNode::Not(times, node) => {
                 self.budget.work(*times)?;
                 Ok(Value::Bool(self.value(node)?.truth()? != (times % 2 == 1)))
             }
-            Node::Negate(times, node) => {
+            ExprNode::Negate(times, node) => {
                 let mut value = self.value(node)?;
                 for _ in 0..*times {
                     value = operators::negate(&value, self.budget)?;
                 }
                 Ok(value)
             }
-            Node::Binary(first, more) => {
+            ExprNode::Binary(first, more) => {
                 let mut value = self.value(first)?;
                 for (operator, node) in more {
                     let right = self.value(node)?;
@@ -45,7 +45,7 @@ impl Evaluation<'_> {
                 }
                 Ok(value)
             }
-            Node::Compare(first, more) => {
+            ExprNode::Compare(first, more) => {
                 let mut left = self.value(first)?;
                 for (comparison, node) in more {
                     let right = self.value(node)?;
@@ -56,9 +56,9 @@ impl Evaluation<'_> {
                 }
                 Ok(Value::Bool(true))
             }
-            Node::And(nodes) => self.first(nodes, false),
-            Node::Or(nodes) => self.first(nodes, true),
-            Node::If(arms, otherwise) => {
+            ExprNode::And(nodes) => self.first(nodes, false),
+            ExprNode::Or(nodes) => self.first(nodes, true),
+            ExprNode::If(arms, otherwise) => {
                 for (condition, value) in arms {
                     if self.value(condition)?.truth()? {
                         return self.value(value);
@@ -66,12 +66,12 @@ impl Evaluation<'_> {
                 }
                 otherwise.as_ref().map_or(Ok(Value::Undefined), |node| self.value(node))
             }
-            Node::Steps(first, steps) => self.steps(first, steps),
+            ExprNode::Steps(first, steps) => self.steps(first, steps),
         }
     }
 
     /// The first value that counts as `wanted`, else the last one.
-    fn first(&self, nodes: &[Node], wanted: bool) -> Result<Value, Stop> {
+    fn first(&self, nodes: &[ExprNode], wanted: bool) -> Result<Value, Stop> {
         let Some((last, before)) = nodes.split_last() else { return Ok(Value::Undefined) };
         for node in before {
             let value = self.value(node)?;
@@ -82,7 +82,7 @@ impl Evaluation<'_> {
         self.value(last)
     }
 
-    fn map(&self, nodes: &[(Node, Node)]) -> Result<Value, Stop> {
+    fn map(&self, nodes: &[(ExprNode, ExprNode)]) -> Result<Value, Stop> {
         let mut entries = Vec::new();
         for (key, value) in nodes {
             self.budget.bytes(128)?;
@@ -95,9 +95,9 @@ impl Evaluation<'_> {
         Value::map(entries, self.budget)
     }
 
-    fn steps(&self, first: &Node, steps: &[Step]) -> Result<Value, Stop> {
+    fn steps(&self, first: &ExprNode, steps: &[Step]) -> Result<Value, Stop> {
         let (mut value, rest) = match first {
-            Node::Name(name) => self.walk(name, steps)?,
+            ExprNode::Name(name) => self.walk(name, steps)?,
             node => (self.value(node)?, steps),
         };
         for step in rest {
@@ -147,7 +147,7 @@ impl Evaluation<'_> {
                 operators::item(value, &key, self.budget)
             }
             Step::Slice(parts) => {
-                let part = |part: &Option<Node>| match part {
+                let part = |part: &Option<ExprNode>| match part {
                     Some(node) => self.value(node),
                     None => Ok(Value::None),
                 };

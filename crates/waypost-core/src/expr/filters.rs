@@ -9,7 +9,7 @@ mod text;
 use std::sync::Arc;
 
 use super::ExpressionFault;
-use super::ast::{Arguments, Node};
+use super::ast::{Arguments, ExprNode};
 use super::budget::{Budget, Stop};
 use super::checks;
 use super::number::as_int;
@@ -104,7 +104,7 @@ pub(super) fn check_names(filter: &Filter, arguments: &Arguments) -> Result<(), 
         ["selectattr" | "rejectattr"] => (1, "test"),
         _ => return Ok(()),
     };
-    let Some(Node::Const(Value::Text(name))) = arguments.positional.get(position) else {
+    let Some(ExprNode::Const(Value::Text(name))) = arguments.positional.get(position) else {
         return Ok(());
     };
     let is_known =

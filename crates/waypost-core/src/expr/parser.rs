@@ -5,7 +5,7 @@ mod operand;
 use std::ops::Range;
 
 use super::ExpressionFault;
-use super::ast::{Arguments, Comparison, Node, Operator, Step};
+use super::ast::{Arguments, Comparison, ExprNode, Operator, Step};
 use super::checks;
 use super::filters;
 use super::lexer::{Token, tokens};
@@ -17,7 +17,7 @@ pub const NESTING_MAX: usize = 64;
 
 type Parsed<T> = Result<T, ExpressionFault>;
 
-pub(super) fn parse(source: &str) -> Parsed<Node> {
+pub(super) fn parse(source: &str) -> Parsed<ExprNode> {
     let mut parser = Parser { tokens: tokens(source)?, at: 0, depth: 0 };
     let node = parser.expression()?;
     match parser.peek() {
@@ -80,7 +80,7 @@ impl<'s> Parser<'s> {
     }
 
     /// All that recurses comes through here.
-    fn expression(&mut self) -> Parsed<Node> {
+    fn expression(&mut self) -> Parsed<ExprNode> {
         self.depth += 1;
         if self.depth > NESTING_MAX {
             let message = format!("brackets nest more than {NESTING_MAX} levels deep");
@@ -91,20 +91,20 @@ impl<'s> Parser<'s> {
         Ok(node)
     }
 
-    fn conditional(&mut self) -> Parsed<Node> {
+    fn conditional(&mut self) -> Parsed<ExprNode> {
         let mut value = self.or()?;
         let mut arms = Vec::new();
         while self.skip_word("if") {
             arms.push((self.or()?, value));
             if !self.skip_word("else") {
-                return Ok(Node::If(arms, None));
+                return Ok(ExprNode::If(arms, None));
             }
             value = self.or()?;
         }
-        if arms.is_empty() { Ok(value) } else { Ok(Node::If(arms, Some(Box::new(value)))) }
+        if arms.is_empty() { Ok(value) } else { Ok(ExprNode::If(arms, Some(Box::new(value)))) }
     }
 
-    fn or(&mut self) -> Parsed<Node> {
+    fn or(&mut self) -> Parsed<ExprNode> {
         let first = self.and()?;
         if !self.is_word("or") {
             return Ok(first);
@@ -113,10 +113,10 @@ impl<'s> Parser<'s> {
         while self.skip_word("or") {
             all.push(self.and()?);
         }
-        Ok(Node::Or(all))
+        Ok(ExprNode::Or(all))
     }
 
-    fn and(&mut self) -> Parsed<Node> {
+    fn and(&mut self) -> Parsed<ExprNode> {
         let first = self.not()?;
         if !self.is_word("and") {
             return Ok(first);
@@ -125,19 +125,19 @@ impl<'s> Parser<'s> {
         while self.skip_word("and") {
             all.push(self.not()?);
         }
-        Ok(Node::And(all))
+        Ok(ExprNode::And(all))
     }
 
-    fn not(&mut self) -> Parsed<Node> {
+    fn not(&mut self) -> Parsed<ExprNode> {
         let mut times = 0;
         while self.skip_word("not") {
             times += 1;
         }
         let node = self.comparison()?;
-        Ok(if times == 0 { node } else { Node::Not(times, Box::new(node)) })
+        Ok(if times == 0 { node } else { ExprNode::Not(times, Box::new(node)) })
     }
 
-    fn comparison(&mut self) -> Parsed<Node> {
+    fn comparison(&mut self) -> Parsed<ExprNode> {
         let first = self.binary(1)?;
         let mut more = Vec::new();
         loop {
@@ -157,11 +157,11 @@ impl<'s> Parser<'s> {
             self.at += 1;
             more.push((comparison, self.binary(1)?));
         }
-        Ok(if more.is_empty() { first } else { Node::Compare(Box::new(first), more) })
+        Ok(if more.is_empty() { first } else { ExprNode::Compare(Box::new(first), more) })
     }
 
     /// Operators that bind at least as close as `lowest`. Recurses once per precedence at most.
-    fn binary(&mut self, lowest: u8) -> Parsed<Node> {
+    fn binary(&mut self, lowest: u8) -> Parsed<ExprNode> {
         let mut left = self.unary()?;
         while let Token::Symbol(symbol) = self.peek()
             && let Some(operator) = Operator::of(symbol)
@@ -178,39 +178,39 @@ impl<'s> Parser<'s> {
                 self.at += 1;
                 row.push((operator, self.binary(precedence + 1)?));
             }
-            left = Node::Binary(Box::new(left), row);
+            left = ExprNode::Binary(Box::new(left), row);
         }
         Ok(left)
     }
 
-    fn unary(&mut self) -> Parsed<Node> {
+    fn unary(&mut self) -> Parsed<ExprNode> {
         let node = self.negated()?;
         self.filtered(node)
     }
 
     /// A negation applies to what follows with its attributes and indexes, not with its filters.
-    fn negated(&mut self) -> Parsed<Node> {
+    fn negated(&mut self) -> Parsed<ExprNode> {
         let mut times = 0;
         while self.skip("-") {
             times += 1;
         }
         let node = self.primary()?;
-        if let (1, Node::Const(value)) = (times, &node)
+        if let (1, ExprNode::Const(value)) = (times, &node)
             && let Some(negative) = operators::negative_literal(value)
         {
-            return self.indexed(Node::Const(negative));
+            return self.indexed(ExprNode::Const(negative));
         }
         let node = self.indexed(node)?;
-        Ok(if times == 0 { node } else { Node::Negate(times, Box::new(node)) })
+        Ok(if times == 0 { node } else { ExprNode::Negate(times, Box::new(node)) })
     }
 
-    fn indexed(&mut self, node: Node) -> Parsed<Node> {
+    fn indexed(&mut self, node: ExprNode) -> Parsed<ExprNode> {
         let mut steps = Vec::new();
         loop {
             if self.skip(".") {
                 steps.push(match self.peek().clone() {
                     Token::Name(name) => Step::Attribute(name.into()),
-                    Token::Number(index @ Value::Int(_)) => Step::Item(Node::Const(index)),
+                    Token::Number(index @ Value::Int(_)) => Step::Item(ExprNode::Const(index)),
                     _ => return Err(self.unexpected("a name or an integer")),
                 });
                 self.at += 1;
@@ -247,7 +247,7 @@ impl<'s> Parser<'s> {
         })
     }
 
-    fn filtered(&mut self, node: Node) -> Parsed<Node> {
+    fn filtered(&mut self, node: ExprNode) -> Parsed<ExprNode> {
         let mut steps = Vec::new();
         loop {
             if self.skip("|") {
@@ -323,7 +323,7 @@ impl<'s> Parser<'s> {
             }
             let place = self.place();
             match self.expression()? {
-                Node::Name(name) if self.skip("=") => {
+                ExprNode::Name(name) if self.skip("=") => {
                     arguments.named.push((name, self.expression()?));
                 }
                 _ if !arguments.named.is_empty() => {
@@ -340,8 +340,8 @@ impl<'s> Parser<'s> {
     }
 }
 
-fn with_steps(node: Node, steps: Vec<Step>) -> Node {
-    if steps.is_empty() { node } else { Node::Steps(Box::new(node), steps) }
+fn with_steps(node: ExprNode, steps: Vec<Step>) -> ExprNode {
+    if steps.is_empty() { node } else { ExprNode::Steps(Box::new(node), steps) }
 }
 
 /// The fault of a name that is not in our lists: whatever another version of Jinja knows, only what

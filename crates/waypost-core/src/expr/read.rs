@@ -10,13 +10,13 @@ use crate::json::DEPTH_MAX;
 /// Reads a payload. Numbers keep the way they are written.
 pub(super) fn json(text: &str, budget: &Budget) -> Result<Value, Stop> {
     budget.scan(text.len())?;
-    let mut reader = Reader { text, at: 0, depth: 0, budget, empty: Empty::default() };
+    let mut reader = ValueReader { text, at: 0, depth: 0, budget, empty: Empty::default() };
     let value = reader.value()?;
     reader.skip_blanks();
     if reader.at < text.len() { Err(broken()) } else { Ok(value) }
 }
 
-struct Reader<'a> {
+struct ValueReader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
@@ -37,7 +37,7 @@ fn broken() -> Stop {
     Stop::failed("a payload is not well-formed JSON")
 }
 
-impl Reader<'_> {
+impl ValueReader<'_> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }

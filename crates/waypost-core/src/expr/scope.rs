@@ -46,8 +46,8 @@ impl Scope {
 
     /// Adds many payloads under one name, without a copy of them.
     pub fn shared(&mut self, name: &'static str, entries: &Payloads) {
-        let shared = Shared { entries: Arc::clone(entries), found: Mutex::default() };
-        self.names.insert(name, Entry::Shared(Arc::new(shared)));
+        let shared = SharedPayloads { entries: Arc::clone(entries), found: Mutex::default() };
+        self.names.insert(name, Entry::SharedPayloads(Arc::new(shared)));
     }
 
     /// Adds the nodes an expression refers to.
@@ -95,7 +95,7 @@ pub(super) enum Entry {
     Payload(Arc<Payload>),
     Text(Arc<str>),
     Tree(Arc<BTreeMap<Arc<str>, Self>>),
-    Shared(Arc<Shared>),
+    SharedPayloads(Arc<SharedPayloads>),
 }
 
 /// A payload that is read when it is looked at.
@@ -107,7 +107,7 @@ pub(super) struct Payload {
 
 /// Payloads by name, looked up when an expression asks for them.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedPayloads {
     entries: Payloads,
     found: Mutex<BTreeMap<Arc<str>, Entry>>,
 }
@@ -119,7 +119,7 @@ impl Entry {
 
     /// Has it names below it that can be had one by one?
     pub(super) fn is_tree(&self) -> bool {
-        matches!(self, Self::Tree(_) | Self::Shared(_))
+        matches!(self, Self::Tree(_) | Self::SharedPayloads(_))
     }
 
     /// The entry of that name below it.
@@ -127,7 +127,7 @@ impl Entry {
         match self {
             Self::Payload(_) | Self::Text(_) => None,
             Self::Tree(tree) => tree.get(name).cloned(),
-            Self::Shared(shared) => {
+            Self::SharedPayloads(shared) => {
                 let (name, json) = shared.entries.get_key_value(name)?;
                 let mut found = shared.found.lock().unwrap_or_else(PoisonError::into_inner);
                 let entry = found.entry(Arc::clone(name)).or_insert_with(|| Self::payload(json));
@@ -148,7 +148,7 @@ impl Entry {
                 return Ok(payload.value.get_or_init(|| value).clone());
             }
             Self::Tree(tree) => tree.keys().cloned().collect(),
-            Self::Shared(shared) => shared.entries.keys().cloned().collect(),
+            Self::SharedPayloads(shared) => shared.entries.keys().cloned().collect(),
         };
         let mut entries = Vec::new();
         for name in names {

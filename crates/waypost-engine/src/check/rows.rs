@@ -14,7 +14,7 @@ use waypost_ports::store::{Control, Permit, Urgency};
 
 use crate::queue::permit_request;
 
-type Fault = (Invariant, String);
+type BrokenRule = (Invariant, String);
 
 /// The row that a log gives, as if nothing had happened to it since its last transition.
 fn derive(state: &State) -> DerivedRow {
@@ -44,7 +44,7 @@ pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
 }
 
 /// Compares the rows beside a log with its state; `requires` as above.
-pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<Fault> {
+pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRule> {
     let ended = state.status.is_end();
     let mut faults = check_row(examined, state, requires);
     // Without a control row, that is what is wrong.
@@ -54,7 +54,7 @@ pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<Fa
     faults
 }
 
-fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<Fault> {
+fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRule> {
     let history = &examined.history;
     let ended = state.status.is_end();
     match (&history.control, &examined.standing) {
@@ -82,7 +82,7 @@ fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<Fault> {
 
 /// Compares its place in the queue of its concurrency key with what its log says. A permit that it has
 /// been given and has not used yet is none of its log's business.
-fn has_another_place(found: Option<&Permit>, state: &State) -> Option<Fault> {
+fn has_another_place(found: Option<&Permit>, state: &State) -> Option<BrokenRule> {
     let derived = derive_permit(state).filter(|_| !state.status.is_end());
     let what = match (found, derived) {
         (None, None) => return None,
@@ -104,7 +104,7 @@ fn is_behind(
     standing: &Standing,
     state: &State,
     requires: u16,
-) -> Option<Fault> {
+) -> Option<BrokenRule> {
     let what = if control.epoch < state.epoch {
         format!("its row is at epoch {}, its log at {}", control.epoch, state.epoch)
     } else if standing.requires < requires {
@@ -115,7 +115,11 @@ fn is_behind(
     Some((Invariant::ControlAgrees, what))
 }
 
-fn has_no_reason_to_wake(control: &Control, standing: &Standing, state: &State) -> Option<Fault> {
+fn has_no_reason_to_wake(
+    control: &Control,
+    standing: &Standing,
+    state: &State,
+) -> Option<BrokenRule> {
     match standing.ownership {
         Ownership::Held | Ownership::Expired => return None,
         Ownership::Lost => {
@@ -164,7 +168,7 @@ fn is_due_otherwise(
     row: Option<Timestamp>,
     log: Option<Timestamp>,
     woken_from_outside: bool,
-) -> Option<Fault> {
+) -> Option<BrokenRule> {
     match (row, log) {
         (None, None) if !woken_from_outside => {
             let what = "it waits for no time and for nothing from outside";
@@ -197,7 +201,7 @@ fn has_mail_that_wakes_nobody(
     examined: &Examined,
     control: &Control,
     standing: &Standing,
-) -> Option<Fault> {
+) -> Option<BrokenRule> {
     let asleep = standing.ownership == Ownership::Nobody && !control.ready;
     if !asleep || is_quarantined(control, standing) {
         return None;

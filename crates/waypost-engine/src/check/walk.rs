@@ -16,18 +16,18 @@ const CHUNK: usize = 100;
 const THREADS: usize = 2;
 
 /// A walk through a store.
-struct Walk<'a> {
+struct StoreWalk<'a> {
     store: &'a dyn Inspect,
     plans: &'a Plans,
     since: Option<Timestamp>,
-    place: Mutex<Place>,
+    place: Mutex<WalkPosition>,
     report: Mutex<Report>,
     progress: &'a (dyn Fn(&Tally) + Sync),
 }
 
 /// How far the walk got.
 #[derive(Clone, Copy)]
-enum Place {
+enum WalkPosition {
     After(Option<ExecutionNo>),
     End,
 }
@@ -39,11 +39,11 @@ pub(super) fn check_all(
     since: Option<Timestamp>,
     progress: &(dyn Fn(&Tally) + Sync),
 ) -> Result<Report, StoreError> {
-    let walk = Walk {
+    let walk = StoreWalk {
         store,
         plans,
         since,
-        place: Mutex::new(Place::After(None)),
+        place: Mutex::new(WalkPosition::After(None)),
         report: Mutex::default(),
         progress,
     };
@@ -67,10 +67,11 @@ pub(super) fn check_one(
     Ok(())
 }
 
-impl Walk<'_> {
+impl StoreWalk<'_> {
     fn work(&self) -> Result<(), StoreError> {
         while let Some(executions) = self.next_chunk()? {
-            let found = self.check(&executions).inspect_err(|_| *self.place.lock() = Place::End)?;
+            let found =
+                self.check(&executions).inspect_err(|_| *self.place.lock() = WalkPosition::End)?;
             let tally = {
                 let mut report = self.report.lock();
                 report.add(found);
@@ -84,10 +85,10 @@ impl Walk<'_> {
     /// The next executions; taken by one thread at a time, so that each is checked once.
     fn next_chunk(&self) -> Result<Option<Vec<ExecutionNo>>, StoreError> {
         let mut place = self.place.lock();
-        let Place::After(after) = *place else { return Ok(None) };
+        let WalkPosition::After(after) = *place else { return Ok(None) };
         let request = ChunkRequest { after, limit: CHUNK, since: self.since };
         let chunk = self.store.executions(&request)?;
-        *place = chunk.next.map_or(Place::End, |next| Place::After(Some(next)));
+        *place = chunk.next.map_or(WalkPosition::End, |next| WalkPosition::After(Some(next)));
         Ok(Some(chunk.executions))
     }
 

@@ -8,13 +8,13 @@ use waypost_core::limits::EDGES_MAX;
 use waypost_core::plan::{Condition, Join, OnError};
 
 use super::Graph;
-use crate::definition::{Definition, Need, Node};
+use crate::definition::{Need, ParsedDefinition, ParsedNode};
 use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
 
 /// The branch that needs no `onError` to be declared.
 const ERROR_BRANCH: &str = "error";
 
-pub(super) fn resolve(definition: &Definition<'_>, faults: &mut Faults) -> Option<Graph> {
+pub(super) fn resolve(definition: &ParsedDefinition<'_>, faults: &mut Faults) -> Option<Graph> {
     let nodes = &definition.nodes;
     let edges: usize = nodes.iter().map(|node| node.needs.len()).sum();
     if edges > EDGES_MAX {
@@ -44,7 +44,7 @@ pub(super) fn resolve(definition: &Definition<'_>, faults: &mut Faults) -> Optio
 }
 
 /// Positions by id. The first of two nodes with one id has it.
-fn index<'d>(nodes: &'d [Node<'_>], faults: &mut Faults) -> HashMap<&'d str, usize> {
+fn index<'d>(nodes: &'d [ParsedNode<'_>], faults: &mut Faults) -> HashMap<&'d str, usize> {
     let mut index = HashMap::with_capacity(nodes.len());
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.id.is_empty()) {
         if index.contains_key(node.id.as_str()) {
@@ -60,7 +60,7 @@ fn index<'d>(nodes: &'d [Node<'_>], faults: &mut Faults) -> HashMap<&'d str, usi
 
 fn conditions(
     at: usize,
-    node: &Node<'_>,
+    node: &ParsedNode<'_>,
     index: &HashMap<&str, usize>,
     incomplete: &mut bool,
     faults: &mut Faults,
@@ -101,7 +101,7 @@ fn conditions(
     conditions
 }
 
-fn check_join(node: &Node<'_>, sources: usize, incomplete: bool, faults: &mut Faults) {
+fn check_join(node: &ParsedNode<'_>, sources: usize, incomplete: bool, faults: &mut Faults) {
     let Join::Count { count, .. } = node.join else { return };
     if incomplete || count as usize <= sources {
         return;
@@ -117,7 +117,7 @@ fn check_join(node: &Node<'_>, sources: usize, incomplete: bool, faults: &mut Fa
 
 /// Which branches there are, and which edges ask for them.
 struct Branches<'d, 't> {
-    nodes: &'d [Node<'t>],
+    nodes: &'d [ParsedNode<'t>],
     /// What each node's behaviour can select; `None` where the behaviour is not known.
     selectable: Vec<Option<HashSet<&'d str>>>,
     /// The branches of the edges that leave each node.
@@ -125,7 +125,7 @@ struct Branches<'d, 't> {
 }
 
 impl<'d, 't> Branches<'d, 't> {
-    fn of(nodes: &'d [Node<'t>], conditions: &'d [Vec<Condition>]) -> Self {
+    fn of(nodes: &'d [ParsedNode<'t>], conditions: &'d [Vec<Condition>]) -> Self {
         let mut asked = vec![HashSet::new(); nodes.len()];
         for condition in conditions.iter().flatten() {
             asked[condition.source.at()].extend(condition.branches.iter().map(|b| &**b));
@@ -146,7 +146,7 @@ impl<'d, 't> Branches<'d, 't> {
 
     /// What follows each node's failure: what it says, or what an edge on `error` implies.
     fn on_error(&self) -> Vec<OnError> {
-        let effective = |(at, node): (usize, &Node<'_>)| match &node.on_error {
+        let effective = |(at, node): (usize, &ParsedNode<'_>)| match &node.on_error {
             Some(on_error) => on_error.clone(),
             None if self.asked[at].contains(ERROR_BRANCH) && !self.selects(at, ERROR_BRANCH) => {
                 OnError::Branch(ERROR_BRANCH.into())

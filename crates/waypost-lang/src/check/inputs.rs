@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use waypost_core::expr::{PathRef, Step};
 use waypost_core::kind::Behaviour;
 
-use crate::definition::{Definition, Located, Node};
+use crate::definition::{Located, ParsedDefinition, ParsedNode};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::Source;
 
@@ -30,7 +30,7 @@ const COMBINING: &[&str] = &[
     "$recursiveRef",
 ];
 
-pub(super) fn check(definition: &Definition<'_>, source: &Source<'_>, faults: &mut Faults) {
+pub(super) fn check(definition: &ParsedDefinition<'_>, source: &Source<'_>, faults: &mut Faults) {
     let Some(root) = &definition.input else { return };
     let mut checker = Checker { root, nodes: &definition.nodes, source, faults };
     for located in definition.concurrency.iter().flat_map(|block| &block.expressions) {
@@ -43,7 +43,7 @@ pub(super) fn check(definition: &Definition<'_>, source: &Source<'_>, faults: &m
 
 struct Checker<'a> {
     root: &'a Value,
-    nodes: &'a [Node<'a>],
+    nodes: &'a [ParsedNode<'a>],
     source: &'a Source<'a>,
     faults: &'a mut Faults,
 }
@@ -82,7 +82,7 @@ impl<'a> Checker<'a> {
         match path.root.as_str() {
             "input" | "trigger" => Some(0),
             "nodes" if field(1) == Some("output") => {
-                let gives = |node: &Node<'_>| {
+                let gives = |node: &ParsedNode<'_>| {
                     Some(node.id.as_str()) == field(0)
                         && matches!(node.behaviour, Some(Behaviour::Input))
                 };

@@ -18,8 +18,8 @@ use waypost_core::plan::{Condition, Join, OnError};
 
 use super::Graph;
 use super::bits::{self, Bits};
-use super::shape::Order;
-use crate::definition::Definition;
+use super::shape::TopologicalOrder;
+use crate::definition::ParsedDefinition;
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 
 /// Facts that are tracked. A definition with more branches than this gets no warnings about them:
@@ -29,7 +29,7 @@ const FACTS_MAX: usize = 4_096;
 /// What follows from the graph's paths.
 pub(super) struct Paths<'d> {
     graph: &'d Graph,
-    order: &'d Order,
+    order: &'d TopologicalOrder,
     facts: Facts<'d>,
     /// Per node: the facts it runs under.
     guards: Bits,
@@ -65,7 +65,11 @@ struct Facts<'d> {
 }
 
 impl<'d> Paths<'d> {
-    pub(super) fn find(definition: &'d Definition<'_>, graph: &'d Graph, order: &'d Order) -> Self {
+    pub(super) fn find(
+        definition: &'d ParsedDefinition<'_>,
+        graph: &'d Graph,
+        order: &'d TopologicalOrder,
+    ) -> Self {
         let count = definition.nodes.len();
         let facts = Facts::of(definition, graph);
         let tracked = if facts.known.len() > FACTS_MAX {
@@ -127,7 +131,11 @@ impl<'d> Paths<'d> {
 
     /// A join of all with an edge straight from one branch and a way from another branch of the
     /// same node: the straight edge is dead exactly when the other way was taken.
-    pub(super) fn warn_about_mixed_merges(&self, definition: &Definition<'_>, faults: &mut Faults) {
+    pub(super) fn warn_about_mixed_merges(
+        &self,
+        definition: &ParsedDefinition<'_>,
+        faults: &mut Faults,
+    ) {
         for (at, node) in definition.nodes.iter().enumerate() {
             if node.join != Join::All || self.facts.are_too_many() {
                 continue;
@@ -268,7 +276,7 @@ impl<'d> Paths<'d> {
 }
 
 impl<'d> Facts<'d> {
-    fn of(definition: &'d Definition<'_>, graph: &'d Graph) -> Self {
+    fn of(definition: &'d ParsedDefinition<'_>, graph: &'d Graph) -> Self {
         let count = definition.nodes.len();
         let mut facts = Self {
             known: Vec::new(),

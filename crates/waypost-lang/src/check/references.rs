@@ -7,7 +7,7 @@ use waypost_core::kind::{Behaviour, Family};
 use waypost_core::limits::SECRET_NAME_CHARS_MAX;
 
 use super::paths::Paths;
-use crate::definition::{Definition, Located, Node, Place};
+use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::{Source, Span};
 
@@ -19,7 +19,7 @@ const NAMES_OF_KEYS: &[&str] = &["input", "trigger", "execution", "range"];
 const NAMES_OF_BODIES: &[&str] = &["item", "index", "iteration", "previous"];
 
 pub(super) fn check(
-    definition: &Definition<'_>,
+    definition: &ParsedDefinition<'_>,
     paths: &Paths<'_>,
     source: &Source<'_>,
     faults: &mut Faults,
@@ -42,7 +42,7 @@ pub(super) fn check(
 }
 
 struct Checker<'a> {
-    definition: &'a Definition<'a>,
+    definition: &'a ParsedDefinition<'a>,
     paths: &'a Paths<'a>,
     source: &'a Source<'a>,
     faults: &'a mut Faults,
@@ -130,7 +130,12 @@ impl Checker<'_> {
         }
     }
 
-    fn check_names(&mut self, node: &Node<'_>, located: &Located<'_>, rests: &HashSet<String>) {
+    fn check_names(
+        &mut self,
+        node: &ParsedNode<'_>,
+        located: &Located<'_>,
+        rests: &HashSet<String>,
+    ) {
         for (name, range) in &located.references.names {
             if rests.contains(name) {
                 continue;
@@ -139,17 +144,21 @@ impl Checker<'_> {
             let fault = match name.as_str() {
                 "secrets" if !may_see_secrets(node, located.place) => {
                     let place = match located.place {
-                        Place::Variables => "`variables`",
-                        Place::With(_) => "an expression that judges an answer",
-                        Place::Config | Place::Concurrency => "a node that the engine runs itself",
+                        ExpressionUse::Variables => "`variables`",
+                        ExpressionUse::With(_) => "an expression that judges an answer",
+                        ExpressionUse::Config | ExpressionUse::Concurrency => {
+                            "a node that the engine runs itself"
+                        }
                     };
                     let message = format!("`secrets` cannot be used in {place}");
                     Fault::error(Code::SecretNotAllowed, span, message)
                         .hint("its result would be stored; secrets exist only for actions")
                 }
                 known if NAMES.contains(&known) => continue,
-                known if matches!(located.place, Place::With(more) if more == known) => continue,
-                "output" if located.place == Place::Variables => continue,
+                known if matches!(located.place, ExpressionUse::With(more) if more == known) => {
+                    continue;
+                }
+                "output" if located.place == ExpressionUse::Variables => continue,
                 "signal" => not_here(name, "is known in the `filter` of a wait only", span),
                 "response" => {
                     not_here(name, "is known in `failWhen` and `retryWhen` of a call only", span)
@@ -214,7 +223,7 @@ impl Checker<'_> {
         }
     }
 
-    fn unknown_name(&mut self, name: &str, span: Span, place: Place) -> Fault {
+    fn unknown_name(&mut self, name: &str, span: Span, place: ExpressionUse) -> Fault {
         let fault = Fault::error(
             Code::UnknownName,
             span,
@@ -229,11 +238,11 @@ impl Checker<'_> {
             return fault.hint(format!("the output of a node is `nodes.{name}.output`"));
         }
         let extra: &[&str] = match place {
-            Place::Config | Place::Concurrency => &[],
-            Place::With(name) => &[name],
-            Place::Variables => &["output"],
+            ExpressionUse::Config | ExpressionUse::Concurrency => &[],
+            ExpressionUse::With(name) => &[name],
+            ExpressionUse::Variables => &["output"],
         };
-        let known = if place == Place::Concurrency { NAMES_OF_KEYS } else { NAMES };
+        let known = if place == ExpressionUse::Concurrency { NAMES_OF_KEYS } else { NAMES };
         let likely = self.faults.likely(name, known.iter().chain(extra).copied());
         match likely {
             Some(_) => fault.suggest(likely),
@@ -262,11 +271,11 @@ fn not_here(name: &str, why: &str, span: Span) -> Fault {
 }
 
 /// Only what is rendered for a handler: everything else is evaluated by the engine and recorded.
-fn may_see_secrets(node: &Node<'_>, place: Place) -> bool {
+fn may_see_secrets(node: &ParsedNode<'_>, place: ExpressionUse) -> bool {
     let runs_remote = match (&node.behaviour, node.kind) {
         (Some(behaviour), _) => matches!(behaviour, Behaviour::Task { .. }),
         (None, Some(kind)) => kind.family == Family::Action,
         (None, None) => true,
     };
-    place == Place::Config && runs_remote
+    place == ExpressionUse::Config && runs_remote
 }

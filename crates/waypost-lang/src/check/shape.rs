@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Graph;
-use crate::definition::Definition;
+use crate::definition::ParsedDefinition;
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 
 /// Nodes of a cycle that a message names.
@@ -11,20 +11,24 @@ const NAMED_MAX: usize = 12;
 
 /// An order in which every node comes after its sources, edges inside of cycles left out.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct TopologicalOrder {
     pub(super) nodes: Vec<usize>,
     /// The cycle that each node is part of, or a number of its own.
     pub(super) component: Vec<usize>,
 }
 
-impl Order {
+impl TopologicalOrder {
     /// Are these two nodes part of one cycle?
     pub(super) fn in_one_cycle(&self, a: usize, b: usize) -> bool {
         a != b && self.component[a] == self.component[b]
     }
 }
 
-pub(super) fn check(definition: &Definition<'_>, graph: &Graph, faults: &mut Faults) -> Order {
+pub(super) fn check(
+    definition: &ParsedDefinition<'_>,
+    graph: &Graph,
+    faults: &mut Faults,
+) -> TopologicalOrder {
     let count = graph.successors.len();
     let component = components(&graph.successors);
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -38,12 +42,12 @@ pub(super) fn check(definition: &Definition<'_>, graph: &Graph, faults: &mut Fau
     if !cyclic.is_empty() {
         check_ends(definition, graph, &component, &members, faults);
     }
-    Order { nodes: sorted(graph, &component), component }
+    TopologicalOrder { nodes: sorted(graph, &component), component }
 }
 
 /// An entry, an exit, a way to every node: without cycles all three are there by themselves.
 fn check_ends(
-    definition: &Definition<'_>,
+    definition: &ParsedDefinition<'_>,
     graph: &Graph,
     component: &[usize],
     members: &[Vec<usize>],
@@ -81,7 +85,7 @@ fn check_ends(
 /// Names the shortest cycle through the first of these nodes, at the edge that closes it.
 fn report_cycle(
     members: &[usize],
-    definition: &Definition<'_>,
+    definition: &ParsedDefinition<'_>,
     graph: &Graph,
     component: &[usize],
     faults: &mut Faults,

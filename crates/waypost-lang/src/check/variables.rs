@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::paths::Paths;
-use crate::definition::Definition;
+use crate::definition::ParsedDefinition;
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::Span;
 
 /// Writers of one variable that are compared with each other, pair by pair.
 const WRITERS_MAX: usize = 1_000;
 
-pub(super) fn check(definition: &Definition<'_>, paths: &Paths<'_>, faults: &mut Faults) {
+pub(super) fn check(definition: &ParsedDefinition<'_>, paths: &Paths<'_>, faults: &mut Faults) {
     let mut writers: BTreeMap<&str, Vec<(usize, &Span)>> = BTreeMap::new();
     for (at, node) in definition.nodes.iter().enumerate() {
         for variable in &node.variables {
@@ -47,7 +47,7 @@ pub(super) fn check(definition: &Definition<'_>, paths: &Paths<'_>, faults: &mut
 fn refuse_too_many(
     name: &str,
     writers: &[(usize, &Span)],
-    definition: &Definition<'_>,
+    definition: &ParsedDefinition<'_>,
     faults: &mut Faults,
 ) {
     let careless = writers.iter().find(|(at, _)| !definition.nodes[*at].merge_last);
@@ -60,7 +60,7 @@ fn refuse_too_many(
     }
 }
 
-fn compete(a: usize, b: usize, definition: &Definition<'_>, paths: &Paths<'_>) -> bool {
+fn compete(a: usize, b: usize, definition: &ParsedDefinition<'_>, paths: &Paths<'_>) -> bool {
     let merges = |at: usize| definition.nodes[at].merge_last;
     !(merges(a) && merges(b)
         || paths.is_upstream(a, b)

@@ -3,10 +3,10 @@
 use waypost_core::expr::Template;
 use waypost_core::plan::ConcurrencyPolicy;
 
-use super::{Context, Located, Place, config};
+use super::{ExpressionUse, Located, ReadContext, config};
 use crate::diagnostics::{Code, Fault};
 use crate::fields;
-use crate::tree::Entry;
+use crate::tree::TreeEntry;
 
 /// The fields of the block.
 pub(crate) const CONCURRENCY_FIELDS: &[&str] = &["key", "limit", "policy"];
@@ -15,7 +15,7 @@ pub(crate) const POLICIES: &[&str] = &["queue", "reject", "cancel-oldest"];
 
 /// The block, read.
 #[derive(Debug)]
-pub(crate) struct Concurrency<'t> {
+pub(crate) struct ConcurrencyBlock<'t> {
     pub(crate) key: String,
     pub(crate) template: Template,
     /// Those of the key.
@@ -25,7 +25,10 @@ pub(crate) struct Concurrency<'t> {
 }
 
 /// Reads the block; `None` where it has no key to go by.
-pub(super) fn read<'t>(entry: &'t Entry, context: &mut Context<'_>) -> Option<Concurrency<'t>> {
+pub(super) fn read<'t>(
+    entry: &'t TreeEntry,
+    context: &mut ReadContext<'_>,
+) -> Option<ConcurrencyBlock<'t>> {
     let faults = &mut *context.faults;
     let entries = fields::map("`concurrency`", &entry.value, faults)?;
     let meant = fields::refuse_unknown(entries, CONCURRENCY_FIELDS, "`concurrency`", faults);
@@ -48,9 +51,9 @@ pub(super) fn read<'t>(entry: &'t Entry, context: &mut Context<'_>) -> Option<Co
         faults.add(Fault::error(Code::BadValue, key.value.span.clone(), message));
         return None;
     }
-    let expressions = config::template(&key.value, Place::Concurrency, context);
+    let expressions = config::template(&key.value, ExpressionUse::Concurrency, context);
     // What cannot be compiled was reported with its place.
     let template = Template::compile(&serde_json::Value::from(text.as_str())).ok()?;
     let policy = policy.and_then(ConcurrencyPolicy::parse).unwrap_or_default();
-    Some(Concurrency { key: text, template, expressions, limit: limit.unwrap_or(1), policy })
+    Some(ConcurrencyBlock { key: text, template, expressions, limit: limit.unwrap_or(1), policy })
 }

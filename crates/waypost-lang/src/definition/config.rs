@@ -10,10 +10,10 @@ use std::ops::Range;
 use waypost_core::expr::{Expression, Template};
 use waypost_core::kind::{Behaviour, Field, Kind, Shape};
 
-use super::{Context, Located, Place};
+use super::{ExpressionUse, Located, ReadContext};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::fields;
-use crate::tree::{self, Entry, Tree, Value};
+use crate::tree::{self, Tree, TreeEntry, Value};
 
 const OPEN: &str = "${{";
 /// What people write who come from other languages, and what it is here.
@@ -30,31 +30,33 @@ const OPERATORS_OF_OTHERS: &[(&str, &str)] = &[
 
 /// What became of a config.
 #[derive(Default)]
-pub(super) struct Config<'t> {
+pub(super) struct NodeConfig<'t> {
     pub(super) value: serde_json::Map<String, serde_json::Value>,
     pub(super) behaviour: Option<Behaviour>,
     pub(super) expressions: Vec<Located<'t>>,
     /// The long form's `config.retry`, which is the node's.
-    pub(super) retry: Option<&'t Entry>,
+    pub(super) retry: Option<&'t TreeEntry>,
 }
 
 /// Reads the config of a node of this kind; `kind_span` is where the kind is named.
 pub(super) fn read<'t>(
     kind: &dyn Kind,
     kind_span: &Range<usize>,
-    entry: Option<&'t Entry>,
-    context: &mut Context<'_>,
-) -> Config<'t> {
+    entry: Option<&'t TreeEntry>,
+    context: &mut ReadContext<'_>,
+) -> NodeConfig<'t> {
     let spec = kind.spec();
     let errors_before = context.faults.errors();
     let entries = match entry.map(|entry| fields::map("`config`", &entry.value, context.faults)) {
         None => &[],
         Some(Some(entries)) => entries,
-        Some(None) => return Config::default(),
+        Some(None) => return NodeConfig::default(),
     };
     let owns_retry = spec.fields.iter().any(|field| field.name == "retry");
-    let mut config =
-        Config { retry: tree::find(entries, "retry").filter(|_| !owns_retry), ..Config::default() };
+    let mut config = NodeConfig {
+        retry: tree::find(entries, "retry").filter(|_| !owns_retry),
+        ..NodeConfig::default()
+    };
     let names: Vec<&str> = spec.fields.iter().map(|field| field.name).collect();
     let mut meant = Vec::new();
     for entry in entries {
@@ -91,7 +93,7 @@ fn compile<'t>(
     kind: &dyn Kind,
     tree: Option<&'t Tree>,
     fallback: &Range<usize>,
-    config: &mut Config<'t>,
+    config: &mut NodeConfig<'t>,
     faults: &mut Faults,
 ) {
     match kind.compile(&config.value) {
@@ -123,7 +125,11 @@ fn compile<'t>(
 }
 
 /// Finds the expressions in fields whose shape only the kind knows, by their text.
-fn add_expressions_of_the_kind<'t>(tree: &'t Tree, behaviour: &Behaviour, config: &mut Config<'t>) {
+fn add_expressions_of_the_kind<'t>(
+    tree: &'t Tree,
+    behaviour: &Behaviour,
+    config: &mut NodeConfig<'t>,
+) {
     let known: HashSet<&str> =
         config.expressions.iter().map(|located| located.source.as_str()).collect();
     let mut unknown: Vec<&Expression> = Vec::new();
@@ -145,7 +151,7 @@ fn add_expressions_of_the_kind<'t>(tree: &'t Tree, behaviour: &Behaviour, config
             references: expression.references().clone(),
             tree,
             offset,
-            place: Place::Config,
+            place: ExpressionUse::Config,
         });
     }
 }
@@ -187,7 +193,11 @@ fn holes(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-fn check_field<'t>(field: &Field, tree: &'t Tree, context: &mut Context<'_>) -> Vec<Located<'t>> {
+fn check_field<'t>(
+    field: &Field,
+    tree: &'t Tree,
+    context: &mut ReadContext<'_>,
+) -> Vec<Located<'t>> {
     let what = format!("`{}`", field.name);
     let faults = &mut *context.faults;
     let has_hole = tree.as_text().is_some_and(|text| text.contains(OPEN));
@@ -207,8 +217,8 @@ fn check_field<'t>(field: &Field, tree: &'t Tree, context: &mut Context<'_>) -> 
         }
         Shape::Expression | Shape::ExpressionWith(_) => {
             let place = match field.shape {
-                Shape::ExpressionWith(name) => Place::With(name),
-                _ => Place::Config,
+                Shape::ExpressionWith(name) => ExpressionUse::With(name),
+                _ => ExpressionUse::Config,
             };
             return match fields::text(&what, tree, faults) {
                 Some(text) => bare_expression(tree, text, place, context).into_iter().collect(),
@@ -240,7 +250,7 @@ fn check_field<'t>(field: &Field, tree: &'t Tree, context: &mut Context<'_>) -> 
         }
         Shape::Number | Shape::Duration => {}
     }
-    template(tree, Place::Config, context)
+    template(tree, ExpressionUse::Config, context)
 }
 
 fn check_integer(what: &str, tree: &Tree, faults: &mut Faults) {
@@ -257,8 +267,8 @@ fn check_integer(what: &str, tree: &Tree, faults: &mut Faults) {
 fn bare_expression<'t>(
     tree: &'t Tree,
     text: &str,
-    place: Place,
-    context: &mut Context<'_>,
+    place: ExpressionUse,
+    context: &mut ReadContext<'_>,
 ) -> Option<Located<'t>> {
     if text.contains(OPEN) {
         let message = "an expression stands here without `${{ }}`";
@@ -287,8 +297,8 @@ fn bare_expression<'t>(
 /// Compiles the holes in every text of a tree and returns the expressions in them.
 pub(super) fn template<'t>(
     tree: &'t Tree,
-    place: Place,
-    context: &mut Context<'_>,
+    place: ExpressionUse,
+    context: &mut ReadContext<'_>,
 ) -> Vec<Located<'t>> {
     let mut found = Vec::new();
     collect_holes(tree, place, context, &mut found);
@@ -297,8 +307,8 @@ pub(super) fn template<'t>(
 
 fn collect_holes<'t>(
     tree: &'t Tree,
-    place: Place,
-    context: &mut Context<'_>,
+    place: ExpressionUse,
+    context: &mut ReadContext<'_>,
     found: &mut Vec<Located<'t>>,
 ) {
     match &tree.value {
@@ -338,7 +348,7 @@ fn hole_start(text: &str, after: usize) -> usize {
     text.len() - inside.trim_start().len()
 }
 
-fn bad_expression(tree: &Tree, range: &Range<usize>, message: &str, context: &mut Context<'_>) {
+fn bad_expression(tree: &Tree, range: &Range<usize>, message: &str, context: &mut ReadContext<'_>) {
     let span = tree.span_within(context.source, range);
     let fault =
         Fault::error(Code::BadExpression, span, format!("not a valid expression: {message}"));

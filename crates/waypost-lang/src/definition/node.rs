@@ -4,10 +4,10 @@ use waypost_core::expr::Template;
 use waypost_core::kind::{Family, Kind};
 use waypost_core::plan::{Delivery, Join, OnError};
 
-use super::{Context, Node, Place, Variable, config, first_line, needs, retry};
+use super::{ExpressionUse, ParsedNode, ReadContext, Variable, config, first_line, needs, retry};
 use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
 use crate::fields;
-use crate::tree::{Entry, Tree};
+use crate::tree::{Tree, TreeEntry};
 
 /// The fields of a node.
 pub(crate) const NODE_FIELDS: &[&str] = &[
@@ -32,7 +32,7 @@ pub(crate) const NODE_FIELDS: &[&str] = &[
 /// The fields of `onError`, where it is a map.
 const ON_ERROR_FIELDS: &[&str] = &["take", "definitionErrors"];
 
-pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node<'t>> {
+pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<ParsedNode<'t>> {
     let entries = fields::map("a node", tree, context.faults)?;
     let meant = fields::refuse_unknown(entries, NODE_FIELDS, "a node", context.faults);
     let id = read_id(entries, tree, &meant, context.faults);
@@ -40,7 +40,7 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
     let config_entry = fields::present(entries, "config");
     let config = match &kind {
         Some((kind, kind_span)) => config::read(*kind, kind_span, config_entry, context),
-        None => config::Config::default(),
+        None => config::NodeConfig::default(),
     };
     let faults = &mut *context.faults;
     let retry = match (fields::present(entries, "retry"), config.retry) {
@@ -58,7 +58,7 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
     let join = fields::present(entries, "join");
     let on_error = fields::present(entries, "onError");
     let mut expressions = config.expressions;
-    let mut node = Node {
+    let mut node = ParsedNode {
         id: id.map_or_else(String::new, |entry| entry.value.as_text().unwrap_or("").to_owned()),
         id_span: id.map_or_else(|| first_line(tree), |entry| entry.value.span.clone()),
         label: optional_text(entries, "label", faults),
@@ -92,7 +92,7 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut Context<'_>) -> Option<Node
 }
 
 /// `retryWhen` classifies failures; how often and when to try again is for `retry` to say.
-fn warn_of_vain_retry_when(config: Option<&Entry>, retries: bool, faults: &mut Faults) {
+fn warn_of_vain_retry_when(config: Option<&TreeEntry>, retries: bool, faults: &mut Faults) {
     let fields = config.and_then(|entry| entry.value.as_map()).unwrap_or_default();
     if let Some(entry) = fields::present(fields, "retryWhen").filter(|_| !retries) {
         let message = "`retryWhen` has no effect: the node has no `retry`, so it is tried once";
@@ -104,10 +104,10 @@ fn warn_of_vain_retry_when(config: Option<&Entry>, retries: bool, faults: &mut F
 
 /// The one of two spellings that is there; both is a fault.
 fn either<'t>(
-    entries: &'t [Entry],
+    entries: &'t [TreeEntry],
     [short, long]: [&str; 2],
     faults: &mut Faults,
-) -> Option<&'t Entry> {
+) -> Option<&'t TreeEntry> {
     let (short_entry, long_entry) =
         (fields::present(entries, short), fields::present(entries, long));
     if let (Some(_), Some(second)) = (short_entry, long_entry) {
@@ -119,11 +119,11 @@ fn either<'t>(
 }
 
 fn read_id<'t>(
-    entries: &'t [Entry],
+    entries: &'t [TreeEntry],
     tree: &Tree,
     meant: &[&str],
     faults: &mut Faults,
-) -> Option<&'t Entry> {
+) -> Option<&'t TreeEntry> {
     let Some(entry) = either(entries, ["id", "nodeId"], faults) else {
         if meant.contains(&"id") || meant.contains(&"nodeId") {
             return None;
@@ -137,10 +137,10 @@ fn read_id<'t>(
 
 /// The kind, and where it is named.
 fn read_kind<'c>(
-    entries: &[Entry],
+    entries: &[TreeEntry],
     tree: &Tree,
     meant: &[&str],
-    context: &mut Context<'c>,
+    context: &mut ReadContext<'c>,
 ) -> Option<(&'c dyn Kind, std::ops::Range<usize>)> {
     let faults = &mut *context.faults;
     let Some(entry) = fields::present(entries, "type") else {
@@ -199,13 +199,13 @@ fn read_kind<'c>(
     Some((kind, span))
 }
 
-fn optional_text(entries: &[Entry], key: &str, faults: &mut Faults) -> Option<String> {
+fn optional_text(entries: &[TreeEntry], key: &str, faults: &mut Faults) -> Option<String> {
     let entry = fields::present(entries, key)?;
     fields::text(&format!("`{key}`"), &entry.value, faults).map(ToOwned::to_owned)
 }
 
 fn optional_limit(
-    entries: &[Entry],
+    entries: &[TreeEntry],
     key: &str,
     faults: &mut Faults,
 ) -> Option<waypost_core::time::Millis> {
@@ -214,7 +214,7 @@ fn optional_limit(
 }
 
 /// A word, or `{ take: word, definitionErrors: true }`.
-fn read_on_error(tree: &Tree, node: &mut Node<'_>, faults: &mut Faults) {
+fn read_on_error(tree: &Tree, node: &mut ParsedNode<'_>, faults: &mut Faults) {
     let Some(entries) = tree.as_map() else {
         node.on_error = read_error_word("`onError`", tree, faults);
         return;
@@ -248,7 +248,7 @@ fn read_error_word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<OnErr
     })
 }
 
-fn read_delivery(entries: &[Entry], faults: &mut Faults) -> Delivery {
+fn read_delivery(entries: &[TreeEntry], faults: &mut Faults) -> Delivery {
     let words = ["at-least-once", "at-most-once"];
     let Some(entry) = fields::present(entries, "delivery") else { return Delivery::AtLeastOnce };
     // Definitions that early builds stored are compiled again whenever an execution is loaded.
@@ -259,7 +259,7 @@ fn read_delivery(entries: &[Entry], faults: &mut Faults) -> Delivery {
     if word == Some("at-most-once") { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
 }
 
-fn read_merge(entries: &[Entry], faults: &mut Faults) -> bool {
+fn read_merge(entries: &[TreeEntry], faults: &mut Faults) -> bool {
     fields::present(entries, "merge")
         .and_then(|entry| fields::one_of("`merge`", &entry.value, &["last"], faults))
         .is_some()
@@ -268,14 +268,14 @@ fn read_merge(entries: &[Entry], faults: &mut Faults) -> bool {
 fn read_variables<'t>(
     tree: &'t Tree,
     expressions: &mut Vec<super::Located<'t>>,
-    context: &mut Context<'_>,
+    context: &mut ReadContext<'_>,
 ) -> Vec<Variable> {
     let Some(entries) = fields::map("`variables`", tree, context.faults) else { return Vec::new() };
     let mut variables = Vec::new();
     for entry in entries {
         let what = "the name of a variable";
         fields::check_name(what, &entry.key, &entry.key_span, &fields::ID, context.faults);
-        expressions.extend(config::template(&entry.value, Place::Variables, context));
+        expressions.extend(config::template(&entry.value, ExpressionUse::Variables, context));
         let value = entry.value.to_json();
         // Its faults have been reported above, with positions.
         let Ok(template) = Template::compile(&value) else { continue };

@@ -5,7 +5,7 @@ use waypost_core::retry::{Matcher, RetryPolicy};
 
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::fields;
-use crate::tree::{Entry, Tree, Value};
+use crate::tree::{Tree, TreeEntry, Value};
 
 /// The fields of a `retry` block.
 pub(crate) const RETRY_FIELDS: &[&str] = &[
@@ -50,7 +50,7 @@ pub(super) fn read(tree: &Tree, faults: &mut Faults) -> Option<RetryPolicy> {
 }
 
 fn get<T>(
-    entries: &[Entry],
+    entries: &[TreeEntry],
     key: &str,
     faults: &mut Faults,
     read: impl FnOnce(&str, &Tree, &mut Faults) -> Option<T>,

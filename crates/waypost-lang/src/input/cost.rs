@@ -33,17 +33,17 @@ const EACH: &[&str] = &[
 
 /// The visits that checking takes; [`u64::MAX`] where it is not worth counting.
 pub(super) fn visits(schema: &Value, input: &Value) -> u64 {
-    let mut count = Count { root: schema, known: HashMap::new() };
+    let mut count = CostCount { root: schema, known: HashMap::new() };
     count.pair(schema, input, 0)
 }
 
-struct Count<'a> {
+struct CostCount<'a> {
     root: &'a Value,
     /// By the places of schema and value in memory; `None` while it is being worked out.
     known: HashMap<(*const Value, *const Value), Option<u64>>,
 }
 
-impl<'a> Count<'a> {
+impl<'a> CostCount<'a> {
     fn pair(&mut self, schema: &'a Value, value: &'a Value, depth: usize) -> u64 {
         let Value::Object(keywords) = schema else { return 1 };
         if depth > DEPTH_MAX || self.known.len() >= PAIRS_MAX {

@@ -7,7 +7,7 @@ use super::Style;
 
 /// The offset in `raw` (quotes included) of the character that is at `offset` in `text`.
 pub(super) fn raw_offset(raw: &str, text: &str, style: Style, offset: usize) -> usize {
-    let mut walk = Walk { raw, at: usize::from(style != Style::Bare), style };
+    let mut walk = Aligner { raw, at: usize::from(style != Style::Bare), style };
     for (position, c) in text.char_indices() {
         walk.skip_layout(c);
         if position >= offset {
@@ -18,13 +18,13 @@ pub(super) fn raw_offset(raw: &str, text: &str, style: Style, offset: usize) -> 
     walk.at.min(raw.len())
 }
 
-struct Walk<'a> {
+struct Aligner<'a> {
     raw: &'a str,
     at: usize,
     style: Style,
 }
 
-impl Walk<'_> {
+impl Aligner<'_> {
     fn rest(&self) -> &str {
         self.raw.get(self.at..).unwrap_or_default()
     }

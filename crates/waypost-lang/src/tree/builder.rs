@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use waypost_core::limits::DEFINITION_BYTES_MAX;
 
-use super::{DEPTH_MAX, Entry, Tree, VALUES_MAX, Value};
+use super::{DEPTH_MAX, Tree, TreeEntry, VALUES_MAX, Value};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::Span;
 
@@ -27,7 +27,7 @@ struct Frame {
 #[derive(Debug)]
 enum Content {
     List(Vec<Tree>),
-    Map { entries: Vec<Entry>, key: Option<(String, Span)> },
+    Map { entries: Vec<TreeEntry>, key: Option<(String, Span)> },
 }
 
 /// How much of the limits a tree takes.
@@ -113,7 +113,7 @@ impl<'f> Builder<'f> {
             }
             Some(Content::Map { entries, key }) => {
                 let (key, key_span) = key.take().unwrap_or_default();
-                entries.push(Entry { key, key_span, value: tree });
+                entries.push(TreeEntry { key, key_span, value: tree });
                 Ok(&entries[entries.len() - 1].value)
             }
         }
@@ -145,7 +145,7 @@ impl<'f> Builder<'f> {
             .hint("split the workflow, or move large data to where a node can fetch it"))
     }
 
-    fn without_duplicates(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+    fn without_duplicates(&mut self, entries: Vec<TreeEntry>) -> Vec<TreeEntry> {
         let mut first: HashMap<&str, usize> = HashMap::with_capacity(entries.len());
         let mut repeated = Vec::new();
         for (position, entry) in entries.iter().enumerate() {

@@ -6,7 +6,7 @@ use crate::diagnostics::{Code, Fault, Faults};
 
 pub(super) fn parse(text: &str, faults: &mut Faults) -> Result<Tree, Fault> {
     let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { text, at, builder: Builder::new(faults) };
+    let mut parser = JsonParser { text, at, builder: Builder::new(faults) };
     loop {
         parser.skip_space();
         if parser.builder.wants_key() {
@@ -19,13 +19,13 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Result<Tree, Fault> {
     parser.builder.finish().ok_or_else(|| Fault::error(Code::EmptyDefinition, 0..0, "empty"))
 }
 
-struct Parser<'s, 'f> {
+struct JsonParser<'s, 'f> {
     text: &'s str,
     at: usize,
     builder: Builder<'f>,
 }
 
-impl Parser<'_, '_> {
+impl JsonParser<'_, '_> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }

@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Result<Tree, Fault> {
         block_nesting_limit: DEPTH_MAX,
         emit_comments: false,
     };
-    let mut reader = Reader {
+    let mut reader = YamlReader {
         builder: Builder::new(faults),
         anchors: HashMap::new(),
         open_anchors: Vec::new(),
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str, faults: &mut Faults) -> Result<Tree, Fault> {
     })
 }
 
-struct Reader<'f> {
+struct YamlReader<'f> {
     builder: Builder<'f>,
     anchors: HashMap<usize, Tree>,
     /// The anchor of each open list or mapping; 0 where there is none.
@@ -43,7 +43,7 @@ struct Reader<'f> {
     documents: usize,
 }
 
-impl Reader<'_> {
+impl YamlReader<'_> {
     fn take(&mut self, event: Event<'_>, raw: &RawSpan) -> Result<(), Fault> {
         let span = raw.byte_range().unwrap_or_default();
         if event.tag().is_some() {

@@ -15,12 +15,12 @@ use super::ranges;
 /// A name is trusted with whatever addresses it resolves to; a range is trusted under any name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Allowance {
-    target: Target,
+    target: AllowedTarget,
     port: Option<u16>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Target {
+enum AllowedTarget {
     Name(String),
     /// What a name must end with, without the `*.`.
     Below(String),
@@ -43,12 +43,14 @@ impl Allowance {
         }
         let name = name.map(normalised);
         match &self.target {
-            Target::Name(allowed) => name.as_ref() == Some(allowed),
-            Target::Below(suffix) => name
+            AllowedTarget::Name(allowed) => name.as_ref() == Some(allowed),
+            AllowedTarget::Below(suffix) => name
                 .as_deref()
                 .and_then(|name| name.strip_suffix(suffix.as_str()))
                 .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
-            Target::Range(range) => range.contains(&address) || range.contains(&inner(address)),
+            AllowedTarget::Range(range) => {
+                range.contains(&address) || range.contains(&inner(address))
+            }
         }
     }
 }
@@ -105,12 +107,12 @@ fn split_port(entry: &str) -> Result<(&str, Option<u16>), &'static str> {
     }
 }
 
-fn range(text: &str) -> Option<Target> {
+fn range(text: &str) -> Option<AllowedTarget> {
     let range = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-    range.map(|range| Target::Range(range.trunc()))
+    range.map(|range| AllowedTarget::Range(range.trunc()))
 }
 
-fn target(host: &str) -> Result<Target, &'static str> {
+fn target(host: &str) -> Result<AllowedTarget, &'static str> {
     if let Some(range) = range(host) {
         return Ok(range);
     }
@@ -125,9 +127,9 @@ fn target(host: &str) -> Result<Target, &'static str> {
         return Err("`*` may stand only at the start, as in *.internal");
     }
     match Host::parse(name) {
-        Ok(Host::Domain(name)) if below => Ok(Target::Below(normalised(&name))),
-        Ok(Host::Domain(name)) => Ok(Target::Name(normalised(&name))),
-        Ok(Host::Ipv4(address)) if !below => Ok(Target::Range(IpAddr::from(address).into())),
+        Ok(Host::Domain(name)) if below => Ok(AllowedTarget::Below(normalised(&name))),
+        Ok(Host::Domain(name)) => Ok(AllowedTarget::Name(normalised(&name))),
+        Ok(Host::Ipv4(address)) if !below => Ok(AllowedTarget::Range(IpAddr::from(address).into())),
         Ok(_) => Err("`*.` goes with names, not with addresses"),
         Err(_) => Err("not a host name, an address or a range of addresses"),
     }
@@ -136,10 +138,10 @@ fn target(host: &str) -> Result<Target, &'static str> {
 impl fmt::Display for Allowance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.target, self.port) {
-            (Target::Name(name), _) => f.write_str(name)?,
-            (Target::Below(suffix), _) => write!(f, "*.{suffix}")?,
-            (Target::Range(range @ IpNet::V6(_)), Some(_)) => write!(f, "[{range}]")?,
-            (Target::Range(range), _) => write!(f, "{range}")?,
+            (AllowedTarget::Name(name), _) => f.write_str(name)?,
+            (AllowedTarget::Below(suffix), _) => write!(f, "*.{suffix}")?,
+            (AllowedTarget::Range(range @ IpNet::V6(_)), Some(_)) => write!(f, "[{range}]")?,
+            (AllowedTarget::Range(range), _) => write!(f, "{range}")?,
         }
         match self.port {
             Some(port) => write!(f, ":{port}"),

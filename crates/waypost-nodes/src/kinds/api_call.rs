@@ -30,7 +30,7 @@ use waypost_ports::handler::{Handler, Task};
 
 use self::call::Call;
 use self::clients::Clients;
-use crate::config::{self, Config, at_most_one, bytes_max, duration, optional, required};
+use crate::config::{self, ConfigMap, at_most_one, bytes_max, duration, optional, required};
 use crate::outcome::{cancelled, timed_out};
 use crate::{NodeKind, Settings};
 
@@ -112,7 +112,7 @@ impl Kind for ApiCall {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         let checks = [
             check_url(config),
             check_header_names(config),
@@ -126,7 +126,7 @@ impl Kind for ApiCall {
     }
 }
 
-fn check_url(config: &Config) -> Result<(), ConfigFault> {
+fn check_url(config: &ConfigMap) -> Result<(), ConfigFault> {
     let refuse = |message: String| {
         Err(ConfigFault::at("url", message).hint("write it whole: https://api.example.com/users"))
     };
@@ -145,7 +145,7 @@ fn check_url(config: &Config) -> Result<(), ConfigFault> {
     }
 }
 
-fn check_header_names(config: &Config) -> Result<(), ConfigFault> {
+fn check_header_names(config: &ConfigMap) -> Result<(), ConfigFault> {
     let Some(Value::Object(headers)) = config.get("headers") else { return Ok(()) };
     for name in headers.keys() {
         call::header_name(name).map_err(|message| config::fault_at(&["headers", name], message))?;
@@ -153,7 +153,7 @@ fn check_header_names(config: &Config) -> Result<(), ConfigFault> {
     Ok(())
 }
 
-fn check_basic_auth(config: &Config) -> Result<(), ConfigFault> {
+fn check_basic_auth(config: &ConfigMap) -> Result<(), ConfigFault> {
     let Some(value) = config.get("basicAuth") else { return Ok(()) };
     let hint = "write { username: …, password: \"${{ secrets.name }}\" }";
     let refuse = |message: String| Err(ConfigFault::at("basicAuth", message).hint(hint));
@@ -181,7 +181,7 @@ fn check_basic_auth(config: &Config) -> Result<(), ConfigFault> {
     }
 }
 
-fn check_accept_status(config: &Config) -> Result<(), ConfigFault> {
+fn check_accept_status(config: &ConfigMap) -> Result<(), ConfigFault> {
     let Some(value) = config.get("acceptStatus") else { return Ok(()) };
     let Value::Array(entries) = value else {
         return Err(ConfigFault::at("acceptStatus", "`acceptStatus` must be a list")

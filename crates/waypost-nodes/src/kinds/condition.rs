@@ -3,9 +3,9 @@
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{Config, expression, missing, required};
+use crate::config::{ConfigMap, expression, missing, required};
 
-pub(crate) const KIND: &dyn NodeKind = &Condition;
+pub(crate) const KIND: &dyn NodeKind = &ConditionKind;
 
 static SPEC: KindSpec = KindSpec {
     name: "condition",
@@ -19,16 +19,16 @@ static SPEC: KindSpec = KindSpec {
     )],
 };
 
-struct Condition;
+struct ConditionKind;
 
-impl NodeKind for Condition {}
+impl NodeKind for ConditionKind {}
 
-impl Kind for Condition {
+impl Kind for ConditionKind {
     fn spec(&self) -> &'static KindSpec {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         match expression(config, "expression") {
             Ok(Some(expression)) => Ok(Behaviour::Condition(expression)),
             Ok(None) => Err(vec![missing("expression")]),

@@ -6,7 +6,7 @@ use waypost_core::kind::{Behaviour, ConfigFault, Delay as Wait, Family, Kind, Ki
 use waypost_core::time::{Timestamp, unit_ms};
 
 use crate::NodeKind;
-use crate::config::{Config, duration, exactly_one, missing, optional, template};
+use crate::config::{ConfigMap, duration, exactly_one, missing, optional, template};
 
 pub(crate) const KIND: &dyn NodeKind = &Delay;
 
@@ -45,12 +45,12 @@ impl Kind for Delay {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         compile(config).map(Behaviour::Delay).map_err(|fault| vec![fault])
     }
 }
 
-fn compile(config: &Config) -> Result<Wait, ConfigFault> {
+fn compile(config: &ConfigMap) -> Result<Wait, ConfigFault> {
     exactly_one(config, "duration", "until")?;
     let unit = config.get("unit").map(read_unit).transpose()?;
     if let Some(span) = duration(config, "duration", unit)? {

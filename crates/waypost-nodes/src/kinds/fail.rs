@@ -5,7 +5,7 @@ use waypost_core::failure::kind::RESERVED;
 use waypost_core::kind::{Behaviour, ConfigFault, Fail, Family, Kind, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{Config, missing, optional, required, template};
+use crate::config::{ConfigMap, missing, optional, required, template};
 use crate::outcome::HANDLER_KINDS;
 
 pub(crate) const KIND: &dyn NodeKind = &FailKind;
@@ -41,7 +41,7 @@ impl Kind for FailKind {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         let message = message(config);
         let kind = failure_kind(config);
         let details = template(config, "details");
@@ -56,7 +56,7 @@ impl Kind for FailKind {
     }
 }
 
-fn message(config: &Config) -> Result<waypost_core::expr::Template, ConfigFault> {
+fn message(config: &ConfigMap) -> Result<waypost_core::expr::Template, ConfigFault> {
     match config.get("message") {
         None => Err(missing("message")),
         Some(Value::String(text)) if !text.trim().is_empty() => {
@@ -66,7 +66,7 @@ fn message(config: &Config) -> Result<waypost_core::expr::Template, ConfigFault>
     }
 }
 
-fn failure_kind(config: &Config) -> Result<String, ConfigFault> {
+fn failure_kind(config: &ConfigMap) -> Result<String, ConfigFault> {
     let word = match config.get("kind") {
         None => return Ok(DEFAULT_KIND.to_owned()),
         Some(Value::String(word)) => word,

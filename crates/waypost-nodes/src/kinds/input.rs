@@ -3,7 +3,7 @@
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
 
 use crate::NodeKind;
-use crate::config::Config;
+use crate::config::ConfigMap;
 
 pub(crate) const KIND: &dyn NodeKind = &Input;
 
@@ -24,7 +24,7 @@ impl Kind for Input {
         &SPEC
     }
 
-    fn compile(&self, _config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, _config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         Ok(Behaviour::Input)
     }
 }

@@ -3,9 +3,9 @@
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
 
 use crate::NodeKind;
-use crate::config::Config;
+use crate::config::ConfigMap;
 
-pub(crate) const KIND: &dyn NodeKind = &Join;
+pub(crate) const KIND: &dyn NodeKind = &JoinKind;
 
 static SPEC: KindSpec = KindSpec {
     name: "join",
@@ -15,16 +15,16 @@ static SPEC: KindSpec = KindSpec {
     fields: &[],
 };
 
-struct Join;
+struct JoinKind;
 
-impl NodeKind for Join {}
+impl NodeKind for JoinKind {}
 
-impl Kind for Join {
+impl Kind for JoinKind {
     fn spec(&self) -> &'static KindSpec {
         &SPEC
     }
 
-    fn compile(&self, _config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, _config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         Ok(Behaviour::Gather)
     }
 }

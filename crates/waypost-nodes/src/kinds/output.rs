@@ -3,7 +3,7 @@
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{Config, missing, required, template};
+use crate::config::{ConfigMap, missing, required, template};
 
 pub(crate) const KIND: &dyn NodeKind = &Output;
 
@@ -24,7 +24,7 @@ impl Kind for Output {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         match template(config, "value") {
             Ok(Some(template)) => Ok(Behaviour::Value { template, result: true }),
             Ok(None) => Err(vec![missing("value")]),

@@ -22,8 +22,8 @@ use waypost_core::time::Millis;
 use waypost_ports::handler::{Handler, Task};
 
 use self::capture::Capture;
-use self::process::{Ended, Invocation};
-use crate::config::{self, Config, bytes_max, exactly_one, optional, secrets_only_in};
+use self::process::{CommandEnd, Invocation};
+use crate::config::{self, ConfigMap, bytes_max, exactly_one, optional, secrets_only_in};
 use crate::outcome::{
     self, EXIT_CODE, SHELL_DISABLED, cancelled, invalid_config, read_config, text_of, timed_out,
 };
@@ -75,7 +75,7 @@ impl Kind for Shell {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         let checks = [
             exactly_one(config, "command", "args"),
             check_not_empty(config),
@@ -87,7 +87,7 @@ impl Kind for Shell {
     }
 }
 
-fn check_not_empty(config: &Config) -> Result<(), ConfigFault> {
+fn check_not_empty(config: &ConfigMap) -> Result<(), ConfigFault> {
     match (config.get("command"), config.get("args")) {
         (Some(Value::String(command)), _) if command.trim().is_empty() => {
             Err(ConfigFault::at("command", "the command is empty"))
@@ -99,7 +99,7 @@ fn check_not_empty(config: &Config) -> Result<(), ConfigFault> {
     }
 }
 
-fn check_variable_names(config: &Config) -> Result<(), ConfigFault> {
+fn check_variable_names(config: &ConfigMap) -> Result<(), ConfigFault> {
     let Some(Value::Object(env)) = config.get("env") else { return Ok(()) };
     match env.keys().find(|name| !is_variable_name(name)) {
         Some(name) => {
@@ -223,22 +223,22 @@ fn invocation(task: &Task, grace: Millis) -> Result<Invocation, Failure> {
     })
 }
 
-fn conclude(ended: Ended, stdout: &Capture, stderr: &Capture) -> Result<Json, Failure> {
+fn conclude(ended: CommandEnd, stdout: &Capture, stderr: &Capture) -> Result<Json, Failure> {
     let failure = match ended {
-        Ended::Exited(0) => return succeed(stdout, stderr),
-        Ended::Exited(code) => {
+        CommandEnd::Exited(0) => return succeed(stdout, stderr),
+        CommandEnd::Exited(code) => {
             Failure::transient(EXIT_CODE, format!("the command exited with {code}"))
         }
-        Ended::Signalled(signal) => {
+        CommandEnd::Signalled(signal) => {
             Failure::transient(EXIT_CODE, format!("the command was ended by signal {signal}"))
         }
-        Ended::TimedOut(limit) => timed_out(limit),
-        Ended::Cancelled => cancelled(),
+        CommandEnd::TimedOut(limit) => timed_out(limit),
+        CommandEnd::Cancelled => cancelled(),
     };
     let details = Details {
         exit_code: match ended {
-            Ended::Exited(code) => Some(code),
-            Ended::Signalled(_) | Ended::TimedOut(_) | Ended::Cancelled => None,
+            CommandEnd::Exited(code) => Some(code),
+            CommandEnd::Signalled(_) | CommandEnd::TimedOut(_) | CommandEnd::Cancelled => None,
         },
         stdout: stdout.tail(),
         stderr: stderr.tail(),

@@ -4,7 +4,7 @@ use serde_json::Value;
 use waypost_core::kind::{Behaviour, Case, ConfigFault, Family, Kind, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{Config, bare_expression, fault_at, missing, optional, required};
+use crate::config::{ConfigMap, bare_expression, fault_at, missing, optional, required};
 
 pub(crate) const KIND: &dyn NodeKind = &Switch;
 
@@ -28,7 +28,7 @@ impl Kind for Switch {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         let mut faults = Vec::new();
         let cases = match config.get("cases") {
             None => vec![Err(vec![missing("cases")])],

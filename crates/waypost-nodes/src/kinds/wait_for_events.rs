@@ -4,7 +4,7 @@ use serde_json::Value;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{Config, duration, exactly_one, expression, missing, optional, template};
+use crate::config::{ConfigMap, duration, exactly_one, expression, missing, optional, template};
 
 pub(crate) const KIND: &dyn NodeKind = &WaitForEvents;
 
@@ -34,7 +34,7 @@ impl Kind for WaitForEvents {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         let name = signal_name(config);
         let filter = expression(config, "filter");
         let timeout = duration(config, "timeout", None);
@@ -47,7 +47,7 @@ impl Kind for WaitForEvents {
     }
 }
 
-fn signal_name(config: &Config) -> Result<waypost_core::expr::Template, ConfigFault> {
+fn signal_name(config: &ConfigMap) -> Result<waypost_core::expr::Template, ConfigFault> {
     exactly_one(config, "name", "event")?;
     let field = if config.contains_key("name") { "name" } else { "event" };
     match config.get(field) {

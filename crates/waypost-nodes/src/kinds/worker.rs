@@ -9,9 +9,9 @@ use waypost_core::expr::Template;
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
 
 use crate::NodeKind;
-use crate::config::{Config, missing, no_secrets, optional, required, template};
+use crate::config::{ConfigMap, missing, no_secrets, optional, required, template};
 
-pub(crate) const KIND: &dyn NodeKind = &Worker;
+pub(crate) const KIND: &dyn NodeKind = &WorkerKind;
 
 /// Characters of a handler's name.
 const HANDLER_CHARS_MAX: usize = 64;
@@ -31,16 +31,16 @@ static SPEC: KindSpec = KindSpec {
     ],
 };
 
-struct Worker;
+struct WorkerKind;
 
-impl NodeKind for Worker {}
+impl NodeKind for WorkerKind {}
 
-impl Kind for Worker {
+impl Kind for WorkerKind {
     fn spec(&self) -> &'static KindSpec {
         &SPEC
     }
 
-    fn compile(&self, config: &Config) -> Result<Behaviour, Vec<ConfigFault>> {
+    fn compile(&self, config: &ConfigMap) -> Result<Behaviour, Vec<ConfigFault>> {
         let mut faults = Vec::new();
         let mut keep = |fault: ConfigFault| faults.push(fault);
         let handler = handler(config).map_err(&mut keep).ok();
@@ -57,7 +57,7 @@ impl Kind for Worker {
     }
 }
 
-fn handler(config: &Config) -> Result<&str, ConfigFault> {
+fn handler(config: &ConfigMap) -> Result<&str, ConfigFault> {
     match config.get("handler") {
         Some(Value::String(name)) if is_handler(name) => Ok(name),
         Some(name) => {
@@ -77,7 +77,7 @@ fn is_handler(name: &str) -> bool {
         && name.chars().all(|c| fits(c) || matches!(c, '.' | '_' | '-'))
 }
 
-fn input(config: &Config) -> Result<Template, ConfigFault> {
+fn input(config: &ConfigMap) -> Result<Template, ConfigFault> {
     match template(config, "input")? {
         Some(input) => Ok(input),
         None => {

@@ -26,7 +26,7 @@ pub struct Claimable {
 }
 
 /// Why an execution can be claimed.
-enum Reason {
+enum ClaimReason {
     /// It is ready, its owner is dead, or its owner has forgotten it.
     Now,
     /// It has come due, or does so soon enough.
@@ -78,16 +78,16 @@ impl Tables {
         for (execution, row) in &self.control {
             let reason = self.reason(*execution, row, request, now);
             let crashes = self.crashes_if_taken(row, request, now);
-            let claimable = matches!(reason, Some(Reason::Now | Reason::Due(_)));
+            let claimable = matches!(reason, Some(ClaimReason::Now | ClaimReason::Due(_)));
             let own = row.control.owner == Some(request.instance);
             if claimable && !own && crashes >= SUSPECT_FROM {
                 suspects.push((crashes, *execution));
                 continue;
             }
             match reason {
-                Some(Reason::Now) => found.push((None, *execution)),
-                Some(Reason::Due(due)) => found.push((Some(due), *execution)),
-                Some(Reason::Later(due)) => {
+                Some(ClaimReason::Now) => found.push((None, *execution)),
+                Some(ClaimReason::Due(due)) => found.push((Some(due), *execution)),
+                Some(ClaimReason::Later(due)) => {
                     next_due = Some(next_due.map_or(due, |earliest| earliest.min(due)));
                 }
                 None => {}
@@ -115,7 +115,7 @@ impl Tables {
         for execution in executions {
             let Some(row) = self.control.get(execution) else { continue };
             let reason = self.reason(*execution, row, request, now);
-            let still = matches!(reason, Some(Reason::Now | Reason::Due(_)));
+            let still = matches!(reason, Some(ClaimReason::Now | ClaimReason::Due(_)));
             if !still && !is_planted(Bug::SweepByIdAlone) {
                 continue;
             }
@@ -149,7 +149,7 @@ impl Tables {
         row: &ControlRow,
         request: &ClaimRequest,
         now: Timestamp,
-    ) -> Option<Reason> {
+    ) -> Option<ClaimReason> {
         let control = &row.control;
         let readable = row.requires <= request.fold || is_planted(Bug::VersionIgnored);
         if !readable || request.only.as_ref().is_some_and(|only| !only.contains(&execution)) {
@@ -159,16 +159,16 @@ impl Tables {
             // A reconciliation: what the claimer owns and does not have in memory.
             Some(owner) if owner == request.instance => {
                 let forgotten = request.held.as_ref()?.binary_search(&execution).is_err();
-                forgotten.then_some(Reason::Now)
+                forgotten.then_some(ClaimReason::Now)
             }
             Some(owner) => {
                 let dead = !self.is_alive(owner, now) && !is_planted(Bug::OrphansIgnored);
-                dead.then_some(Reason::Now)
+                dead.then_some(ClaimReason::Now)
             }
-            None if control.ready => Some(Reason::Now),
+            None if control.ready => Some(ClaimReason::Now),
             None => control.next_due.map(|due| match due <= now.plus(request.ahead) {
-                true => Reason::Due(due),
-                false => Reason::Later(due),
+                true => ClaimReason::Due(due),
+                false => ClaimReason::Later(due),
             }),
         }
     }

@@ -10,13 +10,13 @@ use waypost_core::json::Json;
 use waypost_core::projection::{Changes, Stamp, WaitChange};
 use waypost_core::time::{Millis, Timestamp};
 
-use super::tables::{KeptDefinition, Lease};
+use super::tables::{KeptDefinition, LeaseRow};
 use super::{MemoryStore, Tables};
 use crate::query::{
-    BACKLOG_MAX, Backlog, Budget, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
+    BACKLOG_MAX, Backlog, DefinitionPage, DefinitionRow, DefinitionsRequest, EventRow,
     EventsRequest, ExecutionPage, ExecutionRow, FEED_BYTES_MAX, FeedFrame, FeedPosition,
-    FeedRequest, Filter, InstanceRow, ListRequest, Looked, MAIL_ROW_BYTES, ProjectionLag, Query,
-    Read, Submitted, read_events,
+    FeedRequest, Filter, InstanceRow, ListRequest, Looked, MAIL_ROW_BYTES, PageBudget,
+    ProjectionLag, Query, Read, Submitted, read_events,
 };
 use crate::store::{History, Mail, Store, StoreError, StoredFrame};
 
@@ -53,7 +53,7 @@ impl Query for MemoryStore {
                     && workflow.as_deref().is_none_or(|name| *row.workflow == *name)
                     && before.is_none_or(|before| row.execution < before)
             });
-            let (rows, next) = page(listed, request, Budget::PAGE);
+            let (rows, next) = page(listed, request, PageBudget::PAGE);
             Ok(ExecutionPage { rows, next, lag: data.lag() })
         })
     }
@@ -233,7 +233,7 @@ impl Tables {
         }
         let known: BTreeSet<_> = self.leases.keys().chain(owned.keys()).copied().collect();
         let rows = known.into_iter().map(|instance| {
-            let never = Lease::default();
+            let never = LeaseRow::default();
             let lease = self.leases.get(&instance).unwrap_or(&never);
             InstanceRow {
                 instance,
@@ -253,7 +253,7 @@ impl Tables {
 fn page(
     listed: impl Iterator<Item = Listed>,
     request: &ListRequest,
-    mut budget: Budget,
+    mut budget: PageBudget,
 ) -> (Vec<ExecutionRow>, Option<ExecutionNo>) {
     let filter = Filter::of(request);
     let mut rows: Vec<ExecutionRow> = Vec::new();
@@ -350,7 +350,7 @@ mod tests {
     fn a_filter_that_fits_little_is_given_up_on_and_goes_on_from_there() {
         let text = Some("key-1".to_owned());
         let mut request = ListRequest { text, limit: 100, ..ListRequest::default() };
-        let budget = Budget { rows: 4, ..Budget::PAGE };
+        let budget = PageBudget { rows: 4, ..PageBudget::PAGE };
         let (mut found, mut pages) = (Vec::new(), 0);
         loop {
             let older = |listed: &Listed| request.before.is_none_or(|b| listed.row.execution < b);

@@ -34,7 +34,7 @@ pub struct Tables {
     /// The last number set aside for an execution.
     last_number: i64,
     /// Of every instance that announced itself.
-    pub(super) leases: BTreeMap<InstanceId, Lease>,
+    pub(super) leases: BTreeMap<InstanceId, LeaseRow>,
     pub(super) frames: BTreeMap<(ExecutionNo, u64), StoredFrame>,
     /// The places of the frames, in the order of their commits.
     pub(super) commits: Vec<(ExecutionNo, u64)>,
@@ -55,7 +55,7 @@ pub struct Tables {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Lease {
+pub(super) struct LeaseRow {
     /// `None` once it was ended.
     pub(super) until: Option<Timestamp>,
     /// The newest fold that the instance knows.
@@ -327,7 +327,7 @@ impl Tables {
     pub fn renew(&mut self, heartbeat: &Heartbeat, now: Timestamp) -> Renewal {
         let until = heartbeat.lease.map(|lease| now.plus(lease));
         let (fold, about) = (heartbeat.fold, heartbeat.about.clone());
-        let lease = Lease { until, fold, about, renewed_at: Some(now) };
+        let lease = LeaseRow { until, fold, about, renewed_at: Some(now) };
         self.leases.insert(heartbeat.instance, lease);
         let first = self.last_number + 1;
         self.last_number += i64::from(heartbeat.numbers);

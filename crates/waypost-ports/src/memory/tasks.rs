@@ -23,28 +23,28 @@ const CANCELS_MAX: usize = 1_000;
 pub struct MemoryTasks {
     clock: Arc<dyn Clock>,
     cluster_key: [u8; 32],
-    rows: Arc<Mutex<Rows>>,
+    rows: Arc<Mutex<TaskRows>>,
 }
 
 #[derive(Default)]
-struct Rows {
+struct TaskRows {
     /// By handler, oldest first.
-    waiting: BTreeMap<Arc<str>, VecDeque<Waiting>>,
+    waiting: BTreeMap<Arc<str>, VecDeque<WaitingTask>>,
     /// Everything that waits, so that nothing waits twice.
     out: BTreeSet<OfferId>,
     /// Offers in the order in which they came, over all handlers.
     arrivals: u64,
-    workers: BTreeMap<WorkerId, Known>,
+    workers: BTreeMap<WorkerId, KnownWorker>,
 }
 
-struct Waiting {
+struct WaitingTask {
     arrival: u64,
     since: Timestamp,
     offer: Offer,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownWorker {
     /// The last one, without what is in hand.
     sign: Option<(SignOfLife, Timestamp)>,
     /// What it has in hand, and how long ago it had said so when it was heard.
@@ -52,7 +52,7 @@ struct Known {
     cancels: Vec<Token>,
 }
 
-impl Known {
+impl KnownWorker {
     fn is_alive(&self, now: Timestamp) -> bool {
         let alive =
             |(sign, at): &(SignOfLife, Timestamp)| !sign.leaving && now.since(*at) < WORKER_LEASE;
@@ -85,11 +85,11 @@ impl MemoryTasks {
 
     /// Loses every offer and every worker, as a server that is emptied does.
     pub fn lose_everything(&self) {
-        *self.rows.lock() = Rows::default();
+        *self.rows.lock() = TaskRows::default();
     }
 }
 
-impl Rows {
+impl TaskRows {
     /// Takes out the oldest offer of these handlers.
     fn take_oldest(&mut self, handlers: &BTreeSet<&Arc<str>>) -> Option<Offer> {
         let first = |handler: &&Arc<str>| {
@@ -123,7 +123,7 @@ impl Tasks for MemoryTasks {
         for offer in offers {
             if rows.out.insert(offer.id.clone()) {
                 rows.arrivals += 1;
-                let waiting = Waiting { arrival: rows.arrivals, since, offer: offer.clone() };
+                let waiting = WaitingTask { arrival: rows.arrivals, since, offer: offer.clone() };
                 rows.waiting.entry(Arc::clone(&offer.handler)).or_default().push_back(waiting);
             }
         }
@@ -191,7 +191,7 @@ impl Tasks for MemoryTasks {
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         let now = self.clock.now();
-        let row = |known: &Known| {
+        let row = |known: &KnownWorker| {
             let (sign, seen_at) = known.sign.clone()?;
             let alive = known.is_alive(now);
             (now.since(seen_at) <= LISTED_FOR).then_some(WorkerRow { sign, seen_at, alive })
@@ -201,7 +201,7 @@ impl Tasks for MemoryTasks {
 
     fn depths(&self) -> Result<Vec<Depth>, StoreError> {
         let now = self.clock.now();
-        let depth = |(handler, queue): (&Arc<str>, &VecDeque<Waiting>)| Depth {
+        let depth = |(handler, queue): (&Arc<str>, &VecDeque<WaitingTask>)| Depth {
             handler: Arc::clone(handler),
             waiting: u64::try_from(queue.len()).unwrap_or(u64::MAX),
             oldest: queue.front().map_or(Millis(0), |waiting| now.since(waiting.since)),

@@ -2,7 +2,7 @@
 //!
 //! Stores walk their rows newest first and ask here about each. One judge for all of them: nothing
 //! that a user wrote becomes part of a statement or of a pattern, and all stores agree on what a
-//! capital letter is. A [`Budget`] bounds the walk.
+//! capital letter is. A [`PageBudget`] bounds the walk.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub struct Looked<'a> {
 
 /// How much one page may still look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub struct PageBudget {
     /// Rows.
     pub rows: usize,
     /// Bytes of them.
@@ -66,7 +66,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-impl Budget {
+impl PageBudget {
     /// That of a page.
     pub const PAGE: Self = Self { rows: SCANNED_MAX, bytes: SCANNED_BYTES_MAX };
 

@@ -4,7 +4,7 @@ fn heard(instance: u128, sender: u128, payloads: &[String]) -> Vec<Nudge> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&heard);
     let hear: Hear = Arc::new(move |nudge| keep.lock().push(nudge));
-    let listener = Listener { instance: InstanceId(Uuid::from_u128(instance)), hear };
+    let listener = NudgeListener { instance: InstanceId(Uuid::from_u128(instance)), hear };
     payloads.iter().for_each(|payload| tell(&listener, Uuid::from_u128(sender), payload));
     let heard = heard.lock();
     heard.clone()

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::query::{Budget, ExecutionPage, ExecutionRow, Filter, ListRequest, Looked};
+use waypost_ports::query::{ExecutionPage, ExecutionRow, Filter, ListRequest, Looked, PageBudget};
 
 use super::rows::{status, time};
 use super::{lag, name_hash, queries};
@@ -29,7 +29,7 @@ pub(crate) async fn page(
 ) -> Result<ExecutionPage, DbError> {
     connection.begin_snapshot().await?;
     let lag = lag(connection).await?;
-    let (rows, next) = rows(connection, request, Budget::PAGE).await?;
+    let (rows, next) = rows(connection, request, PageBudget::PAGE).await?;
     connection.commit().await?;
     Ok(ExecutionPage { rows, next, lag })
 }
@@ -38,7 +38,7 @@ pub(crate) async fn page(
 async fn rows(
     connection: &mut Connection,
     request: &ListRequest,
-    mut budget: Budget,
+    mut budget: PageBudget,
 ) -> Result<(Vec<ExecutionRow>, Option<ExecutionNo>), DbError> {
     let mut walks = Walks::of(request);
     let filter = Filter::of(request);
@@ -174,7 +174,7 @@ impl Walk {
     }
 }
 
-fn fits(row: &Row, filter: &Filter<'_>, budget: &mut Budget) -> Result<bool, DbError> {
+fn fits(row: &Row, filter: &Filter<'_>, budget: &mut PageBudget) -> Result<bool, DbError> {
     let (key, error, input) = (text(row, 2)?, text_or_none(row, 3)?, text(row, 5)?);
     let looked = Looked {
         created_at: Timestamp(get(row, 1)?),

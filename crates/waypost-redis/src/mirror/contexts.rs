@@ -57,7 +57,7 @@ struct Metadata<'a> {
 
 /// What is read of it.
 #[derive(Deserialize)]
-struct Read {
+struct ContextRead {
     state: String,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn load(wire: &Arc<Wire>, executions: &[ExecutionId]) -> Vec<Option<V
     for batch in executions.chunks(BATCH_MAX) {
         let keys: Vec<String> = batch.iter().map(|key| wire.keys.context(key)).collect();
         let open = |key: &str, kept: &[u8]| {
-            let read: Read = serde_json::from_slice(kept).ok()?;
+            let read: ContextRead = serde_json::from_slice(kept).ok()?;
             let sealed = BASE64.decode(read.state).ok()?;
             wire.sealer.open(Purpose::Context, key.as_bytes(), &sealed)
         };

@@ -20,7 +20,7 @@ const LOCK_BYTES_MAX: u64 = 4_096;
 /// What is read of a lock.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct LockView {
     instance_id: Uuid,
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[Ex
 pub(super) fn owner(wire: &Arc<Wire>, execution: &ExecutionId) -> Option<InstanceId> {
     let ask = Ask::command("GETRANGE").key(&wire.keys.lock(execution));
     let shown = wire.ask_one(ask.number(0).number(LOCK_BYTES_MAX - 1)).ok()?.ok()?;
-    let shown: Shown = serde_json::from_slice(&bytes(shown)?).ok()?;
+    let shown: LockView = serde_json::from_slice(&bytes(shown)?).ok()?;
     Some(InstanceId(shown.instance_id))
 }
 

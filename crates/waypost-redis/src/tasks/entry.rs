@@ -9,7 +9,7 @@ use crate::seal::{Purpose, Sealer};
 
 /// What stands before the task itself.
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct TaskHead {
     execution: ExecutionNo,
     path: String,
     attempt: u32,
@@ -24,7 +24,7 @@ pub(super) fn name(sealer: &Sealer, id: &OfferId) -> String {
 
 /// Seals an offer for its stream.
 pub(super) fn seal(sealer: &Sealer, stream: &str, offer: &Offer) -> Vec<u8> {
-    let head = Head {
+    let head = TaskHead {
         execution: offer.id.execution,
         path: offer.id.path.as_ref().to_owned(),
         attempt: offer.id.attempt,
@@ -51,7 +51,7 @@ pub(super) fn open(
     let (length, rest) = plain.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
     let (head, body) = rest.split_at_checked(length)?;
-    let head: Head = serde_json::from_slice(head).ok()?;
+    let head: TaskHead = serde_json::from_slice(head).ok()?;
     let id = OfferId { execution: head.execution, path: head.path.into(), attempt: head.attempt };
     if name(sealer, &id) != entry_name {
         return None;

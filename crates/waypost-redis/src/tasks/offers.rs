@@ -6,7 +6,7 @@ use waypost_ports::tasks::Offer;
 
 use crate::ask::{Ask, OFFER, PEEK, TAKE, bytes, exactly, list, number, text};
 
-use super::sweep::Taken;
+use super::sweep::TakenTask;
 use super::{Core, GROUP, entry};
 
 /// Commands that are sent together.
@@ -156,7 +156,7 @@ impl Core {
         for (handler, id, name, sealed) in entries {
             let stream = wire.keys.tasks(&handler);
             let offer = entry::open(&wire.sealer, (&stream, &handler), &name, &sealed);
-            let entry = Taken { handler, entry: id, name, at: now };
+            let entry = TakenTask { handler, entry: id, name, at: now };
             match offer {
                 Some(offer) => {
                     offers.push(offer);

@@ -26,7 +26,7 @@ const TAKER_GONE: Millis = Millis::from_secs(600);
 const HANDLER_BYTES_MAX: usize = 256;
 
 /// A task that was taken.
-pub(super) struct Taken {
+pub(super) struct TakenTask {
     pub(super) handler: Arc<str>,
     pub(super) entry: String,
     pub(super) name: String,
@@ -67,7 +67,7 @@ impl Core {
     }
 
     /// Acknowledges, and blocks until that is done.
-    pub(super) fn acknowledge(&self, taken: Vec<Taken>) {
+    pub(super) fn acknowledge(&self, taken: Vec<TakenTask>) {
         let asks = self.acknowledgements(taken);
         if asks.is_empty() {
             return;
@@ -78,19 +78,19 @@ impl Core {
     }
 
     /// What was taken long enough ago to have been passed on.
-    fn due(&self) -> Vec<Taken> {
+    fn due(&self) -> Vec<TakenTask> {
         let (now, after) = (self.now(), self.wire().limits.acknowledge_after);
         let mut taken = self.taken.lock();
         taken.extract_if(.., |taken| now.0 >= taken.at.0.saturating_add(after.0)).collect()
     }
 
-    fn acknowledgements(&self, taken: Vec<Taken>) -> Vec<Ask> {
-        let mut by_handler: BTreeMap<Arc<str>, Vec<Taken>> = BTreeMap::new();
+    fn acknowledgements(&self, taken: Vec<TakenTask>) -> Vec<Ask> {
+        let mut by_handler: BTreeMap<Arc<str>, Vec<TakenTask>> = BTreeMap::new();
         for taken in taken {
             by_handler.entry(Arc::clone(&taken.handler)).or_default().push(taken);
         }
         let keys = &self.wire().keys;
-        let ask = |(handler, all): (Arc<str>, Vec<Taken>)| {
+        let ask = |(handler, all): (Arc<str>, Vec<TakenTask>)| {
             let (stream, marks) = (keys.tasks(&handler), keys.offered(&handler));
             let ask = Ask::script(&ACKNOWLEDGE).key(&stream).key(&marks).arg(GROUP);
             all.iter().fold(ask, |ask, taken| ask.arg(&taken.entry).arg(&taken.name))

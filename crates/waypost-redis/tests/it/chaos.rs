@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use waypost_core::time::Millis;
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, Limits};
+use waypost_redis::{Limits, RedisConfig};
 use waypost_testbed::{Direction, Mode, Proxy, RedisReply};
 
 use crate::support::{Instance, NONE, World, alive, connect, eventually, offer, sign, worker};
@@ -50,7 +50,7 @@ fn through(world: &World, proxy: &Proxy, number: u128) -> Instance {
         ..world.config().limits
     };
     let url = world.server.url_through(proxy.port());
-    world.instance_on(&connect(&Config { url, limits, ..world.config() }), number)
+    world.instance_on(&connect(&RedisConfig { url, limits, ..world.config() }), number)
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_take_whose_answer_was_lost_is_claimed() {
     let proxy = Proxy::start(world.server.port());
     let deaf = through(&world, &proxy, 1);
     let limits = Limits { stale_after: Millis(0), ..world.config().limits };
-    let other = world.instance_on(&connect(&Config { limits, ..world.config() }), 2);
+    let other = world.instance_on(&connect(&RedisConfig { limits, ..world.config() }), 2);
     other.tasks.offer(&[offer("h", 1)]).unwrap();
     proxy.set(Direction::ToClient, Mode::Swallow);
     assert_eq!(deaf.take("h", 1), NONE, "redis gave it, and nobody heard");

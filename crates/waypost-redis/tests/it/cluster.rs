@@ -10,7 +10,7 @@ use waypost_ports::mirror::{Context, Mirror};
 use waypost_ports::nudge::{Alone, Nudge, Nudges};
 use waypost_ports::relay::{Relay, Relayed};
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, Redis, RedisMirror, RedisNudges, RedisRelay, RedisTasks};
+use waypost_redis::{Redis, RedisConfig, RedisMirror, RedisNudges, RedisRelay, RedisTasks};
 use waypost_testbed::{Process, free_port};
 
 use crate::relay::mail;
@@ -64,7 +64,7 @@ impl Cluster {
         let ports: Vec<String> =
             self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let url = format!("redis+cluster://{}", ports[..2].join(","));
-        connect(&Config { limits: patient(), ..Config::new(url) })
+        connect(&RedisConfig { limits: patient(), ..RedisConfig::new(url) })
     }
 }
 

@@ -6,7 +6,7 @@ use waypost_core::id::{ExecutionId, Token};
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{BadConfig, Config, Redis, RedisMirror, RedisTasks};
+use waypost_redis::{BadConfig, Redis, RedisConfig, RedisMirror, RedisTasks};
 use waypost_testbed::{Direction, Proxy};
 
 use crate::support::{
@@ -142,7 +142,7 @@ fn a_value_larger_than_our_memory_should_be_is_not_read() {
     let execution = ExecutionId("a".into());
     let proxy = Proxy::start(world.server.port());
     let url = world.server.url_through(proxy.port());
-    let redis = connect(&Config { url, ..world.config() });
+    let redis = connect(&RedisConfig { url, ..world.config() });
     let (keys, mirror) = (redis.keys(), RedisMirror::new(&redis));
     let all = [&keys.context(&execution), &keys.worker(worker(1)), &keys.lock(&execution)];
     for key in all {
@@ -191,7 +191,8 @@ fn an_old_backup_that_comes_back_gives_nothing_twice_that_matters() {
 #[test]
 fn a_prefix_that_would_mislead_is_refused_before_anything_connects() {
     for prefix in ["{x}", "a}", "*", "a b", "\r\nFLUSHALL\r\n"] {
-        let config = Config { prefix: prefix.into(), ..Config::new("redis://127.0.0.1:1") };
+        let config =
+            RedisConfig { prefix: prefix.into(), ..RedisConfig::new("redis://127.0.0.1:1") };
         let refused = Redis::connect(&config, &KEY).unwrap_err();
         assert_eq!(refused, BadConfig::Prefix(prefix.into()));
     }
@@ -200,7 +201,7 @@ fn a_prefix_that_would_mislead_is_refused_before_anything_connects() {
 #[test]
 fn a_prefix_of_ones_own_and_hostile_names_keep_to_themselves() {
     let world = World::new();
-    let config = Config { prefix: "team-a/".into(), ..world.config() };
+    let config = RedisConfig { prefix: "team-a/".into(), ..world.config() };
     let redis = connect(&config);
     let tasks = RedisTasks::new(&redis, world.store.clone(), instance(1));
     let names = ["}", "{h}", "a b", "\r\nFLUSHALL\r\n", "*", ""];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, RedisTasks};
+use waypost_redis::{RedisConfig, RedisTasks};
 
 use crate::support::{Beneath, PATIENCE, connect, instance, offer, patient};
 
@@ -37,7 +37,7 @@ fn an_outage_is_a_line_for_each_reason_and_one_for_its_end() {
     let lines = Lines::default();
     tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).init();
     let mut server = waypost_testbed::Redis::start_with_password("hunter2");
-    let redis = connect(&Config { limits: patient(), ..Config::new(server.url()) });
+    let redis = connect(&RedisConfig { limits: patient(), ..RedisConfig::new(server.url()) });
     let tasks = RedisTasks::new(&redis, Arc::new(Beneath::default()), instance(1));
     // Other tests of this process may log, too: theirs is another port.
     let port = server.port().to_string();

@@ -4,7 +4,7 @@ use serde_json::Value;
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
-use waypost_redis::{Config, Limits, RedisMirror};
+use waypost_redis::{Limits, RedisConfig, RedisMirror};
 use waypost_testbed::RedisReply;
 
 use crate::support::{World, connect, eventually, instance, text};
@@ -162,7 +162,7 @@ fn what_is_too_large_or_too_much_is_dropped_and_counted() {
     let mut world = World::new();
     let limits =
         Limits { context_bytes_max: 1_000, copies_bytes_max: 20_000, ..world.config().limits };
-    let redis = connect(&Config { limits, ..world.config() });
+    let redis = connect(&RedisConfig { limits, ..world.config() });
     let mirror = RedisMirror::new(&redis);
     mirror.keep(vec![context("large", vec![0; 1_001]), context("small", vec![1; 1_000])]);
     eventually("the small one is kept", || mirror.contexts(&[key("small")])[0].is_some());

@@ -190,12 +190,12 @@ fn a_redis_that_cannot_be_written_to_counts_as_gone() {
 #[test]
 fn a_wrong_password_is_said_without_saying_it() {
     let server = waypost_testbed::Redis::start_with_password("right");
-    let config = waypost_redis::Config::new(server.url().replace("right", "hunter2-is-wrong"));
+    let config = waypost_redis::RedisConfig::new(server.url().replace("right", "hunter2-is-wrong"));
     let redis = Redis::connect(&config, &KEY).unwrap();
     wait_for_reason(&redis, |reason| reason.contains("WRONGPASS") || reason.contains("assword"));
     let Health::Down { reason, .. } = redis.health() else { panic!("up") };
     assert!(!format!("{redis:?} {config:?} {reason}").contains("hunter2"));
-    let right = connect(&waypost_redis::Config::new(server.url()));
+    let right = connect(&waypost_redis::RedisConfig::new(server.url()));
     assert!(!format!("{right:?}").contains(":right@"));
 }
 

@@ -9,7 +9,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_ports::relay::{Answer, Relay, Relayed};
 use waypost_ports::store::{Mail, MailBody};
-use waypost_redis::{Config, Limits, RedisRelay};
+use waypost_redis::{Limits, RedisConfig, RedisRelay};
 
 use crate::support::{PATIENCE, World, connect, eventually, instance};
 
@@ -113,7 +113,7 @@ fn an_owner_that_does_not_answer_is_waited_for_once_until_it_is_heard_of() {
     let world = World::new();
     let answer = std::time::Duration::from_millis(300);
     let limits = Limits { answer, ..world.config().limits };
-    let redis = connect(&Config { limits, ..world.config() });
+    let redis = connect(&RedisConfig { limits, ..world.config() });
     let relay = RedisRelay::new(&redis, instance(1));
     let owner = world.connect();
     let heard = listen(&world, &RedisRelay::new(&owner, instance(2)), 2);

@@ -2,13 +2,13 @@
 
 use waypost_core::time::Millis;
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, Limits};
+use waypost_redis::{Limits, RedisConfig};
 
 use crate::support::{Instance, NONE, World, connect, offer};
 
 fn impatient(world: &World, number: u128) -> Instance {
     let limits = Limits { stale_after: Millis(0), ..world.config().limits };
-    world.instance_on(&connect(&Config { limits, ..world.config() }), number)
+    world.instance_on(&connect(&RedisConfig { limits, ..world.config() }), number)
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) use waypost_ports::conformance::tasks::alive;
 use waypost_ports::mirror::Health;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Depth, Hand, Holds, Offer, OfferId, SignOfLife, Tasks, WorkerRow};
-use waypost_redis::{Config, Limits, Redis, RedisTasks};
+use waypost_redis::{Limits, Redis, RedisConfig, RedisTasks};
 use waypost_testbed::{Redis as Server, RedisReply, wait_until};
 
 /// How long a test waits for what must happen.
@@ -48,8 +48,12 @@ impl World {
         }
     }
 
-    pub(crate) fn config(&self) -> Config {
-        Config { clock: self.clock.clone(), limits: self.limits, ..Config::new(self.server.url()) }
+    pub(crate) fn config(&self) -> RedisConfig {
+        RedisConfig {
+            clock: self.clock.clone(),
+            limits: self.limits,
+            ..RedisConfig::new(self.server.url())
+        }
     }
 
     /// A connection of its own, as another process would have.
@@ -110,12 +114,12 @@ pub(crate) fn patient() -> Limits {
 
 /// A connection that is there, however long that takes.
 #[track_caller]
-pub(crate) fn connect(config: &Config) -> Redis {
+pub(crate) fn connect(config: &RedisConfig) -> Redis {
     connect_with(config, &KEY)
 }
 
 #[track_caller]
-pub(crate) fn connect_with(config: &Config, key: &[u8; 32]) -> Redis {
+pub(crate) fn connect_with(config: &RedisConfig, key: &[u8; 32]) -> Redis {
     let redis = Redis::connect(config, key).unwrap();
     assert!(redis.wait_until_up(PATIENCE), "{redis:?}");
     redis

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use waypost_core::time::Millis;
 use waypost_ports::relay::{Relay, Relayed};
 use waypost_ports::tasks::Tasks;
-use waypost_redis::{Config, Limits, Redis, RedisRelay, RedisTasks};
+use waypost_redis::{Limits, Redis, RedisConfig, RedisRelay, RedisTasks};
 
 use crate::support::{
     Instance, KEY, NONE, World, connect, instance, offer, offer_id, wait_for_reason,
@@ -124,7 +124,7 @@ fn depths_count_what_nobody_has_taken() {
 fn overflow_waits_beneath_and_is_found_there() {
     let world = World::new();
     let limits = Limits { stream_entries_max: 3, entry_bytes_max: 8_192, ..world.config().limits };
-    let config = Config { limits, ..world.config() };
+    let config = RedisConfig { limits, ..world.config() };
     let redis = connect(&config);
     let a = world.instance_on(&redis, 1);
     a.tasks.offer(&(1..=5).map(|attempt| offer("h", attempt)).collect::<Vec<_>>()).unwrap();
@@ -220,7 +220,7 @@ fn a_user_that_may_touch_nothing_but_the_prefix_is_enough() {
     let rules: Vec<&str> = rules.split_whitespace().collect();
     world.ok(&[&["ACL", "SETUSER", "limited"], &rules[..]].concat());
     let url = world.server.url().replace("redis://", "redis://limited:pw@");
-    let config = Config { url, prefix: "team:".into(), ..world.config() };
+    let config = RedisConfig { url, prefix: "team:".into(), ..world.config() };
     let redis = connect(&config);
     let a = world.instance_on(&redis, 1);
     a.tasks.offer(&[offer("h", 1)]).unwrap();
@@ -236,7 +236,7 @@ fn a_user_that_may_touch_nothing_but_the_prefix_is_enough() {
     crate::support::eventually("mail is answered", || {
         relay.send(instance(1), crate::relay::mail(1)).unwrap() == Relayed::Committed
     });
-    let elsewhere = Config { prefix: "other:".into(), ..config };
+    let elsewhere = RedisConfig { prefix: "other:".into(), ..config };
     let redis = Redis::connect(&elsewhere, &KEY).unwrap();
     wait_for_reason(&redis, |reason| reason.contains("NOPERM"));
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use tempfile::TempDir;
-use waypost_redis::{BadConfig, Config, Redis};
+use waypost_redis::{BadConfig, Redis, RedisConfig};
 use waypost_testbed::{Process, free_port, make_certificate};
 
 use crate::support::{KEY, PATIENCE, eventually, wait_for_reason};
@@ -29,18 +29,19 @@ fn a_certificate_that_is_not_trusted_is_refused() {
 
     let url = format!("rediss://127.0.0.1:{port}");
     let authority = std::fs::read(folder.path().join("cert.pem")).unwrap();
-    let trusting = Config { authority: Some(authority), ..Config::new(&url) };
+    let trusting = RedisConfig { authority: Some(authority), ..RedisConfig::new(&url) };
     let trusted = Redis::connect(&trusting, &KEY).unwrap();
     assert!(trusted.wait_until_up(PATIENCE), "{trusted:?}");
 
-    let careful = Redis::connect(&Config::new(&url), &KEY).unwrap();
+    let careful = Redis::connect(&RedisConfig::new(&url), &KEY).unwrap();
     wait_for_reason(&careful, |reason| reason.to_lowercase().contains("certificate"));
     assert!(!careful.wait_until_up(std::time::Duration::from_millis(500)));
 
     for url in [format!("{url}/#insecure"), format!("{url}#insecure")] {
-        let refused = Redis::connect(&Config::new(url), &KEY).unwrap_err();
+        let refused = Redis::connect(&RedisConfig::new(url), &KEY).unwrap_err();
         assert!(matches!(refused, BadConfig::Url(_)));
     }
-    let broken = Config { authority: Some(b"no certificate".to_vec()), ..Config::new(url) };
+    let broken =
+        RedisConfig { authority: Some(b"no certificate".to_vec()), ..RedisConfig::new(url) };
     assert!(Redis::connect(&broken, &KEY).is_err());
 }

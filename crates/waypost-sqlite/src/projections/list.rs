@@ -11,7 +11,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, params
 use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::query::{Budget, ExecutionPage, ExecutionRow, Filter, ListRequest, Looked};
+use waypost_ports::query::{ExecutionPage, ExecutionRow, Filter, ListRequest, Looked, PageBudget};
 
 use super::{file, queries};
 use crate::connection::from_stored;
@@ -23,7 +23,7 @@ pub(super) fn page(
     head: i64,
 ) -> rusqlite::Result<ExecutionPage> {
     let lag = file::progress(connection)?.lag(head);
-    let (rows, next) = rows(connection, request, Budget::PAGE)?;
+    let (rows, next) = rows(connection, request, PageBudget::PAGE)?;
     Ok(ExecutionPage { rows, next, lag })
 }
 
@@ -31,7 +31,7 @@ pub(super) fn page(
 fn rows(
     connection: &Connection,
     request: &ListRequest,
-    mut budget: Budget,
+    mut budget: PageBudget,
 ) -> rusqlite::Result<(Vec<ExecutionRow>, Option<ExecutionNo>)> {
     let (mut rows, mut seen) = (Vec::new(), None);
     let Some(indexes) = indexes(connection, request)? else { return Ok((rows, None)) };
@@ -140,7 +140,7 @@ fn fits(
     look: &mut CachedStatement<'_>,
     filter: &Filter<'_>,
     execution: ExecutionNo,
-    budget: &mut Budget,
+    budget: &mut PageBudget,
 ) -> rusqlite::Result<bool> {
     look.query_row(params![execution.0, filter.reads_input()], |row| {
         let looked = Looked {

@@ -24,13 +24,13 @@ const PAYLOAD_CHARS_MAX: usize = 400;
 
 /// An execution with its nodes; what `-o json` prints.
 #[derive(Debug, Serialize)]
-pub(super) struct Shown {
+pub(super) struct ShownExecution {
     #[serde(flatten)]
     pub(super) execution: wire::Execution,
     pub(super) nodes: Vec<wire::Node>,
 }
 
-impl Shown {
+impl ShownExecution {
     pub(super) async fn read(target: &Target, id: &str) -> Result<Self> {
         let execution = target.execution(id).await?;
         let nodes = target.nodes(id).await?.nodes;
@@ -40,7 +40,7 @@ impl Shown {
 
 pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     let (target, id) = args.open(context).await?;
-    let shown = Shown::read(&target, &id).await?;
+    let shown = ShownExecution::read(&target, &id).await?;
     match context.format {
         Format::Json => print_json(&shown)?,
         Format::Text => print(&target, &shown, context.color).await?,
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn print(target: &Target, shown: &Shown, color: bool) -> Result<()> {
+async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<()> {
     let execution = &shown.execution;
     let created_at = execution.created_at.0;
     let now = execution.ended_at.map_or_else(|| SystemClock.now(), |at| at.0);

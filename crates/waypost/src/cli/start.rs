@@ -7,7 +7,7 @@ use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_server::wire;
 
-use super::show::Shown;
+use super::show::ShownExecution;
 use super::{Context, Exit, Usage, input, watch};
 use crate::client::Client;
 use crate::output::{Format, print_json, print_line};
@@ -66,7 +66,8 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
             }
             if status.is_end() {
                 let target = Target::Remote(server);
-                watch::print_end(&target, &Shown::read(&target, &started.id).await?).await?;
+                watch::print_end(&target, &ShownExecution::read(&target, &started.id).await?)
+                    .await?;
             }
         }
     }

@@ -7,7 +7,7 @@ use waypost_ports::clock::{Clock, SystemClock};
 use waypost_server::wire;
 
 use super::interrupts::Interrupts;
-use super::show::Shown;
+use super::show::ShownExecution;
 use super::{Context, Exit, failed, find};
 use crate::client::News;
 use crate::output::{self, Format, complain, print_json, print_line};
@@ -91,7 +91,7 @@ pub(super) fn begin(execution: &wire::Execution, context: &Context) {
 
 /// Says how it ended.
 pub(super) async fn finish(target: &Target, id: &str, context: &Context) -> Result<Exit> {
-    let shown = Shown::read(target, id).await?;
+    let shown = ShownExecution::read(target, id).await?;
     let execution = &shown.execution;
     let completed = execution.status.0 == Status::Completed;
     let exit = if completed { Exit::Done } else { Exit::Failed };
@@ -117,7 +117,7 @@ fn say_unprinted(execution: &wire::Execution) {
 }
 
 /// What came of an execution.
-pub(super) async fn print_end(target: &Target, shown: &Shown) -> Result<()> {
+pub(super) async fn print_end(target: &Target, shown: &ShownExecution) -> Result<()> {
     let execution = &shown.execution;
     if let Some(failure) = &execution.failure {
         let sentences = failed::sentences(target, &execution.id, failure, &shown.nodes).await?;
@@ -145,7 +145,7 @@ async fn stop(
     context: &Context,
 ) -> Result<Exit> {
     match context.format {
-        Format::Json => print_json(&Shown::read(target, id).await?)?,
+        Format::Json => print_json(&ShownExecution::read(target, id).await?)?,
         Format::Text => print_line(note),
     }
     Ok(exit)

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::output::{Format, mention, mention_json, print_columns, print_json, print_line};
 use crate::settings::Source;
 use crate::target::{self, Target};
-use crate::worker::{Options, Worker};
+use crate::worker::{Worker, WorkerOptions};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let names: Vec<_> = handlers.keys().map(ToString::to_string).collect();
     let addresses: Vec<_> = clients.iter().map(|client| client.address().to_string()).collect();
     let mut interrupts = Interrupts::listen()?;
-    let worker = Worker::new(Options {
+    let worker = Worker::new(WorkerOptions {
         name: args.name.clone().unwrap_or_else(own_name),
         capacity: settings.engine.slots,
         handlers,

@@ -19,7 +19,7 @@ pub(super) struct Message {
 
 /// Reads a stream piece by piece.
 #[derive(Default)]
-pub(super) struct Parser {
+pub(super) struct SseParser {
     line: Vec<u8>,
     /// Was the last byte a carriage return, whose line feed is still to come?
     after_return: bool,
@@ -27,7 +27,7 @@ pub(super) struct Parser {
     has_data: bool,
 }
 
-impl Parser {
+impl SseParser {
     /// Takes the next bytes; gives the messages that they complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
@@ -88,7 +88,7 @@ mod tests {
             message(None, "end", "{}"),
         ];
         for size in 1..text.len() {
-            let mut parser = Parser::default();
+            let mut parser = SseParser::default();
             let pieces = text.as_bytes().chunks(size);
             let found: Vec<_> = pieces.flat_map(|piece| parser.push(piece).unwrap()).collect();
             assert_eq!(found, expected, "in pieces of {size}");
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_refused() {
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         let piece = vec![b'x'; 1 << 20];
         let refused = (0..64).find_map(|_| parser.push(&piece).err());
         assert!(refused.is_some_and(|error| error.to_string().contains("bytes")));

@@ -8,7 +8,7 @@ use reqwest::{Response, StatusCode};
 use waypost_server::problem::WireProblem;
 use waypost_server::wire;
 
-use super::sse::{Message, Parser};
+use super::sse::{Message, SseParser};
 use super::{Ask, Client, Refused, Unreachable};
 
 /// A stream that says nothing for so long is broken: a server with nothing to say shows every 15 s
@@ -28,16 +28,16 @@ pub(crate) struct Stream {
     execution: String,
     /// The last event that was seen.
     last: u64,
-    line: Option<Line>,
+    line: Option<OpenStream>,
     /// Tries since something was last heard.
     failures: u32,
     /// Has the server said that nothing more will come?
     over: bool,
 }
 
-struct Line {
+struct OpenStream {
     response: Response,
-    parser: Parser,
+    parser: SseParser,
 }
 
 /// What there is to know of an execution that is followed.
@@ -131,7 +131,7 @@ impl Stream {
         match response.status() {
             // It has ended, and we have seen everything.
             StatusCode::NO_CONTENT => self.over = true,
-            _ => self.line = Some(Line { response, parser: Parser::default() }),
+            _ => self.line = Some(OpenStream { response, parser: SseParser::default() }),
         }
         Ok(())
     }

@@ -115,7 +115,7 @@ fn check_redis(url: &str) -> Result<()> {
     if url.is_empty() {
         return Ok(());
     }
-    waypost_redis::Config::new(url).check().context("setting redis_url")
+    waypost_redis::RedisConfig::new(url).check().context("setting redis_url")
 }
 
 /// A URL as it may be shown. By the text alone: what cannot be read may have a password in it, too.

@@ -19,7 +19,7 @@ use waypost_server::wire::payload::{Count, Payload, Short, WorkerKey};
 use waypost_server::wire::worker::TaskStatus;
 
 use super::Worker;
-use super::finished::{Attempt, Known};
+use super::finished::{Attempt, KnownAttempt};
 use super::in_hand::Making;
 use super::servers::{is_over, is_unfit};
 use crate::client::Ask;
@@ -40,13 +40,13 @@ const ACCEPTED_PAUSE_MAX: Duration = Duration::from_millis(500);
 /// While a server is away, or a key is not taken, all deliveries have the same to say, again and again.
 static KEPT: Seldom = Seldom::every(10);
 
-pub(super) struct Delivery<'a> {
+pub(super) struct TaskDelivery<'a> {
     pub(super) worker: &'a Worker,
     pub(super) task: wire::Task,
     pub(super) cancel: CancellationToken,
 }
 
-impl Delivery<'_> {
+impl TaskDelivery<'_> {
     /// Makes the attempt, unless it was made before or is being made, and reports until somebody has
     /// heard of it.
     pub(super) async fn make(&self) {
@@ -59,7 +59,7 @@ impl Delivery<'_> {
         let held = self.worker.attempts.hold(&attempt);
         let known = self.worker.finished.lock().known(&attempt);
         let outcome = match known {
-            Some(Known::Outcome(outcome)) => outcome,
+            Some(KnownAttempt::Outcome(outcome)) => outcome,
             known => {
                 if !self.began(&held.making, known.is_some()).await {
                     return;

@@ -34,7 +34,7 @@ pub(super) struct Attempt {
 
 /// What is known of an attempt that was made here.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Known {
+pub(super) enum KnownAttempt {
     /// What came of it.
     Outcome(Outcome),
     /// That it was.
@@ -46,7 +46,7 @@ pub(super) enum Known {
 pub(super) struct Finished {
     places: HashMap<Attempt, u64>,
     /// By place, the oldest first.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, FinishedEntry>,
     /// Places of those with an outcome.
     whole: BTreeSet<u64>,
     /// Bytes of all outcomes.
@@ -54,10 +54,10 @@ pub(super) struct Finished {
     next: u64,
 }
 
-struct Entry {
+struct FinishedEntry {
     at: Instant,
     attempt: Attempt,
-    known: Known,
+    known: KnownAttempt,
 }
 
 impl Finished {
@@ -71,7 +71,10 @@ impl Finished {
         self.bytes += bytes(&outcome);
         self.whole.insert(place);
         self.places.insert(attempt.clone(), place);
-        self.entries.insert(place, Entry { at: now, attempt, known: Known::Outcome(outcome) });
+        self.entries.insert(
+            place,
+            FinishedEntry { at: now, attempt, known: KnownAttempt::Outcome(outcome) },
+        );
         while self.bytes > BYTES_MAX
             && let Some(oldest) = self.whole.first().copied()
         {
@@ -86,13 +89,13 @@ impl Finished {
         }
     }
 
-    pub(super) fn known(&self, attempt: &Attempt) -> Option<Known> {
+    pub(super) fn known(&self, attempt: &Attempt) -> Option<KnownAttempt> {
         let entry = self.entries.get(self.places.get(attempt)?)?;
         Some(entry.known.clone())
     }
 
     fn make_room(&mut self, now: Instant) {
-        let expired = |entry: &Entry| now.duration_since(entry.at) > AGE_MAX;
+        let expired = |entry: &FinishedEntry| now.duration_since(entry.at) > AGE_MAX;
         while let Some((place, entry)) = self.entries.first_key_value()
             && (expired(entry) || self.entries.len() >= COUNT_MAX)
         {
@@ -111,7 +114,9 @@ impl Finished {
     fn shrink(&mut self, place: u64) {
         self.whole.remove(&place);
         let Some(entry) = self.entries.get_mut(&place) else { return };
-        if let Known::Outcome(outcome) = std::mem::replace(&mut entry.known, Known::Settled) {
+        if let KnownAttempt::Outcome(outcome) =
+            std::mem::replace(&mut entry.known, KnownAttempt::Settled)
+        {
             self.bytes -= bytes(&outcome);
         }
     }
@@ -146,7 +151,7 @@ mod tests {
     fn attempts_are_remembered_for_a_while_and_not_without_end() {
         let (mut finished, start) = (Finished::default(), Instant::now());
         finished.remember(attempt(0), Outcome::Cancelled, start);
-        assert_eq!(finished.known(&attempt(0)), Some(Known::Outcome(Outcome::Cancelled)));
+        assert_eq!(finished.known(&attempt(0)), Some(KnownAttempt::Outcome(Outcome::Cancelled)));
         assert_eq!(finished.known(&Attempt { attempt: 2, ..attempt(0) }), None);
         finished.remember(attempt(1), Outcome::Cancelled, start + AGE_MAX * 2);
         assert_eq!(finished.known(&attempt(0)), None);
@@ -165,10 +170,10 @@ mod tests {
         assert_eq!(finished.bytes, 1_010);
         finished.settle(&attempt(0));
         finished.settle(&attempt(0));
-        assert_eq!(finished.known(&attempt(0)), Some(Known::Settled));
+        assert_eq!(finished.known(&attempt(0)), Some(KnownAttempt::Settled));
         assert_eq!((finished.bytes, finished.whole.len()), (10, 1));
         finished.remember(attempt(0), large(20), now);
-        assert_eq!(finished.known(&attempt(0)), Some(Known::Outcome(large(20))));
+        assert_eq!(finished.known(&attempt(0)), Some(KnownAttempt::Outcome(large(20))));
         assert_eq!((finished.bytes, finished.entries.len()), (30, 2), "made once more");
     }
 
@@ -180,7 +185,7 @@ mod tests {
             finished.remember(attempt(n), mebibyte.clone(), now);
         }
         assert_eq!(finished.bytes, BYTES_MAX);
-        assert_eq!(finished.known(&attempt(0)), Some(Known::Settled));
-        assert_eq!(finished.known(&attempt(1)), Some(Known::Outcome(mebibyte)));
+        assert_eq!(finished.known(&attempt(0)), Some(KnownAttempt::Settled));
+        assert_eq!(finished.known(&attempt(1)), Some(KnownAttempt::Outcome(mebibyte)));
     }
 }

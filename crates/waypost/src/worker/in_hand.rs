@@ -23,34 +23,34 @@ use super::finished::Attempt;
 /// See the module.
 #[derive(Default)]
 pub(super) struct InHand {
-    attempts: Mutex<HashMap<Attempt, Shared>>,
+    attempts: Mutex<HashMap<Attempt, SharedAttempt>>,
 }
 
-struct Shared {
+struct SharedAttempt {
     deliveries: usize,
     making: Arc<Making>,
 }
 
 impl InHand {
     /// One more delivery of this attempt is in hand, until what this gives is dropped.
-    pub(super) fn hold(&self, attempt: &Attempt) -> Held<'_> {
+    pub(super) fn hold(&self, attempt: &Attempt) -> HeldAttempt<'_> {
         let mut attempts = self.attempts.lock();
-        let fresh = || Shared { deliveries: 0, making: Arc::default() };
+        let fresh = || SharedAttempt { deliveries: 0, making: Arc::default() };
         let shared = attempts.entry(attempt.clone()).or_insert_with(fresh);
         shared.deliveries += 1;
         let making = Arc::clone(&shared.making);
-        Held { in_hand: self, attempt: attempt.clone(), making }
+        HeldAttempt { in_hand: self, attempt: attempt.clone(), making }
     }
 }
 
 /// A delivery's part in an attempt.
-pub(super) struct Held<'a> {
+pub(super) struct HeldAttempt<'a> {
     in_hand: &'a InHand,
     attempt: Attempt,
     pub(super) making: Arc<Making>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldAttempt<'_> {
     fn drop(&mut self) {
         let mut attempts = self.in_hand.attempts.lock();
         let Some(shared) = attempts.get_mut(&self.attempt) else { return };

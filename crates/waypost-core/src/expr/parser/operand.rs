@@ -1,19 +1,19 @@
 //! What operators and filters apply to: names, literals, lists, maps, and what stands in parentheses.
 
 use super::{Parsed, Parser};
-use crate::expr::ast::Node;
+use crate::expr::ast::ExprNode;
 use crate::expr::lexer::Token;
 use crate::expr::value::Value;
 
 impl Parser<'_> {
-    pub(super) fn primary(&mut self) -> Parsed<Node> {
+    pub(super) fn primary(&mut self) -> Parsed<ExprNode> {
         let token = self.peek().clone();
         let node = match token {
-            Token::Name("true" | "True") => Node::Const(Value::Bool(true)),
-            Token::Name("false" | "False") => Node::Const(Value::Bool(false)),
-            Token::Name("none" | "None") => Node::Const(Value::None),
-            Token::Name(name) => Node::Name(name.into()),
-            Token::Number(value) => Node::Const(value),
+            Token::Name("true" | "True") => ExprNode::Const(Value::Bool(true)),
+            Token::Name("false" | "False") => ExprNode::Const(Value::Bool(false)),
+            Token::Name("none" | "None") => ExprNode::Const(Value::None),
+            Token::Name(name) => ExprNode::Name(name.into()),
+            Token::Number(value) => ExprNode::Const(value),
             Token::Text(mut text) => {
                 self.at += 1;
                 // Texts that follow each other are one.
@@ -21,12 +21,12 @@ impl Parser<'_> {
                     text.push_str(more);
                     self.at += 1;
                 }
-                return Ok(Node::Const(Value::text(&text)));
+                return Ok(ExprNode::Const(Value::text(&text)));
             }
             Token::Symbol("(") => return self.parenthesis(),
             Token::Symbol("[") => {
                 self.at += 1;
-                return Ok(Node::List(self.row("]", Vec::new())?));
+                return Ok(ExprNode::List(self.row("]", Vec::new())?));
             }
             Token::Symbol("{") => return self.map(),
             Token::Symbol(_) | Token::End => return Err(self.unexpected("expression")),
@@ -35,10 +35,10 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    fn parenthesis(&mut self) -> Parsed<Node> {
+    fn parenthesis(&mut self) -> Parsed<ExprNode> {
         self.at += 1;
         if self.skip(")") {
-            return Ok(Node::List(Vec::new()));
+            return Ok(ExprNode::List(Vec::new()));
         }
         let first = self.expression()?;
         if self.skip(")") {
@@ -47,10 +47,10 @@ impl Parser<'_> {
         if !self.is(",") {
             return Err(self.unexpected("`)`"));
         }
-        Ok(Node::List(self.row(")", vec![first])?))
+        Ok(ExprNode::List(self.row(")", vec![first])?))
     }
 
-    fn row(&mut self, close: &str, mut items: Vec<Node>) -> Parsed<Vec<Node>> {
+    fn row(&mut self, close: &str, mut items: Vec<ExprNode>) -> Parsed<Vec<ExprNode>> {
         while !self.skip(close) {
             if !items.is_empty() {
                 self.expect(",")?;
@@ -63,7 +63,7 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    fn map(&mut self) -> Parsed<Node> {
+    fn map(&mut self) -> Parsed<ExprNode> {
         self.at += 1;
         let mut entries = Vec::new();
         while !self.skip("}") {
@@ -77,6 +77,6 @@ impl Parser<'_> {
             self.expect(":")?;
             entries.push((key, self.expression()?));
         }
-        Ok(Node::Map(entries))
+        Ok(ExprNode::Map(entries))
     }
 }

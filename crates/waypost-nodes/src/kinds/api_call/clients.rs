@@ -22,13 +22,13 @@ const IDLE: Millis = Millis::from_secs(15);
 pub(super) struct Clients {
     egress: Egress,
     tls: OnceLock<ClientConfig>,
-    made: Mutex<BTreeMap<Key, Client>>,
+    made: Mutex<BTreeMap<ClientKey, Client>>,
 }
 
 /// What a client is made for: its resolver judges names for one port, and how long it may take to
 /// connect is a property of a client, not of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct ClientKey {
     pub(super) port: u16,
     pub(super) connect_timeout: Millis,
 }
@@ -43,7 +43,7 @@ impl Clients {
     }
 
     /// The client for a port and a timeout.
-    pub(super) fn client(&self, key: Key) -> Result<Client, Failure> {
+    pub(super) fn client(&self, key: ClientKey) -> Result<Client, Failure> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = made.get(&key) {
             return Ok(client.clone());
@@ -60,7 +60,7 @@ impl Clients {
         Ok(client)
     }
 
-    fn build(&self, key: Key) -> reqwest::Result<Client> {
+    fn build(&self, key: ClientKey) -> reqwest::Result<Client> {
         Client::builder()
             .tls_backend_preconfigured(self.tls.get_or_init(tls::client_config).clone())
             .dns_resolver(self.egress.resolver(key.port))

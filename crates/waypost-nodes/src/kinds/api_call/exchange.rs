@@ -9,7 +9,7 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 
 use super::call::{Call, without_query};
-use super::clients::{Clients, Key};
+use super::clients::{ClientKey, Clients};
 use super::reply;
 use crate::egress::{Denied, ResolveError};
 use crate::outcome::{INVALID_RESPONSE, TOO_MANY_REDIRECTS, invalid_config};
@@ -35,7 +35,7 @@ pub(super) async fn exchange(clients: &Clients, mut call: Call) -> Result<Json, 
 async fn send(clients: &Clients, call: &Call) -> Result<Response, Failure> {
     let port = clients.egress().check_url(&call.url)?;
     call.check_secrets(port)?;
-    let client = clients.client(Key { port, connect_timeout: call.connect_timeout })?;
+    let client = clients.client(ClientKey { port, connect_timeout: call.connect_timeout })?;
     let mut request =
         client.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());
     if let Some(body) = &call.body {

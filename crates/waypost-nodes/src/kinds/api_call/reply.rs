@@ -14,7 +14,7 @@ use waypost_core::time::{DURATION_MAX, Millis};
 
 use super::call::Call;
 use super::exchange::failure_of;
-use super::verdict::Held;
+use super::verdict::Judged;
 use crate::outcome::{self, INVALID_RESPONSE};
 
 /// How much of a failed call's body is kept.
@@ -83,7 +83,7 @@ fn shortened(body: Json) -> (Json, bool) {
 
 /// The failure of a call whose response `failWhen` or `retryWhen` holds for. It has no status:
 /// what `retry` says of statuses is overruled.
-fn judged(call: &Call, held: &Held, details: &Details, retry_after: Option<Millis>) -> Failure {
+fn judged(call: &Call, held: &Judged, details: &Details, retry_after: Option<Millis>) -> Failure {
     let message = format!("{} answered {}, and {}", call.describe(), details.status, held.what);
     Failure {
         retryable: held.kind == kind::RETRY_WHEN,

@@ -12,7 +12,7 @@ use waypost_core::failure::{Failure, kind};
 use waypost_core::json::Json;
 use waypost_core::kind::ConfigFault;
 
-use crate::config::{Config, bare_expression};
+use crate::config::{ConfigMap, bare_expression};
 use crate::outcome::invalid_config;
 
 const FIELDS: [&str; 2] = ["failWhen", "retryWhen"];
@@ -21,7 +21,7 @@ const NAMES: [&str; 4] = ["input", "trigger", "variables", "execution"];
 
 /// The config with each of the two expressions replaced by what [`Judgement`] reads: its source, and
 /// templates that capture what it refers to.
-pub(super) fn with_scopes(config: &Config) -> Result<Config, Vec<ConfigFault>> {
+pub(super) fn with_scopes(config: &ConfigMap) -> Result<ConfigMap, Vec<ConfigFault>> {
     let mut config = config.clone();
     let mut faults = Vec::new();
     for field in FIELDS {
@@ -80,7 +80,7 @@ struct Judge {
 }
 
 /// What an expression says of a response.
-pub(super) struct Held {
+pub(super) struct Judged {
     /// The failure's kind.
     pub(super) kind: &'static str,
     /// Which expression holds, as a clause.
@@ -104,7 +104,7 @@ impl Verdict {
     }
 
     /// The first of the two expressions that holds for a response; `failWhen` is asked first.
-    pub(super) fn of(&self, response: &Json) -> Result<Option<Held>, Failure> {
+    pub(super) fn of(&self, response: &Json) -> Result<Option<Judged>, Failure> {
         let both = [
             (&self.fail, "failWhen", kind::FAIL_WHEN),
             (&self.retry, "retryWhen", kind::RETRY_WHEN),
@@ -113,7 +113,7 @@ impl Verdict {
             let Some(judge) = judge else { continue };
             if judge.holds(response)? {
                 let what = format!("`{field}` holds: `{}`", judge.expression.source());
-                return Ok(Some(Held { kind, what }));
+                return Ok(Some(Judged { kind, what }));
             }
         }
         Ok(None)

@@ -38,7 +38,7 @@ pub(super) struct Invocation {
 
 /// How a command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ended {
+pub(super) enum CommandEnd {
     Exited(i32),
     Signalled(i32),
     TimedOut(Millis),
@@ -73,7 +73,7 @@ pub(super) async fn run(
     cancel: &CancellationToken,
     stdout: &mut Capture,
     stderr: &mut Capture,
-) -> Result<Ended, Failure> {
+) -> Result<CommandEnd, Failure> {
     let (mut child, group) = spawn(&invocation)?;
     let grace = invocation.grace.to_std();
     let limit = invocation.timeout.unwrap_or(DURATION_MAX);
@@ -98,21 +98,21 @@ pub(super) async fn run(
     // Cancel-safe: waiting and timers keep their state elsewhere, and `pipes` is only borrowed.
     let ended = tokio::select! {
         biased;
-        () = cancel.cancelled() => Ended::Cancelled,
-        () = tokio::time::sleep(limit.to_std()) => Ended::TimedOut(limit),
+        () = cancel.cancelled() => CommandEnd::Cancelled,
+        () = tokio::time::sleep(limit.to_std()) => CommandEnd::TimedOut(limit),
         status = wait_and_drain(&mut child, pipes.as_mut(), &mut drained) => ended(
             status.map_err(|error| Failure::transient(SPAWN, format!("cannot wait: {error}")))?,
         ),
     };
     match ended {
-        Ended::Exited(_) | Ended::Signalled(_) => {
+        CommandEnd::Exited(_) | CommandEnd::Signalled(_) => {
             // Something in the background may hold the pipes open for ever; what it writes from now
             // on is not the command's output.
             if !drained && timeout(grace, pipes).await.is_err() {
                 tracing::debug!("a command left processes behind that hold its output open");
             }
         }
-        Ended::TimedOut(_) | Ended::Cancelled => {
+        CommandEnd::TimedOut(_) | CommandEnd::Cancelled => {
             group.signal(Signal::TERM);
             // The leader may be gone at once while what it started still cleans up, so the end of
             // the pipes is waited for as well.
@@ -191,9 +191,9 @@ async fn feed(pipe: Option<ChildStdin>, input: &[u8]) {
     }
 }
 
-fn ended(status: ExitStatus) -> Ended {
+fn ended(status: ExitStatus) -> CommandEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Ended::Exited(code),
-        (None, signal) => Ended::Signalled(signal.unwrap_or(0)),
+        (Some(code), _) => CommandEnd::Exited(code),
+        (None, signal) => CommandEnd::Signalled(signal.unwrap_or(0)),
     }
 }

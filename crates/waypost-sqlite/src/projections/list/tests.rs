@@ -38,7 +38,11 @@ fn red() -> ListRequest {
 }
 
 /// The numbers of all rows, and how many pages it took.
-fn all_pages(connection: &Connection, request: &ListRequest, budget: Budget) -> (Vec<i64>, usize) {
+fn all_pages(
+    connection: &Connection,
+    request: &ListRequest,
+    budget: PageBudget,
+) -> (Vec<i64>, usize) {
     let (mut numbers, mut pages, mut request) = (Vec::new(), 0, request.clone());
     loop {
         let (rows, next) = rows(connection, &request, budget).unwrap();
@@ -56,14 +60,14 @@ fn a_filter_that_fits_little_is_given_up_on_and_goes_on_from_there() {
     let connection = file(100, 10);
     let expected: Vec<i64> = (1..=10).rev().map(|number| number * RED_EVERY).collect();
     for rows in [1, 2, 3, 7, 10, 99, 100] {
-        let budget = Budget { rows, ..Budget::PAGE };
+        let budget = PageBudget { rows, ..PageBudget::PAGE };
         let (numbers, pages) = all_pages(&connection, &red(), budget);
         assert_eq!((numbers, pages), (expected.clone(), 100_usize.div_ceil(rows)), "{rows} rows");
     }
     let three = ListRequest { limit: 3, ..red() };
-    assert_eq!(all_pages(&connection, &three, Budget::PAGE), (expected, 4));
+    assert_eq!(all_pages(&connection, &three, PageBudget::PAGE), (expected, 4));
     let nothing = ListRequest { text: Some("blue".to_owned()), ..red() };
-    let budget = Budget { rows: 30, ..Budget::PAGE };
+    let budget = PageBudget { rows: 30, ..PageBudget::PAGE };
     assert_eq!(all_pages(&connection, &nothing, budget), (Vec::new(), 4));
 }
 
@@ -72,7 +76,7 @@ fn large_inputs_end_a_page_early() {
     let connection = file(20, 1_000);
     let text = ListRequest { text: Some("key-1".to_owned()), ..red() };
     let text = ListRequest { labels: BTreeMap::new(), ..text };
-    let budget = Budget { bytes: 5_000, ..Budget::PAGE };
+    let budget = PageBudget { bytes: 5_000, ..PageBudget::PAGE };
     let (numbers, pages) = all_pages(&connection, &text, budget);
     assert_eq!((numbers.len(), pages), (11, 4), "five rows a page");
     let (_, pages) = all_pages(&connection, &red(), budget);
@@ -82,7 +86,7 @@ fn large_inputs_end_a_page_early() {
 #[test]
 fn what_is_not_filtered_is_not_bounded() {
     let connection = file(50, 10);
-    let none_left = Budget { rows: 0, bytes: 0 };
+    let none_left = PageBudget { rows: 0, bytes: 0 };
     let request =
         ListRequest { limit: 100, statuses: Status::ALL.to_vec(), ..ListRequest::default() };
     let (numbers, pages) = all_pages(&connection, &request, none_left);

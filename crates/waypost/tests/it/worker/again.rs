@@ -1,7 +1,7 @@
 //! The same attempt once more, under another token.
 
 use waypost_server::problem::Code;
-use waypost_testbed::{Asked, Sink, Stub};
+use waypost_testbed::{PendingRequest, Sink, Stub};
 
 use super::rig::{
     A, B, LONG, Server as _, accepted, answer, body, committed, idle, named, refuse, task_of,
@@ -43,7 +43,7 @@ fn what_is_in_the_log_begins_again_only_where_the_log_says_so() {
 }
 
 /// The second start is on its way while the first delivery is done, reported, and answered like this.
-fn begun_twice(answer_first: impl Fn(Asked)) {
+fn begun_twice(answer_first: impl Fn(PendingRequest)) {
     let program = Program::new();
     let (mut server, sink) = (Stub::start(), Sink::start());
     sink.hold();

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 use waypost_server::problem::Code;
-use waypost_testbed::{Asked, Process, Proxy, Sink, Stub, free_port, wait_until};
+use waypost_testbed::{PendingRequest, Process, Proxy, Sink, Stub, free_port, wait_until};
 
 use super::rig::{A, LONG, Server as _, accepted, body, committed, is_told, refuse, task, worker};
 use crate::program::Program;
 
 /// One that was told to stop with a grace time of a moment, and whose report was refused long after.
-fn stopped_with_a_report(program: &Program, server: &mut Stub) -> (Process, Asked) {
+fn stopped_with_a_report(program: &Program, server: &mut Stub) -> (Process, PendingRequest) {
     let sink = Sink::start();
     let mut process = worker(program, &[&server.url()]);
     server.give(&[task(A, &sink)]);

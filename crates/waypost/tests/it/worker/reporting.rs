@@ -2,14 +2,14 @@
 //! more.
 
 use waypost_server::problem::Code;
-use waypost_testbed::{Asked, Sink, Stub};
+use waypost_testbed::{PendingRequest, Sink, Stub};
 
 use super::rig::{
     A, C, LONG, Server as _, answer, body, committed, idle, is_told, next_at, refuse, task, worker,
 };
 use crate::program::Program;
 
-fn report(servers: &mut [Stub]) -> (usize, Asked) {
+fn report(servers: &mut [Stub]) -> (usize, PendingRequest) {
     next_at(servers, "a report", |request| is_told(request, "report", A))
 }
 

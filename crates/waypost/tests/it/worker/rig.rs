@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use waypost_server::problem::{Code, Problem};
-use waypost_testbed::{Asked, Process, Received, Sink, Stub, wait_until};
+use waypost_testbed::{PendingRequest, Process, Received, Sink, Stub, wait_until};
 
 use crate::program::Program;
 
@@ -49,7 +49,7 @@ pub(super) fn body(request: &Received) -> Value {
 }
 
 /// The tokens that a poll names, in order.
-pub(super) fn named(poll: &Asked) -> Vec<String> {
+pub(super) fn named(poll: &PendingRequest) -> Vec<String> {
     let mut tokens: Vec<String> =
         serde_json::from_value(body(&poll.request)["tasks"].clone()).unwrap();
     tokens.sort_unstable();
@@ -59,17 +59,17 @@ pub(super) fn named(poll: &Asked) -> Vec<String> {
 /// What a server may be asked.
 pub(super) trait Server {
     /// The next poll for so many tasks.
-    fn poll(&mut self, max: u32) -> Asked;
+    fn poll(&mut self, max: u32) -> PendingRequest;
     /// Hands these tasks to whoever asks for any.
     fn hand(&mut self, tasks: &[Value]);
     /// The same, and has their starts committed.
     fn give(&mut self, tasks: &[Value]);
     /// The next start or report of a task.
-    fn told(&mut self, what: &str, token: &str) -> Asked;
+    fn told(&mut self, what: &str, token: &str) -> PendingRequest;
 }
 
 impl Server for Stub {
-    fn poll(&mut self, max: u32) -> Asked {
+    fn poll(&mut self, max: u32) -> PendingRequest {
         self.next(&format!("a poll for {max}"), LONG, |request| is_poll(request, max))
     }
 
@@ -85,7 +85,7 @@ impl Server for Stub {
         }
     }
 
-    fn told(&mut self, what: &str, token: &str) -> Asked {
+    fn told(&mut self, what: &str, token: &str) -> PendingRequest {
         self.next(&format!("a {what} of {token}"), LONG, |request| is_told(request, what, token))
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn next_at(
     servers: &mut [Stub],
     what: &str,
     which: impl Fn(&Received) -> bool,
-) -> (usize, Asked) {
+) -> (usize, PendingRequest) {
     let mut found = None;
     wait_until(what, LONG, || {
         let mut each = servers.iter_mut().enumerate();
@@ -106,7 +106,7 @@ pub(super) fn next_at(
 }
 
 /// Answers polls until one names nothing: all that the worker had is done with.
-pub(super) fn idle(servers: &mut [Stub]) -> Asked {
+pub(super) fn idle(servers: &mut [Stub]) -> PendingRequest {
     let until = Instant::now() + LONG;
     loop {
         assert!(Instant::now() < until, "it does not get done with what it has");
@@ -119,7 +119,7 @@ pub(super) fn idle(servers: &mut [Stub]) -> Asked {
 }
 
 /// Answers a poll with tasks.
-pub(super) fn answer(poll: Asked, tasks: &[Value]) {
+pub(super) fn answer(poll: PendingRequest, tasks: &[Value]) {
     poll.answer(200, &json!({ "tasks": tasks, "cancel": [] }).to_string());
 }
 
@@ -131,16 +131,16 @@ pub(super) fn is_told(request: &Received, what: &str, token: &str) -> bool {
     request.path == format!("/v1/tasks/{token}/{what}")
 }
 
-pub(super) fn committed(asked: Asked) {
+pub(super) fn committed(asked: PendingRequest) {
     asked.answer(200, r#"{"committed":true}"#);
 }
 
-pub(super) fn accepted(asked: Asked) {
+pub(super) fn accepted(asked: PendingRequest) {
     asked.answer(202, r#"{"committed":false}"#);
 }
 
 /// Has it refused, as a server does.
-pub(super) fn refuse(asked: Asked, code: Code) {
+pub(super) fn refuse(asked: PendingRequest, code: Code) {
     let problem = Problem::new(code, "because the test says so");
     let body = String::from_utf8(problem.body().to_vec()).unwrap();
     asked.answer(code.status().as_u16(), &body);
