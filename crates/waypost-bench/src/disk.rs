@@ -75,8 +75,8 @@ pub(super) fn bytes_written(thread: &Path) -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()
 }
 
-/// The most memory that a process (`self`, or the id of another one) has used, in bytes; `None` where
-/// the system does not tell.
+/// The peak memory of a process (`self`, or a process id), in bytes; `None` where the system does
+/// not report it.
 pub(super) fn peak_rss(process: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

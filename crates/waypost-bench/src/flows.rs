@@ -55,8 +55,8 @@ pub(super) fn timer() -> String {
         .to_owned()
 }
 
-/// A noop, then whatever comes first of a signal and an hour, then a noop. The hour is there so
-/// that an engine told to keep what is due within a day keeps it in memory.
+/// A noop, then the first of a signal and an hour, then a noop. The hour is there so that an engine
+/// that is configured to keep executions due within a day keeps this one in memory.
 pub(super) fn held() -> String {
     concat!(
         "name: bench-held\nnodes:\n",

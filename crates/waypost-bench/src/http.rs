@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   clients ── POST /v1/executions?wait=30s ──▶ waypost serve (a child process, a fresh folder)
-//!   bystanders ── streams on which nothing happens, requests that never end, replies that nobody
-//!                 reads ──▶ the same
+//!   bystanders ── idle streams, requests that never end, replies that are never read ──▶ the same
 //! ```
 //!
 //! With bystanders the load is run twice, without them and with them, and the two are compared: what

@@ -45,7 +45,7 @@ impl Crowd {
 pub(super) struct Bystanders {
     tasks: JoinSet<()>,
     seen: Arc<BystanderCounts>,
-    /// Connections that nobody reads from.
+    /// Connections whose replies are never read.
     readers: Vec<TcpStream>,
 }
 
