@@ -272,7 +272,7 @@ impl Faults {
         other.found.into_iter().for_each(|fault| self.add(fault));
     }
 
-    /// How many errors there are so far: whoever sees it grow knows that a check failed.
+    /// How many errors there are so far. A check that increases it has failed.
     pub(crate) fn errors(&self) -> usize {
         self.errors
     }

@@ -1,6 +1,6 @@
 //! "Did you mean": the nearest of several names.
 
-/// Longest name that is compared; nobody mistypes longer ones into each other.
+/// Longest name that is compared; longer ones are not typing mistakes of each other.
 const CHARS_MAX: usize = 64;
 
 /// The candidate with the fewest typing mistakes between it and `name`, if there are few enough.

@@ -196,8 +196,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A secret is a place in a config, not a value: what would be made of it could not be told from
-    /// other data any more, and would be stored and shown like it.
+    /// A secret is a placeholder in a config, not a value: a value computed from it could not be
+    /// distinguished from other data, and would be stored and shown.
     fn check_secrets(&mut self, located: &Located<'_>) {
         for mention in &located.references.secrets {
             let span = located.span(self.source, &mention.range);

@@ -1,4 +1,4 @@
-//! The block `concurrency`: how many executions may be under way at once, told apart by a key.
+//! The block `concurrency`: how many executions with equal keys may run at once.
 
 use waypost_core::expr::Template;
 use waypost_core::plan::ConcurrencyPolicy;

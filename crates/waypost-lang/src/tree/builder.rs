@@ -79,7 +79,7 @@ impl<'f> Builder<'f> {
     }
 
     /// Closes the innermost list or mapping; without an end of its own it ends with its last child.
-    /// Returns it for whoever keeps anchors.
+    /// Returns it, for the table of anchors.
     pub(super) fn close(&mut self, end: Option<usize>) -> Result<&Tree, Fault> {
         let Some(Frame { start, content }) = self.open.pop() else {
             return Err(Fault::error(Code::Syntax, 0..0, "there is nothing left to close"));

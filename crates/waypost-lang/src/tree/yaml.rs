@@ -139,8 +139,8 @@ impl YamlReader<'_> {
         Ok(())
     }
 
-    /// Repeats an earlier value. The copy keeps the positions of the original, where a fault in it
-    /// has to be mended.
+    /// Repeats an earlier value. The copy keeps the positions of the original, which is where a
+    /// fault in it has to be fixed.
     fn alias(&mut self, anchor: usize, span: Span) -> Result<(), Fault> {
         self.refuse_as_key(&span)?;
         let Some(tree) = self.anchors.get(&anchor) else {
