@@ -26,7 +26,7 @@ pub(crate) const CANCELLED: &str = "cancelled";
 pub(crate) const HANDLER_KINDS: &[&str] =
     &[INVALID_RESPONSE, TOO_MANY_REDIRECTS, EXIT_CODE, SPAWN, SHELL_DISABLED, CANCELLED];
 
-/// The failure of a task that was told to stop.
+/// The failure of a cancelled task.
 pub(crate) fn cancelled() -> Failure {
     Failure::permanent(CANCELLED, "the attempt was cancelled")
 }

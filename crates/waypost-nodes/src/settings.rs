@@ -15,8 +15,8 @@ pub const SHELL_GRACE: Millis = Millis::from_secs(2);
 pub struct Settings {
     /// Where outbound calls may go.
     pub egress: Egress,
-    /// May definitions run commands on this machine? Off unless switched on: whoever may deploy a
-    /// definition could otherwise run anything as the engine's user.
+    /// May definitions run commands on this machine? Off by default: otherwise everyone who may
+    /// deploy a definition could run anything as the engine's user.
     pub shell_enabled: bool,
     /// How long a call may take in all when its node names no `timeout`.
     pub call_timeout: Millis,

@@ -1,5 +1,5 @@
-//! The TLS settings of every client in the program: the platform's certificates, no provider that
-//! somebody has to install first.
+//! The TLS settings of every client in the program: the platform's certificates, and a provider
+//! that needs no installation in the process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `manual`: where an execution that somebody starts by hand begins.
+//! `manual`: the trigger of an execution that is started by hand or by a program.
 
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec};
 

@@ -1,8 +1,8 @@
-//! `worker`: a task for a handler that runs remotely, in a worker of its own. The engine only offers
-//! it; whoever serves the handler's name takes it and reports.
+//! `worker`: a task for a handler that runs remotely, in a worker process. The engine only offers
+//! the task; a worker that serves the handler's name takes it and reports.
 //!
-//! Secrets stay out of it: what is offered lies in a store and travels to another machine, and a
-//! worker has its own ways to them.
+//! It cannot use secrets: an offered task is stored and sent to another machine, and a worker has
+//! its own access to secrets.
 
 use serde_json::Value;
 use waypost_core::expr::Template;

@@ -60,8 +60,8 @@ impl Group {
 }
 
 impl Drop for Group {
-    /// By now the leader may be gone. Its id still means this group while any member lives, and
-    /// nobody at all when none does.
+    /// The leader may have exited by now. Its id still names this group while any member lives, and
+    /// no process after that.
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
@@ -95,7 +95,7 @@ pub(super) async fn run(
     };
     tokio::pin!(pipes);
     let mut drained = false;
-    // Cancel-safe: waiting and timers keep their state elsewhere, and `pipes` is only borrowed.
+    // Cancel-safe: the child and the timer keep their own state, and `pipes` is only borrowed.
     let ended = tokio::select! {
         biased;
         () = cancel.cancelled() => CommandEnd::Cancelled,
