@@ -1,6 +1,6 @@
 -- Deletes mail that was handed over long ago and never answered.
 -- KEYS: the stream. ARGV: the group, the reader, how long ago in ms, how many.
--- Says: how many were deleted.
+-- Returns: how many were deleted.
 own(KEYS[1], 'stream')
 local old = redis.pcall('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], '0-0', 'COUNT', ARGV[4],
   'JUSTID')

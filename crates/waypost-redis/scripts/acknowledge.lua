@@ -1,6 +1,6 @@
 -- Forgets tasks that were taken and passed on.
 -- KEYS: the stream, the hash of what is in it. ARGV: the group, and of each its entry and its name.
--- Says: how many there were.
+-- Returns: how many there were.
 own(KEYS[1], 'stream')
 own(KEYS[2], 'hash')
 local count = 0

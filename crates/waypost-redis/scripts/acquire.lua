@@ -1,6 +1,6 @@
 -- Shows that an instance owns an execution, unless another is shown to.
 -- KEYS: the lock. ARGV: the instance, now, when it expires (both as text), how long that is in ms.
--- Says: 1 = it is shown, 0 = another is.
+-- Returns: 1 = it is shown, 0 = another is.
 own(KEYS[1], 'string')
 if redis.call('STRLEN', KEYS[1]) > 4096 then
   redis.call('UNLINK', KEYS[1])

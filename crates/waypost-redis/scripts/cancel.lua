@@ -1,6 +1,7 @@
--- Has a worker told to stop something.
--- KEYS: what it is to stop. ARGV: the token's digest, the sealed token, for how long to keep it in ms.
--- Says: 1.
+-- Stores a cancellation for a worker.
+-- KEYS: the worker's cancellations. ARGV: the token's digest, the sealed token, its time to live in
+-- ms.
+-- Returns: 1.
 own(KEYS[1], 'hash')
 if redis.call('HLEN', KEYS[1]) > 10000 then
   redis.call('UNLINK', KEYS[1])

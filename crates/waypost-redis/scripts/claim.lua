@@ -1,8 +1,9 @@
--- Puts tasks out again that somebody took and never acknowledged, and forgets takers that are gone.
--- KEYS: the stream, the hash of what is in it. ARGV: the group, who claims, idle for how long in ms,
--- from where on, how many, after how long without a sign a taker with nothing left is gone, and for
--- how long the hash is kept, both in ms.
--- Says: how many were put out, where to go on ('0-0' = done), and how many takers were forgotten.
+-- Requeues tasks that were taken and never acknowledged, and removes consumers that are gone.
+-- KEYS: the stream, the hash of its entries. ARGV: the group, the claiming consumer, the idle time
+-- in ms, the start of the scan, how many, the idle time after which a consumer without entries is
+-- gone, and the hash's time to live, both in ms.
+-- Returns: how many were requeued, where to continue ('0-0' = done), and how many consumers were
+-- removed.
 own(KEYS[1], 'stream')
 own(KEYS[2], 'hash')
 local claimed, forgotten = 0, 0

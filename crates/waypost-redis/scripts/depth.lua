@@ -1,6 +1,6 @@
--- How many tasks nobody has taken, and for how long the oldest of them has waited.
+-- How many tasks wait to be taken, and how long the oldest has waited.
 -- KEYS: the stream. ARGV: the group.
--- Says: how many, and how long in ms.
+-- Returns: how many, and how long in ms.
 own(KEYS[1], 'stream')
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return { repaired, 0, 0 }

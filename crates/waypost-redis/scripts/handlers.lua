@@ -1,7 +1,7 @@
--- Tells others which handlers tasks were offered to, and learns what others have told.
--- KEYS: the set of handlers. ARGV: how many to learn, for how long the set is kept in ms, and the
--- handlers to tell.
--- Says: handlers.
+-- Publishes handlers that have tasks, and returns published ones.
+-- KEYS: the set of handlers. ARGV: how many to return, the set's time to live in ms, and the
+-- handlers to publish.
+-- Returns: handlers.
 own(KEYS[1], 'set')
 for at = 3, #ARGV do
   redis.call('SADD', KEYS[1], ARGV[at])

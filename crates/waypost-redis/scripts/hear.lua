@@ -1,7 +1,7 @@
 -- A worker's sign of life, and what it is to stop.
 -- KEYS: its sign of life, what it is to stop. ARGV: the sealed sign, for how long it counts in ms; no
 -- sign = it is leaving.
--- Says: the sealed tokens that it is to stop.
+-- Returns: the sealed tokens that it is to stop.
 own(KEYS[1], 'string')
 own(KEYS[2], 'hash')
 if ARGV[1] == '' then

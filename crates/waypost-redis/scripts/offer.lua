@@ -2,7 +2,7 @@
 -- KEYS: the stream, the hash of what is in it.
 -- ARGV: the group, the offer's digest, its sealed task, how many may wait, for how long both keys
 -- are kept in ms.
--- Says: 1 = put out, 0 = it is out, 2 = too many wait.
+-- Returns: 1 = put out, 0 = it is out, 2 = too many wait.
 own(KEYS[1], 'stream')
 own(KEYS[2], 'hash')
 local entry = redis.call('HGET', KEYS[2], ARGV[2])
@@ -11,7 +11,8 @@ if entry then
   if failed(found) then
     repaired = repaired + 1
   elseif found[1] and found[1][2][2] == ARGV[2] then
-    -- One that was taken is not out: its owner says that nobody has begun it.
+    -- The task was taken, but its owner offers it again, so no worker has started it: replace the
+    -- entry.
     local taken = redis.pcall('XPENDING', KEYS[1], ARGV[1], entry, entry, 1)
     if failed(taken) or not taken[1] then
       return { repaired, 0 }

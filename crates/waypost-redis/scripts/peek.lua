@@ -1,6 +1,6 @@
--- When the oldest tasks that nobody has taken were put out.
+-- When the oldest tasks that wait to be taken were added.
 -- KEYS: the stream. ARGV: the group, how many.
--- Says: the ids of their entries.
+-- Returns: the ids of their entries.
 own(KEYS[1], 'stream')
 local ids = {}
 if redis.call('EXISTS', KEYS[1]) == 0 then

@@ -1,7 +1,7 @@
--- Puts mail into an instance's stream and rings its bell.
--- KEYS: the stream. ARGV: the name of the mail, its sealed body, how many may wait, for how long the
--- stream is kept in ms, the channel of the bell.
--- Says: 1 = it is there, 0 = too many wait; and how many heard the bell.
+-- Adds mail to an instance's stream and rings its bell.
+-- KEYS: the stream. ARGV: the name of the mail, its sealed body, how many entries may wait, the
+-- stream's time to live in ms, the channel of the bell.
+-- Returns: 1 = added, 0 = too many wait; and how many subscribers received the bell.
 own(KEYS[1], 'stream')
 if redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[3]) then
   return { repaired, 0, 0 }

@@ -1,6 +1,6 @@
--- Shows no longer that an instance owns an execution. What another has put there stays.
+-- Deletes the lock of an instance on an execution. Another instance's lock stays.
 -- KEYS: the lock. ARGV: the instance.
--- Says: 1 = it was shown, 0 = nobody or another is.
+-- Returns: 1 = deleted, 0 = the lock is missing or names another instance.
 own(KEYS[1], 'string')
 if redis.call('STRLEN', KEYS[1]) > 4096 then
   redis.call('UNLINK', KEYS[1])

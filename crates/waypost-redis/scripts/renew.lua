@@ -1,6 +1,7 @@
--- Shows for longer that an instance owns an execution, where it is shown to.
--- KEYS: the lock. ARGV: the instance, when it expires (as text), how long that is in ms.
--- Says: 1 = renewed, 0 = nobody or another is shown.
+-- Renews the lock that shows an instance as the owner of an execution, if the lock names that
+-- instance.
+-- KEYS: the lock. ARGV: the instance, the expiry time (as text), the time to live in ms.
+-- Returns: 1 = renewed, 0 = the lock is missing or names another instance.
 own(KEYS[1], 'string')
 if redis.call('STRLEN', KEYS[1]) > 4096 then
   redis.call('UNLINK', KEYS[1])

@@ -1,7 +1,7 @@
--- Takes the oldest entries of a stream that nobody has taken.
--- KEYS: the stream. ARGV: the group, the taker, how many, bytes that an entry may have, bytes after
--- which no more are read.
--- Says: { entry, name, body } of each. Entries of another shape are deleted.
+-- Takes the oldest entries of a stream that no consumer has taken.
+-- KEYS: the stream. ARGV: the group, the consumer, how many, bytes that an entry may have, bytes
+-- after which no more are read.
+-- Returns: { entry, name, body } of each. Entries of another shape are deleted.
 own(KEYS[1], 'stream')
 local taken, left, bytes = {}, tonumber(ARGV[3]), 0
 if redis.call('EXISTS', KEYS[1]) == 0 then
@@ -19,8 +19,8 @@ if failed(reply) then
   reply = read()
 end
 if not reply then
-  -- What nobody has taken comes after what the group has seen; if it does not, somebody has moved
-  -- the group.
+  -- Untaken entries come after the group's position. If some come before it, the position was moved
+  -- from outside: reset it.
   local pending = redis.call('XPENDING', KEYS[1], ARGV[1])
   if redis.call('XLEN', KEYS[1]) > pending[1] then
     redis.call('XGROUP', 'SETID', KEYS[1], ARGV[1], '0')

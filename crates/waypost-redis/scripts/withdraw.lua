@@ -1,6 +1,6 @@
--- Takes tasks back that nobody has taken.
--- KEYS: the stream, the hash of what is in it. ARGV: the group, the offers' digests.
--- Says: how many were taken back.
+-- Withdraws tasks that wait to be taken.
+-- KEYS: the stream, the hash of its entries. ARGV: the group, the offers' digests.
+-- Returns: how many were withdrawn.
 own(KEYS[1], 'stream')
 own(KEYS[2], 'hash')
 local back = 0

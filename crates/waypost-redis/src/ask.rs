@@ -82,13 +82,13 @@ impl Ask {
         self
     }
 
-    /// The next of what it is told.
+    /// Adds an argument.
     pub(crate) fn arg(mut self, argument: impl AsRef<[u8]>) -> Self {
         self.arguments.push(argument.as_ref().to_vec());
         self
     }
 
-    /// The next of what it is told, a number.
+    /// Adds a number as an argument.
     pub(crate) fn number(self, number: u64) -> Self {
         self.arg(number.to_string())
     }

@@ -63,7 +63,7 @@ pub struct Limits {
     pub look_beneath_every: Millis,
     /// For how long it is asked every time after something may have been left there.
     pub look_beneath_for: Millis,
-    /// How often the store beneath is told that a worker is alive.
+    /// How often a worker's sign of life is forwarded to the store beneath.
     pub tell_beneath_every: Millis,
     /// How long a sender of mail waits for an answer.
     pub answer: Duration,
@@ -177,7 +177,7 @@ impl Servers {
             "rediss+cluster" | "valkeys+cluster" => ("rediss", true),
             _ => return Err(bad("its scheme is not redis, rediss, redis+cluster, rediss+cluster")),
         };
-        // A fragment could turn the verification of certificates off; nobody gets to do that here.
+        // A fragment could turn off the verification of certificates, so it is rejected.
         if rest.contains('#') {
             return Err(bad("it has a fragment; a `#` in a password is written %23"));
         }

@@ -1,4 +1,4 @@
-//! What the metrics show of Redis. Counted where it happens, read whenever somebody asks.
+//! Counters behind the metrics of Redis.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -17,10 +17,10 @@ use crate::wire::Wire;
 /// How often a silent connection is tried.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// What a listener is told.
+/// What a listener receives.
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
-    /// Somebody published this.
+    /// A published message.
     Message(&'a [u8]),
     /// From now on it listens; what was published before may be lost.
     Listening,
@@ -83,7 +83,7 @@ impl Wire {
         }
     }
 
-    /// Hears until the connection fails, and says whether it ever worked.
+    /// Reads messages until the connection fails. Returns whether it ever worked.
     async fn hear(&self, mut sink: PubSubSink, mut stream: PubSubStream) -> bool {
         let mut known: Vec<String> = Vec::new();
         let mut worked = false;

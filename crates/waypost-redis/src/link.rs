@@ -31,15 +31,15 @@ impl Dialer {
         limits: Limits,
         authority: Option<Vec<u8>>,
     ) -> Result<Self, BadConfig> {
-        // The client asks for the process's provider and panics where several are compiled in and
-        // none was chosen. That somebody else chose one before is as good.
+        // The client uses the process's default provider, and panics if several are compiled in and
+        // none was installed. A provider that was installed before is fine, too.
         drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
         let authority =
             authority.map(|pem| redis::TlsCertificates { client_tls: None, root_cert: Some(pem) });
         if let Some(pem) = authority.as_ref().and_then(|authority| authority.root_cert.as_ref()) {
             let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
             let count = all.map_err(|error| BadConfig::Authority(error.to_string()))?.len();
-            // An empty file would trust nobody, and say so only when it connects.
+            // With an empty file every certificate would be rejected, but only at connect time.
             if count == 0 {
                 return Err(BadConfig::Authority("there is none in it".to_owned()));
             }

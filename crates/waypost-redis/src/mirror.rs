@@ -123,7 +123,7 @@ impl Mirror for RedisMirror {
     }
 }
 
-/// Copies until nobody hands anything over any more.
+/// Copies until the channel is closed.
 async fn run(wire: Arc<Wire>, mut copies: mpsc::Receiver<Copy>, bytes: Arc<AtomicUsize>) {
     while let Some(copy) = copies.recv().await {
         let size = copy.bytes();

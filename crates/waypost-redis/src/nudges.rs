@@ -1,8 +1,8 @@
-//! Nudges as published messages, above other nudges. What is sent while Redis does not answer, or
-//! while nobody it concerns listens there, goes the way beneath.
+//! Nudges as published messages, on top of another `Nudges`. A nudge that Redis cannot deliver
+//! (Redis is down, or the receiver does not listen there) is sent through the one beneath.
 //!
-//! Nudges are not sealed: they say nothing that is not in the names of keys, and a forged one costs
-//! a look.
+//! Nudges are not sealed: they contain nothing that key names do not, and a forged one costs one
+//! poll.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -72,7 +72,7 @@ impl fmt::Debug for RedisNudges {
 
 impl Drop for RedisNudges {
     fn drop(&mut self) {
-        // The loop finds nobody left, and ends.
+        // The loop finds no sender left, and ends.
         self.outgoing.some.notify_one();
     }
 }
@@ -134,7 +134,7 @@ fn read(payload: &[u8], own: InstanceId, listener: InstanceId) -> Option<Nudge> 
     }
 }
 
-/// Sends what has gathered, until nobody is left who could nudge.
+/// Sends the gathered nudges until the sender is dropped.
 async fn send_all(outgoing: std::sync::Weak<OutgoingNudge>, wire: Arc<Wire>, from: InstanceId) {
     while let Some(sender) = outgoing.upgrade() {
         sender.some.notified().await;
@@ -153,7 +153,8 @@ async fn send_all(outgoing: std::sync::Weak<OutgoingNudge>, wire: Arc<Wire>, fro
         for nudge in waiting {
             let heard = answers.next().and_then(Result::ok).and_then(|value| number(&value));
             let for_one = matches!(nudge, Nudge::Mail(_) | Nudge::Cancelled(_));
-            // One server counts all who heard; a cluster only those of one of its servers.
+            // A single server counts all subscribers; a Redis Cluster counts only those of one of
+            // its servers.
             let missed = for_one && heard == Some(0) && wire.dialer().counts_subscribers();
             if heard.is_none() || missed {
                 wire.counters.fallbacks.add(1);

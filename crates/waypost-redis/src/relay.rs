@@ -187,7 +187,7 @@ impl Relay for RedisRelay {
         let said = wire.ask_one(ask).ok().and_then(|answer| wire.read(answer));
         let posted = said.as_ref().and_then(|said| number(said.first()?)) == Some(1);
         let heard = said.as_ref().and_then(|said| number(said.get(1)?));
-        // One server counts who hears the bell: where nobody does, nobody will answer.
+        // A single server counts the bell's subscribers: with none, no answer will come.
         let deaf = heard == Some(0) && wire.dialer().counts_subscribers();
         let relayed = match posted && !deaf {
             true => self.wait(to, &answered, era),
@@ -294,7 +294,7 @@ fn settled(stream: &str, entry: &str) -> Vec<Ask> {
     ]
 }
 
-/// The way back: the entry goes, and the sender hears.
+/// The answer to a letter: deletes its entry and notifies the sender.
 fn answer_to(wire: &Arc<Wire>, by: InstanceId, entry: String, letter: &Opened) -> Answer {
     let (wire, stream) = (Arc::downgrade(wire), wire.keys.results(by));
     let (name, from) = (letter.name, letter.from);

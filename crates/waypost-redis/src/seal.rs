@@ -1,9 +1,10 @@
-//! What may be read by this cluster alone. Whoever can write to Redis can put any bytes under any
-//! key; what was not sealed by this cluster, for this purpose, under this very key, does not open.
+//! Sealing: values that only this cluster can read. Anyone with write access to Redis can store any
+//! bytes under any key; only a value that this cluster sealed, for this purpose and under this key,
+//! opens.
 //!
-//! A sealed value is a version, a random salt, and AES-256-GCM of the rest. Every value has a key of
-//! its own, derived from the salt, so that there is no number of values after which nonces may
-//! repeat: a cluster keeps one secret for as long as it lives.
+//! A sealed value is a version, a random salt, and AES-256-GCM of the rest. Every value has its own
+//! key, derived from the salt, so nonces cannot repeat however many values are sealed: a cluster
+//! keeps one secret for its whole life.
 
 use std::fmt;
 

@@ -59,7 +59,7 @@ struct Core {
     looked: Mutex<HashMap<Arc<str>, Millis>>,
     /// Until when it is looked into every time, by the steady clock.
     look_until: AtomicU64,
-    /// When it was last told of each worker.
+    /// When each worker was last reported to the store beneath.
     told: Mutex<HashMap<WorkerId, Millis>>,
 }
 
@@ -149,12 +149,12 @@ impl Tasks for RedisTasks {
     }
 
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError> {
-        // Beneath first: whoever hears of it through Redis then finds it there, too, and it is told
-        // once.
+        // The store beneath goes first: a worker that gets the cancellation through Redis then
+        // finds it in the store as well, and receives it once.
         let beneath = self.core.beneath.cancel(cancels);
         let beneath =
             if self.core.cancel(cancels) { beneath.unwrap_or_default() } else { beneath? };
-        // A worker may have gone to another instance since the store beneath was told.
+        // A worker may have moved to another instance since its last report to the store beneath.
         let mut through = self.core.through(cancels.iter().map(|(worker, _)| *worker));
         through.extend(beneath);
         Ok(through.into_iter().collect())

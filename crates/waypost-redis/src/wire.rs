@@ -59,8 +59,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Connects. A Redis that is not there is no error: it is used from when it is. Waits for it
-    /// shortly, so that whoever starts both at once does not begin without it.
+    /// Connects. An unreachable Redis is not an error: it is used as soon as it answers. Waits
+    /// briefly for it, so that an instance started together with Redis uses it from the beginning.
     ///
     /// `cluster_key` is [`Tasks::cluster_key`](waypost_ports::tasks::Tasks::cluster_key).
     pub fn connect(config: &RedisConfig, cluster_key: &[u8; 32]) -> Result<Self, BadConfig> {
@@ -194,7 +194,7 @@ impl Wire {
         let (answer, answered) = mpsc::sync_channel(1);
         let wire = Arc::clone(self);
         self.spawn(async move {
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             drop(answer.send(wire.run(asks).await));
         });
         // The wait in `run` is the one that counts; this one is for a machine so busy that the

@@ -1,5 +1,5 @@
-//! The contexts of parked executions. What tells something about a payload is sealed; the rest is in
-//! clear, for people who look: ids, names, sizes.
+//! The contexts of parked executions. Fields that reveal something about a payload are sealed; ids,
+//! names and sizes are in clear text, for people who inspect Redis.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use super::BATCH_MAX;
 
 /// How long a lock is shown after it was renewed: three times as long as the time between renewals.
 const LOCK: Millis = Millis::from_secs(30);
-/// Bytes that are read of a lock. Ours are shorter; what is longer does not parse, and is nobody's.
+/// Bytes read of a lock. Ours are shorter; a longer value does not parse and counts as unowned.
 const LOCK_BYTES_MAX: u64 = 4_096;
 
 /// What is read of a lock.
@@ -63,8 +63,8 @@ pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[Ex
     }
 }
 
-/// Who is shown to own an execution. What is not a lock of ours shows nobody: whoever renews it sets
-/// it right.
+/// The instance that the lock names as an execution's owner. A value that is not one of our locks
+/// counts as unowned; the owner overwrites it at its next renewal.
 pub(super) fn owner(wire: &Arc<Wire>, execution: &ExecutionId) -> Option<InstanceId> {
     let ask = Ask::command("GETRANGE").key(&wire.keys.lock(execution));
     let shown = wire.ask_one(ask.number(0).number(LOCK_BYTES_MAX - 1)).ok()?.ok()?;

@@ -1,5 +1,5 @@
-//! One task as it stands in a stream: a name by which repeats are known, and a sealed body. Neither
-//! tells what the task is about.
+//! One task as an entry of a stream: a name that identifies repeats, and a sealed body. Neither
+//! reveals what the task is about.
 
 use serde::{Deserialize, Serialize};
 use waypost_core::id::{ExecutionNo, InstanceId};

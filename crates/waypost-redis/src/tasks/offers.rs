@@ -78,7 +78,7 @@ impl Core {
         }
         let (ask, wire) = (self.tell_handlers(&new, 0), Arc::clone(self.wire()));
         self.wire().spawn(async move {
-            // Where this fails, the next scan tells.
+            // If this fails, the next scan finds the entries.
             if let Ok(answers) = wire.run(vec![ask]).await {
                 answers.into_iter().for_each(|answer| drop(wire.read(answer)));
             }

@@ -17,7 +17,7 @@ use crate::seal::Purpose;
 
 use super::Core;
 
-/// For how long a request to stop is kept: its worker is dead by then, or has long been told.
+/// How long a cancellation is stored. After that its worker is dead or has received it.
 const CANCEL_KEPT_MS: u64 = 3_600_000;
 /// How far the clocks of instances may differ before a sign of life is not believed. One that is not
 /// believed is looked up beneath: this costs time, not a worker.
@@ -48,8 +48,8 @@ impl Core {
             let every = self.wire().limits.tell_beneath_every;
             last.is_some_and(|last| now.0 < last.0.saturating_add(every.0))
         };
-        // What Redis says is to be stopped is kept beneath as well. It is fetched from there at the
-        // same time, so that it is not told twice.
+        // The store beneath has every cancellation that Redis has. It is read in the same call, so
+        // that no cancellation is delivered twice.
         let empty = quick.as_ref().is_some_and(Vec::is_empty);
         if empty && told && !sign.leaving && !sign.thorough {
             return Ok(Vec::new());
@@ -76,7 +76,8 @@ impl Core {
         }
     }
 
-    /// Tells Redis. `None` where it does not answer.
+    /// Reports the sign of life to Redis and returns the worker's cancellations; `None` if Redis
+    /// does not answer.
     fn hear_quick(&self, sign: &SignOfLife) -> Option<Vec<Token>> {
         let wire = self.wire();
         let (worker, cancels) = (wire.keys.worker(sign.worker), wire.keys.cancels(sign.worker));
@@ -111,7 +112,7 @@ impl Core {
         self.wire().sealer.seal(Purpose::Presence, place.as_bytes(), &plain)
     }
 
-    /// Has workers told to stop attempts, and says whether all will be.
+    /// Stores cancellations for workers. Returns whether all were stored.
     pub(super) fn cancel(&self, cancels: &[(WorkerId, Token)]) -> bool {
         let wire = self.wire();
         let ask = |(worker, token): &(WorkerId, Token)| {
@@ -161,7 +162,7 @@ impl Core {
         let mut known = known.into_iter();
         let holds = |(worker, _): &(WorkerId, Token)| match says.get(worker) {
             Some(false) => Holds::Unsaid,
-            // The store beneath hears of it later.
+            // The store beneath learns of this worker later.
             Some(true) => {
                 known.next().filter(|holds| *holds != Holds::Gone).unwrap_or(Holds::Unsaid)
             }
@@ -170,7 +171,7 @@ impl Core {
         Ok(asked.iter().map(holds).collect())
     }
 
-    /// Workers as people see them: what the store beneath was told last, or Redis since.
+    /// Workers for display: the newer of the store's row and the sign of life in Redis.
     pub(super) fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         let mut rows = self.beneath.workers()?;
         for batch in rows.chunks_mut(super::offers::BATCH_MAX) {

@@ -22,7 +22,7 @@ const CLAIMS_MAX: usize = 500;
 /// After how long without a sign a taker that has nothing left is forgotten.
 const TAKER_GONE: Millis = Millis::from_secs(600);
 
-/// Bytes that the name of a handler may have to be told to others.
+/// Longest handler name, in bytes, that is published to other instances.
 const HANDLER_BYTES_MAX: usize = 256;
 
 /// A task that was taken.
@@ -42,7 +42,8 @@ pub(super) async fn run(core: Weak<Core>, wire: Weak<Wire>) {
         let Some(core) = core.upgrade() else { return };
         let asks = core.acknowledgements(core.due());
         if !asks.is_empty() {
-            // What could not be acknowledged is claimed by somebody, and refused by its owner.
+            // An entry that could not be acknowledged is claimed again later; its owner then
+            // rejects the start.
             if let Ok(answers) = core.wire().run(asks).await {
                 answers.into_iter().for_each(|answer| drop(core.wire().read(answer)));
             }
@@ -60,7 +61,7 @@ impl Core {
         let (done, wait) = std::sync::mpsc::sync_channel(1);
         let core = Arc::clone(self);
         self.wire().spawn(async move {
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             done.send(core.scan().await).unwrap_or_default();
         });
         wait.recv().unwrap_or(0)
@@ -137,8 +138,8 @@ impl Core {
         Some(claimed)
     }
 
-    /// Which handlers others have offered tasks to; and tells others of those that are known here,
-    /// since they may have been flushed away.
+    /// Reads the handlers that other instances have published, and publishes the ones known here
+    /// again, since Redis may have been flushed.
     async fn learn_handlers(&self) {
         let ask = self.tell_handlers(&self.known_handlers(), HANDLERS_MAX);
         let Ok(answers) = self.wire().run(vec![ask]).await else { return };
@@ -148,11 +149,11 @@ impl Core {
         self.remember(&learnt);
     }
 
-    /// Tells others of handlers, and asks for so many that they have told of.
+    /// A request that publishes handlers and returns at most `learn` of the published ones.
     pub(super) fn tell_handlers(&self, handlers: &[Arc<str>], learn: usize) -> Ask {
         let ask = Ask::script(&HANDLERS).key(&self.wire().keys.handlers());
         let ask = ask.number(learn as u64).number(KEPT_MS);
-        // A name so long is not told: nobody would take it as one.
+        // Longer names are not published: readers would drop them.
         let short = handlers.iter().filter(|handler| handler.len() <= HANDLER_BYTES_MAX);
         short.fold(ask, |ask, handler| ask.arg(handler.as_bytes()))
     }
