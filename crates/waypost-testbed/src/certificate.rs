@@ -1,4 +1,4 @@
-//! A certificate that nobody trusts who was not told to.
+//! A self-signed certificate, which only clients configured with it trust.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! For tests only: real servers on free ports, a proxy that breaks connections, a sink that counts, a
-//! stub that says what it is told.
+//! For tests only: real servers on free ports, a proxy that breaks connections, a sink that counts,
+//! a stub whose responses the test chooses.
 //!
 //! ```text
 //!   test ──▶ Proxy ──▶ Postgres, Redis        private servers in folders of their own

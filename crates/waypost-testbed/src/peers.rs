@@ -26,7 +26,7 @@ pub fn peers(pid: u32) -> Vec<u16> {
             let [_, _, remote, ..] = fields.as_slice() else { continue };
             let ours = fields.get(9).is_some_and(|inode| sockets.contains(*inode));
             let port = remote.rsplit(':').next().and_then(|hex| u16::from_str_radix(hex, 16).ok());
-            // One that listens has nobody at the other end.
+            // A listening socket has no peer.
             ports.extend(port.filter(|port| ours && *port != 0));
         }
     }

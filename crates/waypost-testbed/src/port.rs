@@ -1,4 +1,4 @@
-//! Ports that nobody else takes between being chosen and being used.
+//! Ports that no other process takes between being chosen and being used.
 
 use std::fs::{File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener};

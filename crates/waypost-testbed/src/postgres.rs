@@ -53,8 +53,8 @@ struct User {
     gid: u32,
 }
 
-/// Runs a server until its own standard input ends, and removes the folder, which nobody else does
-/// where the process that started it was killed.
+/// Runs a server until its own standard input ends, then removes the folder. If the starting
+/// process was killed, there is no other cleanup.
 const WATCHED: &str = r#"folder=$1; shift; "$@" & server=$!
 read -r _; kill -QUIT "$server"; wait "$server"; rm -rf "$folder""#;
 
@@ -81,8 +81,8 @@ impl Postgres {
     /// is flushed, and the next start has to recover.
     pub fn stop_immediately(&mut self) {
         let file = self.signal(Signal::QUIT);
-        // The last thing that it does is to remove this file. Its process stays in the list until
-        // the shell that watches it is told to look.
+        // A stopping server removes this file last. Its process stays in the table until the
+        // watching shell reaps it.
         wait_until("the server has stopped", START_TIMEOUT, || !file.exists());
     }
 
@@ -199,8 +199,8 @@ fn settings(durability: Durability) -> Vec<&'static str> {
     settings
 }
 
-/// Making a data folder takes a second, copying one a fifth of that: there is one to copy from, made by
-/// whoever comes first.
+/// Creating a data folder takes a second, copying one a fifth of that: the first process that needs
+/// one creates a template, which the others copy.
 fn copy_template(data: &Path, user: User) {
     let template = std::env::temp_dir().join(format!("waypost-testbed-postgres-{}", user.uid));
     if !template.exists() {
@@ -210,7 +210,7 @@ fn copy_template(data: &Path, user: User) {
         let mut command = as_user(Command::new(binary("initdb")), user);
         command.args(["--no-sync", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C", "-D"]);
         run(command.arg(&made).current_dir("/"));
-        // Somebody else may have been faster; theirs is as good.
+        // Another process may have created it first; either template will do.
         drop(std::fs::rename(&made, &template));
     }
     let mut command = Command::new("cp");
@@ -226,7 +226,7 @@ fn wait_until_ready(watcher: &mut Child) {
             if line.contains("database system is ready to accept connections") {
                 drop(ready.send(Ok(())));
             }
-            // Kept short: only the beginning can matter to somebody who waits for it.
+            // Bounded: only the first lines can help a caller that waits for the start.
             if said.len() < 100 {
                 said.push(line);
             }
@@ -250,7 +250,7 @@ fn binary(name: &str) -> PathBuf {
     newest.filter(|path| path.exists()).unwrap_or_else(|| name.into())
 }
 
-/// Who the server runs as: us, or somebody without rights where we are root.
+/// The user that the server runs as: the current one, or an unprivileged one if that is root.
 fn server_user() -> User {
     let us =
         User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };

@@ -133,7 +133,7 @@ impl Process {
 
     /// Sends it and what it started a signal, if it has not ended.
     pub fn signal(&mut self, signal: Signal) {
-        // After its end was seen the number may be somebody else's.
+        // After the process has been reaped, its id may belong to another one.
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let (None, Some(id)) = (self.try_wait(), id) {
             kill_process_group(id, signal).ok();
@@ -182,7 +182,7 @@ impl Drop for Process {
     }
 }
 
-/// A moment, between two looks at a process that tells nobody what it does.
+/// A short sleep between two polls of a process that sends no notification.
 pub async fn moment() {
     tokio::time::sleep(POLL).await;
 }

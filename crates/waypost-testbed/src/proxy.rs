@@ -5,8 +5,8 @@
 //!          ◀── pump(ToClient) ◀──
 //! ```
 //!
-//! Each connection has two pumps; before it hands on what it read, a pump looks at its direction's
-//! mode, and waits there for as long as that is [`Mode::Stall`].
+//! Each connection has two pumps. Before a pump forwards what it has read, it checks its
+//! direction's mode, and waits for as long as that is [`Mode::Stall`].
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -29,13 +29,13 @@ pub enum Direction {
 /// What happens to the bytes of a direction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// They are handed on.
+    /// Bytes are forwarded.
     Pass,
-    /// They are kept, connections stay open, and all is handed on when the mode changes.
+    /// Bytes are held, connections stay open, and all are forwarded when the mode changes.
     Stall,
-    /// They are thrown away, and connections stay open.
+    /// Bytes are dropped, and connections stay open.
     Swallow,
-    /// That many more of them (of all connections together) are handed on, the rest is thrown away.
+    /// That many more bytes (of all connections together) are forwarded, the rest is dropped.
     SwallowAfter(usize),
 }
 
@@ -63,7 +63,7 @@ struct ProxyState {
     accepted: usize,
     /// Both ends of every open connection, by its number.
     open: Vec<(usize, TcpStream, TcpStream)>,
-    /// Which listener takes connections; another number, or none, tells its thread to end.
+    /// The listener that accepts connections; the thread of any other listener ends.
     listening: Option<usize>,
     listeners: usize,
 }
@@ -119,8 +119,8 @@ impl Proxy {
         self.set(Direction::ToClient, mode.clone());
     }
 
-    /// Throws away the answers on the first connection whose requests contain these bytes, from the
-    /// moment that they have been seen: the server does what it was asked, and nobody hears of it.
+    /// Drops the responses on the first connection whose requests contain these bytes, from the
+    /// moment they are seen: the server executes the request, and the client gets no response.
     pub fn swallow_answers_to(&self, request_part: &[u8]) {
         self.shared.state.lock().trap = Some(request_part.to_vec());
     }
@@ -192,7 +192,7 @@ impl Proxy {
         self.shared.state.lock().open.len()
     }
 
-    /// How many bytes were handed on in a direction so far.
+    /// How many bytes were forwarded in a direction so far.
     #[must_use]
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.shared.state.lock().line(direction).bytes
@@ -308,7 +308,7 @@ impl Pump {
         {
             self.seen.extend_from_slice(bytes);
             if self.seen.windows(trap.len()).any(|window| window == trap) {
-                // Before the request is handed on, so that no part of the answer gets by.
+                // Before the request is forwarded, so that no part of the response gets through.
                 *self.trapped.lock() = true;
                 state.trapped += 1;
                 self.shared.changed.notify_all();

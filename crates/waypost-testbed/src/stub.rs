@@ -1,5 +1,5 @@
-//! An HTTP server whose answers a test gives itself, one by one and in any order: for clients that must
-//! be told the wrong thing, or the right thing at the wrong time.
+//! An HTTP server whose responses the test sends itself, one by one and in any order: for clients
+//! that must get a wrong response, or a right one at the wrong time.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Write};
@@ -34,7 +34,7 @@ pub struct PendingRequest {
 impl PendingRequest {
     /// Answers with this status and JSON body.
     pub fn answer(self, status: u16, body: &str) {
-        // Where the client has gone away, there is nobody to tell.
+        // The client may have closed the connection.
         self.answer.send((status, body.to_owned())).ok();
     }
 }
@@ -128,7 +128,7 @@ fn serve(
     }
 }
 
-/// Hands over the requests of one connection, and answers as it is told.
+/// Passes on the requests of one connection, and sends the responses that the test chooses.
 fn converse(stream: &TcpStream, asked: &Sender<PendingRequest>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
