@@ -19,7 +19,7 @@ use crate::wiring;
 
 /// A store as commands see it.
 pub trait Backend: waypost_server::server::Backend + Inspect {
-    /// Who drives executions there, in words; `None` where nobody does.
+    /// The process that drives executions there, in words; `None` if there is none.
     fn engine(&self) -> Option<String>;
 
     /// Returns when the read tables show everything that is in the log now.
@@ -82,7 +82,8 @@ impl Backend for PostgresStore {
     }
 }
 
-/// Opens what the settings name to look into it, or to put mail into its inboxes, whoever drives it.
+/// Opens the configured backend for reading and for delivering mail, also while other processes
+/// drive its executions.
 pub fn open(settings: &Settings) -> Result<Arc<dyn Backend>> {
     match &settings.cluster.database {
         Some(database) => Ok(Arc::new(open_database(database)?)),

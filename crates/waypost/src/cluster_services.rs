@@ -92,7 +92,7 @@ impl ClusterServices {
         })
     }
 
-    /// What an engine is told about them.
+    /// An engine's config with what these services require.
     pub fn config(&self, mut config: Config) -> Config {
         config.append_lanes = if self.shared { 2 } else { 0 };
         config.among_others = self.shared;

@@ -123,7 +123,7 @@ impl SecretEntry {
                  begin with a digit"
             );
         }
-        // The error of a wrong type could quote what somebody took for the place of a value.
+        // An error about a wrong type could quote a secret value that was written here by mistake.
         let toml::Value::Table(table) = table else {
             bail!("give a table with `from`, `workflows`, and `hosts` or `shell`");
         };

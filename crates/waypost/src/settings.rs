@@ -85,7 +85,7 @@ pub enum Source {
     Environment,
     /// The settings file.
     File,
-    /// Nobody said anything.
+    /// Not configured.
     Default,
 }
 
@@ -120,11 +120,11 @@ pub struct Settings {
     pub data: PathBuf,
     /// What instances of a cluster share.
     pub cluster: Cluster,
-    /// What the engine is told.
+    /// The engine's config.
     pub engine: Config,
-    /// What handlers are told.
+    /// The handlers' settings.
     pub nodes: waypost_nodes::Settings,
-    /// What a server is told.
+    /// The server's config.
     pub server: waypost_server::config::Config,
     /// The server that commands talk to, where one is named.
     pub remote: Remote,

@@ -3,17 +3,17 @@
 //! ```text
 //!   --server, WAYPOST_SERVER ─▶ Remote ─▶ HTTP ─▶ a server
 //!   --data ─▶ its lock names a server ─▶ Remote
-//!          └▶ nobody serves it ───────▶ Folder ─▶ the store, and an engine where one is needed
+//!          └▶ it names none ──────────▶ Folder ─▶ the store, and an engine where one is needed
 //!   --database-url ─────────────────────▶ Folder
 //! ```
 //!
-//! Both give the same types of the wire, so that a command prints the same whoever answers.
+//! Both return the same wire types, so a command prints the same for either.
 //!
 //! | file | owns |
 //! | --- | --- |
 //! | `target/remote` | questions to a server |
 //! | `target/folder` | the same questions to a store |
-//! | `target/requests` | what people ask of an execution in a folder: mail, and whoever takes it |
+//! | `target/requests` | requests to an execution in a folder: mail, and the engine that takes it |
 //! | `target/feed` | the events of an execution as they come |
 //! | `target/engine` | an engine of this process, for as long as a command takes |
 //! | `target/vault` | keys and the audit log |
@@ -77,11 +77,11 @@ pub(crate) struct Outcome {
     pub(crate) note: Option<String>,
 }
 
-/// The server that somebody named, or that the folder names.
+/// The server that the settings name, or that the folder names.
 pub(crate) fn server(settings: &Settings) -> Result<Option<Client>> {
     let address = match Address::named(settings)? {
         Some(address) => Some(address),
-        // Whoever names a database means it, not a server that happens to run on some folder.
+        // A named database takes precedence over a server that happens to run on the folder.
         None if settings.cluster.database.is_some() => None,
         None => Address::found_by(&settings.data)?,
     };
@@ -121,8 +121,8 @@ pub(crate) async fn limits(settings: &Settings) -> Result<wire::Limits> {
     Ok(wire::Limits { limits: all.map(|(name, value)| (name.to_owned(), value)).collect() })
 }
 
-/// Refuses what is done to a folder or a database itself, where a server was named. Whoever names a
-/// database as plainly means it: the server is for the other commands.
+/// Rejects commands that work on a folder or a database itself if a server was named. A database that
+/// is named just as explicitly takes precedence: the server is for the other commands.
 pub(crate) fn home_only(command: &str, settings: &Settings) -> Result<()> {
     let by_flag = |name: &str| settings.source(name) == Some(&Source::Flag);
     let by_variable = settings.source("database_url") == Some(&Source::Environment);
@@ -163,7 +163,7 @@ impl Target {
         }
     }
 
-    /// The id of the execution that somebody means by a name.
+    /// The id of an execution; `last` is the newest one.
     pub(crate) async fn resolve(&self, name: &str) -> Result<String> {
         if name != "last" {
             return Ok(name.to_owned());
@@ -317,7 +317,7 @@ impl Target {
         }
     }
 
-    /// Who drives executions behind this target, in a sentence; `None` where nobody does.
+    /// The process that drives executions behind this target, as a sentence; `None` if there is none.
     pub(crate) fn driver(&self) -> Option<String> {
         match self {
             Self::Remote(client) => Some(format!("The server at {} drives it.", client.address())),

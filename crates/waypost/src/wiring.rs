@@ -28,7 +28,7 @@ pub fn open_engine_store(folder: &Path) -> Result<SqliteStore> {
 /// The same for a server, which others find by the folder.
 pub fn open_engine_store_at(folder: &Path, address: Option<String>) -> Result<SqliteStore> {
     use std::os::unix::fs::DirBuilderExt;
-    // For its owner alone: inputs, outputs and logs are nobody else's business.
+    // For its owner alone: inputs, outputs and logs are private.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -37,7 +37,8 @@ pub fn open_engine_store_at(folder: &Path, address: Option<String>) -> Result<Sq
     Ok(SqliteStore::open(folder, Options { address, ..with_families(Options::engine()) })?)
 }
 
-/// Opens a data folder to look into it, or to put mail into its inboxes, whoever runs it.
+/// Opens a data folder for reading and for delivering mail, also while another process runs an
+/// engine on it.
 pub fn open_store(folder: &Path) -> Result<SqliteStore> {
     if !folder.join("log.db").exists() {
         bail!(
@@ -104,7 +105,7 @@ pub fn plans() -> Plans {
     }))
 }
 
-/// What an instance tells of itself.
+/// What an instance publishes about itself.
 fn about(address: Option<&str>) -> About {
     let version = env!("CARGO_PKG_VERSION").into();
     About { version, address: address.map(Into::into), running: 0 }

@@ -59,12 +59,12 @@ const POLL_WAIT: Duration = Duration::from_secs(5);
 const POLL_PATIENCE: Duration = Duration::from_secs(8);
 /// Tasks that one poll takes.
 const POLL_MAX: u32 = 64;
-/// How long reports that nobody has answered are repeated by a worker that is to stop, after the grace
-/// time of what ran. Long enough for a store that is restored or a server that is replaced: what is
-/// given up here was done, and is done again.
+/// How long a stopping worker repeats unanswered reports after the grace time of running attempts.
+/// Long enough to restore a store or replace a server: work whose report is dropped here is done
+/// again.
 const REPORTS_PATIENCE: Duration = Duration::from_secs(600);
 
-/// What a worker is told.
+/// A worker's options.
 pub(crate) struct WorkerOptions {
     pub(crate) name: String,
     pub(crate) capacity: u32,
@@ -83,7 +83,7 @@ pub(crate) struct Worker {
     room: Notify,
     attempts: InHand,
     finished: Mutex<Finished>,
-    /// Attempts that are made, and whose reports nobody has answered.
+    /// Attempts that have run and whose reports are unanswered.
     unanswered: AtomicUsize,
     tracker: TaskTracker,
     /// Nothing begins any more.
@@ -114,8 +114,8 @@ impl Worker {
         self.id
     }
 
-    /// Takes tasks until it is told to stop. Where there is no room for more, it only listens for
-    /// what to stop: that is a sign of life as well.
+    /// Takes tasks until `stop`. Without free capacity it polls for cancellations only, which is a
+    /// sign of life as well.
     pub(crate) async fn take(self: &Arc<Self>, stop: CancellationToken) {
         let mut listening = None;
         loop {
@@ -125,9 +125,10 @@ impl Worker {
                     () = self.room.notified() => continue,
                     heard = self.hear(&mut listening) => heard,
                 },
-                // Dropped when it is to stop, and only then: tasks in the answer would be offered
-                // again late, while one that nobody awaits is noticed. What else may be in it is
-                // about attempts that are stopped after the grace time in any case.
+                // Dropped on `stop` only: tasks in a dropped response would be offered again late.
+                // On `stop` the server notices that the poll's connection has closed and keeps the
+                // tasks; a cancellation lost with it concerns an attempt that is stopped after the
+                // grace time anyway.
                 room => tokio::select! {
                     () = stop.cancelled() => return,
                     polled = self.poll(room) => polled.map(|polled| self.heed(polled)),
@@ -143,8 +144,8 @@ impl Worker {
         }
     }
 
-    /// Waits for the poll that listens and is out, or for a new one. Where this is dropped, the poll
-    /// goes on, and what it hears is heeded: there is never more than one.
+    /// Waits for the poll for cancellations that is under way, or starts one. If this future is
+    /// dropped, the poll continues and its response is applied: there is never more than one.
     async fn hear(self: &Arc<Self>, listening: &mut Option<Listening>) -> Result<()> {
         let out = listening.get_or_insert_with(|| {
             let worker = Arc::clone(self);
@@ -155,7 +156,7 @@ impl Worker {
         heard?
     }
 
-    /// Does as it is told.
+    /// Applies a poll's response.
     fn heed(self: &Arc<Self>, polled: wire::Polled) {
         self.stop(&polled.cancel);
         polled.tasks.into_iter().for_each(|task| self.begin(task));
@@ -170,8 +171,8 @@ impl Worker {
         self.running.lock().len()
     }
 
-    /// Takes nothing any more, and says that it lives and hears what to stop for as long as it is
-    /// asked to.
+    /// Takes no more tasks; sends signs of life and applies cancellations until the caller drops
+    /// it.
     async fn listen(&self) {
         loop {
             match self.poll(0).await {
@@ -254,8 +255,8 @@ impl Worker {
         }
     }
 
-    /// The grace time is for handlers: what is told to stop ends soon, whether it heeds that or not.
-    /// Reports have a patience of their own.
+    /// The grace time is for handlers: a cancelled one ends soon, whether it reacts or is dropped.
+    /// Reports have [`REPORTS_PATIENCE`].
     async fn end_all(&self, grace: Duration) {
         if tokio::time::timeout(grace, self.tracker.wait()).await.is_ok() {
             return;

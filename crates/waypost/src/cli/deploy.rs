@@ -123,7 +123,8 @@ pub(super) async fn keep(
     }
 }
 
-/// What whoever keeps definitions says to one; other problems than its faults are errors.
+/// The store's or server's verdict on a definition; problems other than the definition's faults are
+/// errors.
 async fn judge(
     target: &Target,
     source: &[u8],

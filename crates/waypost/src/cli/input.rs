@@ -44,7 +44,7 @@ impl Source {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let stdin = path.as_os_str() == "-";
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
-        // One byte too many is refused by whoever compiles it; more need not be read.
+        // The compiler rejects one byte too many; more need not be read.
         let max = waypost_core::limits::DEFINITION_BYTES_MAX as u64 + 1;
         let mut bytes = Vec::new();
         let read = match stdin {
@@ -77,7 +77,7 @@ pub(super) fn labels(texts: &[String]) -> Result<BTreeMap<String, String>> {
         .collect()
 }
 
-/// An execution's id that somebody chose.
+/// Checks an execution id that the user chose.
 pub(super) fn own_id(id: &str) -> Result<()> {
     if waypost_server::http::parameter::is_id(id) && id != "last" {
         return Ok(());

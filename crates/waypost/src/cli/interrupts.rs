@@ -31,7 +31,7 @@ impl Interrupts {
     }
 }
 
-/// How long a store may take for the last words of an engine, where nobody has the patience.
+/// How long an engine's final store calls may take when it stops at once.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
 
 /// Stops an engine without waiting for what runs. Where its store does not answer, the process ends here,

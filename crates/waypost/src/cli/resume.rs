@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     }
     let id = target.resolve(&args.execution).await?;
     if target.driver().is_some() {
-        // Somebody drives it: what can be resumed there is what a user paused.
+        // An engine drives it, so only a user's pause can be resumed there.
         return requests::told(&target.control(&id, Order::Resume).await?, context);
     }
     drop(target);

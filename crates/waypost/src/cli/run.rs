@@ -150,8 +150,8 @@ fn checked_input(args: &Args, compiled: Option<&Compiled>) -> Result<Json> {
     Ok(input)
 }
 
-/// Shows the progress of an execution that this process drives until it ends, is set aside, or the
-/// user interrupts.
+/// Shows the progress of an execution that this process drives until it ends, is quarantined, or
+/// the user interrupts.
 pub(super) async fn watch(
     engine: Engine,
     folder: Folder,

@@ -36,7 +36,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context) -> Result<Exit> {
     let mut settings = context.settings.clone();
     if settings.source("enable_shell") == Some(&Source::Default) {
-        // Whoever can deploy could run anything here.
+        // Everyone who may deploy could run anything here.
         settings.nodes.shell_enabled = false;
     }
     open_files::raise_limit();
@@ -103,8 +103,8 @@ fn advertised(settings: &Settings, listener: &Listener) -> Result<String> {
     Ok(url)
 }
 
-/// The engine has ended, and nobody has stopped it: a server that only looks alive would keep its
-/// folder from one that is.
+/// The engine has ended without being stopped. A server without an engine would keep the folder's
+/// lock from one that works.
 async fn give_up(server: &Server, serving: JoinHandle<()>) -> Result<Exit> {
     server.drain();
     stop_at_once(&server.engine, Exit::Failed).await;
@@ -118,7 +118,7 @@ async fn give_up(server: &Server, serving: JoinHandle<()>) -> Result<Exit> {
     );
 }
 
-/// Off loopback there is no server without keys: whoever reaches the port could run anything.
+/// Off loopback no server runs without keys: everyone who reaches the port could run anything.
 fn refuse_open_server(config: &Config, store: &dyn Backend) -> Result<()> {
     if !config.needs_keys() || !KeyRing::load(store)?.is_empty() {
         return Ok(());

@@ -82,7 +82,7 @@ fn span(text: &str) -> Result<Duration> {
     }
 }
 
-/// Waits for an execution's end, as long as somebody has the patience.
+/// Waits for an execution's end, for as long as `patience`.
 async fn until_end(
     server: &Client,
     started: wire::Started,

@@ -33,8 +33,8 @@ pub(super) enum Unread {
     Stop,
 }
 
-/// Shows the progress of an execution that somebody else drives until it ends, is set aside, or the
-/// user has seen enough.
+/// Shows the progress of an execution that another process drives until it ends, is quarantined, or
+/// the user interrupts.
 pub(super) async fn follow(
     target: &Target,
     id: &str,
@@ -58,7 +58,7 @@ pub(super) async fn follow(
             News::Events(events) => {
                 let aside = events.iter().any(|event| event.kind == "RunQuarantined");
                 screen.draw(&events);
-                // It may be an old story: somebody may have resumed it since.
+                // The event may be old: the execution may have been resumed since.
                 if aside && target.execution(id).await?.quarantine.is_some() {
                     return quarantine(target, id, context).await;
                 }

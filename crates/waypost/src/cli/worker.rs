@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let mut settings = context.settings.clone();
-    // As on a server: whoever can deploy there could run anything here.
+    // As on a server: everyone who may deploy there could run anything here.
     settings.nodes.shell_enabled &= settings.source("enable_shell") != Some(&Source::Default);
     let settings = &settings;
     let clients = target::servers("worker", settings)?;

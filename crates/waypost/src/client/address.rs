@@ -1,5 +1,5 @@
-//! Which server commands talk to, and who named it: whoever cannot reach it wants to know why we
-//! tried.
+//! Which server commands talk to, and where its address came from: an error about an unreachable
+//! server says why it was tried.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ pub(crate) enum Origin {
 }
 
 impl Address {
-    /// The server that somebody named.
+    /// The server that the settings name.
     pub(crate) fn named(settings: &Settings) -> Result<Option<Self>> {
         let Some(text) = &settings.remote.url else { return Ok(None) };
         let origin = match settings.source("server") {
@@ -75,7 +75,8 @@ impl Address {
         &self.origin
     }
 
-    /// Where it is now: a server that was found by its folder may have come back elsewhere.
+    /// The current address: a server that was found by its folder may have restarted on another
+    /// port.
     pub(super) fn again(&self) -> Self {
         let found = match &self.origin {
             Origin::Folder(folder) => Self::found_by(folder).ok().flatten(),

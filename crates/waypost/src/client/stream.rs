@@ -1,5 +1,5 @@
 //! The events of one execution as they come, across broken connections and restarts of the server:
-//! whoever comes back says which event was the last one, and goes on with the next.
+//! a reconnecting client sends the last event it has, and continues with the next.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) struct Stream {
     /// The last event that was seen.
     last: u64,
     line: Option<OpenStream>,
-    /// Tries since something was last heard.
+    /// Tries since something was last received.
     failures: u32,
     /// Has the server said that nothing more will come?
     over: bool,
@@ -49,9 +49,9 @@ pub(crate) enum News {
     Lost,
     /// There is a connection again.
     Back,
-    /// Nobody drives the execution, so nothing will come.
+    /// No engine drives the execution, so nothing will come.
     Abandoned,
-    /// The execution has ended, and everything was told.
+    /// The execution has ended, and all its events were returned.
     Over,
 }
 
@@ -64,7 +64,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// What happens next. Whoever drops this future should be done with the stream.
+    /// What happens next. The stream cannot be used after this future was dropped.
     pub(crate) async fn next(&mut self) -> Result<News> {
         loop {
             if self.over {

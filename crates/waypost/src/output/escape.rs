@@ -1,9 +1,9 @@
-//! Text without what would do something to a terminal: names, outputs, failures and definitions come
-//! from anywhere, and so do the texts of servers.
+//! Text without anything that acts on a terminal: names, outputs, failures, definitions and the
+//! texts of servers come from untrusted places.
 //!
-//! Spelt out are control characters (C0 but for line ends and tabs, DEL, C1) and characters that change
-//! the direction of writing or cannot be seen. What is printed in colour is made of parts that were made
-//! harmless one by one, because afterwards nothing tells our colours from those of others.
+//! Control characters (C0 except line ends and tabs, DEL, C1) and characters that change the
+//! writing direction or are invisible are spelt out. Coloured text is composed of parts that were
+//! escaped one by one, because our colours cannot be distinguished from foreign ones afterwards.
 
 use std::borrow::Cow;
 
@@ -28,8 +28,8 @@ pub fn harmless_line(text: &str) -> String {
     harmless(text).replace(['\n', '\t'], " ")
 }
 
-/// The same for text with our colours in it, which stay. All that comes from elsewhere must have been
-/// made harmless before it was put together.
+/// As above for text with our colours in it, which stay. All foreign text in it must have been
+/// escaped before.
 pub fn harmless_painted(text: &str) -> Cow<'_, str> {
     match text.contains(acts) {
         true => Cow::Owned(spell_out(text, color_length)),

@@ -14,7 +14,7 @@ use crate::cluster_services::ClusterServices;
 use crate::settings::Settings;
 use crate::wiring;
 
-/// Everything that becomes durable, for whoever draws it.
+/// Committed frames, for the progress display.
 pub(crate) type Events = mpsc::UnboundedReceiver<Committed>;
 
 /// An engine that drives what this process starts or adopts, and nothing else in the folder.

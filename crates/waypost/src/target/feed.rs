@@ -12,12 +12,12 @@ use crate::client::{News, Stream};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Events read at once.
 const PAGE: usize = 200;
-/// The events that end an execution, until somebody repairs it.
+/// The events that end an execution, until it is retried.
 const ENDS: &[&str] = &["RunCompleted", "RunFailed", "RunCancelled", "RunTimedOut"];
 
 /// Follows one execution from its first event.
 pub(crate) enum Feed<'a> {
-    /// Told by a server.
+    /// Received from a server.
     Stream(Box<Stream>),
     /// Read from the log.
     Log(Log<'a>),
@@ -48,7 +48,7 @@ impl Target {
 }
 
 impl Feed<'_> {
-    /// What happens next. Whoever drops this future should be done with the feed.
+    /// What happens next. The feed cannot be used after this future was dropped.
     pub(crate) async fn next(&mut self) -> Result<News> {
         match self {
             Self::Stream(stream) => stream.next().await,

@@ -1,5 +1,5 @@
-//! The folder itself, where no server looks after it: the same questions that a server answers, put
-//! to the same reader.
+//! The folder as a target, when no server runs on it: answers the questions that a server answers,
+//! with the same reader.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Looks into a folder, whoever runs it.
+    /// Opens an existing folder for reading, also while another process runs an engine on it.
     pub(super) fn open(settings: &Settings) -> Result<Self> {
         Ok(Self::over(backend::open(settings)?, settings))
     }
@@ -96,7 +96,7 @@ impl Folder {
     }
 }
 
-/// Whoever answers questions about what is in a store.
+/// A reader over a store.
 pub(super) fn reader(store: &Arc<dyn Backend>) -> Reader {
     Reader::new(Arc::clone(store) as Arc<dyn server::Backend>, Arc::new(wiring::plans()))
 }

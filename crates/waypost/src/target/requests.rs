@@ -35,7 +35,7 @@ enum Awaited {
     Taken(Box<State>),
     /// It ended without the message.
     Ended(Status),
-    /// The execution is held, and whoever releases it takes the message first.
+    /// The execution is quarantined; it takes the message first when it is released.
     Held(Box<Found>),
     TooLong,
     /// There is none, or it ended while it was awaited.
@@ -57,7 +57,7 @@ impl Folder {
             return answered(Err(Problem::from(Refusal::Ended(state.status))));
         }
         let refusal = match body {
-            // It would not wake for this, and nobody would ever say so.
+            // The execution would not wake for this, and the command would get no answer.
             MailBody::Pause { .. } => found.refuses_pause(),
             MailBody::Resume => found.refuses_resume(),
             _ => None,
@@ -145,15 +145,15 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
     let execution = mail.execution;
     let store = match backend::open_engine(settings) {
         Ok(store) => store,
-        // Somebody started an engine this very moment: it takes the mail.
+        // Another process has just started an engine on the folder: that engine takes the mail.
         Err(error) if error.downcast_ref::<StoreError>().is_some() => {
             return Ok(kept(before, mail, &format!("kept; {error:#}"), false));
         }
         Err(error) => return Err(error),
     };
     let folder = Folder::over(Arc::clone(&store), settings);
-    // Where an engine that has gone since did all there was to do, or somebody else's pause came
-    // first, nothing will happen that could be awaited.
+    // An engine that has stopped since may have done everything, or another pause may have come
+    // first. Then there is nothing to wait for.
     let found = answered(folder.reader.load(execution))?;
     let state = &found.state;
     let is_pause = matches!(mail.body, MailBody::Pause { .. });

@@ -1,5 +1,5 @@
-//! Keys and the audit log: of a server that was named, with a key of its administrator; else of the
-//! folder, beside its server too. Whoever can write the folder needs no key to it.
+//! Keys and the audit log: of the server that was named, with an administrator's key; else of the
+//! folder, also while its server runs. Write access to the folder needs no key.
 
 use std::sync::Arc;
 

@@ -29,9 +29,9 @@ pub(super) use waypost_core::command::Outcome;
 /// How long one server may take to answer before the next is asked. What was said twice counts once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a start that was accepted and is not in the log keeps a handler waiting. As a rule the
-/// owner of the execution takes it within milliseconds, and within a second where nobody woke it; one
-/// that has not by now is away. Well below the time after which the task is offered again.
+/// How long an accepted start that is not yet in the log delays the handler. The execution's owner
+/// usually commits it within milliseconds, and within a second if no notification woke it; after
+/// this time the owner is unreachable. Well below the time after which the task is offered again.
 const ACCEPTED_MAX: Duration = Duration::from_secs(3);
 /// How long to wait before a start that was accepted is said again: twice as long each time.
 const ACCEPTED_PAUSE: Duration = Duration::from_millis(25);
@@ -47,8 +47,8 @@ pub(super) struct TaskDelivery<'a> {
 }
 
 impl TaskDelivery<'_> {
-    /// Makes the attempt, unless it was made before or is being made, and reports until somebody has
-    /// heard of it.
+    /// Runs the attempt, unless another delivery ran it or is running it, and reports until a
+    /// server has answered.
     pub(super) async fn make(&self) {
         let attempt = Attempt {
             execution: self.task.execution.clone(),
@@ -74,12 +74,12 @@ impl TaskDelivery<'_> {
         self.worker.unanswered.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Says that the attempt begins, until somebody has heard of it: from then on it is ours, and a
-    /// task that was begun in the log and dropped here would be missed by nobody. A start that was
-    /// merely accepted reserves nothing, so it is said again until it is in the log or refused. Where
-    /// the owner is away for long, the handler runs all the same; but not where the attempt must not
-    /// be made twice, or was `settled` here before. What another delivery has done meanwhile is only
-    /// to be reported.
+    /// Sends the start until a server answers: from then on the attempt is this worker's, and a
+    /// task that is started in the log and dropped here would be missed by no other component. An
+    /// accepted start reserves nothing, so it is sent again until it is in the log or rejected. If
+    /// the owner is unreachable for long, the handler runs anyway, unless the attempt must not run
+    /// twice or was `settled` here before. If another delivery has run it meanwhile, only its
+    /// outcome is reported.
     async fn began(&self, making: &Making, settled: bool) -> bool {
         let start = wire::TaskStart {
             worker: WorkerKey(self.worker.id),
@@ -114,8 +114,8 @@ impl TaskDelivery<'_> {
         }
     }
 
-    /// The worker leaves before the attempt has begun, which the log may know or not. Said once: whoever
-    /// does not hear it hears that the worker has left.
+    /// The worker stops before the attempt has started, whether or not the log has its start. Sent
+    /// once: if it is lost, the worker's departure has the same effect.
     async fn give_up(&self) {
         let message = "the worker stopped before the attempt had begun";
         let failure = Failure { unsent: true, ..Failure::handed_over(message) };
@@ -156,9 +156,9 @@ impl TaskDelivery<'_> {
         outcome
     }
 
-    /// Keeps the report until it is answered; says whether that is for good, and not only until the
-    /// execution's owner hears of it. One that is refused for what it says is told as a failure
-    /// instead: the attempt is ours until it ends.
+    /// Repeats the report until it is answered. Returns whether it is committed, and not merely
+    /// accepted for the execution's owner. A report that is rejected for its content is sent as a
+    /// failure instead: the attempt is this worker's until it ends.
     async fn report(&self, outcome: &Outcome) -> bool {
         let Some(mut report) = self.wire(outcome) else { return true };
         let mut is_plain = false;
@@ -180,7 +180,7 @@ impl TaskDelivery<'_> {
         }
     }
 
-    /// Waits before the same is said again, and tells people now and then that it must be.
+    /// Waits before a request is repeated, and logs a warning now and then.
     async fn keep(&self, error: &anyhow::Error, what: &str) {
         if let Some(others) = KEPT.may_say() {
             warn!(%error, node = self.task.node, others, "{what}");
@@ -235,7 +235,7 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// It is once more. Has it been for so long that whoever should commit it is away?
+    /// The start was accepted again. Has this lasted so long that the owner must be unreachable?
     fn for_long(&mut self, now: Instant) -> bool {
         now.duration_since(*self.since.get_or_insert(now)) >= ACCEPTED_MAX
     }

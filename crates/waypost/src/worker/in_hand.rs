@@ -65,7 +65,7 @@ impl Drop for HeldAttempt<'_> {
 #[derive(Default)]
 pub(super) struct Making {
     has_begun: AtomicBool,
-    /// Whoever may stop any of its deliveries stops it.
+    /// Cancelled when any of its deliveries is cancelled.
     cancel: CancellationToken,
     outcome: OnceCell<Outcome>,
 }
@@ -81,8 +81,9 @@ impl Making {
         self.outcome.initialized()
     }
 
-    /// Makes it with `run`, unless another delivery does or did, and gives what came of it. It is to
-    /// stop when `cancel` says so, whoever makes it; what is to stop by now does not begin.
+    /// Runs the attempt with `run`, unless another delivery does or did, and returns its outcome.
+    /// `cancel` stops it, whichever delivery runs it; an attempt that is cancelled by now does not
+    /// start.
     pub(super) async fn make<F: Future<Output = Outcome>>(
         &self,
         cancel: &CancellationToken,

@@ -8,7 +8,7 @@ use waypost_server::problem::Code;
 
 use crate::client::{Client, Refused};
 
-/// How long to wait after nobody has answered.
+/// How long to wait after no server has answered.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Servers {
@@ -21,8 +21,8 @@ impl Servers {
         Self { clients, current: AtomicUsize::new(0) }
     }
 
-    /// Asks the server that answered last, then each of the others, once: until one says what any
-    /// other would say as well. Where none does, gives what tells most.
+    /// Asks the server that answered last, then each of the others, once, until one gives an answer
+    /// that does not depend on the server. If none does, returns the most informative error.
     pub(crate) async fn ask<T, F: Future<Output = Result<T>>>(
         &self,
         asked: impl Fn(Client) -> F,
@@ -38,7 +38,7 @@ impl Servers {
                     return Ok(answer);
                 }
                 Err(error) if is_over(&error) || is_unfit(&error) => return Err(error),
-                // That one refuses a key tells more than that another is away.
+                // A rejected key is more informative than an unreachable server.
                 Err(error) if !last.is::<Refused>() || error.is::<Refused>() => last = error,
                 Err(_) => {}
             }
@@ -52,9 +52,9 @@ impl Servers {
     }
 }
 
-/// Is the attempt over for whoever asks? It has ended, is somebody else's, or is nobody's: then it
-/// has not begun, and is offered again where there is still something to do. Nothing else is a reason
-/// to give up what was done: a key may be mended, and a server that is another one be replaced.
+/// Is the attempt over for this worker? It has ended, belongs to another worker, or to none: then
+/// it has not started, and is offered again if its node is still open. No other error is a reason
+/// to discard the result: an operator may fix a key or replace a wrong server.
 pub(super) fn is_over(error: &anyhow::Error) -> bool {
     is_one_of(
         error,
