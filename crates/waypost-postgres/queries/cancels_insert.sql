@@ -1,6 +1,6 @@
--- tasks: what workers are to stop; gives the instances that those talk to which are alive. What nobody
--- has heard of for an hour goes: its worker is gone. Served by the keys of task_cancels and workers, and
--- by task_cancels_by_time.
+-- tasks: cancellations for workers; returns the instances that the live ones among those workers
+-- talk to. Cancellations older than an hour are deleted: their workers are gone. Served by the keys
+-- of task_cancels and workers, and by task_cancels_by_time.
 WITH stale AS (
     DELETE FROM task_cancels WHERE at < (SELECT waypost_now()) - 3600000
 ), told AS (

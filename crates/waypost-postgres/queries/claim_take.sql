@@ -1,11 +1,13 @@
--- claim: $1 becomes the owner of at most $3 executions that $2 (a fold) can read, and of none but $4
--- where that is given; $5 as a reconciliation: what the claimer has in memory. First what is ready, forgotten
--- or was left behind by the dead, by number; then what is due within $7 ms, by time. Nobody waits for a
--- row that somebody else has locked. The death of an owner that did not leave in order counts against
--- what it had in hand; what has two deaths or more is taken alone, after everything else, where $6 says
--- so. A claimer whose own lease is over takes nothing. Always gives a row: the count of what was found,
--- when more is due, whether suspects are left, whether the claimer is alive, and the time.
--- Served by control_ready, control_by_owner, control_due, control_suspects and the key of instances.
+-- claim: $1 becomes the owner of at most $3 executions whose log format is at most $2, and of none
+-- but $4 if that is given; $5, as a reconciliation, is what the claimer has in memory. First the
+-- ready, the forgotten and those of dead owners, by number; then those due within $7 ms, by time.
+-- Locked rows are skipped. The death of an owner that did not stop in order counts against the
+-- executions that it was deciding; an execution with two deaths or more is taken alone, after
+-- everything else, if $6 says so. A claimer whose own lease has expired takes nothing. Always
+-- returns a row: how many were found, when more is due, whether suspects are left, whether the
+-- claimer is alive, and the time.
+-- Served by control_ready, control_by_owner, control_due, control_suspects and the key of
+-- instances.
 WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     SELECT EXISTS (SELECT 1 FROM instances AS i
                    WHERE i.id = $1 AND i.alive_until > (SELECT waypost_now()))
@@ -56,7 +58,7 @@ WITH RECURSIVE claimer (alive) AS MATERIALIZED (
     ORDER BY c.next_due, c.execution LIMIT $3::int8 + 1
     FOR UPDATE SKIP LOCKED
 ), suspects AS MATERIALIZED (
-    -- Two, in order to tell whether there are more than the one that may be taken.
+    -- Two: the second shows whether there are more than the one that may be taken.
     SELECT c.execution, c.crashes FROM control AS c
     WHERE (SELECT alive FROM claimer)
       AND c.crashes >= 1 AND c.requires <= $2 AND ($4 IS NULL OR c.execution = ANY ($4))

@@ -1,6 +1,6 @@
--- repair: the control row that a log gives ($1): nobody owns it; ready ($2) or not until it is due ($4) or
--- mail of urgency $6 or more is there. An epoch ($3) and a fold ($7) that are ahead stay so. Served by the
--- key of control and inbox_by_execution.
+-- repair: the control row that a log gives ($1): unowned; ready ($2), or not until it is due ($4)
+-- or has mail of urgency $6 or more. An epoch ($3) and a log format ($7) that are ahead stay so.
+-- Served by the key of control and inbox_by_execution.
 INSERT INTO control AS c (execution, owner, epoch, next_due, ready, held, wakes_from, requires)
 VALUES ($1, NULL, $3, $4,
         $2 OR EXISTS (SELECT FROM inbox AS i WHERE i.execution = $1 AND i.urgency >= $6),

@@ -1,6 +1,6 @@
--- deliver, append, hold: makes ready what nobody owns and what has mail that gets through. A row that
--- somebody has locked is left to them: whoever parks or claims looks into the inbox after that. Served
--- by the key of control and inbox_by_execution.
+-- deliver, append, hold: makes unowned executions ready that have mail which may wake them. Locked
+-- rows are skipped: their owner parks or claims, and reads the inbox after that. Served by the key
+-- of control and inbox_by_execution.
 WITH listening AS MATERIALIZED (
     SELECT c.execution FROM control AS c
     WHERE c.execution = ANY ($1::int8[]) AND c.owner IS NULL AND NOT c.ready

@@ -1,9 +1,11 @@
--- append: frames with what must become true together with them. As frames_append; besides:
---   - names are taken before the first frames that need them, so that two who want the same do not fail
---     the others, and a first frame goes in only for whoever got its names;
---   - every other row is written only where the frame of its execution is among those that went in. The
---     test is written so that it becomes a hash table, not a join, which would be quadratic.
--- Gives the frames that went in, and then the concurrency keys whose permits were given back.
+-- append: frames with the rows that must be committed together with them. As frames_append;
+-- besides:
+--   - names are taken before the first frames that need them, so that two submissions of one name
+--     do not fail the rest of the batch, and a first frame is inserted only if its submission got
+--     its names;
+--   - every other row is written only if the frame of its execution was inserted. The test is
+--     written so that it becomes a hash table, not a join, which would be quadratic.
+-- Returns the inserted frames, and then the concurrency keys whose permits were released.
 -- Served by the keys of all tables.
 WITH named AS (
     INSERT INTO submissions (execution, key, idempotency, digest)
@@ -45,7 +47,7 @@ WITH named AS (
 ), standing AS (
     INSERT INTO control AS c (execution, owner, epoch, next_due, ready, held, wakes_from, requires,
                               state_seq, state_digest, crashes)
-    -- A first frame settles nothing: below zero, `crashes` only tells the update what to do.
+    -- A first frame settles nothing: a negative `crashes` is only an instruction to the update.
     SELECT s.execution, s.owner, s.epoch, s.next_due, false, s.held, s.wakes_from, s.requires,
            s.state_seq, s.state_digest, -s.settled
     FROM unnest($18::int8[], $19::uuid[], $20::int8[], $21::int8[], $22::bytea[], $23::int2[],

@@ -1,2 +1,2 @@
--- nudges: hears what others send. {channel} is replaced by a checked name.
+-- nudges: subscribes to a channel. {channel} is replaced by a checked name.
 LISTEN "{channel}"

@@ -1,6 +1,6 @@
--- claim: the same for mail after an id, in case that somebody died between putting it there and making
--- its addressee ready, or between parking and looking. Gives the id up to which everything is too old
--- for that, and was looked at now. Served by the keys of inbox and control.
+-- claim: as control_wake, for mail after an id, in case a process died between inserting it and
+-- making its addressee ready, or between parking and checking for mail. Returns the id up to which
+-- everything was checked and is too old for that. Served by the keys of inbox and control.
 WITH listening AS MATERIALIZED (
     SELECT c.execution FROM control AS c
     WHERE c.execution = ANY (ARRAY (SELECT DISTINCT i.execution FROM inbox AS i WHERE i.id > $1))

@@ -1,2 +1,2 @@
--- nudges: tells all who listen.
+-- nudges: notifies all listeners.
 SELECT pg_notify($1, $2)

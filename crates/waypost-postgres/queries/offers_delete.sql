@@ -1,5 +1,5 @@
--- tasks: takes tasks back that nobody has taken. Waits for nobody: one that is being taken stays taken.
--- Served by task_offers_by_attempt.
+-- tasks: withdraws tasks that no worker has taken. Locked rows are skipped: a task that is being
+-- taken stays taken. Served by task_offers_by_attempt.
 WITH idle AS MATERIALIZED (
     SELECT t.id FROM unnest($1::int8[], $2::int8[], $3::bytea[]) AS o (execution, attempt, path)
     JOIN task_offers AS t

@@ -1,2 +1,2 @@
--- tests: the time that waypost_now tells in this session.
+-- tests: the time that waypost_now returns in this session.
 SELECT set_config('waypost.now', $1, false)

@@ -25,8 +25,8 @@ use waypost_ports::store::StoreError;
 /// the session's first statement.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After this time without an acknowledgement a connection counts as lost. Shorter than a lease: an
-/// instance must hear in time that it cannot renew its own.
+/// After this time without an acknowledgement a connection counts as lost. Shorter than a lease, so
+/// that an instance notices in time that it cannot renew its own.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a database is reached.
@@ -70,9 +70,9 @@ impl Address {
         Ok(Self { config, tls })
     }
 
-    /// Connects under a name by which people can tell connections apart. The connection works as long
-    /// as the future in the second place is polled. The caller gives it up after `patience`, within which
-    /// each of several hosts gets its turn.
+    /// Connects under a name that identifies the connection in `pg_stat_activity`. The connection
+    /// works as long as the future in the second place is polled. The caller gives up after
+    /// `patience`, within which each of several hosts is tried.
     pub(crate) async fn connect(
         &self,
         name: &str,
@@ -232,7 +232,7 @@ fn read_roots(file: &Path) -> Result<RootCertStore, StoreError> {
     }
 }
 
-/// Trusts whoever answers: for servers on this machine, whose certificates nobody signs.
+/// Accepts any certificate: for servers on this machine, whose certificates have no authority.
 fn trusting() -> MakeRustlsConnect {
     let anybody = Arc::new(Anybody(provider()));
     let builder = builder(provider()).dangerous().with_custom_certificate_verifier(anybody);

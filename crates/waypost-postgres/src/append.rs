@@ -284,9 +284,9 @@ async fn look_up(
     Ok(outcomes)
 }
 
-/// After the commit: what was parked may have got mail while it was being parked, and permits that were
-/// given back are for others. Where this fails the frames are no less committed, and whoever claims next
-/// sweeps.
+/// After the commit: an execution that was parked may have received mail meanwhile, and released
+/// permits go to the next in their queues. If this fails, the frames are still committed, and the
+/// next claim sweeps.
 pub(crate) async fn look_after(
     connection: &mut Connection,
     batch: &[Append],
@@ -311,7 +311,7 @@ pub(crate) async fn look_after(
     }
 }
 
-/// Does the frame leave its execution to nobody?
+/// Does the frame leave its execution unowned?
 fn parks(append: &Append) -> bool {
     matches!(append.side.control, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }))
 }

@@ -1,8 +1,8 @@
-//! Taking ownership, and setting aside.
+//! Claiming, and quarantining.
 //!
-//! Taking is one statement that waits for nobody; the histories are read after it has committed. Where a
-//! copy of a parked execution's state is at hand, and is exactly what it was parked with, its log is not
-//! read at all.
+//! A claim is one statement that waits for no lock; the histories are read after it has committed.
+//! If a copy of a parked execution's state is available and matches the digest it was parked with,
+//! its log is not read at all.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ use crate::store::PostgresStore;
 use crate::text::{array, count, from_stored, get, limit, text};
 use crate::{permits, queries};
 
-/// How often claims look for what somebody who died left half done.
+/// How often claims look for work that a dead process left half done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// How often they look at all mail, however old.
 const SWEEP_ALL_EVERY: Duration = Duration::from_secs(60);
 
-/// After how long nobody remembers an instance that is gone: each start of a process leaves a row.
+/// How long the row of a stopped instance is kept: each start of a process leaves one.
 const GONE_FOR_MS: i64 = 24 * 3_600_000;
 
 /// How often copies of parked executions spared a load.
@@ -95,7 +95,7 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
     if executions.is_empty() {
         return Ok(claims);
     }
-    // Asked outside of the connection's time: whoever keeps the copies may be slow.
+    // Outside of the connection's time limit: the mirror may be slow.
     let copies = match store.mirror() {
         Some(mirror) => find_copies(mirror.as_ref(), &digests),
         None => Vec::new(),

@@ -1,7 +1,7 @@
-//! One connection: its session, the statements it has prepared, and how long it waits for an answer.
+//! One connection: its session, its prepared statements, and its timeouts.
 //!
-//! A connection that failed with anything but a refusal of data, that did not answer in time or that is
-//! inside of a transaction is never used again: nobody knows what it would do next.
+//! A connection that failed with anything but a rejection of data, that did not answer in time, or
+//! that is inside of a transaction is never used again: its state is unknown.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::sent::Sent;
 /// How long the server works on a statement.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long it waits for somebody else's row.
+/// How long a statement waits for a row that another transaction has locked.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// What the client allows beyond that, at most, for the way there and back.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long a transaction may stand still: whoever began it is gone.
+/// How long a transaction may be idle: then its client is gone.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the changes of a layout may take, and the wait for somebody else who makes them.
+/// How long a migration may take, including the wait for another process that runs it.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a connection is for. Kept apart, so that no load on one can hold up the others.
@@ -68,8 +68,8 @@ impl Role {
         }
     }
 
-    /// How long opening a connection may take. Whoever waits for it holds a place in a pool, and one who
-    /// renews has to try again within the lease.
+    /// How long opening a connection may take. The caller occupies a place in a pool meanwhile, and
+    /// a renewal has to be tried again within the lease.
     fn connect_timeout(self, lease: Duration) -> Duration {
         match self {
             Self::Renewals => CONNECT_TIMEOUT.min(lease / 5),
@@ -107,9 +107,9 @@ impl Role {
 pub(crate) struct Home {
     pub(crate) address: Address,
     pub(crate) schema: String,
-    /// For tests: the time that sessions are told.
+    /// For tests: the sessions' time.
     pub(crate) clock: Option<Arc<dyn Clock>>,
-    /// Of whoever renews it from here.
+    /// The lease that this process renews.
     pub(crate) lease: Duration,
     pub(crate) sent: Sent,
 }
@@ -135,7 +135,7 @@ impl Connection {
         Self::open_hearing(home, role, |_| {}).await
     }
 
-    /// The same, with somebody who hears what the server says by itself.
+    /// As `open`, with a callback for the server's asynchronous messages.
     pub(crate) async fn open_hearing(
         home: &Home,
         role: Role,
@@ -203,7 +203,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Has the session told the time, where a test says what it is.
+    /// Sets the session's time, if a test controls it.
     pub(crate) async fn tell_time(&mut self) -> Result<(), DbError> {
         if let Some(clock) = &self.clock {
             let now = clock.now().0.to_string();
@@ -323,7 +323,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Can it be used by somebody else?
+    /// May it go back to the pool?
     pub(crate) fn is_usable(&self) -> bool {
         !self.broken && !self.in_transaction && !self.client.is_closed()
     }

@@ -254,8 +254,9 @@ fn assemble(
         let Some(loaded) = all.get_mut(&execution) else { continue };
         match mail::read(row) {
             Ok(mail) => loaded.history.mail.push(mail),
-            // Left out it would be forgotten, and wake its addressee for ever: whoever claims this one
-            // sets it aside, and keeps the mail.
+            // Leaving it out would hide it, and it would wake its execution for ever. As an
+            // unreadable frame it makes the claiming instance quarantine the execution, and the
+            // mail stays.
             Err(error) => {
                 loaded.history.snapshot = None;
                 loaded.history.frames.insert(0, unreadable_frame(execution, error.to_string()));

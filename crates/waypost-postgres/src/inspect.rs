@@ -160,8 +160,8 @@ fn read_standing(row: &tokio_postgres::Row) -> Result<Standing, DbError> {
     Ok(Standing { ownership, wakes_from, requires: u16::try_from(requires).unwrap_or(u16::MAX) })
 }
 
-/// Puts rows right in a transaction in which nobody can append to the log or change the control row: what
-/// was compared is still so when it ends.
+/// Repairs rows in a transaction that locks the log's end and the control row, so that what was
+/// compared still holds when it commits.
 async fn mend(connection: &mut Connection, repair: &Repair) -> Result<bool, DbError> {
     let execution = repair.execution.0;
     connection.begin().await?;

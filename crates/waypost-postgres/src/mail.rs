@@ -1,5 +1,6 @@
-//! The inbox. A sender writes, commits and then looks whether somebody has to be made ready; a parker
-//! parks, commits and then looks whether there is mail. Whoever commits second sees the other.
+//! The inbox. A sender inserts mail, commits, and then makes the addressee ready if it is unowned.
+//! A parking owner parks, commits, and then checks for mail. The second to commit sees the other's
+//! row, so no wake-up is lost.
 
 use std::collections::{HashMap, HashSet};
 
@@ -119,8 +120,8 @@ pub(crate) async fn collect(
         for row in &rows {
             match read(row) {
                 Ok(mail) => readable.push(mail),
-                // Everybody else's must not wait for it. It stays, and its addressee is set aside by
-                // whoever claims it next.
+                // Other executions' mail must not wait for it. The row stays, and the next instance
+                // that claims its execution quarantines it.
                 Err(error) => {
                     tracing::warn!(execution = get::<i64>(row, 0)?, %error, "could not read mail");
                 }

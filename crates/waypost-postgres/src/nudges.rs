@@ -33,7 +33,7 @@ const PAYLOAD_BYTES_MAX: usize = 7_900;
 /// How long to wait before connecting again.
 const BACKOFF: std::ops::Range<Duration> = Duration::from_millis(100)..Duration::from_secs(5);
 
-/// How long [`Nudges::listen`] waits until it is heard.
+/// How long [`Nudges::listen`] waits until the subscription is active.
 const LISTEN_WAIT: Duration = Duration::from_secs(5);
 
 /// Nudges through the database. Clones share a connection, which ends with the last of them.
@@ -269,7 +269,7 @@ fn payloads(sender: Uuid, nudges: &[Nudge]) -> Vec<String> {
     payloads
 }
 
-/// Tells a listener what is for it, unless it comes from itself.
+/// Passes a notification to a listener if it is addressed to it and comes from another process.
 fn tell(listener: &NudgeListener, sender: Uuid, payload: &str) {
     let Ok(words) = serde_json::from_str::<Vec<String>>(payload) else { return };
     let mut words = words.iter();

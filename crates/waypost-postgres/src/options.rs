@@ -9,7 +9,7 @@ use waypost_ports::clock::Clock;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{LEASE, StoreError};
 
-/// Tells the family of a node kind, for the projections.
+/// Maps a node kind to its family, for the projections.
 pub type Families = Arc<dyn Fn(&str) -> Option<Family> + Send + Sync>;
 
 /// How to open a store.
@@ -21,7 +21,7 @@ pub struct Options {
     pub api_connections: usize,
     /// How long a request of people waits for one of them.
     pub api_wait: Duration,
-    /// The lease of whoever renews it through this store.
+    /// The lease that is renewed through this store.
     pub lease: Duration,
     /// Copies of parked executions, to spare their loading.
     pub mirror: Option<Arc<dyn Mirror>>,

@@ -20,8 +20,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// At most `size` connections, made when they are needed; whoever finds none free waits for so
-    /// long.
+    /// At most `size` connections, opened on demand; a caller that finds none free waits for
+    /// `wait`.
     pub(crate) fn new(home: &Arc<Home>, role: Role, size: usize, wait: Duration) -> Self {
         Self {
             home: Arc::clone(home),
@@ -53,7 +53,7 @@ impl Pool {
         result
     }
 
-    /// Closes those that nobody has.
+    /// Closes the idle ones.
     pub(crate) fn close(&self) {
         self.idle.lock().clear();
     }

@@ -65,8 +65,9 @@ impl PostgresStore {
         })
     }
 
-    /// From now on copies of parked executions are looked for here; once. Whoever seals the copies
-    /// needs the key of the cluster, which is in the store.
+    /// Sets where copies of parked executions are looked up; the first call counts. It is not a
+    /// part of the options because sealing the copies needs the cluster's key, which is in the
+    /// store.
     pub fn use_mirror(&self, mirror: Arc<dyn Mirror>) {
         // There is one already: the first one stays.
         self.mirror.set(mirror).unwrap_or_default();
@@ -89,7 +90,7 @@ impl PostgresStore {
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
-    /// Removes it from its database, with everything in it. Nobody may use it any more.
+    /// Drops the schema with everything in it. The store must not be used any more.
     pub fn remove(&self) -> Result<(), StoreError> {
         self.run(Role::Api, async |connection| {
             connection.execute(queries::SCHEMA_DROP, &[]).await?;
@@ -165,7 +166,8 @@ impl Store for PostgresStore {
     }
 
     fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
-        // Somebody else may deliver the same messages in another order.
+        // Another sender may deliver the same messages in another order, and deadlock with this
+        // one.
         Ok(in_spite_of_others(|| {
             self.try_run(Role::Engine, async |connection| mail::deliver(connection, mail).await)
         })?)

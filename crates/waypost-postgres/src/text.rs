@@ -61,7 +61,7 @@ pub(crate) fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-/// One more row than asked for, in order to tell whether there is another page.
+/// One more row than asked for: it shows whether there is another page.
 pub(crate) fn limit_and_one(rows: usize) -> i64 {
     limit(rows).saturating_add(1)
 }

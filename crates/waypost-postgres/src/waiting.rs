@@ -6,7 +6,8 @@ use waypost_ports::store::StoreError;
 /// Threads that carry statements. They only move bytes.
 const THREADS: usize = 2;
 
-/// A runtime that may be dropped anywhere, also on a thread of another one: nobody waits for its end.
+/// A runtime that may be dropped anywhere, also on a thread of another runtime: the drop does not
+/// wait for its tasks.
 pub(crate) struct Threads(Option<Runtime>);
 
 impl Threads {
