@@ -1,6 +1,6 @@
--- claim, as a reconciliation: executions of an owner that are not among those it has in memory (?4, a JSON
--- array); ?3 is NULL or a JSON array of the only ones wanted. Served by a scan of control: asked
--- rarely, by a reader, who holds up nobody.
+-- claim, as a reconciliation: executions of an owner that are not among those it has in memory (?4,
+-- a JSON array); ?3 is NULL or a JSON array of the only ones wanted. Served by a scan of control:
+-- rare, and on a reader, which blocks no writer.
 SELECT execution FROM control
 WHERE owner = (SELECT number FROM instances WHERE id = ?1)
   AND execution NOT IN (SELECT value FROM json_each(?4))

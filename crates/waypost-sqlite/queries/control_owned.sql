@@ -1,5 +1,5 @@
--- append: the frame's instance owns the execution. An instance whose lease was ended cannot own: what
--- it wrote last is ready for somebody else. Served by the keys of control and instances.
+-- append: the frame's instance owns the execution. An instance whose lease was ended cannot own:
+-- the execution becomes ready for another instance. Served by the keys of control and instances.
 INSERT INTO control (execution, owner, epoch, next_due, ready, held, wakes_from, requires)
 SELECT ?1, alive.number, ?3, NULL, alive.number IS NULL, NULL, 0, ?4
 FROM (SELECT (SELECT number FROM instances WHERE number = ?2 AND alive_until IS NOT NULL)

@@ -1,4 +1,4 @@
--- append: nobody owns the execution; mail that gets through to it makes it ready. Served by the keys
+-- append: the execution is left unowned; mail that may wake it makes it ready. Served by the keys
 -- of control and inbox.
 INSERT INTO control (execution, owner, epoch, next_due, ready, held, wakes_from, requires)
 SELECT ?1, NULL, ?2, ?3,

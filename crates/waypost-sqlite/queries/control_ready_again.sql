@@ -1,4 +1,4 @@
--- inspect: somebody has to take the execution over. Served by the key of control.
+-- inspect: an instance has to take the execution over. Served by the key of control.
 INSERT INTO control (execution, owner, epoch, next_due, ready, held, wakes_from, requires)
 VALUES (?1, NULL, ?2, NULL, 1, NULL, 0, ?3)
 ON CONFLICT (execution) DO UPDATE SET

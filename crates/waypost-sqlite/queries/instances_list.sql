@@ -1,5 +1,5 @@
--- instances: those that are alive or own something, with how much. Served by instances_alive and the
--- key of instances; scans control, by a reader, who holds up nobody.
+-- instances: those that are alive or own executions, with how many. Served by instances_alive and
+-- the key of instances; scans control, on a reader, which blocks no writer.
 WITH owned (number, executions) AS MATERIALIZED (
     SELECT owner, count(*) FROM control WHERE owner IS NOT NULL GROUP BY owner
 )

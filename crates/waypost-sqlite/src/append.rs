@@ -200,7 +200,7 @@ fn submit(
     Ok(inserted == 1)
 }
 
-/// What to answer to a first frame whose names, or whose number, somebody has.
+/// The response to a first frame whose names or number are taken.
 fn refused_start(
     write: &Write<'_>,
     header: &FrameHeader,

@@ -54,7 +54,7 @@ impl Stage {
 }
 
 impl Checkpoints {
-    /// Starts the thread, and has the writer of the log tell it when to copy.
+    /// Starts the thread, and installs a hook that lets the log's writer wake it.
     pub(crate) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
         let shared = Arc::new(CheckpointShared::default());
         let copier = connection::open_copier(path).map_err(normalise)?;

@@ -52,7 +52,7 @@ pub(crate) fn take(
     instances::release_expired(write)?;
     let only = request.only.as_ref().map(|only| json_array(only));
     let due_by = write.now.plus(request.ahead);
-    // One more than asked for, in order to tell whether there are more.
+    // One more than asked for: it shows whether there are more.
     let wanted = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut executions = forgotten.to_vec();
     {

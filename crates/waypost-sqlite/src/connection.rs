@@ -85,8 +85,9 @@ fn connect(path: &Path, more: OpenFlags) -> rusqlite::Result<Connection> {
 }
 
 /// The WAL keeps its size for good (`journal_size_limit` -1): overwriting is cheaper to sync than
-/// growing. Whoever writes copies it back by himself when it has so many pages; never, where that is 0: a
-/// guest's commit must not be held up by it, and the engine has a thread for it (`checkpoint`).
+/// growing. SQLite checkpoints it at a commit that finds that many pages; never if that is 0: a
+/// guest's commit must not be delayed by a checkpoint, and the engine has a thread for it
+/// (`checkpoint`).
 fn tune_writer(connection: &Connection, synchronous: &str, pages: u32) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "journal_size_limit", -1)?;
@@ -123,7 +124,7 @@ impl Readers {
         Self { path, idle: Mutex::default() }
     }
 
-    /// A connection for whoever wants to keep one.
+    /// A connection that the caller keeps.
     pub(crate) fn open(&self) -> rusqlite::Result<Connection> {
         let connection = connect(&self.path, OpenFlags::empty())?;
         connection.pragma_update(None, "query_only", true)?;
@@ -206,7 +207,7 @@ pub(crate) fn from_stored(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }
 
-/// One more row than asked for, in order to tell whether there is another page.
+/// One more row than asked for: it shows whether there is another page.
 pub(crate) fn limit_and_one(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)
 }

@@ -63,7 +63,7 @@ pub(crate) fn release_all(write: &Write<'_>) -> rusqlite::Result<()> {
 /// Those that are alive or own something.
 pub(crate) fn list(connection: &Connection, now: Timestamp) -> rusqlite::Result<Vec<InstanceRow>> {
     let latest = connection.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
-    // Another process may have told a later time.
+    // Another process may have recorded a later time.
     let now = latest.optional()?.map_or(now, |latest| now.max(Timestamp(latest)));
     let mut select = connection.prepare_cached(queries::INSTANCES_LIST)?;
     let rows = select.query_map([now.0], |row| {
@@ -86,7 +86,7 @@ fn to_json(about: &About) -> String {
     serde_json::json!({ "version": version, "address": address, "running": running }).to_string()
 }
 
-/// What an instance told of itself. It is for people alone: what cannot be read is as good as untold.
+/// An instance's description of itself. It is only displayed, so unreadable text counts as empty.
 fn from_json(text: Option<&str>) -> About {
     let told: serde_json::Value =
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();

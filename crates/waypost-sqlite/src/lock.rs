@@ -54,7 +54,7 @@ impl FolderLock {
         Ok(Self { _file: file })
     }
 
-    /// Waits for the lock of whoever writes the projections.
+    /// Waits for the lock of the projections' writer.
     pub(crate) fn projector(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join("projections.lock");
         let file = open(&path).map_err(|error| unusable(&path, &error))?;
@@ -62,12 +62,12 @@ impl FolderLock {
         Ok(Self { _file: file })
     }
 
-    /// Takes the lock of whoever writes the projections, if nobody has it.
+    /// Takes the lock of the projections' writer, if it is free.
     pub(crate) fn projector_if_free(folder: &Path) -> Result<Option<Self>, StoreError> {
         if_free(&folder.join("projections.lock"))
     }
 
-    /// Takes the lock of the engine, if nobody has it, without leaving a name.
+    /// Takes the engine's lock, if it is free, without writing a name into it.
     pub(crate) fn engine_if_free(folder: &Path) -> Result<Option<Self>, StoreError> {
         if_free(&folder.join("lock"))
     }
@@ -85,7 +85,7 @@ fn if_free(path: &Path) -> Result<Option<FolderLock>, StoreError> {
 fn open(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
-    // For its owner alone: whoever could open it could hold the lock.
+    // For its owner alone: every process that can open the file can hold the lock.
     options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 

@@ -1,5 +1,5 @@
-//! The inbox. One writer at a time means that a sender and a parker cannot miss each other: whoever
-//! commits second sees the other's row.
+//! The inbox. There is one writer at a time, so a sender and a parking owner cannot miss each
+//! other: the second to commit sees the first one's row.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -54,8 +54,8 @@ pub(crate) fn collect(
             found += 1;
             match read(row) {
                 Ok(mail) => readable.push(mail),
-                // Everybody else's must not wait for it. It stays, and its addressee is set aside by
-                // whoever claims it next.
+                // Other executions' mail must not wait for it. The row stays, and the next instance
+                // that claims its execution quarantines it.
                 Err(error) => {
                     let execution: i64 = row.get(0)?;
                     tracing::warn!(execution, %error, "could not read mail");

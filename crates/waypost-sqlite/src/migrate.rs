@@ -96,7 +96,7 @@ fn apply(connection: &mut Connection, known: &[Migration]) -> Result<Vec<Migrati
     }
 }
 
-/// Says no when somebody else was faster.
+/// Returns false if another process has applied it meanwhile.
 fn apply_one(connection: &mut Connection, migration: &Migration) -> rusqlite::Result<bool> {
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if current(&tx)? + 1 != migration.version {

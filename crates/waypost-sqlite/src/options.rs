@@ -5,7 +5,7 @@ use std::sync::Arc;
 use waypost_core::kind::Family;
 use waypost_ports::clock::{Clock, SystemClock};
 
-/// Tells the family of a node kind, for the projections.
+/// Maps a node kind to its family, for the projections.
 pub type Families = Arc<dyn Fn(&str) -> Option<Family> + Send + Sync>;
 
 /// How to open a store.

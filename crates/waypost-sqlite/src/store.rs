@@ -148,7 +148,7 @@ impl SqliteStore {
         self.projections.skipped()
     }
 
-    /// The store's time, for whoever judges leases without writing anything.
+    /// The store's time, for judging leases without a write.
     pub(crate) fn time(&self) -> Timestamp {
         let mut writer = self.writer.lock();
         let told = writer.time.told;

@@ -56,7 +56,7 @@ pub(super) fn progress(connection: &Connection) -> rusqlite::Result<Progress> {
     })
 }
 
-/// Is a file of this layout? One that is not is made again by whoever writes next.
+/// Does the file have this layout? If not, the next writer creates it again.
 pub(super) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
     let layout: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(layout == LAYOUT)
