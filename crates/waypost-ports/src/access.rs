@@ -93,12 +93,12 @@ pub struct KeyRow {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Somebody did something, or tried to.
+/// One action, or an attempt at one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuditEntry {
     /// When, by the server's clock.
     pub at: Timestamp,
-    /// Who: a key's id, or `local`; `anonymous` where nobody knows.
+    /// Who: a key's id, or `local`; `anonymous` if unknown.
     pub actor: Arc<str>,
     /// From where.
     pub address: Arc<str>,

@@ -40,7 +40,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told otherwise, for tests.
+/// A clock for tests that stands still until the test advances it.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: AtomicI64,

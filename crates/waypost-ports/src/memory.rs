@@ -49,7 +49,7 @@ impl MemoryStore {
         Self { clock, tables: Arc::clone(&self.tables) }
     }
 
-    /// The same tables under the same clock, for whoever wants to run statements one by one.
+    /// Runs statements one by one on the same tables, with the store's time.
     pub fn with<T>(&self, action: impl FnOnce(&mut Tables, Timestamp) -> T) -> T {
         let mut tables = self.tables.lock();
         let now = tables.tell_time(self.clock.now());

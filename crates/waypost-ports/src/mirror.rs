@@ -22,8 +22,8 @@ pub trait Mirror: Send + Sync {
     /// It does not own these any more.
     fn released(&self, instance: InstanceId, executions: &[ExecutionId]);
 
-    /// Who is shown to own this execution. It may not any more, and whoever does may not be shown
-    /// yet.
+    /// The instance that the mirror names as the owner of this execution. The entry may be
+    /// outdated, or missing for a new owner.
     fn owner(&self, execution: &ExecutionId) -> Option<InstanceId>;
 
     /// Keeps what parked executions were parked with.

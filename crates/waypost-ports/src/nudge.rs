@@ -1,5 +1,5 @@
-//! Nudges: "look now", from one instance to another. They carry nothing that is not in the store and
-//! may be lost, doubled or late; whoever misses one looks anyway, within a second.
+//! Nudges: "poll now", from one instance to another. They carry nothing that is not in the store
+//! and may be lost, doubled or late; an instance that misses one polls anyway, within a second.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub trait Nudges: Send + Sync {
     fn listen(&self, instance: InstanceId, hear: Hear);
 }
 
-/// Nobody else is there.
+/// For a process without peers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 

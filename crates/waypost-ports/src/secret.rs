@@ -5,9 +5,9 @@
 //!                                                              the only step that knows the value
 //! ```
 //!
-//! Where the values come from is the implementation's business. Whoever holds one keeps it out of
-//! whatever is stored or shown: [`SecretText`] does not print itself, and there is no way to
-//! serialise it.
+//! Where the values come from is the implementation's business. The holder of a value keeps it out
+//! of everything that is stored or shown: [`SecretText`] does not print itself and cannot be
+//! serialised.
 
 mod hosts;
 
@@ -60,7 +60,7 @@ impl Grant {
     }
 }
 
-/// The value of a secret. Shows itself to nobody who does not ask for it by name.
+/// The value of a secret. `Debug` does not print it; only [`SecretText::reveal`] returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretText(Arc<str>);
 

@@ -16,7 +16,8 @@ use waypost_core::time::{Millis, Timestamp};
 
 use crate::store::StoreError;
 
-/// How long a worker counts as alive after a sign of life, by the time of whoever keeps it.
+/// How long a worker counts as alive after a sign of life, by the clock of the component that
+/// stores it.
 pub const WORKER_LEASE: Millis = Millis::from_secs(15);
 
 /// Where tasks wait for workers, and where workers are known. Calls block, as those of a
@@ -25,19 +26,19 @@ pub trait Tasks: Send + Sync {
     /// Puts tasks out. One that is out already, by its [`OfferId`], stays as it is.
     fn offer(&self, offers: &[Offer]) -> Result<(), StoreError>;
 
-    /// Takes tasks back that nobody should begin any more. Those that somebody took stay taken.
+    /// Withdraws tasks that must not start any more. Those that were taken stay taken.
     fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError>;
 
     /// Takes the oldest tasks of some handlers, each of which is given to one taker. What was taken
     /// is not kept: where the taker loses it, its owner offers it again.
     fn take(&self, handlers: &[Arc<str>], limit: usize) -> Result<Vec<Offer>, StoreError>;
 
-    /// A sign of life of a worker. Gives the attempts that it was told to stop and has not heard of
-    /// in an earlier answer; where that answer may be lost, its owner says so again.
+    /// Records a sign of life of a worker. Returns the cancellations that no earlier call has
+    /// returned; if an earlier response was lost, the attempt's owner cancels again.
     fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError>;
 
-    /// Has workers told to stop attempts. Gives the instances that those of them talk to which are
-    /// alive, each once: they are to look.
+    /// Stores cancellations for workers. Returns the instances that the live ones among those
+    /// workers talk to, each once, so that they can be nudged.
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError>;
 
     /// Whether workers are alive and have attempts, as far as their last signs of life say: an
@@ -50,8 +51,8 @@ pub trait Tasks: Send + Sync {
     /// How much waits, by handler.
     fn depths(&self) -> Result<Vec<Depth>, StoreError>;
 
-    /// The key that all instances of this cluster share and nobody else has: tokens are made and
-    /// values are sealed with it. The same for as long as the store lives.
+    /// The key that only the instances of this cluster share: it signs tokens and seals values.
+    /// Constant for the life of the store.
     fn cluster_key(&self) -> Result<[u8; 32], StoreError>;
 }
 
@@ -75,7 +76,7 @@ pub struct Offer {
     pub handler: Arc<str>,
     /// Who offers it.
     pub owner: InstanceId,
-    /// The task, encoded and sealed by whoever offers it. Opaque here.
+    /// The task, encoded and sealed by the instance that offers it. Opaque here.
     pub body: Vec<u8>,
 }
 
@@ -96,8 +97,8 @@ pub struct SignOfLife {
     pub through: InstanceId,
     /// The last one: what it holds is lost.
     pub leaving: bool,
-    /// What it has in hand; absent where it does not say, and in every [`WorkerRow`]: tokens are
-    /// for nobody to look at.
+    /// What it has in hand; absent if it does not say, and in every [`WorkerRow`]: tokens are not
+    /// for display.
     pub hand: Option<Hand>,
     /// Is there word that it has something to stop? Then that is looked for wherever it may be kept,
     /// not only where it is quickest. Of this one asking; never so in a [`WorkerRow`].
@@ -110,15 +111,15 @@ pub struct SignOfLife {
 pub struct Hand {
     /// Their tokens.
     pub tokens: Arc<[Token]>,
-    /// How long ago it said so. A poll that waits is heard again and again, and was said once: by
-    /// then its worker may have got something through another one.
+    /// How long ago the worker sent this. A waiting poll is recorded repeatedly but was sent once:
+    /// by then its worker may have got a task through another poll.
     pub said_ago: Millis,
 }
 
 /// Does a worker have an attempt?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
-    /// It is not alive, or nobody knows it.
+    /// It is not alive, or unknown.
     Gone,
     /// It is alive, and does not say what it has.
     Unsaid,
@@ -126,7 +127,7 @@ pub enum Holds {
     Yes,
     /// It says that it has not.
     No {
-        /// How long ago it said so, by the time of whoever keeps it.
+        /// How long ago it said so, by the clock of the component that stores it.
         said_ago: Millis,
     },
 }

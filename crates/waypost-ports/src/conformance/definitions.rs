@@ -115,7 +115,8 @@ pub fn a_definition_may_be_kept_without_becoming_current<B: Backend>(backend: &B
     assert_eq!(keep("1"), (1, false, Some(2), 2));
 }
 
-/// Each of them says what was current before it: together they must tell one story.
+/// Each of them returns the version that was current before it: together they must form one
+/// sequence.
 pub fn defines_of_one_workflow_take_turns<B: Backend>(backend: &B) {
     const EACH: usize = 10;
     let rig = Rig::new(backend);

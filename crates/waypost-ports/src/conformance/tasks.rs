@@ -1,6 +1,6 @@
-//! What every keeper of tasks promises: offers in order, each to one taker; workers that are alive
-//! for as long as they say so; cancellations that are heard once. Nothing here is durable, so nothing
-//! is asked of it after a restart but the cluster's key.
+//! What every implementation of `Tasks` promises: offers in order, each to one taker; workers that
+//! are alive for as long as they send signs of life; cancellations that are delivered once. Nothing
+//! here is durable, so nothing is required after a restart but the cluster's key.
 
 mod presence;
 
@@ -235,8 +235,8 @@ where
             .collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a taker")).collect()
     });
-    // Whoever passes over what another one is just taking may stop early; nothing is taken twice,
-    // and nothing is lost.
+    // A taker that skips a task which another one is taking may stop early. No task is taken twice,
+    // and none is lost.
     all.extend(take(&backend.open(), &["mail"], usize::MAX >> 16));
     all.sort_unstable();
     assert_eq!(all, (0..TASKS).collect::<Vec<_>>());

@@ -94,7 +94,7 @@ impl Tables {
         self.definitions.iter().map(|kept| &kept.definition).find(matches).cloned()
     }
 
-    /// Loses or changes the snapshot of an execution: it is a cache, and nobody may depend on it.
+    /// Loses or changes the snapshot of an execution: it is a cache, and nothing may depend on it.
     pub fn spoil_snapshot(
         &mut self,
         execution: ExecutionNo,

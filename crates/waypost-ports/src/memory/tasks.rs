@@ -14,7 +14,7 @@ use crate::tasks::{Depth, Holds, Offer, OfferId, SignOfLife, Tasks, WORKER_LEASE
 
 /// How long a worker that is not alive is still listed.
 const LISTED_FOR: Millis = Millis::from_secs(3_600);
-/// Attempts that one worker can be told to stop before it listens; older ones are said again by
+/// Cancellations stored for one worker until it polls; older ones are dropped, and sent again by
 /// their owners.
 const CANCELS_MAX: usize = 1_000;
 
@@ -47,7 +47,7 @@ struct WaitingTask {
 struct KnownWorker {
     /// The last one, without what is in hand.
     sign: Option<(SignOfLife, Timestamp)>,
-    /// What it has in hand, and how long ago it had said so when it was heard.
+    /// What it has in hand, and how old that statement was when it arrived.
     hand: Option<(BTreeSet<Token>, Millis)>,
     cancels: Vec<Token>,
 }
@@ -72,7 +72,7 @@ impl KnownWorker {
 }
 
 impl MemoryTasks {
-    /// Nothing waits, and nobody is known. The key is made by whoever knows where chance comes from.
+    /// Empty. The caller generates the key, since it has the source of randomness.
     pub fn new(clock: Arc<dyn Clock>, cluster_key: [u8; 32]) -> Self {
         Self { clock, cluster_key, rows: Arc::default() }
     }
@@ -151,7 +151,7 @@ impl Tasks for MemoryTasks {
     fn hear(&self, sign: &SignOfLife) -> Result<Vec<Token>, StoreError> {
         let now = self.clock.now();
         let mut rows = self.rows.lock();
-        // Whoever has not been heard of for so long is not listed any more, and is not kept.
+        // Workers without a sign of life for so long are not listed any more, and are dropped.
         rows.workers.retain(|worker, known| {
             let seen = known.sign.as_ref().map(|(_, at)| *at);
             *worker == sign.worker || seen.is_some_and(|at| now.since(at) <= LISTED_FOR)

@@ -94,8 +94,8 @@ fn holds(place: &str, text: &str) -> bool {
     lower(place).contains(text)
 }
 
-/// Looks at JSON as it is written, and at its strings as they are read: a quote or a line break in a
-/// string is written in another way than whoever looks for it writes it.
+/// Searches the JSON text and its unescaped strings: a quote or a line break in a string is escaped
+/// in the text, but not in the search term.
 fn json_holds(json: &str, text: &str) -> bool {
     let escapes = || json.contains('\\');
     holds(json, text)

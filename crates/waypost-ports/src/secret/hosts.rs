@@ -1,8 +1,8 @@
 //! Where a secret may be sent: the entries of its `hosts`.
 //!
-//! Names only, never what they resolve to: whoever answers for a name with a certificate may have
-//! the secret. So encryption is demanded unless the target is this machine or the entry says
-//! `http://` itself. (Whether an address may be connected to at all is the egress guard's question.)
+//! Names are compared, never resolved addresses: a server with a valid certificate for a name may
+//! have the secret. So encryption is required unless the target is this machine or the entry itself
+//! says `http://`. (Whether an address may be connected to at all is decided by the egress guard.)
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

@@ -5,12 +5,12 @@
 //!        taken in batches                   taken in batches, in doubt     taken alone, in doubt
 //! ```
 //!
-//! The first death says nothing about any one of thousands of executions that were in hand. From then
-//! on an execution is *in doubt* from the moment that it is claimed until its owner has decided all that
-//! it had to decide after loading it, and again before its owner decides anything else; and only a death
-//! within that time counts. From [`SUSPECT_FROM`] on an owner takes such executions one at a time, so that
-//! a death points at one of them. Progress clears the count: a frame beyond the take-over, a park, an
-//! end.
+//! The first death says nothing about any one of thousands of executions that were in hand. From
+//! then on an execution is *in doubt* from its claim until its owner has made all decisions that
+//! follow from loading it, and again before its owner decides anything else; only a death within
+//! that time counts. From [`SUSPECT_FROM`] on an owner takes such executions one at a time, so that
+//! a death points at one of them. Progress clears the count: a frame beyond the take-over, a park,
+//! an end.
 
 use waypost_core::planted::{Bug, is_planted};
 
@@ -20,7 +20,7 @@ pub const SUSPECT_FROM: u32 = 2;
 /// What a frame of an execution proves that was in hand when an owner died.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
-    /// All that had to be decided after loading it is decided: it is not in doubt any more.
+    /// All decisions that follow from loading it are made: it is not in doubt any more.
     Decided,
     /// It goes on: the deaths do not count any more.
     Progress,

@@ -97,7 +97,7 @@ pub fn what_was_said_long_ago_stays_so<B: TasksBackend>(backend: &B) {
     tasks.hear(&with_hand(1, &[7], 0)).expect("it is answered");
     backend.pass(Millis(5_000));
     expect_holds(backend, &[(1, 8)], &[no(5_000)]);
-    // The same poll is heard again: its worker lives, and has said nothing new.
+    // The same poll is recorded again: its worker lives, and has sent nothing new.
     tasks.hear(&with_hand(1, &[7], 5_000)).expect("it is answered");
     backend.pass(Millis(12_000));
     expect_holds(backend, &[(1, 7), (1, 8)], &[Holds::Yes, no(17_000)]);
