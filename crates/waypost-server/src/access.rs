@@ -24,7 +24,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whoever is on this machine, where no keys are asked for.
+    /// Local callers, if no keys are required.
     pub fn local() -> Self {
         Self { actor: "local".into(), role: Role::Admin }
     }

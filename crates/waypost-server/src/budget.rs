@@ -161,7 +161,7 @@ impl Budget {
         }
     }
 
-    /// Room for a reply, if there is some and nobody waits for it.
+    /// Room for a reply, if there is some and no other reply waits for it.
     pub fn try_take(&self, bytes: usize, connection: &CancellationToken) -> Option<Share> {
         let part = self.part(bytes);
         let permit = Arc::clone(&part.free).try_acquire_many_owned(part.room(bytes)).ok()?;

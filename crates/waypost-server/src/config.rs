@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a server is told about itself.
+/// A server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where it listens.
@@ -45,7 +45,7 @@ pub struct Config {
     pub read_bytes_max: usize,
     /// Requests a second of one identity; twice as many may come at once.
     pub requests_per_second: u32,
-    /// How long a change may take to become durable before its sender hears that it has not.
+    /// How long a change may take to become durable before its sender gets an error.
     pub commit_timeout: Duration,
     /// The longest that `?wait` waits.
     pub wait_max: Duration,

@@ -27,7 +27,7 @@ type Said = Result<(), Problem>;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Probe {
-    /// When the store was asked, and what came of it. Whoever comes meanwhile waits for the answer.
+    /// When the store was last asked, and its answer. Concurrent callers wait for that answer.
     last: Arc<Mutex<Option<(Instant, Said)>>>,
 }
 
@@ -44,8 +44,8 @@ impl Probe {
         self.unless_fresh(ask(Arc::clone(server))).await
     }
 
-    /// What was said last, or what is said now. In a task of its own: whoever hangs up leaves the store
-    /// asked, and the next one must not ask it again.
+    /// The last answer if it is fresh, or a new one. In a Tokio task of its own: a caller that
+    /// hangs up leaves the question to the store pending, and the next caller must not ask again.
     async fn unless_fresh(&self, ask: impl Future<Output = Said> + Send + 'static) -> Said {
         let last = Arc::clone(&self.last);
         let said = tokio::spawn(async move {

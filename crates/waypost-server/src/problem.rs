@@ -1,8 +1,8 @@
-//! Problems: every answer that is not what was asked for, as RFC 9457 has it, with a code that
-//! programs may match on and a hint for whoever reads it.
+//! Problems: error responses in the format of RFC 9457, with a code that programs may match on and
+//! a hint for people.
 //!
-//! Nothing that the engine or the store says of itself (SQL, paths, addresses) is repeated here: an
-//! internal fault is logged where it happened, and its answer says no more than that there was one.
+//! Internal details of the engine or the store (SQL, paths, addresses) are not repeated here: an
+//! internal fault is logged where it happened, and its response says only that there was one.
 
 use std::borrow::Cow;
 
@@ -93,9 +93,9 @@ codes! {
     ConcurrencyLimit => 409 "concurrency_limit" "too many executions of the concurrency key",
     /// The report is about an attempt that is not the current one.
     StaleAttempt => 409 "stale_attempt" "the attempt is over",
-    /// The report comes from somebody who does not hold the attempt.
+    /// The sender of the report does not hold the attempt.
     ForeignToken => 409 "foreign_token" "another worker holds the attempt",
-    /// The execution is set aside because its log cannot be read.
+    /// The execution is quarantined because its log cannot be read.
     ExecutionDamaged => 409 "execution_damaged" "the execution is quarantined",
     /// The body is too large.
     BodyTooLarge => 413 "body_too_large" "the body is too large",
@@ -348,7 +348,7 @@ pub fn store_fails(error: &StoreError) -> Problem {
         .retry_after(5)
 }
 
-/// What requests get that the store has neither taken nor refused while somebody could wait for it.
+/// The response to a request that the store has neither accepted nor rejected in time.
 pub fn unanswered() -> Problem {
     let detail = "the store has not taken it in time; whether it will is not known";
     Problem::new(Code::StoreUnavailable, detail)

@@ -1,7 +1,7 @@
-//! Questions about executions, answered from the log; lists, from the projections. Calls block.
+//! Answers questions about executions from the log, and lists from the projections. Calls block.
 //!
-//! The server answers requests with these, and the command line uses them on a folder that no server
-//! looks after: both say the same thing because they are the same thing.
+//! The server uses it for requests, and the command line uses it on a folder without a server, so
+//! both answer the same.
 
 mod views;
 
@@ -26,7 +26,7 @@ use crate::wire::payload::Time;
 
 /// Most rows of a page.
 pub const PAGE_MAX: usize = 1_000;
-/// Rows of a page, where nobody says.
+/// The default page size.
 pub const PAGE_DEFAULT: usize = 50;
 
 /// Bytes of events after which a page ends.

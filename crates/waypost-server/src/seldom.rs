@@ -28,7 +28,7 @@ impl Seldom {
         Self { every: seconds, said: AtomicU64::new(0), kept_back: AtomicU64::new(0) }
     }
 
-    /// May it be said now? Then with how many that were kept back before.
+    /// May a line be logged now? Then returns how many were suppressed before.
     pub fn may_say(&self) -> Option<u64> {
         self.may_say_at(BEGAN.elapsed().as_secs() + 1)
     }

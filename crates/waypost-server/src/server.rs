@@ -37,7 +37,7 @@ pub trait Backend: Store + Query + Access {}
 
 impl<T: Store + Query + Access> Backend for T {}
 
-/// Compiles a definition that somebody wrote.
+/// Compiles a definition from its source.
 pub type Compiler = dyn Fn(&[u8]) -> Result<Compiled, Box<Diagnostics>> + Send + Sync;
 
 /// How long a read waits for its turn.
@@ -59,7 +59,7 @@ pub struct Parts {
     pub definition_schema: Value,
     /// Time, for the audit log.
     pub clock: Arc<dyn Clock>,
-    /// Told by the engine of every commit; see [`Watchers::observer`].
+    /// The engine notifies it of every commit; see [`Watchers::observer`].
     pub watchers: Arc<Watchers>,
     /// Limits and settings.
     pub config: Config,
@@ -91,7 +91,7 @@ pub struct Server {
     pub streams: Arc<Semaphore>,
     /// Bytes that are in memory for clients.
     pub budget: Budget,
-    /// Ends streams and whoever waits, when the server does.
+    /// Ends streams and waiting requests when the server stops.
     pub closing: CancellationToken,
     /// Everything that runs for connections.
     pub tasks: TaskTracker,
@@ -110,7 +110,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Puts a server together. It listens to nobody yet.
+    /// Builds a server. It does not listen yet.
     pub fn new(parts: Parts) -> Result<Self, Problem> {
         let Parts { engine, backend, plans, compiler, clock, watchers, config, limits, .. } = parts;
         let description = openapi::document(config.needs_keys(), &parts.definition_schema);
@@ -160,7 +160,7 @@ impl Server {
         let server = Arc::clone(self);
         self.read_threads
             .run(move || {
-                // Given back when the work is done, also where nobody awaits it any more.
+                // Released when the work is done, also if no caller awaits it any more.
                 let _permit = permit;
                 work(&server)
             })

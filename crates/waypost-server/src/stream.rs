@@ -176,7 +176,8 @@ pub(crate) async fn of_all(
         None => Place::after(end),
     };
     if place.frame > end.0 {
-        // Of another store, or of this one before it was restored: its reader would hear nothing.
+        // The position is from another store, or from this one before it was restored: its reader
+        // would never receive anything.
         let detail = "this event is not in the store: the stream ends before it";
         return Err(Problem::new(Code::UnknownEvent, detail)
             .hint("begin anew without it, or with after=0 for everything"));

@@ -1,6 +1,6 @@
-//! Who watches: whoever waits for something new in the log is woken by commits of this process, and
-//! then reads the log. Nothing is handed over in memory, so nothing can overflow, get lost or come
-//! twice; a wake-up that never comes (another instance wrote) costs a moment, see [`Watchers::among_others`].
+//! Watchers: tasks that wait for new events are woken by commits of this process, and then read the
+//! log. Nothing is passed in memory, so nothing can overflow, get lost or come twice; a missing
+//! wake-up (another instance wrote) costs a moment, see [`Watchers::among_others`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use waypost_engine::driver::Committed;
 
 /// How often watchers look without having been woken, where this process alone writes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The same where others write, too, whose commits wake nobody here: soon, then ever more seldom …
+/// The interval if other instances write as well, whose commits wake no watcher here: short at
+/// first, then longer …
 const LOOK_AMONG_OTHERS_MIN: Duration = Duration::from_millis(20);
 /// … down to this.
 const LOOK_AMONG_OTHERS_MAX: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ const LOOK_AMONG_OTHERS_MAX: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct Watchers {
     one: Mutex<HashMap<ExecutionNo, Watched>>,
-    /// How many watch one execution each; spares the engine's thread the lock when nobody does.
+    /// How many watch single executions; at zero the engine's thread need not take the lock.
     ones: AtomicUsize,
     all: Arc<Notify>,
     /// Do other instances write, too?
@@ -50,7 +51,7 @@ impl Watchers {
         }
     }
 
-    /// For the engine: tells everyone whom a commit concerns.
+    /// For the engine: wakes the watchers that a commit concerns.
     pub fn observer(self: &Arc<Self>) -> Observer {
         let watchers = Arc::clone(self);
         Arc::new(move |committed: &Committed| {
@@ -81,7 +82,7 @@ impl Watchers {
     }
 }
 
-/// Somebody who watches. Dropping it is how they go away.
+/// One watcher. Dropping it unregisters it.
 pub struct Watch {
     of: Option<(Arc<Watchers>, ExecutionNo)>,
     notify: Arc<Notify>,

@@ -81,7 +81,7 @@ impl KeyRing {
         self.known.read().keys.is_empty()
     }
 
-    /// Is somebody who was let in before still who they were?
+    /// Is the key of an authenticated caller still valid?
     pub fn knows(&self, identity: &Identity) -> bool {
         let Some(id) = identity.actor.strip_prefix("key:") else { return true };
         let known = self.known.read();

@@ -1,4 +1,4 @@
-//! How often somebody may ask: a bucket of tokens each, filled at a steady rate.
+//! The rate limit: one token bucket per caller, filled at a steady rate.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ impl Guard {
         Self { loopback: address.ip().is_loopback(), hosts }
     }
 
-    /// Refuses requests from elsewhere.
+    /// Rejects requests from foreign hosts and origins.
     pub fn check(&self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Problem> {
         let refuse = |detail: &'static str| {
             Problem::new(Code::ForeignOrigin, detail)

@@ -168,7 +168,7 @@ pub enum TaskStatus {
     Completed,
     /// It failed; the node's retry policy decides what follows.
     Failed,
-    /// It stopped because it was told to.
+    /// It was cancelled.
     Cancelled,
     /// It was lost through no fault of the node: the handler broke down, or its worker stops. It is
     /// made again, and does not count as a try.

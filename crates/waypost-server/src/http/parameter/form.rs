@@ -47,8 +47,8 @@ pub enum Form {
 pub const ID_CHARS_MAX: usize = 128;
 /// Longest name and value of a label.
 pub const LABEL_CHARS_MAX: usize = 256;
-/// The pattern of ids, as documented and as checked. None begins with a dot: `.` and `..` have a
-/// meaning of their own in paths, so that nobody could ever ask for such an execution.
+/// The pattern of ids, as documented and as checked. None begins with a dot: `.` and `..` have
+/// their own meaning in paths, so such an execution could not be requested.
 pub const ID_PATTERN: &str = "^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}$";
 
 /// The pattern of UUIDs, as documented and as checked.
