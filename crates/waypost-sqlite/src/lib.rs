@@ -6,7 +6,7 @@
 //!                        server listens
 //!     log.db             frames, control, inbox, …: the truth; WAL, every commit is synced
 //!     projections.db     rows for readers; WAL, may be deleted at any time
-//! |     projections.lock   held by the process that writes the projections
+//!     projections.lock   held by the process that writes the projections
 //!
 //!   append ──▶ one writer connection ──▶ log.db ──▶ projector thread ──▶ projections.db
 //!   load, claim, collect, events ──▶ readers of log.db            list ──▶ readers of it
