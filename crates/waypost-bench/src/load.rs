@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tokio::task::JoinSet;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, NodeEvent};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, Observer};
@@ -175,7 +175,8 @@ impl Marks {
     }
 
     fn note(&self, events: &[Event]) {
-        let done = events.iter().filter(|e| matches!(e, Event::NodeCompleted { .. })).count();
+        let done =
+            events.iter().filter(|e| matches!(e, Event::Node(NodeEvent::Completed { .. }))).count();
         let done = u64::try_from(done).unwrap_or(0);
         let completed = self.completed.fetch_add(done, Ordering::Relaxed) + done;
         let now = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tokio::sync::Notify;
-use waypost_core::event::{Event, Wait};
+use waypost_core::event::{Event, NodeEvent, RunEvent, Wait};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
@@ -75,7 +75,7 @@ pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<
         let waiting = Arc::clone(&waiting);
         Arc::new(move |committed| {
             let waits = |event: &Event| {
-                matches!(event, Event::NodeWaiting { wait: Wait::Signal { .. }, .. })
+                matches!(event, Event::Node(NodeEvent::Waiting { wait: Wait::Signal { .. }, .. }))
             };
             let (count, all) = &*waiting;
             let new =
@@ -119,8 +119,7 @@ async fn restart(folder: &Path, executions: u64, keep: bool, host: &dyn Host) ->
     let observer: Observer = {
         let taken = Arc::clone(&taken);
         Arc::new(move |committed| {
-            let owned =
-                |event: &Event| matches!(event, Event::RunOwned { epoch, .. } if *epoch == 2);
+            let owned = |event: &Event| matches!(event, Event::Run(RunEvent::Owned { epoch, .. }) if *epoch == 2);
             if committed.events.iter().any(owned)
                 && taken.0.fetch_add(1, Ordering::Relaxed) + 1 == executions
             {

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::task::JoinSet;
-use waypost_core::event::{Event, Wait};
+use waypost_core::event::{Event, NodeEvent, Wait};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
@@ -140,19 +140,21 @@ impl Fires {
     fn note(&self, committed: &Committed) {
         for event in committed.events.iter() {
             match event {
-                Event::NodeWaiting { wait: Wait::Delay { due }, .. } => {
+                Event::Node(NodeEvent::Waiting { wait: Wait::Delay { due }, .. }) => {
                     self.due.lock().insert(committed.execution, *due);
                 }
-                Event::NodeResumed { .. } => match self.due.lock().remove(&committed.execution) {
-                    Some(due) => {
-                        let late = committed.at.0 - due.0;
-                        self.early.fetch_add(u64::from(late < 0), Ordering::Relaxed);
-                        self.lateness.lock().push(late);
+                Event::Node(NodeEvent::Resumed { .. }) => {
+                    match self.due.lock().remove(&committed.execution) {
+                        Some(due) => {
+                            let late = committed.at.0 - due.0;
+                            self.early.fetch_add(u64::from(late < 0), Ordering::Relaxed);
+                            self.lateness.lock().push(late);
+                        }
+                        None => {
+                            self.twice.fetch_add(1, Ordering::Relaxed);
+                        }
                     }
-                    None => {
-                        self.twice.fetch_add(1, Ordering::Relaxed);
-                    }
-                },
+                }
                 _ => {}
             }
         }

@@ -14,7 +14,7 @@ mod node;
 
 use std::sync::Arc;
 
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::id::ExecutionNo;
 use crate::plan::Plan;
 use crate::state::State;
@@ -41,12 +41,12 @@ pub struct Illegal {
 
 /// Folds one event, decided at `at`, into the state.
 pub fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Result<(), Illegal> {
-    let step = match event.node() {
-        Some(path) => match plan.find(path) {
+    let step = match event {
+        Event::Run(event) => execution::apply(plan, state, event, at),
+        Event::Node(event) => match plan.find(event.node()) {
             Some(node) => node::apply(plan, state, node, event, at),
-            None => Err(format!("the definition has no node {path:?}")),
+            None => Err(format!("the definition has no node {:?}", event.node())),
         },
-        None => execution::apply(plan, state, event, at),
     };
     step.map_err(|why| Illegal { event: event.name(), seq: state.seq + 1, why })?;
     state.seq += 1;
@@ -61,7 +61,7 @@ pub fn begin(
     first: &Event,
     at: Timestamp,
 ) -> Result<State, Illegal> {
-    let Event::RunCreated(created) = first else {
+    let Event::Run(RunEvent::Created(created)) = first else {
         let why = "a log begins with RunCreated".to_owned();
         return Err(Illegal { event: first.name(), seq: 1, why });
     };

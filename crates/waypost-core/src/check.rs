@@ -26,7 +26,7 @@ mod spans;
 use std::sync::Arc;
 
 use crate::apply::{apply, begin};
-use crate::event::{Event, LOG_FORMAT};
+use crate::event::{Event, LOG_FORMAT, NodeEvent, RunEvent};
 use crate::frame::FrameHeader;
 use crate::id::{DefinitionHash, ExecutionNo, NodeIx};
 use crate::plan::Plan;
@@ -254,7 +254,7 @@ impl LogCheck {
             (Ok(()), Err((invariant, what))) => self.report_node(place, event, invariant, &what),
             (Ok(()), Ok(())) => {}
         }
-        if let Event::RunCreated(created) = event {
+        if let Event::Run(RunEvent::Created(created)) = event {
             self.check_definition(place, created.definition);
         }
         self.fold(place, event, self.violations.len() > before);
@@ -287,8 +287,11 @@ impl LogCheck {
 
     /// Losses are what an execution is quarantined for: the state counts the same ones as the rules.
     fn compare_losses(&mut self, place: EventAt, event: &Event) {
-        let (Event::NodeFailed { .. }, Some(state)) = (event, &self.state) else { return };
-        let Some((at, lost)) = self.nodes.losses(event) else { return };
+        let (Event::Node(failed @ NodeEvent::Failed { .. }), Some(state)) = (event, &self.state)
+        else {
+            return;
+        };
+        let Some((at, lost)) = self.nodes.losses(failed) else { return };
         let counted = state.nodes.get(at.at()).map_or(lost, |node| node.abandoned);
         if counted != lost {
             let what = format!("{lost} attempts were lost, and {counted} are counted");

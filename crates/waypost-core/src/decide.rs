@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::apply::{apply, begin};
 use crate::command::{Command, Decision, Effect, Env, Refusal};
-use crate::event::{Event, PauseReason, RunCreated};
+use crate::event::{Event, PauseReason, RunCreated, RunEvent};
 use crate::id::{ExecutionNo, NodeIx, Token};
 use crate::plan::{Plan, PlanNode};
 use crate::state::{NodeState, State};
@@ -42,11 +42,11 @@ pub fn create(
     created: RunCreated,
     env: &Env,
 ) -> (State, Decision) {
-    let first = Event::RunCreated(Box::new(created));
+    let first = Event::Run(RunEvent::Created(Box::new(created)));
     let mut state = begin(plan, execution, &first, env.now).expect("the first event is RunCreated");
     let mut decider = Decider::new(plan, &mut state, env);
     decider.decision.events.push(first);
-    decider.emit(Event::RunOwned { instance: env.instance, epoch: 1 });
+    decider.emit(RunEvent::Owned { instance: env.instance, epoch: 1 });
     decider.begin();
     decider.finish();
     let decision = decider.decision;
@@ -107,7 +107,8 @@ impl<'a> Decider<'a> {
     }
 
     /// Records a fact and folds it in.
-    fn emit(&mut self, event: Event) {
+    fn emit(&mut self, event: impl Into<Event>) {
+        let event = event.into();
         apply(self.plan, self.state, &event, self.env.now)
             .expect("decide only emits events that the state machines allow");
         self.decision.events.push(event);
@@ -165,7 +166,7 @@ impl<'a> Decider<'a> {
             return Err(Refusal::Busy);
         }
         let reason = if self.state.moves() { PauseReason::Waits } else { PauseReason::User };
-        self.emit(Event::RunPaused { reason });
+        self.emit(RunEvent::Paused { reason });
         Ok(())
     }
 }

@@ -15,7 +15,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::{EndCause, Event, FailureEnd, PauseReason, RunCreated, Wait};
+use crate::event::{
+    EndCause, Event, FailureEnd, NodeEvent, PauseReason, RunCreated, RunEvent, Wait,
+};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::status::{NodeStatus, Status};
@@ -199,48 +201,51 @@ impl Changes {
         self.view.seq = stamp.seq;
         self.view.updated_at = stamp.at;
         self.view.status = status_after(self.view.status, &event);
-        if event.node().is_some() {
-            self.apply_to_node(stamp, event);
-        } else {
-            self.apply_to_run(stamp, event);
+        match event {
+            Event::Run(event) => self.apply_to_run(stamp, event),
+            Event::Node(event) => self.apply_to_node(stamp, event),
         }
     }
 
-    fn apply_to_run(&mut self, stamp: Stamp, event: Event) {
+    fn apply_to_run(&mut self, stamp: Stamp, event: RunEvent) {
         if event.is_end() {
             self.close_run(stamp.at);
         }
         let view = &mut self.view;
         match event {
-            Event::RunCreated(run) => self.created = Some(Created { at: stamp.at, run }),
-            Event::RunOwned { epoch, .. } => view.epoch = epoch,
-            Event::RunResumed { origin } => {
+            RunEvent::Created(run) => self.created = Some(Created { at: stamp.at, run }),
+            RunEvent::Owned { epoch, .. } => view.epoch = epoch,
+            RunEvent::Resumed { origin } => {
                 view.resumed_at = Some(stamp.at);
                 view.resumed_by = origin.actor;
                 view.error = None;
             }
-            Event::RunQuarantined { reason } => view.error = Some(reason),
-            Event::RunEnding { cause, .. } => view.error = describe(&cause),
-            Event::RunCompleted { output } => {
+            RunEvent::Quarantined { reason } => view.error = Some(reason),
+            RunEvent::Ending { cause, .. } => view.error = describe(&cause),
+            RunEvent::Completed { output } => {
                 view.error = None;
                 self.end = Some(End { output: Some(output), failure: None });
             }
-            Event::RunFailed { failure, output, .. } => {
+            RunEvent::Failed { failure, output, .. } => {
                 view.error = Some(failure.message.clone());
                 self.end = Some(End { output, failure: Some(failure) });
             }
-            Event::RunCancelled { reason } => {
+            RunEvent::Cancelled { reason } => {
                 view.error = reason;
                 self.end = Some(End::default());
             }
-            Event::RunTimedOut {} => {
+            RunEvent::TimedOut {} => {
                 view.error = describe(&EndCause::Deadline);
                 self.end = Some(End::default());
             }
-            Event::RunReopened { generation, nodes, .. } => self.reopen(generation, nodes),
-            // Said by the status alone, or seen by the events that follow; node events never come
-            // here.
-            _ => {}
+            RunEvent::Reopened { generation, nodes, .. } => self.reopen(generation, nodes),
+            // Said by the status alone, or seen by the events that follow.
+            RunEvent::Queued { .. }
+            | RunEvent::Admitted {}
+            | RunEvent::PauseRequested { .. }
+            | RunEvent::Paused { .. }
+            | RunEvent::SignalReceived { .. }
+            | RunEvent::MessageIgnored { .. } => {}
         }
     }
 
@@ -267,8 +272,8 @@ impl Changes {
         }
     }
 
-    fn apply_to_node(&mut self, stamp: Stamp, event: Event) {
-        let Some(path) = event.node().cloned() else { return };
+    fn apply_to_node(&mut self, stamp: Stamp, event: NodeEvent) {
+        let path = Arc::clone(event.node());
         let status = node_status(&event);
         if self.view.waited
             && let Some(end) = wait_end(&event)
@@ -287,7 +292,7 @@ impl Changes {
         ) {
             self.view.nodes_executed += 1;
         }
-        if matches!(event, Event::NodeStarted { .. }) && self.view.started_at.is_none() {
+        if matches!(event, NodeEvent::Started { .. }) && self.view.started_at.is_none() {
             self.view.started_at = Some(stamp.at);
         }
         self.nodes.entry(path).or_default().apply(stamp.at, status, event);
@@ -295,23 +300,23 @@ impl Changes {
 }
 
 impl NodeChange {
-    fn apply(&mut self, at: Timestamp, status: NodeStatus, event: Event) {
+    fn apply(&mut self, at: Timestamp, status: NodeStatus, event: NodeEvent) {
         self.status = Some(status);
         if status.is_settled() {
             self.completed_at = Some(at);
         }
         match event {
-            Event::NodeScheduled { attempt, .. } => self.attempt = Some(attempt),
-            Event::NodeStarted { attempt, .. } => {
+            NodeEvent::Scheduled { attempt, .. } => self.attempt = Some(attempt),
+            NodeEvent::Started { attempt, .. } => {
                 self.attempt = Some(attempt);
                 self.started_at = self.started_at.or(Some(at));
             }
-            Event::NodeCompleted { attempt, output, branch, .. } => {
+            NodeEvent::Completed { attempt, output, branch, .. } => {
                 self.attempt = Some(attempt);
                 self.output = output;
                 self.branch = branch;
             }
-            Event::NodeFailed { attempt, failure, end, .. } => {
+            NodeEvent::Failed { attempt, failure, end, .. } => {
                 self.attempt = Some(attempt);
                 let (due, abandoned) = match end {
                     FailureEnd::RetryAt(due) => (Some(due), false),
@@ -324,96 +329,100 @@ impl NodeChange {
                 }
                 self.failure = Some(failure);
             }
-            Event::NodeWaiting { attempt, .. } | Event::NodeResumed { attempt, .. } => {
+            NodeEvent::Waiting { attempt, .. } | NodeEvent::Resumed { attempt, .. } => {
                 self.attempt = Some(attempt);
             }
             // Their status says all that a row shows.
-            _ => {}
+            NodeEvent::Checkpointed { .. }
+            | NodeEvent::Skipped { .. }
+            | NodeEvent::Cancelled { .. } => {}
         }
     }
 }
 
 /// The status that users see of an execution after an event.
 pub fn status_after(before: Status, event: &Event) -> Status {
+    // Node events are facts about their nodes alone.
+    let Event::Run(event) = event else { return before };
     match event {
-        Event::RunCreated(_) | Event::RunAdmitted {} | Event::RunResumed { .. } => Status::Running,
+        RunEvent::Created(_)
+        | RunEvent::Admitted {}
+        | RunEvent::Resumed { .. }
+        | RunEvent::Reopened { .. } => Status::Running,
         // An owner that takes a paused or quarantined execution leaves it so.
-        Event::RunOwned { .. } if before == Status::Waiting => Status::Running,
-        Event::RunPauseRequested { .. } if before == Status::Waiting => Status::Paused,
-        Event::RunQueued { .. } => Status::Scheduling,
-        Event::RunPaused { reason: PauseReason::Waits } => Status::Waiting,
+        RunEvent::Owned { .. } if before == Status::Waiting => Status::Running,
+        RunEvent::PauseRequested { .. } if before == Status::Waiting => Status::Paused,
+        RunEvent::Queued { .. } => Status::Scheduling,
+        RunEvent::Paused { reason: PauseReason::Waits } => Status::Waiting,
         // Its owner, which had loaded it for a message, leaves it quarantined.
-        Event::RunPaused { .. } if before == Status::Quarantined => before,
-        Event::RunPaused { reason: PauseReason::User } => Status::Paused,
-        Event::RunQuarantined { .. } => Status::Quarantined,
-        Event::RunEnding { .. } => Status::Ending,
-        Event::RunCompleted { .. } => Status::Completed,
-        Event::RunFailed { .. } => Status::Failed,
-        Event::RunCancelled { .. } => Status::Cancelled,
-        Event::RunTimedOut {} => Status::TimedOut,
-        Event::RunReopened { .. } => Status::Running,
-        Event::RunOwned { .. }
-        | Event::RunPauseRequested { .. }
-        | Event::SignalReceived { .. }
-        | Event::MessageIgnored { .. }
-        // Facts about their nodes alone.
-        | Event::NodeScheduled { .. }
-        | Event::NodeStarted { .. }
-        | Event::NodeCheckpointed { .. }
-        | Event::NodeCompleted { .. }
-        | Event::NodeFailed { .. }
-        | Event::NodeWaiting { .. }
-        | Event::NodeResumed { .. }
-        | Event::NodeSkipped { .. }
-        | Event::NodeCancelled { .. } => before,
+        RunEvent::Paused { .. } if before == Status::Quarantined => before,
+        RunEvent::Paused { reason: PauseReason::User } => Status::Paused,
+        RunEvent::Quarantined { .. } => Status::Quarantined,
+        RunEvent::Ending { .. } => Status::Ending,
+        RunEvent::Completed { .. } => Status::Completed,
+        RunEvent::Failed { .. } => Status::Failed,
+        RunEvent::Cancelled { .. } => Status::Cancelled,
+        RunEvent::TimedOut {} => Status::TimedOut,
+        RunEvent::Owned { .. }
+        | RunEvent::PauseRequested { .. }
+        | RunEvent::SignalReceived { .. }
+        | RunEvent::MessageIgnored { .. } => before,
     }
 }
 
-/// The status of a node after an event about it; PENDING for events about no node.
-pub fn node_status(event: &Event) -> NodeStatus {
+/// The status of a node after an event about it.
+pub fn node_status(event: &NodeEvent) -> NodeStatus {
     match event {
-        Event::NodeScheduled { .. } => NodeStatus::Queued,
-        Event::NodeStarted { .. } | Event::NodeCheckpointed { .. } | Event::NodeResumed { .. } => {
+        NodeEvent::Scheduled { .. } => NodeStatus::Queued,
+        NodeEvent::Started { .. } | NodeEvent::Checkpointed { .. } | NodeEvent::Resumed { .. } => {
             NodeStatus::Running
         }
-        Event::NodeWaiting { .. } => NodeStatus::Waiting,
-        Event::NodeCompleted { .. } => NodeStatus::Completed,
-        Event::NodeFailed { end, .. } => match end {
+        NodeEvent::Waiting { .. } => NodeStatus::Waiting,
+        NodeEvent::Completed { .. } => NodeStatus::Completed,
+        NodeEvent::Failed { end, .. } => match end {
             FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => NodeStatus::Waiting,
             FailureEnd::Final => NodeStatus::Failed,
             FailureEnd::TimedOut => NodeStatus::TimedOut,
         },
-        Event::NodeSkipped { .. } => NodeStatus::Skipped,
-        Event::NodeCancelled { .. } => NodeStatus::Cancelled,
-        _ => NodeStatus::Pending,
+        NodeEvent::Skipped { .. } => NodeStatus::Skipped,
+        NodeEvent::Cancelled { .. } => NodeStatus::Cancelled,
     }
 }
 
 /// How an event ends the wait that its node may have.
-fn wait_end(event: &Event) -> Option<WaitEnd> {
+fn wait_end(event: &NodeEvent) -> Option<WaitEnd> {
     match event {
-        Event::NodeScheduled { .. } | Event::NodeResumed { .. } | Event::NodeCompleted { .. } => {
+        NodeEvent::Scheduled { .. } | NodeEvent::Resumed { .. } | NodeEvent::Completed { .. } => {
             Some(WaitEnd::Completed)
         }
-        Event::NodeFailed { end: FailureEnd::TimedOut, .. } => Some(WaitEnd::Timeout),
-        Event::NodeFailed { failure, .. } if failure.kind == kind::TIMEOUT => {
+        NodeEvent::Failed { end: FailureEnd::TimedOut, .. } => Some(WaitEnd::Timeout),
+        NodeEvent::Failed { failure, .. } if failure.kind == kind::TIMEOUT => {
             Some(WaitEnd::Timeout)
         }
-        Event::NodeFailed { .. } | Event::NodeSkipped { .. } | Event::NodeCancelled { .. } => {
+        NodeEvent::Failed { .. } | NodeEvent::Skipped { .. } | NodeEvent::Cancelled { .. } => {
             Some(WaitEnd::Failed)
         }
-        _ => None,
+        NodeEvent::Started { .. } | NodeEvent::Checkpointed { .. } | NodeEvent::Waiting { .. } => {
+            None
+        }
     }
 }
 
 /// The wait that an event opens.
-fn opened_wait(event: &Event) -> Option<Wait> {
+fn opened_wait(event: &NodeEvent) -> Option<Wait> {
     match event {
-        Event::NodeWaiting { wait, .. } => Some(wait.clone()),
-        Event::NodeFailed {
+        NodeEvent::Waiting { wait, .. } => Some(wait.clone()),
+        NodeEvent::Failed {
             end: FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due), ..
         } => Some(Wait::Retry { due: *due }),
-        _ => None,
+        NodeEvent::Failed { end: FailureEnd::Final | FailureEnd::TimedOut, .. }
+        | NodeEvent::Scheduled { .. }
+        | NodeEvent::Started { .. }
+        | NodeEvent::Checkpointed { .. }
+        | NodeEvent::Completed { .. }
+        | NodeEvent::Resumed { .. }
+        | NodeEvent::Skipped { .. }
+        | NodeEvent::Cancelled { .. } => None,
     }
 }
 

@@ -20,7 +20,7 @@ mod walk;
 
 use tracing::warn;
 use waypost_core::check::{Invariant, LogCheck, Violation};
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::time::Timestamp;
@@ -263,7 +263,7 @@ fn key_of(store: &dyn Inspect, execution: ExecutionNo) -> Result<Option<Executio
     let first = history.and_then(|history| history.frames.into_iter().next());
     let events = first.and_then(|frame| decode(&frame.body.ok()?).ok());
     Ok(match events.as_deref() {
-        Some([Event::RunCreated(created), ..]) => Some(created.key.clone()),
+        Some([Event::Run(RunEvent::Created(created)), ..]) => Some(created.key.clone()),
         _ => None,
     })
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
-use waypost_core::event::{Event, Origin, RunCreated};
+use waypost_core::event::{Event, NodeEvent, Origin, RunCreated, RunEvent};
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
 use waypost_ports::conformance::rig::Hand;
@@ -40,7 +40,7 @@ impl Chain {
         let first = self.done == 0;
         let key = ExecutionId(format!("exe_{:026}", self.hand.execution.0).into());
         if first {
-            events.push(Event::RunCreated(Box::new(RunCreated {
+            events.push(Event::Run(RunEvent::Created(Box::new(RunCreated {
                 key: key.clone(),
                 workflow: "chain".into(),
                 version: 1,
@@ -49,28 +49,39 @@ impl Chain {
                 labels: BTreeMap::new(),
                 deadline: None,
                 origin: Origin::default(),
-            })));
-            events.push(Event::RunOwned { instance: self.hand.instance, epoch: 1 });
+            }))));
+            events.push(Event::Run(RunEvent::Owned { instance: self.hand.instance, epoch: 1 }));
         }
         self.done += 1;
         let node: std::sync::Arc<str> = format!("n{}", self.done).into();
         let cause = vec![self.hand.next_seq];
-        events.push(Event::NodeScheduled { node: node.clone(), attempt: 1, cause, deadline: None });
+        events.push(Event::Node(NodeEvent::Scheduled {
+            node: node.clone(),
+            attempt: 1,
+            cause,
+            deadline: None,
+        }));
         let (worker, token) = (None, None);
-        events.push(Event::NodeStarted {
+        events.push(Event::Node(NodeEvent::Started {
             node: node.clone(),
             attempt: 1,
             worker,
             token,
             remote: None,
             due: None,
-        });
+        }));
         let output = Some(Json::parse(r#"{"ok":true}"#).unwrap());
         let (branch, variables) = (None, BTreeMap::new());
-        events.push(Event::NodeCompleted { node, attempt: 1, output, branch, variables });
+        events.push(Event::Node(NodeEvent::Completed {
+            node,
+            attempt: 1,
+            output,
+            branch,
+            variables,
+        }));
         let last = self.done == NODES;
         if last {
-            events.push(Event::RunCompleted { output: Json::parse("{}").unwrap() });
+            events.push(Event::Run(RunEvent::Completed { output: Json::parse("{}").unwrap() }));
         }
         let mut draft = self.hand.write(&events);
         if first {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::event::{Event, FailureEnd, PauseReason};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use waypost_core::projection::{node_status, status_after};
 use waypost_core::status::{NodeStatus, Status};
 
@@ -69,14 +69,13 @@ impl Tracker {
     pub fn event(&mut self, event: &Event, coverage: &mut Coverage) {
         let before = self.status;
         self.status = status_after(before, event);
-        let arrow = match event.node() {
-            Some(node) => {
-                let from = self.nodes.get(node).copied().unwrap_or(NodeStatus::Pending);
-                let to = node_status(event);
-                self.nodes.insert(Arc::clone(node), to);
-                (from.name(), name_of(event), to.name())
+        let arrow = match event {
+            Event::Node(node) => {
+                let to = node_status(node);
+                let from = self.nodes.insert(Arc::clone(node.node()), to);
+                (from.unwrap_or(NodeStatus::Pending).name(), name_of(event), to.name())
             }
-            None => (before.name(), name_of(event), self.status.name()),
+            Event::Run(_) => (before.name(), name_of(event), self.status.name()),
         };
         *coverage.arrows.entry(arrow).or_default() += 1;
         if event.node().is_some() && self.status != before {
@@ -94,11 +93,15 @@ impl Tracker {
 /// An event's name, with what makes two arrows of one event.
 fn name_of(event: &Event) -> &'static str {
     match event {
-        Event::RunPaused { reason: PauseReason::User } => "RunPaused(user)",
-        Event::RunPaused { reason: PauseReason::Waits } => "RunPaused(waits)",
-        Event::NodeFailed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed(retry)",
-        Event::NodeFailed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed(abandoned)",
-        Event::NodeResumed { origin, .. } if origin.message.is_some() => "NodeResumed(somebody)",
+        Event::Run(RunEvent::Paused { reason: PauseReason::User }) => "RunPaused(user)",
+        Event::Run(RunEvent::Paused { reason: PauseReason::Waits }) => "RunPaused(waits)",
+        Event::Node(NodeEvent::Failed { end: FailureEnd::RetryAt(_), .. }) => "NodeFailed(retry)",
+        Event::Node(NodeEvent::Failed { end: FailureEnd::Abandoned(_), .. }) => {
+            "NodeFailed(abandoned)"
+        }
+        Event::Node(NodeEvent::Resumed { origin, .. }) if origin.message.is_some() => {
+            "NodeResumed(somebody)"
+        }
         other => other.name(),
     }
 }

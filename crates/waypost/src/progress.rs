@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use waypost_core::event::{CancelReason, Event, FailureEnd, PauseReason, Wait};
+use waypost_core::event::{
+    CancelReason, Event, FailureEnd, NodeEvent, PauseReason, RunEvent, Wait,
+};
 use waypost_core::status::NodeStatus;
 use waypost_core::time::Timestamp;
 
@@ -63,23 +65,16 @@ impl Progress {
     }
 
     fn note_event(&mut self, event: &Event, at: Timestamp, lines: &mut Vec<String>) {
-        let run_line = match event {
-            Event::RunQueued { key, .. } => {
-                Some(format!("waits for a permit of concurrency key {key:?}"))
+        let event = match event {
+            Event::Run(event) => {
+                let line = line_of(event);
+                lines.extend(line.map(|text| format!("{}  {}", self.time(at), harmless(&text))));
+                return;
             }
-            Event::RunPauseRequested { .. } => Some("pause requested".to_owned()),
-            Event::RunPaused { reason: PauseReason::User } => Some("paused by a user".to_owned()),
-            Event::RunResumed { origin } if !origin.is_unknown() => Some("resumed".to_owned()),
-            Event::RunQuarantined { reason } => Some(format!("quarantined: {reason}")),
-            Event::SignalReceived { name, .. } => Some(format!("signal {name} received")),
-            Event::MessageIgnored { reason, .. } => Some(format!("request ignored: {reason}")),
-            Event::RunEnding { .. } => Some("ending".to_owned()),
-            _ => None,
+            Event::Node(event) => event,
         };
-        if let Some(text) = run_line {
-            lines.push(format!("{}  {}", self.time(at), harmless(&text)));
-        }
-        let Some((path, status, attempt, note)) = change(event) else { return };
+        let path = event.node();
+        let Some((status, attempt, note)) = change(event) else { return };
         let node = self.nodes.entry(Arc::clone(path)).or_insert_with(|| {
             self.open.push(Arc::clone(path));
             NodeProgress { status, attempt: 1, since: at, note: String::new() }
@@ -159,21 +154,32 @@ fn size() -> (usize, usize) {
     screen::size().unwrap_or((COLUMNS_ASSUMED, ROWS_ASSUMED))
 }
 
+/// The line of an event of the execution, where it is worth one.
+fn line_of(event: &RunEvent) -> Option<String> {
+    Some(match event {
+        RunEvent::Queued { key, .. } => format!("waits for a permit of concurrency key {key:?}"),
+        RunEvent::PauseRequested { .. } => "pause requested".to_owned(),
+        RunEvent::Paused { reason: PauseReason::User } => "paused by a user".to_owned(),
+        RunEvent::Resumed { origin } if !origin.is_unknown() => "resumed".to_owned(),
+        RunEvent::Quarantined { reason } => format!("quarantined: {reason}"),
+        RunEvent::SignalReceived { name, .. } => format!("signal {name} received"),
+        RunEvent::MessageIgnored { reason, .. } => format!("request ignored: {reason}"),
+        RunEvent::Ending { .. } => "ending".to_owned(),
+        _ => return None,
+    })
+}
+
 /// What an event means for a node's line.
-fn change(event: &Event) -> Option<(&Arc<str>, NodeStatus, Option<u32>, String)> {
+fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
     let none = String::new();
     Some(match event {
-        Event::NodeScheduled { node, attempt, .. } => {
-            (node, NodeStatus::Queued, Some(*attempt), none)
-        }
-        Event::NodeStarted { node, attempt, .. } => {
-            (node, NodeStatus::Running, Some(*attempt), none)
-        }
-        Event::NodeCompleted { node, attempt, branch, .. } => {
+        NodeEvent::Scheduled { attempt, .. } => (NodeStatus::Queued, Some(*attempt), none),
+        NodeEvent::Started { attempt, .. } => (NodeStatus::Running, Some(*attempt), none),
+        NodeEvent::Completed { attempt, branch, .. } => {
             let note = branch.as_ref().map(|branch| format!("branch {branch}"));
-            (node, NodeStatus::Completed, Some(*attempt), note.unwrap_or_default())
+            (NodeStatus::Completed, Some(*attempt), note.unwrap_or_default())
         }
-        Event::NodeFailed { node, attempt, failure, end, .. } => {
+        NodeEvent::Failed { attempt, failure, end, .. } => {
             let (status, note) = match end {
                 FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => {
                     (NodeStatus::Waiting, format!("{}; next attempt at {due}", failure.message))
@@ -181,24 +187,24 @@ fn change(event: &Event) -> Option<(&Arc<str>, NodeStatus, Option<u32>, String)>
                 FailureEnd::Final => (NodeStatus::Failed, failure.message.clone()),
                 FailureEnd::TimedOut => (NodeStatus::TimedOut, failure.message.clone()),
             };
-            (node, status, Some(*attempt), note)
+            (status, Some(*attempt), note)
         }
-        Event::NodeWaiting { node, attempt, wait, .. } => {
+        NodeEvent::Waiting { attempt, wait, .. } => {
             let note = match wait {
                 Wait::Delay { due } | Wait::Retry { due } => format!("until {due}"),
                 Wait::Signal { name, due: None } => format!("for signal {name}"),
                 Wait::Signal { name, due: Some(due) } => format!("for signal {name} until {due}"),
             };
-            (node, NodeStatus::Waiting, Some(*attempt), note)
+            (NodeStatus::Waiting, Some(*attempt), note)
         }
-        Event::NodeSkipped { node, .. } => (node, NodeStatus::Skipped, None, none),
-        Event::NodeCancelled { node, reason } => {
+        NodeEvent::Skipped { .. } => (NodeStatus::Skipped, None, none),
+        NodeEvent::Cancelled { reason, .. } => {
             let note = match reason {
                 CancelReason::Ending => none,
                 CancelReason::Join => "a join fired without it".to_owned(),
                 CancelReason::Grace => "it did not stop in time".to_owned(),
             };
-            (node, NodeStatus::Cancelled, None, note)
+            (NodeStatus::Cancelled, None, note)
         }
         _ => return None,
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::edges::{count, edge_end};
 use super::{GRACE, Step, refuse};
-use crate::event::{CancelReason, EndCause, Event, MessageId, PauseReason};
+use crate::event::{CancelReason, EndCause, MessageId, PauseReason, RunEvent};
 use crate::id::InstanceId;
 use crate::plan::{ConcurrencyPolicy, Plan};
 use crate::planted::{Bug, is_planted};
@@ -36,28 +36,28 @@ const BEGUN: &[Status] = &[
     Status::Resuming,
 ];
 
-pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp) -> Step {
+pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timestamp) -> Step {
     match event {
-        Event::RunOwned { instance, epoch } => owned(state, *instance, *epoch),
-        Event::RunQueued { key, limit, policy } => queued(state, key, *limit, *policy),
-        Event::RunAdmitted {} => admitted(state),
-        Event::RunPauseRequested { origin, .. } => {
+        RunEvent::Owned { instance, epoch } => owned(state, *instance, *epoch),
+        RunEvent::Queued { key, limit, policy } => queued(state, key, *limit, *policy),
+        RunEvent::Admitted {} => admitted(state),
+        RunEvent::PauseRequested { origin, .. } => {
             pause_requested(state)?;
             remember(state, origin.message.as_ref())
         }
-        Event::RunPaused { reason } => paused(state, *reason),
-        Event::RunResumed { origin } => {
+        RunEvent::Paused { reason } => paused(state, *reason),
+        RunEvent::Resumed { origin } => {
             resumed(state)?;
             remember(state, origin.message.as_ref())
         }
-        Event::RunQuarantined { reason } => quarantined(state, reason, at),
-        Event::RunEnding { cause, grace } => ending(state, cause, *grace, at),
-        Event::RunCompleted { output } => {
+        RunEvent::Quarantined { reason } => quarantined(state, reason, at),
+        RunEvent::Ending { cause, grace } => ending(state, cause, *grace, at),
+        RunEvent::Completed { output } => {
             expect_not_held(state)?;
             expect_status(state, &[Status::Running, Status::Scheduled, Status::Resuming])?;
             end(state, Status::Completed, End { at, output: Some(output.clone()), failure: None })
         }
-        Event::RunFailed { failure, output, .. } => {
+        RunEvent::Failed { failure, output, .. } => {
             match state.status {
                 Status::Ending => expect_cause(state, |cause| {
                     matches!(cause, EndCause::Failure { .. } | EndCause::NotQueued { .. })
@@ -68,41 +68,32 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &Event, at: Timestamp
             let (output, failure) = (output.clone(), Some(failure.clone()));
             end(state, Status::Failed, End { at, output, failure })
         }
-        Event::RunCancelled { .. } => {
+        RunEvent::Cancelled { .. } => {
             expect_status(state, &[Status::Ending])?;
             expect_cause(state, |cause| matches!(cause, EndCause::Cancel { .. }))?;
             end(state, Status::Cancelled, End { at, output: None, failure: None })
         }
-        Event::RunTimedOut {} => {
+        RunEvent::TimedOut {} => {
             expect_status(state, &[Status::Ending])?;
             expect_cause(state, |cause| matches!(cause, EndCause::Deadline))?;
             end(state, Status::TimedOut, End { at, output: None, failure: None })
         }
-        Event::RunReopened { generation, nodes, deadline, origin, .. } => {
+        RunEvent::Reopened { generation, nodes, deadline, origin, .. } => {
             reopened(plan, state, *generation, nodes, (*deadline, at))?;
             remember(state, origin.message.as_ref())
         }
-        Event::SignalReceived { name, body, origin } => {
+        RunEvent::SignalReceived { name, body, origin } => {
             expect_status(state, OPEN)?;
             let message = origin.message.clone().ok_or("a signal has a message id")?;
             let (name, body) = (Arc::clone(name), body.clone());
             state.early.push_back(EarlySignal { message, name, body });
             remember(state, origin.message.as_ref())
         }
-        Event::MessageIgnored { message, .. } => {
+        RunEvent::MessageIgnored { message, .. } => {
             expect_open_or_ending(state)?;
             remember(state, Some(message))
         }
-        Event::RunCreated(_) => refuse("an execution is created once"),
-        Event::NodeScheduled { .. }
-        | Event::NodeStarted { .. }
-        | Event::NodeCheckpointed { .. }
-        | Event::NodeCompleted { .. }
-        | Event::NodeFailed { .. }
-        | Event::NodeWaiting { .. }
-        | Event::NodeResumed { .. }
-        | Event::NodeSkipped { .. }
-        | Event::NodeCancelled { .. } => refuse("it is about a node"),
+        RunEvent::Created(_) => refuse("an execution is created once"),
     }
 }
 

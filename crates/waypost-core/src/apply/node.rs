@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::edges::{count, edge_end};
 use super::{SILENCE, Step, refuse};
 use crate::ended::{Ended, Said};
-use crate::event::{Event, FailureEnd, MessageId, Wait};
+use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token, WorkerId};
 use crate::json::Json;
@@ -21,19 +21,19 @@ pub(super) fn apply(
     plan: &Plan,
     state: &mut State,
     at: NodeIx,
-    event: &Event,
+    event: &NodeEvent,
     now: Timestamp,
 ) -> Step {
     use NodeStatus::{Cancelled, Completed, Pending, Queued, Running, Skipped, Waiting};
     expect_possible(state, event)?;
     let from = |state: &State, allowed: &[NodeStatus]| expect_status(plan, state, at, allowed);
     match event {
-        Event::NodeScheduled { attempt, deadline, .. } => {
+        NodeEvent::Scheduled { attempt, deadline, .. } => {
             from(state, &[Pending, Waiting])?;
             expect_turn(state)?;
             scheduled(plan, state, at, (*attempt, *deadline), now)?;
         }
-        Event::NodeStarted { attempt, token, remote, due, .. } => {
+        NodeEvent::Started { attempt, token, remote, due, .. } => {
             from(state, &[Queued])?;
             expect_attempt(plan, state, at, *attempt)?;
             match remote {
@@ -44,14 +44,14 @@ pub(super) fn apply(
             }
             started(plan, state, at, (*token, *remote, *due), now);
         }
-        Event::NodeCheckpointed { attempt, data, number, .. } => {
+        NodeEvent::Checkpointed { attempt, data, number, .. } => {
             from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
             let node = state.node_mut(at);
             node.checkpoint = Some(data.clone());
             node.marks = node.marks.max(*number);
         }
-        Event::NodeCompleted { attempt, output, branch, variables, .. } => {
+        NodeEvent::Completed { attempt, output, branch, variables, .. } => {
             from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
             remember_end(state, at, || Said::completed(output.as_ref()));
@@ -62,17 +62,17 @@ pub(super) fn apply(
             settle(plan, state, at, Completed, now);
             set_variables(state, variables);
         }
-        Event::NodeFailed { attempt, failure, end, .. } => {
+        NodeEvent::Failed { attempt, failure, end, .. } => {
             from(state, failure_sources(*end))?;
             expect_attempt(plan, state, at, *attempt)?;
             failed(plan, state, at, (failure, *end), now)?;
         }
-        Event::NodeWaiting { attempt, wait, .. } => {
+        NodeEvent::Waiting { attempt, wait, .. } => {
             from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
             waiting(state, at, wait)?;
         }
-        Event::NodeResumed { attempt, message, origin, .. } => {
+        NodeEvent::Resumed { attempt, message, origin, .. } => {
             from(state, &[Waiting])?;
             expect_attempt(plan, state, at, *attempt)?;
             if origin.message.is_some() {
@@ -80,30 +80,33 @@ pub(super) fn apply(
             }
             resumed(state, at, (message.as_ref(), origin.message.as_ref()), now)?;
         }
-        Event::NodeSkipped { .. } => {
+        NodeEvent::Skipped { .. } => {
             from(state, &[Pending])?;
             expect_turn(state)?;
             settle(plan, state, at, Skipped, now);
         }
-        Event::NodeCancelled { reason, .. } => {
+        NodeEvent::Cancelled { reason, .. } => {
             from(state, &[Pending, Queued, Running, Waiting])?;
             remember_end(state, at, || Said::Cancelled);
             state.node_mut(at).cancelled = Some(*reason);
             settle(plan, state, at, Cancelled, now);
         }
-        _ => return refuse("it is not about a node"),
     }
     Ok(())
 }
 
 /// Nothing happens to nodes while nobody owns the execution, and nothing new once it ends.
-fn expect_possible(state: &State, event: &Event) -> Step {
+fn expect_possible(state: &State, event: &NodeEvent) -> Step {
     let possible = match event {
-        Event::NodeCheckpointed { .. }
-        | Event::NodeCompleted { .. }
-        | Event::NodeFailed { .. }
-        | Event::NodeCancelled { .. } => state.is_awake() || state.status == Status::Ending,
-        _ => state.is_awake(),
+        NodeEvent::Checkpointed { .. }
+        | NodeEvent::Completed { .. }
+        | NodeEvent::Failed { .. }
+        | NodeEvent::Cancelled { .. } => state.is_awake() || state.status == Status::Ending,
+        NodeEvent::Scheduled { .. }
+        | NodeEvent::Started { .. }
+        | NodeEvent::Waiting { .. }
+        | NodeEvent::Resumed { .. }
+        | NodeEvent::Skipped { .. } => state.is_awake(),
     };
     if possible { Ok(()) } else { Err(format!("the execution is {}", state.status)) }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::run::RunCheck;
 use super::{EventAt, Invariant, Verdict, broken};
-use crate::event::{Event, FailureEnd, MessageId, Wait};
+use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::limits::PAYLOAD_BYTES_MAX;
@@ -53,46 +53,45 @@ pub(super) enum End {
 }
 
 impl Seen {
-    pub(super) fn advance(&mut self, place: EventAt, event: &Event) {
+    pub(super) fn advance(&mut self, place: EventAt, event: &NodeEvent) {
         let waiting = |wait: Wait| {
             let at_once = wait.due().is_some_and(|due| due <= place.decided_at);
             Phase::Waiting { wait, at_once }
         };
         let next = match event {
-            Event::NodeScheduled { attempt, .. } => {
+            NodeEvent::Scheduled { attempt, .. } => {
                 self.attempt = *attempt;
                 self.marks = 0;
                 Phase::Queued
             }
-            Event::NodeStarted { .. } => Phase::Running,
-            Event::NodeCheckpointed { number, .. } => {
+            NodeEvent::Started { .. } => Phase::Running,
+            NodeEvent::Checkpointed { number, .. } => {
                 self.marks = self.marks.max(*number);
                 Phase::Running
             }
             // Somebody has it tried now.
-            Event::NodeResumed { .. } if self.waits_for_retry() => {
+            NodeEvent::Resumed { .. } if self.waits_for_retry() => {
                 waiting(Wait::Retry { due: place.decided_at })
             }
-            Event::NodeResumed { .. } => Phase::Running,
-            Event::NodeWaiting { wait, .. } => waiting(wait.clone()),
-            Event::NodeCompleted { branch, .. } => {
+            NodeEvent::Resumed { .. } => Phase::Running,
+            NodeEvent::Waiting { wait, .. } => waiting(wait.clone()),
+            NodeEvent::Completed { branch, .. } => {
                 Phase::Settled(End::Completed { branch: branch.clone() })
             }
-            Event::NodeFailed { end: FailureEnd::RetryAt(due), .. } => {
+            NodeEvent::Failed { end: FailureEnd::RetryAt(due), .. } => {
                 self.tries = self.tries.saturating_add(1);
                 waiting(Wait::Retry { due: *due })
             }
-            Event::NodeFailed { failure, end: FailureEnd::Abandoned(due), .. } => {
+            NodeEvent::Failed { failure, end: FailureEnd::Abandoned(due), .. } => {
                 let lost = u32::from(!failure.is_handed_over());
                 self.abandoned = self.abandoned.saturating_add(lost);
                 waiting(Wait::Retry { due: *due })
             }
-            Event::NodeFailed { failure, .. } => {
+            NodeEvent::Failed { failure, .. } => {
                 Phase::Settled(End::Failed { past_on_error: failure.on_error_skipped })
             }
-            Event::NodeSkipped { .. } => Phase::Settled(End::Skipped),
-            Event::NodeCancelled { .. } => Phase::Settled(End::Cancelled),
-            _ => return,
+            NodeEvent::Skipped { .. } => Phase::Settled(End::Skipped),
+            NodeEvent::Cancelled { .. } => Phase::Settled(End::Cancelled),
         };
         if matches!(next, Phase::Settled(_)) && self.settled_seq == 0 {
             self.settled_seq = place.seq;

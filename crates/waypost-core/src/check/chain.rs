@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::{BrokenRule, Invariant, Verdict, broken};
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::frame::FrameHeader;
 use crate::id::{ExecutionNo, InstanceId};
 use crate::time::Timestamp;
@@ -55,7 +55,7 @@ impl Chain {
 
     /// Judges an event that changes the ownership.
     pub(super) fn event(&mut self, header: &FrameHeader, event: &Event) -> Verdict {
-        let Event::RunOwned { instance, epoch } = event else { return Ok(()) };
+        let Event::Run(RunEvent::Owned { instance, epoch }) = event else { return Ok(()) };
         let before = std::mem::replace(&mut self.epoch, *epoch);
         if before.checked_add(1) != Some(*epoch) {
             return broken(Invariant::Fenced, format!("epoch {epoch} does not follow {before}"));

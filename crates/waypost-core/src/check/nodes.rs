@@ -7,7 +7,7 @@ use super::attempts::{End, Phase, Seen};
 use super::graph::{self, Turn};
 use super::run::RunCheck;
 use super::{EventAt, Invariant, Verdict, broken, position, spans};
-use crate::event::{CancelReason, Event, FailureEnd};
+use crate::event::{CancelReason, Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
 use crate::id::{NodeIx, Token};
 use crate::kind::Behaviour;
@@ -76,8 +76,8 @@ impl Nodes {
     }
 
     /// How often the event's node was lost since a person last looked; unknown without a plan.
-    pub(super) fn losses(&self, event: &Event) -> Option<(NodeIx, u32)> {
-        let at = event.node().and_then(|path| self.find(path)).filter(|_| self.plan.is_some())?;
+    pub(super) fn losses(&self, event: &NodeEvent) -> Option<(NodeIx, u32)> {
+        let at = self.find(event.node()).filter(|_| self.plan.is_some())?;
         Some((at, self.seen.get(at.at())?.abandoned))
     }
 
@@ -95,14 +95,17 @@ impl Nodes {
 
     /// Is the event possible here? Says what is wrong and changes nothing.
     pub(super) fn judge(&self, place: EventAt, event: &Event, run: &RunCheck) -> Verdict {
-        if let Event::RunReopened { nodes, .. } = event {
-            self.may_be_reset(nodes)?;
-        }
-        let Some(path) = event.node() else {
-            return spans::judge(place, event, self.plan.as_deref(), &Seen::default());
+        let event = match event {
+            Event::Node(event) => event,
+            Event::Run(event) => {
+                if let RunEvent::Reopened { nodes, .. } = event {
+                    self.may_be_reset(nodes)?;
+                }
+                return spans::judge_run(place, event, self.plan.as_deref());
+            }
         };
         let unseen = Seen::default();
-        let at = self.find(path);
+        let at = self.find(event.node());
         if at.is_none() && self.plan.is_some() {
             return broken(Invariant::Justified, "the definition has no such node");
         }
@@ -111,27 +114,27 @@ impl Nodes {
         self.has_a_slot(event, run)?;
         spans::judge(place, event, self.plan.as_deref(), seen)?;
         match event {
-            Event::NodeScheduled { attempt, cause, .. } => {
+            NodeEvent::Scheduled { attempt, cause, .. } => {
                 seen.may_be_scheduled(place, *attempt)?;
                 self.is_justified(at, seen, cause, |turn| matches!(turn, Turn::Run | Turn::Fail))
             }
-            Event::NodeStarted { attempt, .. } => {
+            NodeEvent::Started { attempt, .. } => {
                 seen.may_start(*attempt)?;
                 self.is_made_by_one(at, event)
             }
-            Event::NodeCheckpointed { attempt, number, .. } => {
+            NodeEvent::Checkpointed { attempt, number, .. } => {
                 seen.may_be_marked(*attempt, *number)
             }
-            Event::NodeCompleted { attempt, output, .. } => {
+            NodeEvent::Completed { attempt, output, .. } => {
                 seen.may_complete(*attempt, output.as_ref())
             }
-            Event::NodeFailed { attempt, failure, end, .. } => {
+            NodeEvent::Failed { attempt, failure, end, .. } => {
                 seen.may_fail(place, *attempt, failure, *end)?;
                 self.may_skip_on_error(at, failure)?;
                 self.may_be_tried_again(at, seen, failure, *end)
             }
-            Event::NodeWaiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
-            Event::NodeResumed { attempt, origin, .. } if origin.message.is_some() => {
+            NodeEvent::Waiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
+            NodeEvent::Resumed { attempt, origin, .. } if origin.message.is_some() => {
                 if run.is_held() {
                     return broken(
                         Invariant::PausesHold,
@@ -140,34 +143,34 @@ impl Nodes {
                 }
                 seen.may_be_resumed_by_somebody(*attempt)
             }
-            Event::NodeResumed { attempt, message, .. } => {
+            NodeEvent::Resumed { attempt, message, .. } => {
                 seen.may_resume(place, *attempt, message.as_ref(), run)
             }
-            Event::NodeSkipped { cause, .. } => {
+            NodeEvent::Skipped { cause, .. } => {
                 seen.is_pending()?;
                 self.is_justified(at, seen, cause, |turn| turn == Turn::Skip)
             }
-            Event::NodeCancelled { reason, .. } => {
+            NodeEvent::Cancelled { reason, .. } => {
                 seen.is_open()?;
                 self.may_be_cancelled(at, *reason, run)
             }
-            _ => Ok(()),
         }
     }
 
     /// Takes the event in, whatever was said of it.
     pub(super) fn advance(&mut self, place: EventAt, event: &Event, run: &RunCheck) {
         match event {
-            Event::RunEnding { .. } => self.cancel_pending(place),
-            Event::RunReopened { nodes, .. } => self.reset(nodes),
+            Event::Run(RunEvent::Ending { .. }) => self.cancel_pending(place),
+            Event::Run(RunEvent::Reopened { nodes, .. }) => self.reset(nodes),
             // A person looked: losses are counted anew.
-            Event::RunResumed { .. } if run.is_held() => {
+            Event::Run(RunEvent::Resumed { .. }) if run.is_held() => {
                 self.seen.iter_mut().for_each(|seen| seen.abandoned = 0);
             }
             _ => {}
         }
-        let Some(at) = event.node().and_then(|path| self.find_or_add(path)) else { return };
-        if let Event::NodeScheduled { attempt, deadline, .. } = event {
+        let Event::Node(event) = event else { return };
+        let Some(at) = self.find_or_add(event.node()) else { return };
+        if let NodeEvent::Scheduled { attempt, deadline, .. } = event {
             self.scheduled(place, at, *attempt, *deadline);
         }
         let Some(seen) = self.seen.get_mut(at.at()) else { return };
@@ -175,7 +178,7 @@ impl Nodes {
         seen.advance(place, event);
         self.running += usize::from(seen.phase == Phase::Running);
         self.running = self.running.saturating_sub(usize::from(before.0));
-        if let Event::NodeStarted { token: Some(token), .. } = event {
+        if let NodeEvent::Started { token: Some(token), .. } = event {
             self.tokens.insert(*token);
         }
         if matches!(seen.phase, Phase::Settled(_)) && !before.1 {
@@ -187,8 +190,8 @@ impl Nodes {
 
     /// Where a definition has a concurrency key, nothing begins without a slot. Without a plan, what
     /// the log says must do.
-    fn has_a_slot(&self, event: &Event, run: &RunCheck) -> Verdict {
-        let starts = matches!(event, Event::NodeScheduled { .. } | Event::NodeSkipped { .. });
+    fn has_a_slot(&self, event: &NodeEvent, run: &RunCheck) -> Verdict {
+        let starts = matches!(event, NodeEvent::Scheduled { .. } | NodeEvent::Skipped { .. });
         let keyed = self.plan.as_ref().is_some_and(|plan| plan.concurrency.is_some());
         if starts && (run.is_queued() || (keyed && !run.is_admitted())) {
             return broken(Invariant::PermitsHold, "before it had a permit of its concurrency key");
@@ -318,8 +321,10 @@ impl Nodes {
 
     /// What is made remotely is a task, in the hands of one worker who has a token for it; what has
     /// its handler elsewhere only is not made in a slot.
-    fn is_made_by_one(&self, at: Option<NodeIx>, started: &Event) -> Verdict {
-        let Event::NodeStarted { worker, remote, token, .. } = started else { return Ok(()) };
+    fn is_made_by_one(&self, at: Option<NodeIx>, started: &NodeEvent) -> Verdict {
+        let NodeEvent::Started { worker, remote, token, .. } = started else {
+            return Ok(());
+        };
         let behaviour = self.plan.as_ref().zip(at).map(|(plan, at)| &plan.node(at).behaviour);
         match (remote, token, behaviour) {
             (_, Some(token), _) if self.tokens.contains(token) => {

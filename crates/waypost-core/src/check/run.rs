@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::nodes::Nodes;
 use super::{EventAt, Invariant, Verdict, broken};
-use crate::event::{EndCause, Event, MessageId, PauseReason};
+use crate::event::{EndCause, Event, MessageId, NodeEvent, PauseReason, RunEvent};
 use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
 use crate::time::Timestamp;
 
@@ -127,61 +127,82 @@ impl RunCheck {
         self.is_before_the_end(event)?;
         self.consumes_once(event)?;
         match event {
-            Event::RunQueued { .. } if self.line == QueueState::Admitted => {
+            Event::Run(event) => self.judge_run(place, event, nodes),
+            Event::Node(_) => Ok(()),
+        }
+    }
+
+    fn judge_run(&self, place: EventAt, event: &RunEvent, nodes: &Nodes) -> Verdict {
+        match event {
+            RunEvent::Queued { .. } if self.line == QueueState::Admitted => {
                 broken(Invariant::PermitsHold, "it went into the line with a slot")
             }
-            Event::RunQueued { .. } if self.line == (QueueState::Waits { owned: false }) => {
+            RunEvent::Queued { .. } if self.line == (QueueState::Waits { owned: false }) => {
                 broken(Invariant::PermitsHold, "it stood in the queue already")
             }
-            Event::RunAdmitted {} if !self.is_queued() => {
+            RunEvent::Admitted {} if !self.is_queued() => {
                 broken(Invariant::PermitsHold, "it was admitted and did not stand in the queue")
             }
-            Event::RunPauseRequested { .. } | Event::RunQuarantined { .. } if self.is_queued() => {
+            RunEvent::PauseRequested { .. } | RunEvent::Quarantined { .. } if self.is_queued() => {
                 broken(Invariant::PausesHold, "it was paused before it had begun")
             }
-            Event::RunPauseRequested { .. } if self.held => {
+            RunEvent::PauseRequested { .. } if self.held => {
                 broken(Invariant::PausesHold, "a pause was requested while it was held")
             }
-            Event::RunPaused { .. } if self.parked => {
+            RunEvent::Paused { .. } if self.parked => {
                 broken(Invariant::PausesHold, "it was paused already")
             }
-            Event::RunPaused { reason } if (*reason == PauseReason::User) != self.held => {
+            RunEvent::Paused { reason } if (*reason == PauseReason::User) != self.held => {
                 broken(Invariant::PausesHold, "its reason is not why it stands still")
             }
-            Event::RunResumed { .. } if !self.held && !self.resuming => {
+            RunEvent::Resumed { .. } if !self.held && !self.resuming => {
                 broken(Invariant::PausesHold, "it was not paused")
             }
-            Event::RunQueued { .. } | Event::RunPaused { .. } | Event::RunQuarantined { .. }
+            RunEvent::Queued { .. } | RunEvent::Paused { .. } | RunEvent::Quarantined { .. }
                 if nodes.is_any_running() =>
             {
                 broken(Invariant::PausesHold, "a node runs")
             }
-            Event::RunEnding { .. } if self.cause.is_some() => {
+            RunEvent::Ending { .. } if self.cause.is_some() => {
                 broken(Invariant::CauseDecides, "its end was fixed before")
             }
-            Event::RunEnding { cause: EndCause::Deadline, .. }
+            RunEvent::Ending { cause: EndCause::Deadline, .. }
                 if self.deadline.is_some_and(|deadline| place.at < deadline) =>
             {
                 let what = format!("its deadline struck at {}, before it was due", place.at);
                 broken(Invariant::WaitsEndInTime, what)
             }
-            event if event.is_end() => self.ends_as_it_must(event, nodes),
-            _ => Ok(()),
+            RunEvent::Completed { .. }
+            | RunEvent::Failed { .. }
+            | RunEvent::Cancelled { .. }
+            | RunEvent::TimedOut {} => self.ends_as_it_must(event, nodes),
+            RunEvent::Created(_)
+            | RunEvent::Owned { .. }
+            | RunEvent::Queued { .. }
+            | RunEvent::Admitted {}
+            | RunEvent::PauseRequested { .. }
+            | RunEvent::Paused { .. }
+            | RunEvent::Resumed { .. }
+            | RunEvent::Quarantined { .. }
+            | RunEvent::Ending { .. }
+            | RunEvent::Reopened { .. }
+            | RunEvent::SignalReceived { .. }
+            | RunEvent::MessageIgnored { .. } => Ok(()),
         }
     }
 
     /// Does the execution allow events of this kind about its nodes right now?
-    pub(super) fn may_happen_now(&self, event: &Event) -> Verdict {
+    pub(super) fn may_happen_now(&self, event: &NodeEvent) -> Verdict {
         let starts = matches!(
             event,
-            Event::NodeScheduled { .. } | Event::NodeStarted { .. } | Event::NodeSkipped { .. }
+            NodeEvent::Scheduled { .. } | NodeEvent::Started { .. } | NodeEvent::Skipped { .. }
         );
-        let goes_on = matches!(event, Event::NodeWaiting { .. } | Event::NodeResumed { .. });
+        let goes_on = matches!(event, NodeEvent::Waiting { .. } | NodeEvent::Resumed { .. });
         if self.is_ending() && (starts || goes_on) {
             return broken(Invariant::CauseDecides, "after the end was fixed");
         }
         // What was made remotely and has ended is a fact, and its start with it.
-        let fact = matches!(event, Event::NodeStarted { remote: Some(_), .. });
+        let fact = matches!(event, NodeEvent::Started { remote: Some(_), .. });
         if (starts && !fact && self.is_paused()) || self.parked {
             return broken(Invariant::PausesHold, "while the execution was paused");
         }
@@ -197,11 +218,22 @@ impl RunCheck {
             self.messages.remember(message);
         }
         match event {
-            Event::RunCreated(created) => {
+            Event::Run(event) => self.advance_run(event),
+            Event::Node(NodeEvent::Resumed { message: Some(message), .. }) => {
+                self.taken.push(Arc::clone(message));
+            }
+            Event::Node(NodeEvent::Scheduled { .. }) => self.resuming = false,
+            Event::Node(_) => {}
+        }
+    }
+
+    fn advance_run(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Created(created) => {
                 self.generation = 1;
                 self.deadline = created.deadline;
             }
-            Event::RunOwned { .. } => {
+            RunEvent::Owned { .. } => {
                 self.owned = true;
                 self.resuming |= self.parked;
                 self.parked = false;
@@ -209,18 +241,18 @@ impl RunCheck {
                     self.line = QueueState::Waits { owned: true };
                 }
             }
-            Event::RunQueued { .. } => self.line = QueueState::Waits { owned: false },
-            Event::RunAdmitted {} => self.line = QueueState::Admitted,
-            Event::RunPauseRequested { .. } => self.held = true,
-            Event::RunPaused { .. } => (self.parked, self.resuming) = (true, false),
-            Event::RunQuarantined { .. } => {
+            RunEvent::Queued { .. } => self.line = QueueState::Waits { owned: false },
+            RunEvent::Admitted {} => self.line = QueueState::Admitted,
+            RunEvent::PauseRequested { .. } => self.held = true,
+            RunEvent::Paused { .. } => (self.parked, self.resuming) = (true, false),
+            RunEvent::Quarantined { .. } => {
                 (self.held, self.parked, self.resuming) = (true, true, false);
             }
-            Event::RunResumed { .. } => {
+            RunEvent::Resumed { .. } => {
                 self.owned = true;
                 self.go_on();
             }
-            Event::RunEnding { cause, .. } => {
+            RunEvent::Ending { cause, .. } => {
                 self.go_on();
                 self.cause = Some(match cause {
                     EndCause::Cancel { .. } => Cause::Cancel,
@@ -229,7 +261,7 @@ impl RunCheck {
                     EndCause::Deadline => Cause::Deadline,
                 });
             }
-            Event::RunReopened { generation, deadline, .. } => {
+            RunEvent::Reopened { generation, deadline, .. } => {
                 self.deadline = *deadline;
                 self.go_on();
                 self.line = QueueState::Outside;
@@ -237,18 +269,16 @@ impl RunCheck {
                 self.generation = *generation;
                 (self.ended, self.cause) = (None, None);
             }
-            Event::SignalReceived { name, origin, .. } => {
+            RunEvent::SignalReceived { name, origin, .. } => {
                 if let Some(message) = &origin.message {
                     self.signals.insert(Arc::clone(message), Arc::clone(name));
                 }
             }
-            Event::NodeResumed { message: Some(message), .. } => {
-                self.taken.push(Arc::clone(message));
+            RunEvent::Completed { .. } => self.ended = Some(Ended::Completed),
+            RunEvent::Failed { .. } | RunEvent::Cancelled { .. } | RunEvent::TimedOut {} => {
+                self.ended = Some(Ended::Otherwise);
             }
-            Event::NodeScheduled { .. } => self.resuming = false,
-            Event::RunCompleted { .. } => self.ended = Some(Ended::Completed),
-            event if event.is_end() => self.ended = Some(Ended::Otherwise),
-            _ => {}
+            RunEvent::MessageIgnored { .. } => {}
         }
     }
 
@@ -270,31 +300,33 @@ impl RunCheck {
 
     fn is_first_or_later(&self, place: EventAt, event: &Event) -> Verdict {
         match (place.seq, event) {
-            (1, Event::RunCreated(_)) => Ok(()),
+            (1, Event::Run(RunEvent::Created(_))) => Ok(()),
             (1, _) => {
                 let what = format!("the log begins with {}", event.name());
                 broken(Invariant::CreatedFirst, what)
             }
-            (_, Event::RunCreated(_)) => broken(Invariant::CreatedFirst, "it was created before"),
+            (_, Event::Run(RunEvent::Created(_))) => {
+                broken(Invariant::CreatedFirst, "it was created before")
+            }
             _ => Ok(()),
         }
     }
 
     fn is_before_the_end(&self, event: &Event) -> Verdict {
         match (event, self.ended) {
-            (Event::RunReopened { .. }, None) => {
+            (Event::Run(RunEvent::Reopened { .. }), None) => {
                 broken(Invariant::EndsOnce, "reopened before it had ended")
             }
-            (Event::RunReopened { .. }, Some(Ended::Completed)) => {
+            (Event::Run(RunEvent::Reopened { .. }), Some(Ended::Completed)) => {
                 broken(Invariant::EndsOnce, "reopened after it had completed")
             }
-            (Event::RunReopened { generation, .. }, Some(Ended::Otherwise))
+            (Event::Run(RunEvent::Reopened { generation, .. }), Some(Ended::Otherwise))
                 if self.generation.checked_add(1) != Some(*generation) =>
             {
                 let what = format!("generation {generation} follows {}", self.generation);
                 broken(Invariant::EndsOnce, what)
             }
-            (Event::RunReopened { .. }, Some(Ended::Otherwise)) | (_, None) => Ok(()),
+            (Event::Run(RunEvent::Reopened { .. }), Some(Ended::Otherwise)) | (_, None) => Ok(()),
             (_, Some(_)) => broken(Invariant::EndsOnce, format!("{} after the end", event.name())),
         }
     }
@@ -309,14 +341,14 @@ impl RunCheck {
         }
     }
 
-    fn ends_as_it_must(&self, event: &Event, nodes: &Nodes) -> Verdict {
+    fn ends_as_it_must(&self, event: &RunEvent, nodes: &Nodes) -> Verdict {
         let unhandled = nodes.has_unhandled_failure();
         let fits = match (event, self.cause) {
-            (Event::RunCompleted { .. }, None) => unhandled != Some(true),
-            (Event::RunFailed { .. }, None) => unhandled != Some(false),
-            (Event::RunFailed { .. }, Some(Cause::Failure | Cause::NotQueued))
-            | (Event::RunCancelled { .. }, Some(Cause::Cancel))
-            | (Event::RunTimedOut {}, Some(Cause::Deadline)) => true,
+            (RunEvent::Completed { .. }, None) => unhandled != Some(true),
+            (RunEvent::Failed { .. }, None) => unhandled != Some(false),
+            (RunEvent::Failed { .. }, Some(Cause::Failure | Cause::NotQueued))
+            | (RunEvent::Cancelled { .. }, Some(Cause::Cancel))
+            | (RunEvent::TimedOut {}, Some(Cause::Deadline)) => true,
             _ => false,
         };
         if !fits {
@@ -335,16 +367,30 @@ impl RunCheck {
 
 /// The message that an event consumes.
 fn message_of(event: &Event) -> Option<&MessageId> {
+    let event = match event {
+        Event::Node(NodeEvent::Resumed { origin, .. }) => return origin.message.as_ref(),
+        Event::Node(_) => return None,
+        Event::Run(event) => event,
+    };
     match event {
-        Event::RunPauseRequested { origin, .. }
-        | Event::RunResumed { origin }
-        | Event::RunReopened { origin, .. }
-        | Event::SignalReceived { origin, .. }
-        | Event::NodeResumed { origin, .. }
-        | Event::RunEnding { cause: EndCause::Cancel { origin, .. }, .. } => {
+        RunEvent::PauseRequested { origin, .. }
+        | RunEvent::Resumed { origin }
+        | RunEvent::Reopened { origin, .. }
+        | RunEvent::SignalReceived { origin, .. }
+        | RunEvent::Ending { cause: EndCause::Cancel { origin, .. }, .. } => {
             origin.message.as_ref()
         }
-        Event::MessageIgnored { message, .. } => Some(message),
-        _ => None,
+        RunEvent::MessageIgnored { message, .. } => Some(message),
+        RunEvent::Created(_)
+        | RunEvent::Owned { .. }
+        | RunEvent::Queued { .. }
+        | RunEvent::Admitted {}
+        | RunEvent::Paused { .. }
+        | RunEvent::Quarantined { .. }
+        | RunEvent::Ending { .. }
+        | RunEvent::Completed { .. }
+        | RunEvent::Failed { .. }
+        | RunEvent::Cancelled { .. }
+        | RunEvent::TimedOut {} => None,
     }
 }

@@ -8,56 +8,106 @@
 use super::attempts::Seen;
 use super::{EventAt, Invariant, Verdict, broken};
 use crate::apply::{GRACE, SILENCE};
-use crate::event::{Event, FailureEnd};
+use crate::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use crate::failure::Failure;
 use crate::kind::{Behaviour, Delay, DurationTemplate};
 use crate::plan::{Plan, PlanNode};
 use crate::retry::RetryPolicy;
 use crate::time::{Millis, Timestamp};
 
+/// What lasts for a span, when it is due, and how long it has to last.
+type Span = (&'static str, Option<Timestamp>, Option<Millis>);
+
 /// Does this event cut something short that begins no earlier than `since`? Says what, if so.
 pub fn cut_short(plan: Option<&Plan>, event: &Event, since: Timestamp) -> Option<String> {
-    let at = event.node().and_then(|path| plan?.find(path));
-    let node = plan.zip(at).map(|(plan, at)| plan.node(at));
-    let timeout = plan.and_then(|plan| plan.timeout);
-    let (what, due, span) = match event {
-        Event::RunCreated(created) => ("its deadline", created.deadline, timeout),
-        Event::RunReopened { deadline, .. } => ("its deadline", *deadline, timeout),
-        Event::RunEnding { grace, .. } => ("its grace time", *grace, Some(GRACE)),
-        Event::NodeScheduled { deadline, .. } => {
-            ("the node's deadline", *deadline, node.and_then(|node| node.deadline))
-        }
-        Event::NodeStarted { due, .. } => {
-            let timeout = node.and_then(|node| node.timeout);
-            let patience = timeout.map(|span| Millis(span.0.saturating_add(SILENCE.0)));
-            ("the attempt's timeout", *due, patience)
-        }
-        Event::NodeWaiting { wait, span, .. } => ("the wait", wait.due(), *span),
-        Event::NodeFailed { end, wait, .. } => {
-            let due = match end {
-                FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => Some(*due),
-                FailureEnd::Final | FailureEnd::TimedOut => None,
-            };
-            ("the next try", due, *wait)
-        }
-        _ => return None,
-    };
+    match event {
+        Event::Run(event) => is_early(run_span(event, plan)?, since),
+        Event::Node(event) => is_early(node_span(event, node_of(plan, event))?, since),
+    }
+}
+
+fn is_early((what, due, span): Span, since: Timestamp) -> Option<String> {
     let (due, span) = due.zip(span).filter(|(due, span)| *due < since.plus(*span))?;
     Some(format!("{what} is due at {due}, less than {} ms after {since}", span.0))
 }
 
+fn node_of<'a>(plan: Option<&'a Plan>, event: &NodeEvent) -> Option<&'a PlanNode> {
+    plan.and_then(|plan| Some(plan.node(plan.find(event.node())?)))
+}
+
+fn run_span(event: &RunEvent, plan: Option<&Plan>) -> Option<Span> {
+    let timeout = plan.and_then(|plan| plan.timeout);
+    match event {
+        RunEvent::Created(created) => Some(("its deadline", created.deadline, timeout)),
+        RunEvent::Reopened { deadline, .. } => Some(("its deadline", *deadline, timeout)),
+        RunEvent::Ending { grace, .. } => Some(("its grace time", *grace, Some(GRACE))),
+        RunEvent::Owned { .. }
+        | RunEvent::Queued { .. }
+        | RunEvent::Admitted {}
+        | RunEvent::PauseRequested { .. }
+        | RunEvent::Paused { .. }
+        | RunEvent::Resumed { .. }
+        | RunEvent::Quarantined { .. }
+        | RunEvent::Completed { .. }
+        | RunEvent::Failed { .. }
+        | RunEvent::Cancelled { .. }
+        | RunEvent::TimedOut {}
+        | RunEvent::SignalReceived { .. }
+        | RunEvent::MessageIgnored { .. } => None,
+    }
+}
+
+fn node_span(event: &NodeEvent, node: Option<&PlanNode>) -> Option<Span> {
+    match event {
+        NodeEvent::Scheduled { deadline, .. } => {
+            Some(("the node's deadline", *deadline, node.and_then(|node| node.deadline)))
+        }
+        NodeEvent::Started { due, .. } => {
+            let timeout = node.and_then(|node| node.timeout);
+            let patience = timeout.map(|span| Millis(span.0.saturating_add(SILENCE.0)));
+            Some(("the attempt's timeout", *due, patience))
+        }
+        NodeEvent::Waiting { wait, span, .. } => Some(("the wait", wait.due(), *span)),
+        NodeEvent::Failed { end, wait, .. } => {
+            let due = match end {
+                FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => Some(*due),
+                FailureEnd::Final | FailureEnd::TimedOut => None,
+            };
+            Some(("the next try", due, *wait))
+        }
+        NodeEvent::Checkpointed { .. }
+        | NodeEvent::Completed { .. }
+        | NodeEvent::Resumed { .. }
+        | NodeEvent::Skipped { .. }
+        | NodeEvent::Cancelled { .. } => None,
+    }
+}
+
+/// Does what an event of the execution begins last?
+pub(super) fn judge_run(place: EventAt, event: &RunEvent, plan: Option<&Plan>) -> Verdict {
+    match run_span(event, plan).and_then(|span| is_early(span, place.earliest)) {
+        Some(what) => broken(Invariant::WaitsEndInTime, what),
+        None => Ok(()),
+    }
+}
+
 /// Is this a span that the definition wants, and does it last?
-pub(super) fn judge(place: EventAt, event: &Event, plan: Option<&Plan>, seen: &Seen) -> Verdict {
-    if let Some(what) = cut_short(plan, event, place.earliest) {
+pub(super) fn judge(
+    place: EventAt,
+    event: &NodeEvent,
+    plan: Option<&Plan>,
+    seen: &Seen,
+) -> Verdict {
+    let node = node_of(plan, event);
+    if let Some(what) = node_span(event, node).and_then(|span| is_early(span, place.earliest)) {
         return broken(Invariant::WaitsEndInTime, what);
     }
-    let at = event.node().and_then(|path| plan?.find(path));
-    let Some(node) = plan.zip(at).map(|(plan, at)| plan.node(at)) else { return Ok(()) };
+    let Some(node) = node else { return Ok(()) };
     let (span, wanted) = match event {
-        Event::NodeWaiting { span: Some(span), .. } => {
+        NodeEvent::Waiting { span: Some(span), .. } => {
             (span, fixed_span(node).map(|wanted| (wanted, wanted)))
         }
-        Event::NodeFailed { failure, end, wait: Some(wait), .. } => match end {
+        NodeEvent::Failed { failure, end, wait: Some(wait), .. } => match end {
             FailureEnd::RetryAt(_) => {
                 let policy = node.retry.as_ref();
                 (wait, policy.map(|policy| waits_of(policy, seen.tries, failure)))

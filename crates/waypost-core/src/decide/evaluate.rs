@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Decider;
 use super::graph::output_of;
 use super::request::{FILTERS_WORK_MAX, too_much_filtering};
-use crate::event::{Event, FailureEnd, MessageId, Origin, Wait};
+use crate::event::{FailureEnd, MessageId, NodeEvent, Origin, Wait};
 use crate::expr::{Expression, Rendered, Scope, ScopeNode, Template};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
@@ -107,7 +107,7 @@ impl Decider<'_> {
 
     fn wait(&mut self, at: NodeIx, wait: Wait, span: Option<Millis>) {
         let attempt = self.node(at).attempt;
-        self.emit(Event::NodeWaiting { node: self.path(at), attempt, wait, span });
+        self.emit(NodeEvent::Waiting { node: self.path(at), attempt, wait, span });
     }
 
     /// The oldest signal that came before a node began to wait for it and passes the filter. All
@@ -176,7 +176,7 @@ impl Decider<'_> {
     /// Records that a wait is over, and by whom.
     pub(super) fn resume_node(&mut self, at: NodeIx, message: Option<MessageId>, origin: Origin) {
         let attempt = self.node(at).attempt;
-        self.emit(Event::NodeResumed { node: self.path(at), attempt, message, origin });
+        self.emit(NodeEvent::Resumed { node: self.path(at), attempt, message, origin });
     }
 
     pub(super) fn complete_or_fail(&mut self, at: NodeIx, output: Option<Json>) {
@@ -205,7 +205,7 @@ impl Decider<'_> {
         let variables = self.variables_of(at, output.as_ref())?;
         let attempt = self.node(at).attempt;
         let node = self.path(at);
-        self.emit(Event::NodeCompleted { node, attempt, output, branch, variables });
+        self.emit(NodeEvent::Completed { node, attempt, output, branch, variables });
         self.follow(at);
         Ok(())
     }

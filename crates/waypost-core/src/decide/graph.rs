@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Decider;
 use crate::apply::{GRACE, SILENCE, is_taken};
 use crate::command::Effect;
-use crate::event::{CancelReason, EndCause, Event, FailureEnd, PauseReason};
+use crate::event::{CancelReason, EndCause, Event, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::json::{BadJson, Json};
@@ -61,7 +61,7 @@ impl Decider<'_> {
             Turn::NotYet => false,
             Turn::Skip => {
                 let cause = self.causes(at);
-                self.emit(Event::NodeSkipped { node: self.path(at), cause });
+                self.emit(NodeEvent::Skipped { node: self.path(at), cause });
                 true
             }
             Turn::Run => {
@@ -115,7 +115,7 @@ impl Decider<'_> {
         let first = self.node(at).scheduled.is_none();
         let deadline = self.plan_node(at).deadline.filter(|_| first);
         let deadline = deadline.map(|span| self.env.now_max.plus(span));
-        self.emit(Event::NodeScheduled { node: self.path(at), attempt, cause, deadline });
+        self.emit(NodeEvent::Scheduled { node: self.path(at), attempt, cause, deadline });
     }
 
     /// Starts a QUEUED node: control nodes at once, tasks where a slot is free.
@@ -131,12 +131,12 @@ impl Decider<'_> {
                 let delivery = self.token(at, attempt);
                 let (worker, token) = (Some(self.env.instance), Some(delivery));
                 let (remote, due) = (None, self.silent_at(at));
-                self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
+                self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
                 self.effect(Effect::Run { node: at, attempt, token: delivery });
             }
             _ => {
                 let (worker, remote, token, due) = (None, None, None, None);
-                self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
+                self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
                 self.effect(Effect::Evaluate { node: at, attempt });
             }
         }
@@ -160,7 +160,7 @@ impl Decider<'_> {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             let (node, worker) = (self.path(at), Some(self.env.instance));
             let (remote, token, due) = (None, None, None);
-            self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
+            self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
             self.attempt_failed(at, failure);
         }
     }
@@ -205,7 +205,7 @@ impl Decider<'_> {
                 self.tell_to_stop(*at);
             }
             let reason = CancelReason::Join;
-            self.emit(Event::NodeCancelled { node: self.path(*at), reason });
+            self.emit(NodeEvent::Cancelled { node: self.path(*at), reason });
         }
     }
 
@@ -226,7 +226,7 @@ impl Decider<'_> {
             false => failure,
         };
         let recorded = failure.clone();
-        self.emit(Event::NodeFailed { node, attempt, failure: recorded, end, wait: None });
+        self.emit(NodeEvent::Failed { node, attempt, failure: recorded, end, wait: None });
         if self.state.status == Status::Ending {
             return false;
         }
@@ -241,7 +241,7 @@ impl Decider<'_> {
     /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
     pub(super) fn end_for(&mut self, cause: EndCause) {
         let grace = Some(self.env.now_max.plus(GRACE));
-        self.emit(Event::RunEnding { cause, grace });
+        self.emit(RunEvent::Ending { cause, grace });
         let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
             let node = self.node(at);
@@ -252,7 +252,7 @@ impl Decider<'_> {
                 self.tell_to_stop(at);
             } else {
                 let reason = CancelReason::Ending;
-                self.emit(Event::NodeCancelled { node: self.path(at), reason });
+                self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
             }
         }
     }
@@ -269,33 +269,35 @@ impl Decider<'_> {
         let over = state.unsettled == 0 && (state.cause.is_some() || may_end);
         if !over {
             if state.pausing && state.running == 0 {
-                self.emit(Event::RunPaused { reason: PauseReason::User });
+                self.emit(RunEvent::Paused { reason: PauseReason::User });
             }
             return;
         }
         let output = self.output();
         let event = match (&state.cause, state.unhandled.first()) {
-            (None, None) => Event::RunCompleted { output },
+            (None, None) => Event::Run(RunEvent::Completed { output }),
             (None, Some(first)) => {
                 let failure = self.node(*first).failure.as_deref().cloned();
-                Event::RunFailed {
+                Event::Run(RunEvent::Failed {
                     failure: failure.unwrap_or_else(|| Failure::permanent("unknown", "unknown")),
                     nodes: state.unhandled.iter().map(|at| self.path(*at)).collect(),
                     output: Some(output),
-                }
+                })
             }
-            (Some(EndCause::Failure { node, failure }), _) => Event::RunFailed {
+            (Some(EndCause::Failure { node, failure }), _) => Event::Run(RunEvent::Failed {
                 failure: failure.clone(),
                 nodes: vec![node.clone()],
                 output: None,
-            },
-            (Some(EndCause::NotQueued { failure }), _) => {
-                Event::RunFailed { failure: failure.clone(), nodes: Vec::new(), output: None }
-            }
+            }),
+            (Some(EndCause::NotQueued { failure }), _) => Event::Run(RunEvent::Failed {
+                failure: failure.clone(),
+                nodes: Vec::new(),
+                output: None,
+            }),
             (Some(EndCause::Cancel { reason, .. }), _) => {
-                Event::RunCancelled { reason: reason.clone() }
+                Event::Run(RunEvent::Cancelled { reason: reason.clone() })
             }
-            (Some(EndCause::Deadline), _) => Event::RunTimedOut {},
+            (Some(EndCause::Deadline), _) => Event::Run(RunEvent::TimedOut {}),
         };
         self.emit(event);
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Decider;
 use super::evaluate::outer_scope;
 use crate::command::Refusal;
-use crate::event::{EndCause, Event};
+use crate::event::{EndCause, RunEvent};
 use crate::expr::Template;
 use crate::failure::{Failure, kind};
 use crate::limits::CONCURRENCY_KEY_BYTES_MAX;
@@ -21,7 +21,7 @@ impl Decider<'_> {
         match self.concurrency_key(&concurrency.key) {
             Ok(key) => {
                 let (limit, policy) = (concurrency.limit, concurrency.policy);
-                self.emit(Event::RunQueued { key: key.into(), limit, policy });
+                self.emit(RunEvent::Queued { key: key.into(), limit, policy });
             }
             Err(failure) => self.end_for(EndCause::NotQueued { failure }),
         }
@@ -36,7 +36,7 @@ impl Decider<'_> {
             Status::Ending => return Err(Refusal::Ending),
             _ => return Err(Refusal::NotQueued),
         }
-        self.emit(Event::RunAdmitted {});
+        self.emit(RunEvent::Admitted {});
         self.open_all();
         Ok(())
     }
@@ -46,7 +46,7 @@ impl Decider<'_> {
         let place = self.state.place.clone().filter(|_| self.state.owner.is_some());
         let place = place.ok_or(Refusal::Busy)?;
         let (key, limit, policy) = (place.key, place.limit, place.policy);
-        self.emit(Event::RunQueued { key, limit, policy });
+        self.emit(RunEvent::Queued { key, limit, policy });
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use super::Decider;
 use crate::command::{Effect, Refusal};
-use crate::event::{Event, Origin, PauseReason};
+use crate::event::{Origin, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
 use crate::kind::Behaviour;
 use crate::plan::Delivery;
@@ -16,7 +16,7 @@ impl Decider<'_> {
     pub(super) fn take_over(&mut self) -> Result<(), Refusal> {
         self.refuse_ended()?;
         let epoch = self.state.epoch + 1;
-        self.emit(Event::RunOwned { instance: self.env.instance, epoch });
+        self.emit(RunEvent::Owned { instance: self.env.instance, epoch });
         Ok(())
     }
 
@@ -32,7 +32,7 @@ impl Decider<'_> {
             && self.state.paused == Some(PauseReason::Waits)
             && self.state.moves()
         {
-            self.emit(Event::RunResumed { origin: Origin::default() });
+            self.emit(RunEvent::Resumed { origin: Origin::default() });
         }
         self.go_on();
         self.tick();

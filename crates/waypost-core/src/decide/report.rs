@@ -2,7 +2,7 @@
 
 use super::Decider;
 use crate::command::{Mark, Outcome, Refusal, Report};
-use crate::event::{CancelReason, Event, FailureEnd, PauseReason};
+use crate::event::{CancelReason, FailureEnd, NodeEvent, PauseReason, RunEvent};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::limits::ABANDONED_MAX;
@@ -27,7 +27,7 @@ impl Decider<'_> {
         self.take_over()?;
         self.take(report)?;
         if self.state.status == Status::Resuming {
-            self.emit(Event::RunPaused { reason: PauseReason::User });
+            self.emit(RunEvent::Paused { reason: PauseReason::User });
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Decider<'_> {
             // An end that comes before any start is taken as both.
             let (node, token, due) = (self.path(at), Some(token), self.silent_at(at));
             let (worker, remote) = (None, worker);
-            self.emit(Event::NodeStarted { node, attempt, worker, remote, token, due });
+            self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
         }
         match outcome {
             Outcome::Started => {}
@@ -57,14 +57,14 @@ impl Decider<'_> {
             Outcome::Lost(failure) => self.attempt_lost(at, failure),
             Outcome::Cancelled if self.state.status == Status::Ending => {
                 let reason = CancelReason::Ending;
-                self.emit(Event::NodeCancelled { node: self.path(at), reason });
+                self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
             }
             // Cancelled by nobody that is recorded here: a lost attempt like any other.
             Outcome::Cancelled => {
                 self.attempt_lost(at, stopped_by_worker());
             }
             Outcome::Checkpoint(Mark { data, number }) => {
-                self.emit(Event::NodeCheckpointed { node: self.path(at), attempt, data, number });
+                self.emit(NodeEvent::Checkpointed { node: self.path(at), attempt, data, number });
             }
         }
         Ok(())
@@ -119,7 +119,7 @@ impl Decider<'_> {
     pub(super) fn attempt_lost(&mut self, at: NodeIx, failure: Failure) {
         if self.state.status == Status::Ending {
             let reason = CancelReason::Ending;
-            self.emit(Event::NodeCancelled { node: self.path(at), reason });
+            self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
             return;
         }
         if self.plan_node(at).delivery == Delivery::AtMostOnce && !failure.unsent {
@@ -150,7 +150,7 @@ impl Decider<'_> {
     /// Closes an attempt; another follows.
     fn try_again(&mut self, at: NodeIx, failure: Failure, end: FailureEnd, wait: Option<Millis>) {
         let attempt = self.node(at).attempt;
-        self.emit(Event::NodeFailed { node: self.path(at), attempt, failure, end, wait });
+        self.emit(NodeEvent::Failed { node: self.path(at), attempt, failure, end, wait });
     }
 
     /// Sets the execution aside. Attempts that run are told to stop and closed as lost, so that
@@ -176,7 +176,7 @@ impl Decider<'_> {
             }
         }
         if self.state.status != Status::Ending {
-            self.emit(Event::RunQuarantined { reason });
+            self.emit(RunEvent::Quarantined { reason });
         }
     }
 

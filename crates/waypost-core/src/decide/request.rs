@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Decider;
 use crate::command::Refusal;
-use crate::event::{EndCause, Event, MessageId, Origin, Wait};
+use crate::event::{EndCause, MessageId, Origin, RunEvent, Wait};
 use crate::expr::WORK_MAX;
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
@@ -36,7 +36,7 @@ impl Decider<'_> {
         if let Some(refusal) = self.state.refuses_pause() {
             return self.ignore(origin, refusal);
         }
-        self.emit(Event::RunPauseRequested { now, origin });
+        self.emit(RunEvent::PauseRequested { now, origin });
         if now {
             self.interrupt_tasks();
         }
@@ -59,7 +59,7 @@ impl Decider<'_> {
         if let Some(refusal) = self.state.refuses_resume() {
             return self.ignore(origin, refusal);
         }
-        self.emit(Event::RunResumed { origin });
+        self.emit(RunEvent::Resumed { origin });
         self.go_on();
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Decider<'_> {
         }
         let origin = self.identified(origin);
         let message = origin.message.clone();
-        self.emit(Event::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
+        self.emit(RunEvent::SignalReceived { name: Arc::clone(name), body: body.clone(), origin });
         if let Some(message) = message {
             self.deliver(&takers, &message, body);
         }
@@ -205,9 +205,9 @@ impl Decider<'_> {
         };
         let generation = self.state.generation + 1;
         let deadline = self.plan.timeout.map(|span| self.env.now_max.plus(span));
-        self.emit(Event::RunReopened { generation, nodes, deadline, reason, origin });
+        self.emit(RunEvent::Reopened { generation, nodes, deadline, reason, origin });
         let epoch = self.state.epoch + 1;
-        self.emit(Event::RunOwned { instance: self.env.instance, epoch });
+        self.emit(RunEvent::Owned { instance: self.env.instance, epoch });
         self.begin();
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Decider<'_> {
     ) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if !self.state.messages.contains(&message) {
-            self.emit(Event::MessageIgnored { message, reason });
+            self.emit(RunEvent::MessageIgnored { message, reason });
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Decider<'_> {
         match origin.message {
             Some(message) if !ended && !self.state.messages.contains(&message) => {
                 let reason = refusal.to_string();
-                self.emit(Event::MessageIgnored { message, reason });
+                self.emit(RunEvent::MessageIgnored { message, reason });
                 self.decision.refusal = Some(refusal);
                 Ok(())
             }

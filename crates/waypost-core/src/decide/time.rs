@@ -2,7 +2,7 @@
 
 use super::Decider;
 use super::report::outcome_unknown;
-use crate::event::{CancelReason, EndCause, Event, FailureEnd, Origin, Wait};
+use crate::event::{CancelReason, EndCause, FailureEnd, NodeEvent, Origin, Wait};
 use crate::failure::{Failure, kind};
 use crate::id::NodeIx;
 use crate::plan::Delivery;
@@ -77,7 +77,7 @@ impl Decider<'_> {
         for at in self.plan.positions() {
             if self.node(at).status == NodeStatus::Running {
                 let reason = CancelReason::Grace;
-                self.emit(Event::NodeCancelled { node: self.path(at), reason });
+                self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
             }
         }
     }

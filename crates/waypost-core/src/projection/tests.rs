@@ -1,12 +1,12 @@
 //! Tables: an event before and after, row by row.
 
 use super::*;
-use crate::event::{CancelReason, Origin, PauseReason};
+use crate::event::{CancelReason, NodeEvent, Origin, PauseReason, RunEvent};
 use crate::id::{DefinitionHash, ExecutionId, InstanceId};
 use crate::plan::ConcurrencyPolicy;
 
 fn created() -> Event {
-    Event::RunCreated(Box::new(RunCreated {
+    Event::Run(RunEvent::Created(Box::new(RunCreated {
         key: ExecutionId("exe_1".into()),
         workflow: "welcome".into(),
         version: 3,
@@ -15,60 +15,65 @@ fn created() -> Event {
         labels: BTreeMap::new(),
         deadline: None,
         origin: Origin::default(),
-    }))
+    })))
 }
 
 fn owned(epoch: u32) -> Event {
-    Event::RunOwned { instance: InstanceId(uuid::Uuid::nil()), epoch }
+    Event::Run(RunEvent::Owned { instance: InstanceId(uuid::Uuid::nil()), epoch })
 }
 
 fn scheduled(node: &str, attempt: u32) -> Event {
-    Event::NodeScheduled { node: node.into(), attempt, cause: Vec::new(), deadline: None }
+    Event::Node(NodeEvent::Scheduled {
+        node: node.into(),
+        attempt,
+        cause: Vec::new(),
+        deadline: None,
+    })
 }
 
 fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted {
+    Event::Node(NodeEvent::Started {
         node: node.into(),
         attempt,
         worker: None,
         remote: None,
         token: None,
         due: None,
-    }
+    })
 }
 
 fn completed(node: &str, output: &str) -> Event {
-    Event::NodeCompleted {
+    Event::Node(NodeEvent::Completed {
         node: node.into(),
         attempt: 1,
         output: Some(Json::parse(output).unwrap()),
         branch: None,
         variables: BTreeMap::new(),
-    }
+    })
 }
 
 fn failed(node: &str, end: FailureEnd) -> Event {
     let failure = Failure::transient(kind::HTTP, "answered 500");
-    Event::NodeFailed { node: node.into(), attempt: 1, failure, end, wait: None }
+    Event::Node(NodeEvent::Failed { node: node.into(), attempt: 1, failure, end, wait: None })
 }
 
 fn waiting(node: &str, due: i64) -> Event {
     let wait = Wait::Delay { due: Timestamp(due) };
-    Event::NodeWaiting { node: node.into(), attempt: 1, wait, span: None }
+    Event::Node(NodeEvent::Waiting { node: node.into(), attempt: 1, wait, span: None })
 }
 
 fn cancelled(node: &str) -> Event {
-    Event::NodeCancelled { node: node.into(), reason: CancelReason::Ending }
+    Event::Node(NodeEvent::Cancelled { node: node.into(), reason: CancelReason::Ending })
 }
 
 fn reopened(nodes: &[&str]) -> Event {
-    Event::RunReopened {
+    Event::Run(RunEvent::Reopened {
         generation: 2,
         nodes: nodes.iter().map(|&node| node.into()).collect(),
         origin: Origin::default(),
         deadline: None,
         reason: None,
-    }
+    })
 }
 
 /// Folds events; the n-th has seq n and happens at time 10 n.
@@ -83,20 +88,20 @@ fn fold(events: Vec<Event>) -> Changes {
 #[test]
 fn status_follows_the_run_events() {
     let failure = Failure::permanent(kind::HTTP, "answered 404");
-    let resumed = Event::RunResumed { origin: Origin::default() };
-    let paused = Event::RunPaused { reason: PauseReason::Waits };
-    let by_user = Event::RunPaused { reason: PauseReason::User };
-    let requested = Event::RunPauseRequested { now: true, origin: Origin::default() };
-    let ending = Event::RunEnding { cause: EndCause::Deadline, grace: None };
+    let resumed = Event::Run(RunEvent::Resumed { origin: Origin::default() });
+    let paused = Event::Run(RunEvent::Paused { reason: PauseReason::Waits });
+    let by_user = Event::Run(RunEvent::Paused { reason: PauseReason::User });
+    let requested = Event::Run(RunEvent::PauseRequested { now: true, origin: Origin::default() });
+    let ending = Event::Run(RunEvent::Ending { cause: EndCause::Deadline, grace: None });
     let policy = ConcurrencyPolicy::Queue;
-    let queued = Event::RunQueued { key: "k".into(), limit: 1, policy };
-    let failed_run = Event::RunFailed { failure, nodes: Vec::new(), output: None };
+    let queued = Event::Run(RunEvent::Queued { key: "k".into(), limit: 1, policy });
+    let failed_run = Event::Run(RunEvent::Failed { failure, nodes: Vec::new(), output: None });
     let table = [
         (Status::Running, created(), Status::Running),
         (Status::Running, owned(1), Status::Running),
         (Status::Running, queued, Status::Scheduling),
         (Status::Scheduling, owned(1), Status::Scheduling),
-        (Status::Scheduling, Event::RunAdmitted {}, Status::Running),
+        (Status::Scheduling, Event::Run(RunEvent::Admitted {}), Status::Running),
         (Status::Waiting, owned(2), Status::Running),
         (Status::Paused, owned(2), Status::Paused),
         (Status::Quarantined, owned(2), Status::Quarantined),
@@ -107,15 +112,23 @@ fn status_follows_the_run_events() {
         (Status::Running, paused, Status::Waiting),
         (Status::Running, by_user.clone(), Status::Paused),
         (Status::Quarantined, by_user, Status::Quarantined),
-        (Status::Running, Event::RunQuarantined { reason: "x".into() }, Status::Quarantined),
+        (
+            Status::Running,
+            Event::Run(RunEvent::Quarantined { reason: "x".into() }),
+            Status::Quarantined,
+        ),
         (Status::Running, requested.clone(), Status::Running),
         (Status::Waiting, requested, Status::Paused),
         (Status::Paused, resumed, Status::Running),
         (Status::Running, ending, Status::Ending),
-        (Status::Running, Event::RunCompleted { output: Json::null() }, Status::Completed),
+        (
+            Status::Running,
+            Event::Run(RunEvent::Completed { output: Json::null() }),
+            Status::Completed,
+        ),
         (Status::Ending, failed_run, Status::Failed),
-        (Status::Ending, Event::RunCancelled { reason: None }, Status::Cancelled),
-        (Status::Ending, Event::RunTimedOut {}, Status::TimedOut),
+        (Status::Ending, Event::Run(RunEvent::Cancelled { reason: None }), Status::Cancelled),
+        (Status::Ending, Event::Run(RunEvent::TimedOut {}), Status::TimedOut),
         (Status::Failed, reopened(&[]), Status::Running),
     ];
     for (before, event, after) in table {
@@ -125,15 +138,19 @@ fn status_follows_the_run_events() {
 
 #[test]
 fn status_of_a_node_follows_its_events() {
-    let skipped = Event::NodeSkipped { node: "a".into(), cause: Vec::new() };
-    let resumed = Event::NodeResumed {
+    let skipped = Event::Node(NodeEvent::Skipped { node: "a".into(), cause: Vec::new() });
+    let resumed = Event::Node(NodeEvent::Resumed {
         node: "a".into(),
         attempt: 1,
         message: None,
         origin: Origin::default(),
-    };
-    let checkpointed =
-        Event::NodeCheckpointed { node: "a".into(), attempt: 1, data: Json::null(), number: 0 };
+    });
+    let checkpointed = Event::Node(NodeEvent::Checkpointed {
+        node: "a".into(),
+        attempt: 1,
+        data: Json::null(),
+        number: 0,
+    });
     let table = [
         (scheduled("a", 1), NodeStatus::Queued),
         (started("a", 1), NodeStatus::Running),
@@ -165,7 +182,7 @@ fn a_chain_becomes_one_row_per_node() {
         scheduled("b", 1),
         started("b", 1),
         completed("b", "2"),
-        Event::RunCompleted { output: Json::parse("{}").unwrap() },
+        Event::Run(RunEvent::Completed { output: Json::parse("{}").unwrap() }),
     ]);
     let view = &changes.view;
     assert_eq!(view.status, Status::Completed);
@@ -192,7 +209,7 @@ fn runs_of_events_can_be_cut_anywhere() {
         scheduled("a", 2),
         started("a", 2),
         completed("a", "1"),
-        Event::RunCompleted { output: Json::null() },
+        Event::Run(RunEvent::Completed { output: Json::null() }),
     ];
     let whole = fold(events.clone()).view;
     for cut in 0..events.len() {
@@ -225,7 +242,7 @@ fn a_retry_is_a_wait_and_leaves_its_failure() {
 
 #[test]
 fn the_end_closes_every_wait() {
-    let changes = fold(vec![waiting("a", 900), Event::RunCancelled { reason: None }]);
+    let changes = fold(vec![waiting("a", 900), Event::Run(RunEvent::Cancelled { reason: None })]);
     assert!(matches!(
         &changes.waits[1],
         WaitChange::Closed { node: None, end: WaitEnd::Failed, .. }
@@ -237,7 +254,7 @@ fn a_repair_takes_the_end_back() {
     let failure = Failure::permanent(kind::HTTP, "answered 404");
     let changes = fold(vec![
         failed("a", FailureEnd::Final),
-        Event::RunFailed { failure, nodes: vec!["a".into()], output: None },
+        Event::Run(RunEvent::Failed { failure, nodes: vec!["a".into()], output: None }),
         reopened(&["a"]),
     ]);
     assert_eq!(changes.view.status, Status::Running);
@@ -254,7 +271,7 @@ fn a_wait_that_somebody_ends_is_closed_once() {
     let origin = Origin { message: Some("m".into()), actor: Some("ann".into()) };
     let resumed = |node: &str| {
         let (node, origin) = (node.into(), origin.clone());
-        Event::NodeResumed { node, attempt: 1, message: None, origin }
+        Event::Node(NodeEvent::Resumed { node, attempt: 1, message: None, origin })
     };
     let cases = [
         (waiting("a", 99), vec![completed("a", "1")], NodeStatus::Completed),

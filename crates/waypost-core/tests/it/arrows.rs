@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 use waypost_core::apply::apply;
-use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, Origin, PauseReason, Wait};
+use waypost_core::event::{
+    CancelReason, EndCause, Event, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent, Wait,
+};
 use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
 use waypost_core::id::InstanceId;
@@ -179,74 +181,102 @@ fn cancel() -> EndCause {
 fn run_events(state: &State) -> Vec<Event> {
     let origin = Origin { message: Some("m".into()), actor: None };
     vec![
-        Event::RunCreated(Box::new(state.created.as_ref().clone())),
-        Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: state.epoch + 1 },
-        Event::RunQueued { key: "k".into(), limit: 1, policy: ConcurrencyPolicy::Queue },
-        Event::RunAdmitted {},
-        Event::RunPauseRequested { now: false, origin: origin.clone() },
-        Event::RunPaused { reason: PauseReason::Waits },
-        Event::RunPaused { reason: PauseReason::User },
-        Event::RunResumed { origin: origin.clone() },
-        Event::RunQuarantined { reason: "the test says so".into() },
-        Event::RunEnding { cause: cancel(), grace: None },
-        Event::RunCompleted { output: Json::null() },
-        Event::RunFailed { failure: failure(), nodes: vec![], output: None },
-        Event::RunCancelled { reason: None },
-        Event::RunTimedOut {},
-        Event::RunReopened {
+        Event::Run(RunEvent::Created(Box::new(state.created.as_ref().clone()))),
+        Event::Run(RunEvent::Owned { instance: InstanceId(Uuid::nil()), epoch: state.epoch + 1 }),
+        Event::Run(RunEvent::Queued {
+            key: "k".into(),
+            limit: 1,
+            policy: ConcurrencyPolicy::Queue,
+        }),
+        Event::Run(RunEvent::Admitted {}),
+        Event::Run(RunEvent::PauseRequested { now: false, origin: origin.clone() }),
+        Event::Run(RunEvent::Paused { reason: PauseReason::Waits }),
+        Event::Run(RunEvent::Paused { reason: PauseReason::User }),
+        Event::Run(RunEvent::Resumed { origin: origin.clone() }),
+        Event::Run(RunEvent::Quarantined { reason: "the test says so".into() }),
+        Event::Run(RunEvent::Ending { cause: cancel(), grace: None }),
+        Event::Run(RunEvent::Completed { output: Json::null() }),
+        Event::Run(RunEvent::Failed { failure: failure(), nodes: vec![], output: None }),
+        Event::Run(RunEvent::Cancelled { reason: None }),
+        Event::Run(RunEvent::TimedOut {}),
+        Event::Run(RunEvent::Reopened {
             generation: 2,
             nodes: vec![],
             origin: origin.clone(),
             deadline: None,
             reason: None,
-        },
-        Event::SignalReceived { name: "go".into(), body: Json::null(), origin },
-        Event::MessageIgnored { message: "m".into(), reason: "none".into() },
+        }),
+        Event::Run(RunEvent::SignalReceived { name: "go".into(), body: Json::null(), origin }),
+        Event::Run(RunEvent::MessageIgnored { message: "m".into(), reason: "none".into() }),
     ]
 }
 
 /// The cause without which an end is not the one that was fixed.
 fn cause_of(event: &Event) -> EndCause {
     match event {
-        Event::RunFailed { .. } => EndCause::Failure { node: "a".into(), failure: failure() },
-        Event::RunTimedOut {} => EndCause::Deadline,
+        Event::Run(RunEvent::Failed { .. }) => {
+            EndCause::Failure { node: "a".into(), failure: failure() }
+        }
+        Event::Run(RunEvent::TimedOut {}) => EndCause::Deadline,
         _ => cancel(),
     }
 }
 
 fn node_events(attempt: u32) -> Vec<Event> {
     let node = || "a".into();
-    let failed =
-        |end| Event::NodeFailed { node: node(), attempt, failure: failure(), end, wait: None };
+    let failed = |end| {
+        Event::Node(NodeEvent::Failed {
+            node: node(),
+            attempt,
+            failure: failure(),
+            end,
+            wait: None,
+        })
+    };
     let wait = Wait::Signal { name: "go".into(), due: None };
     let somebody = Origin { message: Some("m".into()), actor: None };
     vec![
-        Event::NodeScheduled { node: node(), attempt: attempt + 1, cause: vec![], deadline: None },
-        Event::NodeStarted {
+        Event::Node(NodeEvent::Scheduled {
+            node: node(),
+            attempt: attempt + 1,
+            cause: vec![],
+            deadline: None,
+        }),
+        Event::Node(NodeEvent::Started {
             node: node(),
             attempt,
             worker: None,
             remote: None,
             token: None,
             due: None,
-        },
-        Event::NodeCheckpointed { node: node(), attempt, data: Json::null(), number: 0 },
-        Event::NodeCompleted {
+        }),
+        Event::Node(NodeEvent::Checkpointed {
+            node: node(),
+            attempt,
+            data: Json::null(),
+            number: 0,
+        }),
+        Event::Node(NodeEvent::Completed {
             node: node(),
             attempt,
             output: None,
             branch: None,
             variables: [].into(),
-        },
+        }),
         failed(FailureEnd::RetryAt(EPOCH)),
         failed(FailureEnd::Abandoned(EPOCH)),
         failed(FailureEnd::Final),
         failed(FailureEnd::TimedOut),
-        Event::NodeWaiting { node: node(), attempt, wait, span: None },
-        Event::NodeResumed { node: node(), attempt, message: None, origin: Origin::default() },
-        Event::NodeResumed { node: node(), attempt, message: None, origin: somebody },
-        Event::NodeSkipped { node: node(), cause: vec![] },
-        Event::NodeCancelled { node: node(), reason: CancelReason::Join },
+        Event::Node(NodeEvent::Waiting { node: node(), attempt, wait, span: None }),
+        Event::Node(NodeEvent::Resumed {
+            node: node(),
+            attempt,
+            message: None,
+            origin: Origin::default(),
+        }),
+        Event::Node(NodeEvent::Resumed { node: node(), attempt, message: None, origin: somebody }),
+        Event::Node(NodeEvent::Skipped { node: node(), cause: vec![] }),
+        Event::Node(NodeEvent::Cancelled { node: node(), reason: CancelReason::Join }),
     ]
 }
 
@@ -344,36 +374,45 @@ fn events_that_do_not_fit_are_refused() {
     };
     let instance = InstanceId(Uuid::nil());
     // Ownership grows by one; the frame of an owner that was passed over does not fit.
-    refused(&running, Event::RunOwned { instance, epoch: 1 });
-    refused(&running, Event::RunOwned { instance, epoch: 3 });
+    refused(&running, Event::Run(RunEvent::Owned { instance, epoch: 1 }));
+    refused(&running, Event::Run(RunEvent::Owned { instance, epoch: 3 }));
     // Nothing ends or is set aside while something runs.
-    refused(&running, Event::RunCompleted { output: Json::null() });
-    refused(&running, Event::RunQuarantined { reason: String::new() });
+    refused(&running, Event::Run(RunEvent::Completed { output: Json::null() }));
+    refused(&running, Event::Run(RunEvent::Quarantined { reason: String::new() }));
     let pausing = State { pausing: true, ..running.clone() };
-    refused(&pausing, Event::RunPaused { reason: PauseReason::User });
+    refused(&pausing, Event::Run(RunEvent::Paused { reason: PauseReason::User }));
     // Another attempt, another node.
     let late: Vec<Event> = node_events(2).into_iter().chain(node_events(0)).collect();
-    let about_attempts = |event: &Event| !matches!(event, Event::NodeCancelled { .. });
+    let about_attempts = |event: &Event| !matches!(event, Event::Node(NodeEvent::Cancelled { .. }));
     late.into_iter().filter(about_attempts).for_each(|event| refused(&running, event));
-    refused(&running, Event::NodeCancelled { node: "b".into(), reason: CancelReason::Join });
+    refused(
+        &running,
+        Event::Node(NodeEvent::Cancelled { node: "b".into(), reason: CancelReason::Join }),
+    );
     // A retry is opened by a failure, not by a wait.
     let wait = Wait::Retry { due: EPOCH };
-    refused(&running, Event::NodeWaiting { node: "a".into(), attempt: 1, wait, span: None });
+    refused(
+        &running,
+        Event::Node(NodeEvent::Waiting { node: "a".into(), attempt: 1, wait, span: None }),
+    );
     // The cause fixes the end.
     let ending = State { cause: Some(EndCause::Deadline), ..execution_at(&plan, "ENDING") };
-    refused(&ending, Event::RunCancelled { reason: None });
-    refused(&ending, Event::RunFailed { failure: failure(), nodes: vec![], output: None });
+    refused(&ending, Event::Run(RunEvent::Cancelled { reason: None }));
+    refused(
+        &ending,
+        Event::Run(RunEvent::Failed { failure: failure(), nodes: vec![], output: None }),
+    );
     // A generation follows the last one, and runs again what did not complete.
     let failed = execution_at(&plan, "FAILED");
     let reopened = |generation, nodes: &[&str]| {
         let nodes = nodes.iter().map(|node| (*node).into()).collect();
-        Event::RunReopened {
+        Event::Run(RunEvent::Reopened {
             generation,
             nodes,
             origin: Origin::default(),
             deadline: None,
             reason: None,
-        }
+        })
     };
     refused(&failed, reopened(1, &[]));
     refused(&failed, reopened(3, &[]));
@@ -386,22 +425,26 @@ fn events_that_do_not_fit_are_refused() {
     // A place in the queue is taken once, kept until the slot, and not left for another one.
     let queued = |key: &str| {
         let policy = ConcurrencyPolicy::Queue;
-        Event::RunQueued { key: key.into(), limit: 1, policy }
+        Event::Run(RunEvent::Queued { key: key.into(), limit: 1, policy })
     };
     let waits = execution_at(&plan, "SCHEDULING");
     refused(&waits, queued("another"));
     let unowned = State { owner: None, ..waits.clone() };
     refused(&unowned, queued("k"));
-    refused(&unowned, Event::RunAdmitted {});
-    let admitted = step(&plan, &waits, &Event::RunAdmitted {}).expect("it stood in the queue");
+    refused(&unowned, Event::Run(RunEvent::Admitted {}));
+    let admitted =
+        step(&plan, &waits, &Event::Run(RunEvent::Admitted {})).expect("it stood in the queue");
     refused(&admitted, queued("k"));
-    refused(&admitted, Event::RunAdmitted {});
+    refused(&admitted, Event::Run(RunEvent::Admitted {}));
     let mut begun = execution_at(&plan, "SCHEDULED");
     node_at(&mut begun, "QUEUED");
     refused(&begun, queued("k"));
     // A signal without an id could never be known again.
-    let signal =
-        Event::SignalReceived { name: "go".into(), body: Json::null(), origin: Origin::default() };
+    let signal = Event::Run(RunEvent::SignalReceived {
+        name: "go".into(),
+        body: Json::null(),
+        origin: Origin::default(),
+    });
     refused(&running, signal);
 }
 
@@ -413,7 +456,7 @@ fn a_log_begins_with_its_creation() {
         waypost_core::apply::begin(&plan, state.execution, event, Timestamp(5)).is_ok()
     };
     for event in run_events(&state).iter().chain(&node_events(1)) {
-        assert_eq!(begin(event), matches!(event, Event::RunCreated(_)), "{event:?}");
+        assert_eq!(begin(event), matches!(event, Event::Run(RunEvent::Created(_))), "{event:?}");
     }
 }
 

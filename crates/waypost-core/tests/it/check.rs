@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use uuid::Uuid;
 use waypost_core::check::{Invariant, LogCheck};
 use waypost_core::command::{Command, Outcome, Report};
-use waypost_core::event::{CancelReason, Event, FailureEnd, Origin, PauseReason};
+use waypost_core::event::{
+    CancelReason, Event, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent,
+};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan};
 use waypost_core::frame::{FrameHeader, Parent};
@@ -55,7 +57,7 @@ impl Logbook {
         };
         let events: Vec<Event> = events.iter().map(|(_, event)| event.clone()).collect();
         for event in &events {
-            if let Event::RunOwned { instance, epoch } = event {
+            if let Event::Run(RunEvent::Owned { instance, epoch }) = event {
                 (header.instance, header.epoch) = (*instance, *epoch);
             }
         }
@@ -146,7 +148,7 @@ fn keyed(draft: &mut Draft<'_>) {
 }
 
 fn queued() -> Event {
-    Event::RunQueued { key: "k".into(), limit: 1, policy: ConcurrencyPolicy::Queue }
+    Event::Run(RunEvent::Queued { key: "k".into(), limit: 1, policy: ConcurrencyPolicy::Queue })
 }
 
 const FAR: &str = "a = worker";
@@ -208,10 +210,10 @@ fn remove(frames: &mut [Frame], seq: u64) {
 /// As builds wrote an event that did not record how long things last.
 fn forget_spans(event: &mut Event) {
     match event {
-        Event::NodeScheduled { deadline, .. } => *deadline = None,
-        Event::NodeStarted { due, .. } => *due = None,
-        Event::NodeWaiting { span, .. } => *span = None,
-        Event::NodeFailed { wait, .. } => *wait = None,
+        Event::Node(NodeEvent::Scheduled { deadline, .. }) => *deadline = None,
+        Event::Node(NodeEvent::Started { due, .. }) => *due = None,
+        Event::Node(NodeEvent::Waiting { span, .. }) => *span = None,
+        Event::Node(NodeEvent::Failed { wait, .. }) => *wait = None,
         _ => {}
     }
 }
@@ -223,23 +225,35 @@ fn decide_and_store(frame: &mut Frame, ms: u64) {
 }
 
 fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted {
+    Event::Node(NodeEvent::Started {
         node: node.into(),
         attempt,
         worker: None,
         remote: None,
         token: None,
         due: None,
-    }
+    })
 }
 
 fn started_remote(node: &str, worker: Option<InstanceId>, token: Option<Token>) -> Event {
     let remote = Some(WorkerId(Uuid::from_u128(1)));
-    Event::NodeStarted { node: node.into(), attempt: 1, worker, remote, token, due: None }
+    Event::Node(NodeEvent::Started {
+        node: node.into(),
+        attempt: 1,
+        worker,
+        remote,
+        token,
+        due: None,
+    })
 }
 
 fn scheduled(node: &str, attempt: u32, cause: &[u64]) -> Event {
-    Event::NodeScheduled { node: node.into(), attempt, cause: cause.to_vec(), deadline: None }
+    Event::Node(NodeEvent::Scheduled {
+        node: node.into(),
+        attempt,
+        cause: cause.to_vec(),
+        deadline: None,
+    })
 }
 
 #[test]
@@ -289,8 +303,10 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            let Event::NodeStarted { token, .. } = *event(frames, 4) else { panic!("started") };
-            let Event::NodeStarted { token: second, .. } = event(frames, 7) else {
+            let Event::Node(NodeEvent::Started { token, .. }) = *event(frames, 4) else {
+                panic!("started")
+            };
+            let Event::Node(NodeEvent::Started { token: second, .. }) = event(frames, 7) else {
                 panic!("started")
             };
             *second = token;
@@ -311,8 +327,14 @@ const CASES: &[Case] = &[
         damage: |frames| {
             let (node, attempt, token) = ("a".into(), 1, Some(Token(1)));
             let worker = Some(frames[0].header.instance);
-            *event(frames, 4) =
-                Event::NodeStarted { node, attempt, worker, remote: None, token, due: None };
+            *event(frames, 4) = Event::Node(NodeEvent::Started {
+                node,
+                attempt,
+                worker,
+                remote: None,
+                token,
+                due: None,
+            });
         },
         finds: &[("graph.justified", 4)],
     },
@@ -399,7 +421,7 @@ const CASES: &[Case] = &[
         write: taken_over,
         damage: |frames| {
             let instance = frames[1].header.instance;
-            *event(frames, 5) = Event::RunOwned { instance, epoch: 3 };
+            *event(frames, 5) = Event::Run(RunEvent::Owned { instance, epoch: 3 });
             frames[1..].iter_mut().for_each(|frame| frame.header.epoch = 3);
         },
         finds: &[("log.fenced", 5)],
@@ -495,7 +517,9 @@ const CASES: &[Case] = &[
         damage: |frames| {
             let last = frames.last_mut().expect("as the case says");
             let due = FailureEnd::RetryAt(last.at.plus(Millis(1)));
-            let Event::NodeFailed { end, .. } = &mut last.events[0] else { panic!("a failed") };
+            let Event::Node(NodeEvent::Failed { end, .. }) = &mut last.events[0] else {
+                panic!("a failed")
+            };
             *end = due;
             last.events.truncate(1);
             last.header.last_seq = last.header.first_seq;
@@ -507,7 +531,9 @@ const CASES: &[Case] = &[
         flow: "a error oops",
         write: |draft| draft.fail("a"),
         damage: |frames| {
-            let Event::NodeFailed { failure, .. } = event(frames, 5) else { panic!("a failed") };
+            let Event::Node(NodeEvent::Failed { failure, .. }) = event(frames, 5) else {
+                panic!("a failed")
+            };
             failure.on_error_skipped = true;
         },
         finds: &[("graph.justified", 5)],
@@ -528,7 +554,7 @@ const CASES: &[Case] = &[
         },
         damage: |frames| {
             let reason = CancelReason::Ending;
-            insert(frames, 2, vec![Event::NodeCancelled { node: "a".into(), reason }]);
+            insert(frames, 2, vec![Event::Node(NodeEvent::Cancelled { node: "a".into(), reason })]);
         },
         finds: &[("node.settles-once", 9)],
     },
@@ -543,7 +569,9 @@ const CASES: &[Case] = &[
             draft.complete("b");
         },
         damage: |frames| {
-            let Event::RunReopened { nodes, .. } = event(frames, 11) else { panic!("reopened") };
+            let Event::Run(RunEvent::Reopened { nodes, .. }) = event(frames, 11) else {
+                panic!("reopened")
+            };
             nodes.push("a".into());
         },
         finds: &[("node.settles-once", 11)],
@@ -571,7 +599,9 @@ const CASES: &[Case] = &[
             draft.fail("a");
         },
         damage: |frames| {
-            let Event::NodeFailed { failure, .. } = event(frames, 10) else { panic!("failed") };
+            let Event::Node(NodeEvent::Failed { failure, .. }) = event(frames, 10) else {
+                panic!("failed")
+            };
             *failure = Failure::permanent("http", "it failed");
         },
         finds: &[("join.on-time", 10)],
@@ -591,8 +621,8 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            let request = Event::RunPauseRequested { now: false, origin: origin() };
-            let paused = Event::RunPaused { reason: PauseReason::User };
+            let request = Event::Run(RunEvent::PauseRequested { now: false, origin: origin() });
+            let paused = Event::Run(RunEvent::Paused { reason: PauseReason::User });
             insert(frames, 0, vec![request, paused]);
             frames.truncate(1);
         },
@@ -621,7 +651,8 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            *event(frames, 6) = Event::NodeSkipped { node: "b".into(), cause: vec![5] };
+            *event(frames, 6) =
+                Event::Node(NodeEvent::Skipped { node: "b".into(), cause: vec![5] });
             remove(frames, 8);
             remove(frames, 7);
         },
@@ -642,13 +673,13 @@ const CASES: &[Case] = &[
                 .find(|(_, e)| e.name() == "NodeFailed")
                 .expect("as the case says");
             frame.events.truncate(at);
-            frame.events.push(Event::NodeCompleted {
+            frame.events.push(Event::Node(NodeEvent::Completed {
                 node: "c".into(),
                 attempt: 1,
                 output: None,
                 branch: Some("true".into()),
                 variables: std::collections::BTreeMap::new(),
-            });
+            }));
             let cause = frame.events.len() as u64;
             frame.events.push(scheduled("f", 1, &[cause]));
             frame.header.last_seq = frame.events.len() as u64;
@@ -688,7 +719,9 @@ const CASES: &[Case] = &[
         flow: "d = delay(5s)",
         write: |draft| draft.pass("5s"),
         damage: |frames| {
-            let Event::NodeWaiting { span, .. } = event(frames, 5) else { panic!("waits") };
+            let Event::Node(NodeEvent::Waiting { span, .. }) = event(frames, 5) else {
+                panic!("waits")
+            };
             *span = Some(Millis(4_999));
         },
         finds: &[("wait.ends-once", 5)],
@@ -716,7 +749,9 @@ const CASES: &[Case] = &[
             draft.complete("a");
         },
         damage: |frames| {
-            let Event::NodeFailed { wait, .. } = event(frames, 5) else { panic!("failed") };
+            let Event::Node(NodeEvent::Failed { wait, .. }) = event(frames, 5) else {
+                panic!("failed")
+            };
             *wait = Some(Millis(810));
         },
         finds: &[("wait.ends-once", 5)],
@@ -796,7 +831,9 @@ const CASES: &[Case] = &[
         flow: "s = signal(go)",
         write: |draft| draft.signal("m1"),
         damage: |frames| {
-            let Event::NodeResumed { message, .. } = event(frames, 7) else { panic!("resumed") };
+            let Event::Node(NodeEvent::Resumed { message, .. }) = event(frames, 7) else {
+                panic!("resumed")
+            };
             *message = Some("m2".into());
         },
         finds: &[("wait.ends-once", 7)],
@@ -833,7 +870,9 @@ const CASES: &[Case] = &[
             draft.command(Command::CompleteWait { wait: 5, body: Json::null(), origin: origin() });
         },
         damage: |frames| {
-            let Event::NodeResumed { origin, .. } = event(frames, 6) else { panic!("resumed") };
+            let Event::Node(NodeEvent::Resumed { origin, .. }) = event(frames, 6) else {
+                panic!("resumed")
+            };
             *origin = Origin::default();
         },
         finds: &[("wait.ends-once", 6)],
@@ -848,7 +887,9 @@ const CASES: &[Case] = &[
             }
         },
         damage: |frames| {
-            let Event::NodeResumed { origin, .. } = event(frames, 11) else { panic!("resumed") };
+            let Event::Node(NodeEvent::Resumed { origin, .. }) = event(frames, 11) else {
+                panic!("resumed")
+            };
             origin.message = Some("m1".into());
         },
         finds: &[("message.consumed-once", 11)],
@@ -861,8 +902,12 @@ const CASES: &[Case] = &[
         },
         damage: |frames| {
             let origin = Origin { message: Some("m".into()), actor: None };
-            let resumed =
-                Event::NodeResumed { node: "d".into(), attempt: 1, message: None, origin };
+            let resumed = Event::Node(NodeEvent::Resumed {
+                node: "d".into(),
+                attempt: 1,
+                message: None,
+                origin,
+            });
             let last = frames.len() - 1;
             insert(frames, last, vec![resumed]);
         },
@@ -900,7 +945,7 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            insert(frames, 0, vec![Event::RunResumed { origin: origin() }]);
+            insert(frames, 0, vec![Event::Run(RunEvent::Resumed { origin: origin() })]);
             *event(frames, 7) = scheduled("b", 1, &[6]);
         },
         finds: &[("pause.holds", 5)],
@@ -923,7 +968,9 @@ const CASES: &[Case] = &[
             draft.command(Command::Cancel { reason: None, origin: origin() });
             draft.complete("a");
         },
-        damage: |frames| *event(frames, 7) = Event::RunCompleted { output: Json::null() },
+        damage: |frames| {
+            *event(frames, 7) = Event::Run(RunEvent::Completed { output: Json::null() })
+        },
         finds: &[("end.follows-cause", 7)],
     },
     Case {
@@ -938,7 +985,9 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            let Event::RunCreated(created) = event(frames, 1) else { panic!("created") };
+            let Event::Run(RunEvent::Created(created)) = event(frames, 1) else {
+                panic!("created")
+            };
             created.definition = DefinitionHash::of(b"another");
         },
         finds: &[("definition.pinned", 1)],
@@ -957,7 +1006,9 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            let Event::NodeCompleted { output, .. } = event(frames, 5) else { panic!("completed") };
+            let Event::Node(NodeEvent::Completed { output, .. }) = event(frames, 5) else {
+                panic!("completed")
+            };
             let large = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX));
             *output = Some(Json::parse(&large).expect("as the case says"));
         },
@@ -971,7 +1022,9 @@ const CASES: &[Case] = &[
         },
         damage: |frames| {
             let mut more = frames.last().expect("as the case says").events[0].clone();
-            let Event::SignalReceived { origin, .. } = &mut more else { panic!("a signal") };
+            let Event::Run(RunEvent::SignalReceived { origin, .. }) = &mut more else {
+                panic!("a signal")
+            };
             origin.message = Some("more".into());
             let last = frames.len() - 1;
             insert(frames, last, vec![more]);
@@ -995,10 +1048,15 @@ const CASES: &[Case] = &[
             frames[last].at = at.plus(Millis::from_secs(3_600));
             frames[last].events.truncate(1);
             let lost = frames[last].events[0].clone();
-            let Event::NodeFailed { failure, .. } = lost else { panic!("lost") };
+            let Event::Node(NodeEvent::Failed { failure, .. }) = lost else { panic!("lost") };
             let end = FailureEnd::Abandoned(at);
-            let again =
-                Event::NodeFailed { node: "a".into(), attempt: 6, failure, end, wait: None };
+            let again = Event::Node(NodeEvent::Failed {
+                node: "a".into(),
+                attempt: 6,
+                failure,
+                end,
+                wait: None,
+            });
             frames[last].events.extend([scheduled("a", 6, &[]), started("a", 6), again]);
             frames[last].header.last_seq = frames[last].header.first_seq + 3;
         },
@@ -1025,7 +1083,7 @@ const CASES: &[Case] = &[
         name: "admitted twice",
         flow: "keyed k; a",
         write: keyed,
-        damage: |frames| insert(frames, 2, vec![Event::RunAdmitted {}]),
+        damage: |frames| insert(frames, 2, vec![Event::Run(RunEvent::Admitted {})]),
         finds: &[("concurrency.within-limit", 8)],
     },
     Case {
@@ -1047,8 +1105,8 @@ const CASES: &[Case] = &[
         flow: "keyed k; a",
         write: keyed,
         damage: |frames| {
-            let pause = Event::RunPauseRequested { now: false, origin: origin() };
-            insert(frames, 1, vec![pause, Event::RunResumed { origin: origin() }]);
+            let pause = Event::Run(RunEvent::PauseRequested { now: false, origin: origin() });
+            insert(frames, 1, vec![pause, Event::Run(RunEvent::Resumed { origin: origin() })]);
         },
         finds: &[("pause.holds", 5)],
     },
@@ -1174,68 +1232,78 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
             1 => return scheduled(node, u32::MAX, &[]),
             2 => return started(node, n),
             3 => "NodeCompleted",
-            4 => return Event::NodeCancelled { node: name, reason: CancelReason::Join },
-            5 => return Event::NodeSkipped { node: name, cause: vec![u64::MAX] },
+            4 => {
+                return Event::Node(NodeEvent::Cancelled {
+                    node: name,
+                    reason: CancelReason::Join,
+                });
+            }
+            5 => return Event::Node(NodeEvent::Skipped { node: name, cause: vec![u64::MAX] }),
             6 => {
                 let end = FailureEnd::RetryAt(due);
-                return Event::NodeFailed {
+                return Event::Node(NodeEvent::Failed {
                     node: name,
                     attempt: n,
                     failure: failure(),
                     end,
                     wait: None,
-                };
+                });
             }
             7 => {
                 let end = FailureEnd::TimedOut;
-                return Event::NodeFailed {
+                return Event::Node(NodeEvent::Failed {
                     node: name,
                     attempt: n,
                     failure: failure(),
                     end,
                     wait: None,
-                };
+                });
             }
-            8 => return Event::RunTimedOut {},
+            8 => return Event::Run(RunEvent::TimedOut {}),
             9 => {
                 let nodes = vec![Arc::clone(&name), name];
-                return Event::RunReopened {
+                return Event::Run(RunEvent::Reopened {
                     generation: n,
                     nodes,
                     origin: origin(),
                     deadline: None,
                     reason: None,
-                };
+                });
             }
             10 => {
-                return Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: u32::MAX - n };
+                return Event::Run(RunEvent::Owned {
+                    instance: InstanceId(Uuid::nil()),
+                    epoch: u32::MAX - n,
+                });
             }
-            11 => return Event::RunOwned { instance: InstanceId(Uuid::nil()), epoch: n },
-            12 => return Event::RunPauseRequested { now: false, origin: origin() },
-            13 => return Event::RunResumed { origin: origin() },
-            14 => return Event::RunQuarantined { reason: "no".into() },
-            16 => return Event::RunAdmitted {},
+            11 => {
+                return Event::Run(RunEvent::Owned { instance: InstanceId(Uuid::nil()), epoch: n });
+            }
+            12 => return Event::Run(RunEvent::PauseRequested { now: false, origin: origin() }),
+            13 => return Event::Run(RunEvent::Resumed { origin: origin() }),
+            14 => return Event::Run(RunEvent::Quarantined { reason: "no".into() }),
+            16 => return Event::Run(RunEvent::Admitted {}),
             17 => return queued(),
             15 => {
                 let cause = waypost_core::event::EndCause::Deadline;
-                return Event::RunEnding { cause, grace: None };
+                return Event::Run(RunEvent::Ending { cause, grace: None });
             }
             _ => "NodeResumed",
         };
         match text {
-            "NodeCompleted" => Event::NodeCompleted {
+            "NodeCompleted" => Event::Node(NodeEvent::Completed {
                 node: name,
                 attempt: n,
                 output: None,
                 branch: None,
                 variables: std::collections::BTreeMap::new(),
-            },
-            _ => Event::NodeResumed {
+            }),
+            _ => Event::Node(NodeEvent::Resumed {
                 node: name,
                 attempt: n,
                 message: Some("m".into()),
                 origin: Origin::default(),
-            },
+            }),
         }
     });
     prop::collection::vec(event, 0..6)

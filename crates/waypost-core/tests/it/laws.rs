@@ -13,7 +13,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use uuid::Uuid;
 use waypost_core::command::{Command, Mark, Outcome, Report};
-use waypost_core::event::{Event, FailureEnd, Origin, Wait};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, Origin, Wait};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::flow::{build, millis};
 use waypost_core::id::{NodeIx, Token, WorkerId};
@@ -277,7 +277,7 @@ impl<'a> Trial<'a> {
     /// Mistakes of a definition that end a node pass `onError` by, where the node has not asked for
     /// them. The checker cannot demand that: older logs pass nothing by.
     fn check_on_error(&self, event: &Event) {
-        let Event::NodeFailed { node, end, failure, .. } = event else { return };
+        let Event::Node(NodeEvent::Failed { node, end, failure, .. }) = event else { return };
         let node = self.run.plan.node(self.run.at(node));
         let mistake = kind::DEFINITION_ERRORS.contains(&&*failure.kind);
         let settles = matches!(end, FailureEnd::Final | FailureEnd::TimedOut);

@@ -3,7 +3,7 @@
 use super::run::Run;
 use super::script::{Case, case, check};
 use waypost_core::command::Command;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::flow::plan;
 use waypost_core::limits::CONCURRENCY_KEY_BYTES_MAX;
 use waypost_core::why::why;
@@ -146,7 +146,7 @@ fn keys_are_texts() {
     for (input, expected) in keys {
         let run = Run::start(&plan, &format!("{{\"k\": {input}}}"), None, 1);
         let key = run.log.iter().find_map(|(_, event)| match event {
-            Event::RunQueued { key, .. } => Some(key.to_string()),
+            Event::Run(RunEvent::Queued { key, .. }) => Some(key.to_string()),
             _ => None,
         });
         assert_eq!(key, expected);

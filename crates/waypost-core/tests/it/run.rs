@@ -10,7 +10,9 @@ use uuid::Uuid;
 use waypost_core::apply::{apply, begin};
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
 use waypost_core::decide::{create, decide};
-use waypost_core::event::{Event, FailureEnd, Origin, PauseReason, RunCreated, Wait};
+use waypost_core::event::{
+    Event, FailureEnd, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait,
+};
 use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token};
 use waypost_core::json::Json;
@@ -81,7 +83,7 @@ impl<'a> Run<'a> {
             deadline: deadline.map(|span| EPOCH.plus(span)),
             origin: Origin::default(),
         };
-        let first = Event::RunCreated(Box::new(created));
+        let first = Event::Run(RunEvent::Created(Box::new(created)));
         let state = begin(plan, ExecutionNo(7), &first, EPOCH).expect("it is RunCreated");
         Self {
             plan,
@@ -244,8 +246,8 @@ pub(crate) fn node_stand(node: &NodeState) -> &'static str {
 /// An event of an execution, with the reason of a pause.
 pub(crate) fn run_step(event: &Event) -> &'static str {
     match event {
-        Event::RunPaused { reason: PauseReason::Waits } => "RunPaused(waits)",
-        Event::RunPaused { reason: PauseReason::User } => "RunPaused(user)",
+        Event::Run(RunEvent::Paused { reason: PauseReason::Waits }) => "RunPaused(waits)",
+        Event::Run(RunEvent::Paused { reason: PauseReason::User }) => "RunPaused(user)",
         event => event.name(),
     }
 }
@@ -253,11 +255,15 @@ pub(crate) fn run_step(event: &Event) -> &'static str {
 /// An event of a node, with the end of a failure, and whether somebody ended a wait.
 pub(crate) fn node_step(event: &Event) -> &'static str {
     match event {
-        Event::NodeResumed { origin, .. } if origin.message.is_some() => "NodeResumed(somebody)",
-        Event::NodeFailed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed(retry)",
-        Event::NodeFailed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed(abandoned)",
-        Event::NodeFailed { end: FailureEnd::Final, .. } => "NodeFailed(final)",
-        Event::NodeFailed { end: FailureEnd::TimedOut, .. } => "NodeFailed(timed out)",
+        Event::Node(NodeEvent::Resumed { origin, .. }) if origin.message.is_some() => {
+            "NodeResumed(somebody)"
+        }
+        Event::Node(NodeEvent::Failed { end: FailureEnd::RetryAt(_), .. }) => "NodeFailed(retry)",
+        Event::Node(NodeEvent::Failed { end: FailureEnd::Abandoned(_), .. }) => {
+            "NodeFailed(abandoned)"
+        }
+        Event::Node(NodeEvent::Failed { end: FailureEnd::Final, .. }) => "NodeFailed(final)",
+        Event::Node(NodeEvent::Failed { end: FailureEnd::TimedOut, .. }) => "NodeFailed(timed out)",
         event => event.name(),
     }
 }

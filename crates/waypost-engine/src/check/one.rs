@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use waypost_core::check::{Invariant, LogCheck, Violation};
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionId;
 use waypost_core::projection::{Changes, Stamp};
@@ -31,7 +31,7 @@ pub(super) fn read(
     let mut frames = history.frames.iter().map(|frame| (frame, events_of(frame))).peekable();
     let first = frames.peek().and_then(|(_, events)| events.as_ref().ok()?.first());
     let (log, key) = match first {
-        Some(Event::RunCreated(created)) => {
+        Some(Event::Run(RunEvent::Created(created))) => {
             let log = match plans.get(created.definition, store) {
                 Ok(plan) => LogCheck::new(history.execution, plan),
                 Err(Damage::Store(error)) => return Err(error),

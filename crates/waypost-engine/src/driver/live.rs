@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use waypost_core::command::{Command, Decision, Effect, Env, Refusal};
 use waypost_core::decide::{create, decide};
-use waypost_core::event::{Event, MessageId, RunCreated};
+use waypost_core::event::{Event, MessageId, NodeEvent, RunCreated, RunEvent};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, ExecutionNo, InstanceId, NodeIx, Token};
 use waypost_core::plan::Plan;
@@ -331,7 +331,7 @@ impl Live {
             let answers = batch.answers.drain(..);
             outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
         }
-        let queued = |event: &Event| matches!(event, Event::RunQueued { .. });
+        let queued = |event: &Event| matches!(event, Event::Run(RunEvent::Queued { .. }));
         let goes_back =
             batch.decision.events.iter().any(queued) && !is_planted(Bug::PermitForgottenInQueue);
         let side = Side {
@@ -428,7 +428,11 @@ impl Live {
         // Who is queued has no business here, however soon his deadline is: only the store knows
         // when his turn comes. One that was claimed for nothing but that deadline awaits it.
         let in_queue = self.state.status == Status::Scheduling
-            && !batch.decision.events.iter().all(|event| matches!(event, Event::RunOwned { .. }));
+            && !batch
+                .decision
+                .events
+                .iter()
+                .all(|event| matches!(event, Event::Run(RunEvent::Owned { .. })));
         let idle = self.mailbox.is_empty()
             && !draining
             && !self.stays(env.now, config, &batch.decision.events)
@@ -444,7 +448,8 @@ impl Live {
     /// Does it stay in memory for the signals that may follow one that it keeps? To read it back costs
     /// as much as it keeps, for each of them.
     fn stays(&mut self, now: Timestamp, config: &Config, events: &[Event]) -> bool {
-        let received = events.iter().any(|event| matches!(event, Event::SignalReceived { .. }));
+        let received =
+            events.iter().any(|event| matches!(event, Event::Run(RunEvent::SignalReceived { .. })));
         if received && self.may_stay {
             let kept: usize = self.state.early.iter().map(|signal| signal.body.bytes()).sum();
             self.stays_until = (kept >= STAYS_BYTES_MIN).then(|| now.plus(config.park_after));
@@ -464,8 +469,9 @@ impl Live {
     /// waited in memory, is taken over without being resumed, and parks. So does what a person resumed, and
     /// what was not due in the store either: it was woken for mail that another instance had taken.
     fn woke_for_nothing(&self, events: &[Event]) -> bool {
-        let resumed = |event: &Event| matches!(event, Event::RunResumed { origin } if origin.message.is_none());
-        let woke = |event: &Event| resumed(event) || matches!(event, Event::RunOwned { .. });
+        let resumed = |event: &Event| matches!(event, Event::Run(RunEvent::Resumed { origin }) if origin.message.is_none());
+        let woke =
+            |event: &Event| resumed(event) || matches!(event, Event::Run(RunEvent::Owned { .. }));
         let due = self.state.next_due();
         let was_due = due.is_some_and(|due| self.due_until.is_none_or(|until| due <= until));
         was_due && events.iter().any(resumed) && events.iter().all(woke)
@@ -550,17 +556,13 @@ impl Live {
             event.is_end()
                 || matches!(
                     event,
-                    Event::RunPaused { .. }
-                        | Event::RunQueued { .. }
-                        | Event::RunAdmitted {}
-                        | Event::RunQuarantined { .. }
-                        | Event::RunReopened { .. }
+                    Event::Run(RunEvent::Paused { .. } | RunEvent::Queued { .. } | RunEvent::Admitted {} | RunEvent::Quarantined { .. } | RunEvent::Reopened { .. })
                 )
                 // A failover may have lost the claim: its row would name no owner, and no instance would
                 // go on with it where this one dies.
-                || matches!(event, Event::RunOwned { .. })
+                || matches!(event, Event::Run(RunEvent::Owned { .. }))
                 // Somebody released it through the inbox: its row says that it is held.
-                || matches!(event, Event::RunResumed { origin } if origin.message.is_some())
+                || matches!(event, Event::Run(RunEvent::Resumed { origin }) if origin.message.is_some())
         };
         events.iter().any(transition).then(|| self.control(ControlChange::Owned))
     }
@@ -604,7 +606,7 @@ impl Live {
             None => {}
         }
         let started = |event: &Event| match event {
-            Event::NodeStarted { node, remote: Some(_), .. } => self.plan.find(node),
+            Event::Node(NodeEvent::Started { node, remote: Some(_), .. }) => self.plan.find(node),
             _ => None,
         };
         let started_remote = flight.events.iter().filter_map(started).collect();
@@ -634,10 +636,9 @@ struct Batch {
 impl Batch {
     fn merge(&mut self, decision: Decision) {
         // A later command of the same frame may have ended what an earlier one wanted to start.
-        let ending = decision
-            .events
-            .iter()
-            .any(|event| matches!(event, Event::RunEnding { .. } | Event::RunQuarantined { .. }));
+        let ending = decision.events.iter().any(|event| {
+            matches!(event, Event::Run(RunEvent::Ending { .. } | RunEvent::Quarantined { .. }))
+        });
         if ending {
             let stays =
                 |effect: &Effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. });

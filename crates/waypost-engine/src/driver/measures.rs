@@ -1,7 +1,7 @@
 //! What a step of the driver measured: plain numbers, for whoever publishes them. Nothing here knows
 //! more of time than the step does.
 
-use waypost_core::event::{Event, FailureEnd};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
@@ -84,15 +84,15 @@ impl AttemptEnd {
 
     fn of(event: &Event, live: &Live) -> Option<Self> {
         match event {
-            Event::NodeCompleted { .. } => Some(Self::Completed),
-            Event::NodeFailed { failure, end, .. } => Some(match end {
+            Event::Node(NodeEvent::Completed { .. }) => Some(Self::Completed),
+            Event::Node(NodeEvent::Failed { failure, end, .. }) => Some(match end {
                 FailureEnd::Abandoned(_) if failure.is_handed_over() => Self::HandedOver,
                 FailureEnd::RetryAt(_) | FailureEnd::Final => Self::Failed,
                 FailureEnd::TimedOut => Self::TimedOut,
                 FailureEnd::Abandoned(_) => Self::Abandoned,
             }),
             // A node that was stopped before its first attempt had none.
-            Event::NodeCancelled { node, .. } => {
+            Event::Node(NodeEvent::Cancelled { node, .. }) => {
                 let at = live.plan.find(node)?;
                 (live.state.node(at).attempt > 0).then_some(Self::Cancelled)
             }
@@ -141,8 +141,8 @@ impl Measures {
     pub(super) fn committed(&mut self, events: &[Event], live: &Live) {
         for event in events {
             match event {
-                Event::RunCreated(_) => self.started += 1,
-                Event::RunQuarantined { .. } => self.quarantined += 1,
+                Event::Run(RunEvent::Created(_)) => self.started += 1,
+                Event::Run(RunEvent::Quarantined { .. }) => self.quarantined += 1,
                 _ if event.is_end() => self.ended.push(live.state.status),
                 _ => {
                     if let Some(end) = AttemptEnd::of(event, live) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tracing::{error, warn};
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::status::Status;
@@ -260,10 +260,12 @@ fn killed_its_owners(crashes: u32) -> String {
 fn end_of(history: &History) -> Option<EndSummary> {
     let last = history.frames.last()?.body.as_ref().ok()?;
     let (status, output, failure) = match decode(last).ok()?.pop()? {
-        Event::RunCompleted { output } => (Status::Completed, Some(output), None),
-        Event::RunFailed { failure, output, .. } => (Status::Failed, output, Some(failure)),
-        Event::RunCancelled { .. } => (Status::Cancelled, None, None),
-        Event::RunTimedOut {} => (Status::TimedOut, None, None),
+        Event::Run(RunEvent::Completed { output }) => (Status::Completed, Some(output), None),
+        Event::Run(RunEvent::Failed { failure, output, .. }) => {
+            (Status::Failed, output, Some(failure))
+        }
+        Event::Run(RunEvent::Cancelled { .. }) => (Status::Cancelled, None, None),
+        Event::Run(RunEvent::TimedOut {}) => (Status::TimedOut, None, None),
         _ => return None,
     };
     Some(EndSummary { status, output, failure })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use waypost_core::apply::{apply, begin};
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::DefinitionHash;
 use waypost_core::plan::Plan;
@@ -149,7 +149,7 @@ fn fold_frames(
             let at = header.decided_at;
             folded = Some(match folded {
                 None => {
-                    let Event::RunCreated(created) = &event else {
+                    let Event::Run(RunEvent::Created(created)) = &event else {
                         return Err(damaged("the log does not begin with RunCreated".into()));
                     };
                     let plan = plans.get(created.definition, store)?;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::Token;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::Clock;
@@ -332,7 +332,7 @@ impl EngineThread {
     /// An observer that panics must not take the engine with it.
     fn observe(&self, committed: &Committed) {
         for event in committed.events.iter() {
-            if let Event::RunQuarantined { reason } = event {
+            if let Event::Run(RunEvent::Quarantined { reason }) = event {
                 warn!(execution = %committed.key, reason, "execution quarantined");
             }
         }

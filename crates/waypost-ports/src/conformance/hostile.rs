@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::event::{Event, RunCreated};
+use waypost_core::event::{Event, NodeEvent, RunCreated};
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 
@@ -261,11 +261,13 @@ pub fn filters_of_events_are_only_text<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let texts = corpus();
-    let scheduled = |text: &String| Event::NodeScheduled {
-        node: text.as_str().into(),
-        attempt: 1,
-        cause: Vec::new(),
-        deadline: None,
+    let scheduled = |text: &String| {
+        Event::Node(NodeEvent::Scheduled {
+            node: text.as_str().into(),
+            attempt: 1,
+            cause: Vec::new(),
+            deadline: None,
+        })
     };
     let events: Vec<_> = texts.iter().map(scheduled).collect();
     rig.commit(hand.write(&events));

@@ -1,6 +1,6 @@
 //! What a checker reads, and what it may put right.
 
-use waypost_core::event::{Event, PauseReason, Wait};
+use waypost_core::event::{Event, NodeEvent, PauseReason, RunEvent, Wait};
 use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -109,11 +109,17 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     rig.commit(hand.create("order-1", "welcome"));
     rig.advance(10);
     let (node, attempt) = ("c".into(), 1);
-    let started =
-        Event::NodeStarted { node, attempt, worker: None, remote: None, token: None, due: None };
+    let started = Event::Node(NodeEvent::Started {
+        node,
+        attempt,
+        worker: None,
+        remote: None,
+        token: None,
+        due: None,
+    });
     let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
-    let waiting = Event::NodeWaiting { node: "c".into(), attempt, wait, span: None };
-    let paused = Event::RunPaused { reason: PauseReason::Waits };
+    let waiting = Event::Node(NodeEvent::Waiting { node: "c".into(), attempt, wait, span: None });
+    let paused = Event::Run(RunEvent::Paused { reason: PauseReason::Waits });
     // Rows show when it was decided, as the state does, and not when it was committed.
     hand.now = Timestamp(START.0 + 7);
     rig.commit(hand.write(&[started, waiting, paused]));
@@ -130,7 +136,8 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     assert_eq!((wait.seq, wait.path.as_str()), (4, "c"));
     assert_eq!(wait.due, Some(Timestamp(START.0 + 900)));
     let output = Json::parse("[1]").expect("it is JSON");
-    let end = hand.write(&[Event::RunCompleted { output }]).control(ControlChange::Ended);
+    let end =
+        hand.write(&[Event::Run(RunEvent::Completed { output })]).control(ControlChange::Ended);
     rig.commit(end);
     rig.settle();
     rig.store().reproject(&[hand.execution]).expect("it is derived again");

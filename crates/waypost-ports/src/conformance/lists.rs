@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use waypost_core::event::{Event, RunCreated};
+use waypost_core::event::{Event, RunCreated, RunEvent};
 use waypost_core::failure::Failure;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -56,8 +56,8 @@ fn all_pages<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<Vec<Exe
 fn end_in_turn<B: Backend>(rig: &Rig<'_, B>, hands: &mut [Hand]) {
     for (number, hand) in hands.iter_mut().enumerate() {
         let end = match number % 3 {
-            0 => Event::RunCompleted { output: Json::null() },
-            1 => Event::RunCancelled { reason: None },
+            0 => Event::Run(RunEvent::Completed { output: Json::null() }),
+            1 => Event::Run(RunEvent::Cancelled { reason: None }),
             _ => continue,
         };
         rig.commit(hand.write(&[end]));
@@ -137,7 +137,7 @@ pub fn lists_are_searched<B: Backend>(backend: &B) {
     ];
     let mut hands = rig.create_all(rig.instance(1), runs);
     let failure = Failure::permanent("http", "Answered 404: it's gone");
-    let failed = Event::RunFailed { failure, nodes: Vec::new(), output: None };
+    let failed = Event::Run(RunEvent::Failed { failure, nodes: Vec::new(), output: None });
     rig.commit(hands[3].write(&[failed]));
     rig.settle();
     for (text, found) in [

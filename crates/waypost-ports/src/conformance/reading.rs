@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use waypost_core::event::{Event, FailureEnd, PauseReason, Wait};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, PauseReason, RunEvent, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -115,7 +115,7 @@ pub fn lists_are_filtered_and_paged<B: Backend>(backend: &B) {
         let mut hand = Hand::new(rig.number(instance), instance);
         rig.commit(hand.create(&format!("key-{number}"), workflow));
         if number < 2 {
-            rig.commit(hand.write(&[Event::RunCompleted { output: Json::null() }]));
+            rig.commit(hand.write(&[Event::Run(RunEvent::Completed { output: Json::null() })]));
         }
         all.push(hand.execution);
     }
@@ -141,31 +141,34 @@ pub fn lists_are_filtered_and_paged<B: Backend>(backend: &B) {
 
 /// An execution with a node that completed, one that is tried again and one that waits.
 fn busy(hand: &mut Hand) -> Vec<Event> {
-    let started = |node: &str| Event::NodeStarted {
-        node: node.into(),
-        attempt: 1,
-        worker: Some(hand.instance),
-        remote: None,
-        token: None,
-        due: None,
+    let started = |node: &str| {
+        Event::Node(NodeEvent::Started {
+            node: node.into(),
+            attempt: 1,
+            worker: Some(hand.instance),
+            remote: None,
+            token: None,
+            due: None,
+        })
     };
-    let completed = Event::NodeCompleted {
+    let completed = Event::Node(NodeEvent::Completed {
         node: "a".into(),
         attempt: 1,
         output: Some(Json::parse(r#"{"n":1}"#).expect("it is JSON")),
         branch: None,
         variables: BTreeMap::new(),
-    };
-    let failed = Event::NodeFailed {
+    });
+    let failed = Event::Node(NodeEvent::Failed {
         node: "b".into(),
         attempt: 1,
         failure: Failure::transient("http", "answered 503"),
         end: FailureEnd::RetryAt(Timestamp(START.0 + 500)),
         wait: None,
-    };
+    });
     let wait = Wait::Delay { due: Timestamp(START.0 + 900) };
-    let waiting = Event::NodeWaiting { node: "c".into(), attempt: 1, wait, span: None };
-    let paused = Event::RunPaused { reason: PauseReason::Waits };
+    let waiting =
+        Event::Node(NodeEvent::Waiting { node: "c".into(), attempt: 1, wait, span: None });
+    let paused = Event::Run(RunEvent::Paused { reason: PauseReason::Waits });
     vec![started("a"), completed, started("b"), failed, started("c"), waiting, paused]
 }
 
@@ -186,7 +189,7 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
     assert_eq!(row.current_node.as_deref(), Some("c"));
     assert_eq!(row.resume_at, Some(Timestamp(START.0 + 500)), "the earlier of two waits");
     let failure = Failure::permanent("http", "answered 404");
-    let failed = Event::RunFailed { failure, nodes: vec!["b".into()], output: None };
+    let failed = Event::Run(RunEvent::Failed { failure, nodes: vec!["b".into()], output: None });
     // Lists show when it was decided, as the state does, and not when it was committed.
     hand.now = Timestamp(START.0 + 7);
     rig.commit(hand.write(&[failed]).control(ControlChange::Ended));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
-use waypost_core::event::{Event, Origin, RunCreated};
+use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
@@ -306,8 +306,8 @@ impl Hand {
     /// The same with whatever else is said about it.
     pub fn create_as(&mut self, run: RunCreated) -> Draft {
         let submission = Submission { key: run.key.clone(), idempotency: None };
-        let owned = Event::RunOwned { instance: self.instance, epoch: self.epoch };
-        let draft = self.write(&[Event::RunCreated(Box::new(run)), owned]);
+        let owned = Event::Run(RunEvent::Owned { instance: self.instance, epoch: self.epoch });
+        let draft = self.write(&[Event::Run(RunEvent::Created(Box::new(run))), owned]);
         draft.control(ControlChange::Owned).submission(submission)
     }
 }

@@ -137,7 +137,7 @@ impl<'a> Waits<'a> {
 
 #[cfg(test)]
 mod tests {
-    use waypost_core::event::{Event, Wait};
+    use waypost_core::event::{Event, RunEvent, Wait};
     use waypost_core::frame::encode;
 
     use super::*;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn cancelled() -> Event {
-        Event::RunCancelled { reason: None }
+        Event::Run(RunEvent::Cancelled { reason: None })
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use waypost_core::event::{Event, FailureEnd, Origin, RunCreated, Wait};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, Origin, RunCreated, RunEvent, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::id::{DefinitionHash, ExecutionId, InstanceId};
 use waypost_core::json::Json;
@@ -22,7 +22,7 @@ pub(crate) fn definition() -> NewDefinition {
 
 /// The first event of an execution.
 pub(crate) fn created(key: &str, input: &str) -> Event {
-    Event::RunCreated(Box::new(RunCreated {
+    Event::Run(RunEvent::Created(Box::new(RunCreated {
         key: ExecutionId(key.into()),
         workflow: "chain".into(),
         version: 1,
@@ -31,65 +31,73 @@ pub(crate) fn created(key: &str, input: &str) -> Event {
         labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
         deadline: None,
         origin: Origin::default(),
-    }))
+    })))
 }
 
 pub(crate) fn started(node: &str, attempt: u32) -> Event {
-    Event::NodeStarted {
+    Event::Node(NodeEvent::Started {
         node: node.into(),
         attempt,
         worker: None,
         token: None,
         remote: None,
         due: None,
-    }
+    })
 }
 
 pub(crate) fn completed(node: &str) -> Event {
-    Event::NodeCompleted {
+    Event::Node(NodeEvent::Completed {
         node: node.into(),
         attempt: 1,
         output: Some(Json::parse(r#"{"text":"\u0000"}"#).unwrap()),
         branch: Some("true".into()),
         variables: BTreeMap::new(),
-    }
+    })
 }
 
 /// The frames after the first, by execution.
 pub(crate) fn lives() -> Vec<Vec<Vec<Event>>> {
-    let scheduled = |node: &str, attempt| Event::NodeScheduled {
-        node: node.into(),
-        attempt,
-        cause: Vec::new(),
-        deadline: None,
+    let scheduled = |node: &str, attempt| {
+        Event::Node(NodeEvent::Scheduled {
+            node: node.into(),
+            attempt,
+            cause: Vec::new(),
+            deadline: None,
+        })
     };
     let failure = Failure::transient("http", "answered 503");
-    let failed = |end| Event::NodeFailed {
-        node: "b".into(),
-        attempt: 1,
-        failure: failure.clone(),
-        end,
-        wait: None,
+    let failed = |end| {
+        Event::Node(NodeEvent::Failed {
+            node: "b".into(),
+            attempt: 1,
+            failure: failure.clone(),
+            end,
+            wait: None,
+        })
     };
     let signal = Wait::Signal { name: "go".into(), due: Some(Timestamp(5_000_000)) };
-    let waiting = Event::NodeWaiting { node: "b".into(), attempt: 1, wait: signal, span: None };
-    let resumed = Event::NodeResumed {
+    let waiting =
+        Event::Node(NodeEvent::Waiting { node: "b".into(), attempt: 1, wait: signal, span: None });
+    let resumed = Event::Node(NodeEvent::Resumed {
         node: "b".into(),
         attempt: 1,
         message: None,
         origin: Origin::default(),
-    };
-    let run_failed =
-        Event::RunFailed { failure: failure.clone(), nodes: vec!["b".into()], output: None };
-    let reopened = Event::RunReopened {
+    });
+    let run_failed = Event::Run(RunEvent::Failed {
+        failure: failure.clone(),
+        nodes: vec!["b".into()],
+        output: None,
+    });
+    let reopened = Event::Run(RunEvent::Reopened {
         generation: 2,
         nodes: vec!["b".into()],
         origin: Origin::default(),
         deadline: None,
         reason: None,
-    };
+    });
     let retry_at = |due| FailureEnd::RetryAt(Timestamp(due));
-    let done = || Event::RunCompleted { output: Json::parse(r#"{"sum":3}"#).unwrap() };
+    let done = || Event::Run(RunEvent::Completed { output: Json::parse(r#"{"sum":3}"#).unwrap() });
     vec![
         vec![vec![started("a", 1), completed("a")], vec![done()]],
         vec![
@@ -101,7 +109,10 @@ pub(crate) fn lives() -> Vec<Vec<Vec<Event>>> {
             vec![started("b", 1), completed("b"), done()],
         ],
         vec![vec![started("b", 1), waiting.clone()], vec![resumed], vec![completed("b")]],
-        vec![vec![started("b", 1), waiting], vec![Event::RunCancelled { reason: None }]],
+        vec![
+            vec![started("b", 1), waiting],
+            vec![Event::Run(RunEvent::Cancelled { reason: None })],
+        ],
     ]
 }
 

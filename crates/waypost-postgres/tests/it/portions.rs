@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use waypost_core::event::Event;
+use waypost_core::event::{Event, NodeEvent, RunEvent};
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -38,7 +38,7 @@ fn give_much(store: &PostgresStore, count: u32) -> Vec<Hand> {
         .iter_mut()
         .map(|hand| {
             let key = format!("key-{}", hand.execution.0);
-            let done = Event::RunCompleted { output: text(FRAME - 2_000) };
+            let done = Event::Run(RunEvent::Completed { output: text(FRAME - 2_000) });
             hand.write(&[created(&key, "1"), started("a", 1), completed("a"), done]).into()
         })
         .collect();
@@ -110,11 +110,12 @@ fn a_large_execution_is_shown_in_pieces() {
     assert!(is_committed(&store.append(&[first]).unwrap()[0]));
     for number in 0..12 {
         let node = format!("node-{number}");
-        let Event::NodeCompleted { attempt, branch, variables, .. } = completed(&node) else {
+        let Event::Node(NodeEvent::Completed { attempt, branch, variables, .. }) = completed(&node)
+        else {
             panic!("it is completed")
         };
         let (node, output) = (node.as_str().into(), Some(text(FRAME - 2_000)));
-        let done = Event::NodeCompleted { node, attempt, output, branch, variables };
+        let done = Event::Node(NodeEvent::Completed { node, attempt, output, branch, variables });
         let frame: Append = hand.write(&[done]).into();
         assert!(is_committed(&store.append(&[frame]).unwrap()[0]));
     }
@@ -174,8 +175,9 @@ fn a_large_log_is_read_in_pages() {
         for hand in hands.iter_mut().take(if number < 2 { 3 } else { 1 }) {
             // One of them is larger than a page.
             let bytes = if number == 8 { PORTION + 1 } else { FRAME };
-            let event =
-                Event::RunQuarantined { reason: "x".repeat(usize::try_from(bytes).unwrap()) };
+            let event = Event::Run(RunEvent::Quarantined {
+                reason: "x".repeat(usize::try_from(bytes).unwrap()),
+            });
             let frame: Append = hand.write(&[event]).into();
             appended.push(frame.header);
             assert!(is_committed(&store.append(&[frame]).unwrap()[0]));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::kind::Family;
@@ -192,7 +192,7 @@ fn check_debts(begun: &str) {
     let (intruder, observer) = (database.intruder(), database.intruder());
     intruder.run("BEGIN; LOCK TABLE execution_rows IN EXCLUSIVE MODE");
     let mut ended = begin(&dying, "ended", "2");
-    let done = Event::RunCompleted { output: Json::null() };
+    let done = Event::Run(RunEvent::Completed { output: Json::null() });
     let last = ended.write(&[started("a", 1), completed("a"), done]).into();
     assert!(is_committed(&dying.append(&[last]).unwrap()[0]));
     observer.wait_for_waiters("projections", 1);
@@ -326,7 +326,7 @@ fn a_frame_that_cannot_be_read_is_left_out() {
     let mut hand = begin(&store, "damaged", "1");
     let mut unreadable = hand.write(&[started("a", 1)]);
     unreadable.0.body = b"no events".to_vec();
-    let end = hand.write(&[Event::RunCancelled { reason: None }]);
+    let end = hand.write(&[Event::Run(RunEvent::Cancelled { reason: None })]);
     store.append(&[unreadable.into(), end.into()]).unwrap();
     store.wait_projected().unwrap();
     let rows = store.shown(&[hand.execution]).unwrap().remove(0).rows.unwrap();

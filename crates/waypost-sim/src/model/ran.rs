@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
-use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd};
+use waypost_core::event::{CancelReason, EndCause, Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
@@ -182,12 +182,11 @@ impl Ran {
     pub fn read<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut ran = Self { generation: 1, ..Self::default() };
         for (event, seq) in events.into_iter().zip(1..) {
-            match event.node() {
-                Some(path) => {
-                    let node = ran.nodes.entry(path.to_string()).or_default();
-                    node.read(seq, event);
+            match event {
+                Event::Run(event) => ran.read_run(seq, event),
+                Event::Node(event) => {
+                    ran.nodes.entry(event.node().to_string()).or_default().read(seq, event);
                 }
-                None => ran.read_run(seq, event),
             }
         }
         ran
@@ -204,9 +203,9 @@ impl Ran {
         }
     }
 
-    fn read_run(&mut self, seq: u64, event: &Event) {
+    fn read_run(&mut self, seq: u64, event: &RunEvent) {
         match event {
-            Event::RunEnding { cause, .. } => {
+            RunEvent::Ending { cause, .. } => {
                 let cause = match cause {
                     EndCause::Cancel { .. } => Cause::Cancel,
                     EndCause::Failure { node, .. } => Cause::Failure(node.to_string()),
@@ -216,13 +215,15 @@ impl Ran {
                 };
                 self.cause = Some((seq, cause));
             }
-            Event::RunCompleted { output } => self.ended(Status::Completed, Some(value(output))),
-            Event::RunFailed { output, .. } => {
+            RunEvent::Completed { output } => {
+                self.ended(Status::Completed, Some(value(output)));
+            }
+            RunEvent::Failed { output, .. } => {
                 self.ended(Status::Failed, output.as_ref().map(value));
             }
-            Event::RunCancelled { .. } => self.ended(Status::Cancelled, None),
-            Event::RunTimedOut {} => self.ended(Status::TimedOut, None),
-            Event::RunReopened { generation, nodes, .. } => {
+            RunEvent::Cancelled { .. } => self.ended(Status::Cancelled, None),
+            RunEvent::TimedOut {} => self.ended(Status::TimedOut, None),
+            RunEvent::Reopened { generation, nodes, .. } => {
                 self.generation = *generation;
                 (self.end, self.output, self.cause, self.ends) = (End::Waiting, None, None, 0);
                 for path in nodes {
@@ -254,37 +255,37 @@ impl NodeRan {
         }
     }
 
-    fn read(&mut self, seq: u64, event: &Event) {
+    fn read(&mut self, seq: u64, event: &NodeEvent) {
         let under_way = matches!(self.status, NodeStatus::Running)
             || self.status == NodeStatus::Waiting && self.failure.is_none();
         match event {
-            Event::NodeScheduled { deadline, .. } => {
+            NodeEvent::Scheduled { deadline, .. } => {
                 self.scheduled.get_or_insert(seq);
                 self.deadline = self.deadline.or(*deadline);
                 self.status = NodeStatus::Queued;
             }
-            Event::NodeStarted { .. } => {
+            NodeEvent::Started { .. } => {
                 self.starts += 1;
                 self.failure = None;
                 self.status = NodeStatus::Running;
             }
-            Event::NodeWaiting { wait, .. } => {
+            NodeEvent::Waiting { wait, .. } => {
                 self.wait = Some(seq);
                 self.due = wait.due();
                 self.status = NodeStatus::Waiting;
             }
-            Event::NodeResumed { origin, .. } => {
+            NodeEvent::Resumed { origin, .. } => {
                 self.resumed.extend(self.wait.filter(|_| origin.message.is_some()));
                 self.status = NodeStatus::Running;
             }
-            Event::NodeCompleted { output, branch, .. } => {
+            NodeEvent::Completed { output, branch, .. } => {
                 self.tries += 1;
                 self.failure = None;
                 self.output = output.as_ref().map(value);
                 self.branch = branch.as_ref().map(ToString::to_string);
                 self.settle(seq, NodeStatus::Completed);
             }
-            Event::NodeFailed { failure, end, .. } => {
+            NodeEvent::Failed { failure, end, .. } => {
                 match end {
                     FailureEnd::Abandoned(_) => self.abandoned += 1,
                     _ if under_way => self.tries += 1,
@@ -300,8 +301,8 @@ impl NodeRan {
                     FailureEnd::TimedOut => self.settle(seq, NodeStatus::TimedOut),
                 }
             }
-            Event::NodeSkipped { .. } => self.settle(seq, NodeStatus::Skipped),
-            Event::NodeCancelled { reason, .. } => {
+            NodeEvent::Skipped { .. } => self.settle(seq, NodeStatus::Skipped),
+            NodeEvent::Cancelled { reason, .. } => {
                 self.cancelled = Some(*reason);
                 self.settle(seq, NodeStatus::Cancelled);
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use waypost_core::check::{Invariant, LogCheck, Violation, cut_short};
-use waypost_core::event::Event as LogEvent;
+use waypost_core::event::{Event as LogEvent, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, decode};
 use waypost_core::id::{ExecutionNo, InstanceId, Token};
 use waypost_core::projection::ExecutionView;
@@ -84,7 +84,7 @@ impl Simulation {
             let known = self.auditor.logs.get(&execution);
             let plan = match events.first() {
                 // After a failover a number may come a second time.
-                Some(LogEvent::RunCreated(created)) => {
+                Some(LogEvent::Run(RunEvent::Created(created))) => {
                     let connection = crate::store::Connection(self.store.clone());
                     self.plans.get(created.definition, &connection).ok()
                 }
@@ -125,7 +125,7 @@ impl Simulation {
             Err(error) => return self.fail("log.readable", format!("x{}: {error}", execution.0)),
         };
         if !self.auditor.logs.contains_key(&execution) {
-            let Some(LogEvent::RunCreated(created)) = events.first() else {
+            let Some(LogEvent::Run(RunEvent::Created(created))) = events.first() else {
                 let what = format!("x{} begins without RunCreated", execution.0);
                 return self.fail("log.created-first", what);
             };
@@ -145,7 +145,7 @@ impl Simulation {
             if counts {
                 log.tracker.event(event, &mut self.coverage);
             }
-            if let LogEvent::NodeStarted { token: Some(token), .. } = event {
+            if let LogEvent::Node(NodeEvent::Started { token: Some(token), .. }) = event {
                 self.auditor.started.insert(*token);
             }
         }

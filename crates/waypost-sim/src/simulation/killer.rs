@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use waypost_core::event::Event as LogEvent;
+use waypost_core::event::{Event as LogEvent, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_engine::driver::{Output, StoreWork};
@@ -40,7 +40,7 @@ impl Killer {
         let kills = |append: &Append| {
             let take_over = || {
                 let events = decode(&append.body).unwrap_or_default();
-                events.iter().any(|event| matches!(event, LogEvent::RunOwned { .. }))
+                events.iter().any(|event| matches!(event, LogEvent::Run(RunEvent::Owned { .. })))
             };
             Some(append.header.execution) == self.execution
                 && append.header.parent.is_some()

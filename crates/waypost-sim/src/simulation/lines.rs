@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::event::Event as LogEvent;
+use waypost_core::event::{Event as LogEvent, RunEvent};
 use waypost_core::id::ExecutionNo;
 
 /// See the module.
@@ -29,8 +29,10 @@ impl Lines {
         let mut wrong = None;
         for event in events {
             match event {
-                LogEvent::RunQueued { key, limit, .. } => self.queue(execution, key, *limit),
-                LogEvent::RunAdmitted {} => wrong = wrong.or(self.admit(execution)),
+                LogEvent::Run(RunEvent::Queued { key, limit, .. }) => {
+                    self.queue(execution, key, *limit)
+                }
+                LogEvent::Run(RunEvent::Admitted {}) => wrong = wrong.or(self.admit(execution)),
                 event if event.is_end() => self.leave(execution),
                 _ => {}
             }

@@ -1,6 +1,6 @@
 //! What is left of a world when it has ended: its report and, where they are asked for, its logs.
 
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
 use waypost_ports::store::DefinitionRef;
@@ -15,7 +15,9 @@ impl Simulation {
             let log = |execution: ExecutionNo| {
                 let frames: Vec<_> = tables.frames_from(execution, 0).cloned().collect();
                 let first = decode(frames.first()?.body.as_ref().ok()?).ok()?;
-                let Some(Event::RunCreated(created)) = first.first() else { return None };
+                let Some(Event::Run(RunEvent::Created(created))) = first.first() else {
+                    return None;
+                };
                 let definition = tables.definition(&DefinitionRef::Hash(created.definition))?;
                 Some(Log { canonical: definition.canonical, frames })
             };

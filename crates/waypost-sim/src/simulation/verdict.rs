@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use waypost_core::event::Event as LogEvent;
+use waypost_core::event::{Event as LogEvent, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
 use waypost_core::plan::ConcurrencyPolicy;
@@ -153,7 +153,7 @@ impl Simulation {
             .filter_map(|frame| frame.body.as_ref().ok())
             .flat_map(|body| decode(body).unwrap_or_default())
             .collect();
-        let Some(LogEvent::RunCreated(created)) = events.first() else { return };
+        let Some(LogEvent::Run(RunEvent::Created(created))) = events.first() else { return };
         let at = created.labels.get(LABEL).and_then(|label| label.parse::<usize>().ok());
         let Some(submission) = at.and_then(|at| self.people.submissions.get(at)) else { return };
         let mut ran = Ran::read(&events);
@@ -162,7 +162,7 @@ impl Simulation {
         ran.world = World {
             cancel_requested: done.cancel || may_be_superseded(&submission.program),
             paused: done.pause
-                || events.iter().any(|e| matches!(e, LogEvent::RunQuarantined { .. })),
+                || events.iter().any(|e| matches!(e, LogEvent::Run(RunEvent::Quarantined { .. }))),
             signals: done.signals,
             resumptions: done.resumptions,
             attempts_lost: self.kills > 0

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use waypost_core::event::{Event, FailureEnd, Origin, RunCreated, Wait};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, Origin, RunCreated, RunEvent, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
@@ -60,57 +60,69 @@ fn dump(folder: &Path) -> Vec<Vec<Value>> {
 
 /// Different ways for an execution to live, cut into frames.
 fn lives() -> Vec<Vec<Vec<Event>>> {
-    let started = |node: &str, attempt| Event::NodeStarted {
-        node: node.into(),
-        attempt,
-        worker: None,
-        remote: None,
-        token: None,
-        due: None,
+    let started = |node: &str, attempt| {
+        Event::Node(NodeEvent::Started {
+            node: node.into(),
+            attempt,
+            worker: None,
+            remote: None,
+            token: None,
+            due: None,
+        })
     };
-    let scheduled = |node: &str, attempt| Event::NodeScheduled {
-        node: node.into(),
-        attempt,
-        cause: Vec::new(),
-        deadline: None,
+    let scheduled = |node: &str, attempt| {
+        Event::Node(NodeEvent::Scheduled {
+            node: node.into(),
+            attempt,
+            cause: Vec::new(),
+            deadline: None,
+        })
     };
-    let completed = |node: &str| Event::NodeCompleted {
-        node: node.into(),
-        attempt: 1,
-        output: Some(Json::parse(r#"{"text":"\u0000"}"#).unwrap()),
-        branch: Some("true".into()),
-        variables: BTreeMap::new(),
+    let completed = |node: &str| {
+        Event::Node(NodeEvent::Completed {
+            node: node.into(),
+            attempt: 1,
+            output: Some(Json::parse(r#"{"text":"\u0000"}"#).unwrap()),
+            branch: Some("true".into()),
+            variables: BTreeMap::new(),
+        })
     };
     let failure = Failure::transient("http", "answered 503");
-    let failed = |end| Event::NodeFailed {
-        node: "b".into(),
-        attempt: 1,
-        failure: failure.clone(),
-        end,
-        wait: None,
+    let failed = |end| {
+        Event::Node(NodeEvent::Failed {
+            node: "b".into(),
+            attempt: 1,
+            failure: failure.clone(),
+            end,
+            wait: None,
+        })
     };
     let signal = Wait::Signal { name: "go".into(), due: Some(Timestamp(5_000_000)) };
-    let waiting = Event::NodeWaiting { node: "b".into(), attempt: 1, wait: signal, span: None };
-    let resumed = Event::NodeResumed {
+    let waiting =
+        Event::Node(NodeEvent::Waiting { node: "b".into(), attempt: 1, wait: signal, span: None });
+    let resumed = Event::Node(NodeEvent::Resumed {
         node: "b".into(),
         attempt: 1,
         message: None,
         origin: Origin::default(),
-    };
-    let run_failed =
-        Event::RunFailed { failure: failure.clone(), nodes: vec!["b".into()], output: None };
-    let reopened = Event::RunReopened {
+    });
+    let run_failed = Event::Run(RunEvent::Failed {
+        failure: failure.clone(),
+        nodes: vec!["b".into()],
+        output: None,
+    });
+    let reopened = Event::Run(RunEvent::Reopened {
         generation: 2,
         nodes: vec!["b".into()],
         origin: Origin::default(),
         deadline: None,
         reason: None,
-    };
+    });
     let retry_at = |due| FailureEnd::RetryAt(Timestamp(due));
     vec![
         vec![
             vec![started("a", 1), completed("a")],
-            vec![Event::RunCompleted { output: Json::null() }],
+            vec![Event::Run(RunEvent::Completed { output: Json::null() })],
         ],
         vec![
             vec![started("a", 1), completed("a"), started("b", 1)],
@@ -118,10 +130,17 @@ fn lives() -> Vec<Vec<Vec<Event>>> {
             vec![started("b", 2), failed(retry_at(8))],
             vec![scheduled("b", 3), failed(FailureEnd::Final), run_failed],
             vec![reopened, scheduled("b", 1)],
-            vec![started("b", 1), completed("b"), Event::RunCompleted { output: Json::null() }],
+            vec![
+                started("b", 1),
+                completed("b"),
+                Event::Run(RunEvent::Completed { output: Json::null() }),
+            ],
         ],
         vec![vec![started("b", 1), waiting.clone()], vec![resumed], vec![completed("b")]],
-        vec![vec![started("b", 1), waiting], vec![Event::RunCancelled { reason: None }]],
+        vec![
+            vec![started("b", 1), waiting],
+            vec![Event::Run(RunEvent::Cancelled { reason: None })],
+        ],
     ]
 }
 
@@ -143,7 +162,7 @@ fn live(store: &SqliteStore) {
 }
 
 fn created(number: i64, definition: DefinitionHash) -> Event {
-    Event::RunCreated(Box::new(RunCreated {
+    Event::Run(RunEvent::Created(Box::new(RunCreated {
         key: ExecutionId(format!("life-{number}").into()),
         workflow: "chain".into(),
         version: 1,
@@ -152,7 +171,7 @@ fn created(number: i64, definition: DefinitionHash) -> Event {
         labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
         deadline: None,
         origin: Origin::default(),
-    }))
+    })))
 }
 
 fn options() -> Options {
@@ -218,13 +237,13 @@ fn outputs_are_shown_in_the_order_of_their_names() {
     let mut hand = Hand::new(ExecutionNo(number), workload::INSTANCE);
     store.append(&[hand.write(&[created(number, definition.hash)]).into()]).unwrap();
     for node in ["b", "a"] {
-        let completed = Event::NodeCompleted {
+        let completed = Event::Node(NodeEvent::Completed {
             node: node.into(),
             attempt: 1,
             output: Some(Json::parse("1").unwrap()),
             branch: None,
             variables: BTreeMap::new(),
-        };
+        });
         store.append(&[hand.write(&[completed]).into()]).unwrap();
         store.wait_projected().unwrap();
     }

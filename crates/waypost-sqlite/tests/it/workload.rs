@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
-use waypost_core::event::{Event, Origin, RunCreated};
+use waypost_core::event::{Event, NodeEvent, Origin, RunCreated, RunEvent};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
@@ -69,14 +69,14 @@ impl Chain {
         if self.done == 0 {
             let key = self.key();
             events.push(self.created(&key));
-            events.push(Event::RunOwned { instance: INSTANCE, epoch: 1 });
+            events.push(Event::Run(RunEvent::Owned { instance: INSTANCE, epoch: 1 }));
             side.submission = Some(Submission { key, idempotency: None });
             side.control = Some(ControlChange::Owned);
         }
         self.done += 1;
         events.extend(node_events(&format!("n{}", self.done), self.next_seq));
         if self.done == self.nodes {
-            events.push(Event::RunCompleted { output: Json::parse("{}").unwrap() });
+            events.push(Event::Run(RunEvent::Completed { output: Json::parse("{}").unwrap() }));
             side.control = Some(ControlChange::Ended);
         }
         Some(self.frame(&events, side))
@@ -85,7 +85,8 @@ impl Chain {
     /// A frame that parks the chain where it stands.
     pub(crate) fn park(&mut self, next_due: Option<Timestamp>) -> Append {
         let side = Side { control: Some(ControlChange::Parked { next_due }), ..Side::default() };
-        let paused = Event::RunPaused { reason: waypost_core::event::PauseReason::Waits };
+        let paused =
+            Event::Run(RunEvent::Paused { reason: waypost_core::event::PauseReason::Waits });
         self.frame(&[paused], side)
     }
 
@@ -113,7 +114,7 @@ impl Chain {
     }
 
     fn created(&self, key: &ExecutionId) -> Event {
-        Event::RunCreated(Box::new(RunCreated {
+        Event::Run(RunEvent::Created(Box::new(RunCreated {
             key: key.clone(),
             workflow: "chain".into(),
             version: 1,
@@ -122,29 +123,34 @@ impl Chain {
             labels: BTreeMap::new(),
             deadline: None,
             origin: Origin::default(),
-        }))
+        })))
     }
 }
 
 fn node_events(node: &str, cause: u64) -> [Event; 3] {
     let node: std::sync::Arc<str> = node.into();
     [
-        Event::NodeScheduled { node: node.clone(), attempt: 1, cause: vec![cause], deadline: None },
-        Event::NodeStarted {
+        Event::Node(NodeEvent::Scheduled {
+            node: node.clone(),
+            attempt: 1,
+            cause: vec![cause],
+            deadline: None,
+        }),
+        Event::Node(NodeEvent::Started {
             node: node.clone(),
             attempt: 1,
             worker: None,
             remote: None,
             token: None,
             due: None,
-        },
-        Event::NodeCompleted {
+        }),
+        Event::Node(NodeEvent::Completed {
             node,
             attempt: 1,
             output: Some(Json::parse(r#"{"ok":true}"#).unwrap()),
             branch: None,
             variables: BTreeMap::new(),
-        },
+        }),
     ]
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_engine::driver::EndSummary;
@@ -191,7 +191,7 @@ pub(super) async fn watch(
                 if text {
                     progress.note(committed.at, committed.events.iter());
                 }
-                let aside = |event: &Event| matches!(event, Event::RunQuarantined { .. });
+                let aside = |event: &Event| matches!(event, Event::Run(RunEvent::Quarantined { .. }));
                 if committed.events.iter().any(aside) {
                     break Stopped::Quarantined;
                 }

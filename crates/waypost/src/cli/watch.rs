@@ -190,6 +190,7 @@ fn stored(event: &wire::Event) -> Option<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use waypost_core::event::RunEvent;
 
     #[test]
     fn events_are_read_back_as_they_are_stored() {
@@ -200,7 +201,7 @@ mod tests {
             serde_json::from_str::<wire::Event>(&text).unwrap()
         };
         let event = stored(&wire("RunQuarantined", r#"{"reason":"x","later":[1]}"#));
-        assert_eq!(event, Some(Event::RunQuarantined { reason: "x".to_owned() }));
+        assert_eq!(event, Some(Event::Run(RunEvent::Quarantined { reason: "x".to_owned() })));
         assert_eq!(stored(&wire("NeverHeardOf", "{}")), None);
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use waypost_core::command::Refusal;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::state::State;
 use waypost_core::status::Status;
@@ -170,7 +170,7 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
         tokio::select! { // both are cancel-safe
             Some(committed) = events.recv() => {
                 let settled = |event: &Event| {
-                    matches!(event, Event::RunPaused { .. } | Event::MessageIgnored { .. })
+                    matches!(event, Event::Run(RunEvent::Paused { .. } | RunEvent::MessageIgnored { .. }))
                 };
                 if committed.execution == execution && committed.events.iter().any(settled) {
                     break;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waypost::wiring;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
@@ -82,7 +82,7 @@ async fn live_on(folder: &Path, cured: bool) {
     let store: Arc<dyn Store> = Arc::clone(&backend) as Arc<dyn Store>;
     // On the engine's thread, between the commit of the take-over and the evaluation behind it.
     let kills = |committed: &Committed| {
-        let evaluates = |event: &Event| matches!(event, Event::RunOwned { .. });
+        let evaluates = |event: &Event| matches!(event, Event::Run(RunEvent::Owned { .. }));
         if committed.key.as_str() == POISON && committed.events.iter().any(evaluates) {
             std::process::abort();
         }

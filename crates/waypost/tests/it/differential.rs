@@ -14,7 +14,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use uuid::Uuid;
-use waypost_core::event::{Event, FailureEnd, Origin, PauseReason, RunCreated, Wait};
+use waypost_core::event::{
+    Event, FailureEnd, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait,
+};
 use waypost_core::failure::Failure;
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
@@ -181,8 +183,8 @@ impl World {
                 digest: [u8::from(self.random.percent(80)); 32],
             });
             let submission = Submission { key: run.key.clone(), idempotency };
-            let owned = Event::RunOwned { instance, epoch: 1 };
-            let draft = hand.write(&[Event::RunCreated(Box::new(run)), owned]);
+            let owned = Event::Run(RunEvent::Owned { instance, epoch: 1 });
+            let draft = hand.write(&[Event::Run(RunEvent::Created(Box::new(run))), owned]);
             batch.push(draft.control(ControlChange::Owned).submission(submission).into());
             hands.push(hand);
         }
@@ -260,51 +262,64 @@ impl World {
         let due = self.clock_plus(5_000);
         let failure = Failure::transient("http", "answered 503");
         let origin = Origin::default();
-        let scheduled =
-            Event::NodeScheduled { node: node.clone(), attempt, cause: Vec::new(), deadline: None };
+        let scheduled = Event::Node(NodeEvent::Scheduled {
+            node: node.clone(),
+            attempt,
+            cause: Vec::new(),
+            deadline: None,
+        });
         let event = match self.random.below(13) {
             0 => scheduled,
-            1 => Event::NodeStarted {
+            1 => Event::Node(NodeEvent::Started {
                 node,
                 attempt,
                 worker: None,
                 token: None,
                 remote: None,
                 due: None,
-            },
+            }),
             // A node settles once; one that does so again has to say the same.
-            2 | 3 => Event::NodeCompleted {
+            2 | 3 => Event::Node(NodeEvent::Completed {
                 attempt,
                 output: Some(Json::parse(r#"{"ok":true}"#).unwrap()),
                 branch: (&*node < "n2").then(|| "true".into()),
                 node,
                 variables: BTreeMap::new(),
-            },
-            4 => Event::NodeFailed {
+            }),
+            4 => Event::Node(NodeEvent::Failed {
                 node,
                 attempt,
                 failure,
                 end: FailureEnd::RetryAt(due),
                 wait: None,
-            },
-            5 => Event::NodeFailed { node, attempt, failure, end: FailureEnd::Final, wait: None },
+            }),
+            5 => Event::Node(NodeEvent::Failed {
+                node,
+                attempt,
+                failure,
+                end: FailureEnd::Final,
+                wait: None,
+            }),
             6 => {
                 // A node that waits already does not begin to wait once more.
                 let wait = Wait::Delay { due };
-                return vec![scheduled, Event::NodeWaiting { node, attempt, wait, span: None }];
+                return vec![
+                    scheduled,
+                    Event::Node(NodeEvent::Waiting { node, attempt, wait, span: None }),
+                ];
             }
-            7 => Event::RunResumed { origin },
-            8 => Event::RunReopened {
+            7 => Event::Run(RunEvent::Resumed { origin }),
+            8 => Event::Run(RunEvent::Reopened {
                 generation: attempt,
                 nodes: vec![node],
                 origin,
                 deadline: None,
                 reason: None,
-            },
-            9 => Event::RunCompleted { output: Json::parse("[1]").unwrap() },
-            10 => Event::RunFailed { failure, nodes: vec![node], output: None },
-            11 => Event::RunCancelled { reason: Some("enough".to_owned()) },
-            _ => Event::RunPaused { reason: PauseReason::Waits },
+            }),
+            9 => Event::Run(RunEvent::Completed { output: Json::parse("[1]").unwrap() }),
+            10 => Event::Run(RunEvent::Failed { failure, nodes: vec![node], output: None }),
+            11 => Event::Run(RunEvent::Cancelled { reason: Some("enough".to_owned()) }),
+            _ => Event::Run(RunEvent::Paused { reason: PauseReason::Waits }),
         };
         vec![event]
     }
@@ -409,7 +424,7 @@ impl World {
                 self.zombies.push(old);
             }
             let mut hand = hand;
-            let owned = Event::RunOwned { instance, epoch: hand.epoch };
+            let owned = Event::Run(RunEvent::Owned { instance, epoch: hand.epoch });
             let draft = hand.write(&[owned]).control(ControlChange::Owned);
             self.append(&[draft.into()]);
             self.hands.insert(hand.execution, hand);

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use waypost::wiring;
 use waypost_core::apply::{apply, begin};
-use waypost_core::event::{Event, LOG_FORMAT};
+use waypost_core::event::{Event, LOG_FORMAT, RunEvent};
 use waypost_core::frame::{FrameHeader, Parent, decode};
 use waypost_core::id::{AppendId, ExecutionNo, InstanceId};
 use waypost_core::plan::Plan;
@@ -105,7 +105,7 @@ impl Golden {
     /// Appends everything to a store.
     fn import(&self, store: &dyn Store) {
         let hash = match self.events().next() {
-            Some((_, Event::RunCreated(created))) => created.definition,
+            Some((_, Event::Run(RunEvent::Created(created)))) => created.definition,
             other => panic!("a log begins with {other:?}"),
         };
         let definition = NewDefinition {
@@ -117,7 +117,7 @@ impl Golden {
         store.define(&definition).unwrap();
         for (header, body) in &self.frames {
             let submission = match decode(body.as_bytes()).unwrap().first() {
-                Some(Event::RunCreated(created)) => {
+                Some(Event::Run(RunEvent::Created(created))) => {
                     Some(Submission { key: created.key.clone(), idempotency: None })
                 }
                 _ => None,
@@ -132,7 +132,7 @@ impl Golden {
     /// Compares its rows in the views that users read.
     fn expect_views(&self, store: &str, rows: impl Fn(&str, &str) -> Vec<Value>) {
         let key = match self.events().next() {
-            Some((_, Event::RunCreated(created))) => created.key.to_string(),
+            Some((_, Event::Run(RunEvent::Created(created)))) => created.key.to_string(),
             other => panic!("a log begins with {other:?}"),
         };
         let views = VIEWS.map(|(view, column)| {

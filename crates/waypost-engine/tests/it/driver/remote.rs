@@ -3,7 +3,7 @@
 
 use uuid::Uuid;
 use waypost_core::command::{Outcome, Refusal};
-use waypost_core::event::{Event, REMOTE_LOG_FORMAT};
+use waypost_core::event::{Event, NodeEvent, REMOTE_LOG_FORMAT};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
@@ -263,8 +263,7 @@ fn the_same_end_twenty_times_is_one_event() {
     tickets.push(rig.say(1, (execution, "a", 1), done()));
     rig.settle();
     assert!(tickets.iter().all(|ticket| is_done(&rig, *ticket)), "after the end, too");
-    let completed =
-        |event: &&Event| matches!(event, Event::NodeCompleted { node, .. } if &**node == "a");
+    let completed = |event: &&Event| matches!(event, Event::Node(NodeEvent::Completed { node, .. }) if &**node == "a");
     assert_eq!(world.events(execution).iter().filter(completed).count(), 1);
     assert_eq!((world.status(execution), world.frames(execution)), (Status::Completed, frames));
     let other = rig.say(1, (execution, "a", 1), Outcome::Cancelled);

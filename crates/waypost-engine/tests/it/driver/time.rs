@@ -1,6 +1,6 @@
 //! Time: nothing fires early, nothing fires twice, and nobody spins.
 
-use waypost_core::event::{Event, FailureEnd};
+use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::store::MailBody;
@@ -141,7 +141,7 @@ fn a_clock_that_is_set_back_causes_neither_a_storm_nor_an_early_end() {
     world.clock.set(due);
     rig.settle();
     assert_eq!(world.status(execution), Status::Completed);
-    let resumed = |event: &&Event| matches!(event, Event::NodeResumed { .. });
+    let resumed = |event: &&Event| matches!(event, Event::Node(NodeEvent::Resumed { .. }));
     assert_eq!(world.events(execution).iter().filter(resumed).count(), 1);
     world.check();
 }
@@ -173,10 +173,10 @@ fn bug_a_clock_that_was_set_back_cut_spans_short() {
     rig.finish(&flaky);
     rig.settle_store();
     let due = |event: &Event| match event {
-        Event::RunCreated(created) => created.deadline,
-        Event::NodeWaiting { wait, .. } => wait.due(),
-        Event::NodeStarted { due, .. } => *due,
-        Event::NodeFailed { end: FailureEnd::RetryAt(due), .. } => Some(*due),
+        Event::Run(RunEvent::Created(created)) => created.deadline,
+        Event::Node(NodeEvent::Waiting { wait, .. }) => wait.due(),
+        Event::Node(NodeEvent::Started { due, .. }) => *due,
+        Event::Node(NodeEvent::Failed { end: FailureEnd::RetryAt(due), .. }) => Some(*due),
         _ => None,
     };
     let dues: Vec<u64> =

@@ -1,6 +1,6 @@
 //! What handlers may do to the engine: nothing.
 
-use waypost_core::event::Event;
+use waypost_core::event::{Event, NodeEvent};
 use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::status::Status;
 use waypost_engine::Request;
@@ -23,7 +23,7 @@ async fn an_attempt_that_takes_too_long_is_stopped() {
     assert!(held.cancel.is_cancelled());
     assert!(matches!(
         lab.find(execution, "NodeFailed"),
-        Some(Event::NodeFailed { attempt: 1, .. })
+        Some(Event::Node(NodeEvent::Failed { attempt: 1, .. }))
     ));
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
@@ -89,7 +89,7 @@ async fn ten_thousand_executions_go_through_a_narrow_door() {
         let (live, most) = (Arc::clone(&live), Arc::clone(&most));
         let observer: Observer = Arc::new(move |committed: &Committed| {
             for event in committed.events.iter() {
-                if matches!(event, Event::RunCreated(_)) {
+                if matches!(event, Event::Run(RunEvent::Created(_))) {
                     most.fetch_max(live.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 } else if event.is_end() {
                     live.fetch_sub(1, Ordering::SeqCst);

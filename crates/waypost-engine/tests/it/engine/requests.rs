@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use waypost_core::command::Refusal;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, NodeEvent};
 use waypost_core::flow;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -307,7 +307,9 @@ async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
         engine.request(request).await.unwrap();
         let ended = started.ended().await.unwrap();
         assert_eq!(ended.output, Some(Json::parse(output).unwrap()), "{flow}");
-        let Event::NodeResumed { origin, .. } = lab.find(execution, "NodeResumed").unwrap() else {
+        let Event::Node(NodeEvent::Resumed { origin, .. }) =
+            lab.find(execution, "NodeResumed").unwrap()
+        else {
             panic!("it was found by its name");
         };
         assert_eq!((origin.message.as_deref(), origin.actor.as_deref()), (Some("m"), Some("ann")));

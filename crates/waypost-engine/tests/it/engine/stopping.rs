@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use waypost_core::event::Event;
+use waypost_core::event::{Event, NodeEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
@@ -67,7 +67,9 @@ async fn a_stop_without_grace_hands_over_what_runs() {
     assert_eq!(lost.task.idempotency_key, again.task.idempotency_key);
     assert_ne!(lost.task.token, again.task.token);
     match lab.find(started.execution, "NodeFailed") {
-        Some(Event::NodeFailed { failure, .. }) => assert_eq!(failure.kind, "handed_over"),
+        Some(Event::Node(NodeEvent::Failed { failure, .. })) => {
+            assert_eq!(failure.kind, "handed_over")
+        }
         other => panic!("{other:?}"),
     }
     again.complete();

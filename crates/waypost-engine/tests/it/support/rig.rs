@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::command::{Outcome, Report};
-use waypost_core::event::{Event, LOG_FORMAT};
+use waypost_core::event::{Event, LOG_FORMAT, RunEvent};
 use waypost_core::flow;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
@@ -39,7 +39,7 @@ pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionNo, &str, u32)
     let (execution, path, attempt) = of;
     let created = world.events(execution).into_iter().next();
     let key = match created {
-        Some(Event::RunCreated(created)) => created.key,
+        Some(Event::Run(RunEvent::Created(created))) => created.key,
         _ => ExecutionId("exe_unknown".into()),
     };
     mint().mint(&tokens::Delivery { execution: &key, path, attempt }, random)

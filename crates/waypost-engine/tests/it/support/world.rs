@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use waypost_core::command::Outcome;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, NodeEvent};
 use waypost_core::failure::Failure;
 use waypost_core::flow;
 use waypost_core::frame::decode;
@@ -108,9 +108,9 @@ impl World {
     /// know it yet may call again: under the same key.)
     fn check_call(&self, order: &TaskOrder, caller: InstanceId) {
         let events = self.events(order.execution);
-        let started = |event: &Event| matches!(event, Event::NodeStarted { token: Some(token), .. } if *token == order.task.token);
+        let started = |event: &Event| matches!(event, Event::Node(NodeEvent::Started { token: Some(token), .. }) if *token == order.task.token);
         assert!(events.iter().any(started), "{} runs before its start is durable", order.task.path);
-        let completed = |event: &Event| matches!(event, Event::NodeCompleted { node, .. } if *node == order.task.path);
+        let completed = |event: &Event| matches!(event, Event::Node(NodeEvent::Completed { node, .. }) if *node == order.task.path);
         if self.control(order.execution).is_some_and(|control| control.owner == Some(caller)) {
             assert!(!events.iter().any(completed), "{} is completed already", order.task.path);
         }

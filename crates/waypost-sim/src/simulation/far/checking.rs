@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::event::{Event as LogEvent, FailureEnd};
+use waypost_core::event::{Event as LogEvent, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_engine::driver::{DEAD, FORGOTTEN};
 
@@ -16,17 +16,25 @@ impl Simulation {
         execution: ExecutionNo,
         events: &[LogEvent],
     ) {
-        let taken_over = events.iter().any(|event| matches!(event, LogEvent::RunOwned { .. }));
+        let taken_over =
+            events.iter().any(|event| matches!(event, LogEvent::Run(RunEvent::Owned { .. })));
         let by_a_person = events.iter().any(|event| {
             matches!(
                 event,
-                LogEvent::RunPauseRequested { now: true, .. } | LogEvent::RunQuarantined { .. }
+                LogEvent::Run(
+                    RunEvent::PauseRequested { now: true, .. } | RunEvent::Quarantined { .. }
+                )
             )
         });
         let Some(log) = self.auditor.logs.get(&execution).filter(|_| taken_over) else { return };
         let (Some(plan), Some(state)) = (log.check.plan(), log.check.state()) else { return };
         let lost = events.iter().find_map(|event| {
-            let LogEvent::NodeFailed { node, failure, end: FailureEnd::Abandoned(_), .. } = event
+            let LogEvent::Node(NodeEvent::Failed {
+                node,
+                failure,
+                end: FailureEnd::Abandoned(_),
+                ..
+            }) = event
             else {
                 return None;
             };
@@ -52,7 +60,12 @@ impl Simulation {
         let Some(log) = self.auditor.logs.get(&execution) else { return };
         let (Some(plan), Some(state)) = (log.check.plan(), log.check.state()) else { return };
         let had = events.iter().find_map(|event| {
-            let LogEvent::NodeFailed { node, failure, end: FailureEnd::Abandoned(_), .. } = event
+            let LogEvent::Node(NodeEvent::Failed {
+                node,
+                failure,
+                end: FailureEnd::Abandoned(_),
+                ..
+            }) = event
             else {
                 return None;
             };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use waypost::wiring;
-use waypost_core::event::Event;
+use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::inspect::{ChunkRequest, Inspect};
@@ -128,7 +128,7 @@ impl Log {
         }
         instances.sort_unstable();
         instances.dedup();
-        let Some(Event::RunCreated(created)) = events.first() else {
+        let Some(Event::Run(RunEvent::Created(created))) = events.first() else {
             bail!("execution {} has no beginning", history.execution.0);
         };
         let key = created.key.0.to_string();
@@ -136,7 +136,7 @@ impl Log {
     }
 
     fn was_quarantined(&self) -> bool {
-        self.events.iter().any(|event| matches!(event, Event::RunQuarantined { .. }))
+        self.events.iter().any(|event| matches!(event, Event::Run(RunEvent::Quarantined { .. })))
     }
 
     /// What happened, as the log, the sink and the ledger tell it.

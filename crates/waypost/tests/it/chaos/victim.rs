@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use waypost::wiring;
-use waypost_core::event::{Event, PauseReason};
+use waypost_core::event::{Event, PauseReason, RunEvent};
 use waypost_core::json::Json;
 use waypost_engine::{Engine, EngineError, Observer, Request, StartRequest};
 use waypost_ports::query::Query;
@@ -109,7 +109,9 @@ async fn serve(parameters: Parameters) -> Result<()> {
         let Some(n) = workload::number(seed, &committed.key.0) else { return };
         for event in committed.events.iter() {
             match event {
-                Event::RunPaused { reason: PauseReason::User } | Event::RunQuarantined { .. } => {
+                Event::Run(
+                    RunEvent::Paused { reason: PauseReason::User } | RunEvent::Quarantined { .. },
+                ) => {
                     say(&format!("held {n}"));
                 }
                 event if event.is_end() => say(&format!("ended {n}")),

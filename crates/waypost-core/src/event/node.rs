@@ -1,0 +1,258 @@
+//! Events of one node: attempts, waits, and how it settles.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{MessageId, Origin, REMOTE_LOG_FORMAT};
+use crate::failure::Failure;
+use crate::id::{InstanceId, Token, WorkerId};
+use crate::json::Json;
+use crate::time::{Millis, Timestamp};
+
+/// A recorded fact about a node. The names in the log begin with `Node`, and no others do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum NodeEvent {
+    /// An attempt may be made.
+    #[serde(rename = "NodeScheduled")]
+    Scheduled {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// The events that settled its conditions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cause: Vec<u64>,
+        /// When all attempts of the node must have ended. With the first of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Timestamp>,
+    },
+    /// An attempt is being made.
+    #[serde(rename = "NodeStarted")]
+    Started {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// The instance in a slot of which it is made; absent where the engine itself makes it,
+        /// and where a remote worker does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<InstanceId>,
+        /// The remote worker that makes it, whoever owns the execution meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote: Option<WorkerId>,
+        /// The right to report on it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<Token>,
+        /// When its worker is given up, if it stays silent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
+    },
+    /// An attempt left a mark from which a later one may go on.
+    #[serde(rename = "NodeCheckpointed")]
+    Checkpointed {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// The mark.
+        data: Json,
+        /// Which mark of its attempt, from 1; 0 where nobody counted.
+        #[serde(default, skip_serializing_if = "crate::json::is_zero")]
+        number: u32,
+    },
+    /// The node is done.
+    #[serde(rename = "NodeCompleted")]
+    Completed {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// Its output; absent for `null`.
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::json::present"
+        )]
+        output: Option<Json>,
+        /// The branch it selected.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<Arc<str>>,
+        /// Variables it set.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        variables: BTreeMap<Arc<str>, Json>,
+    },
+    /// An attempt failed; the node did only if `end` says so.
+    #[serde(rename = "NodeFailed")]
+    Failed {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// What went wrong.
+        failure: Failure,
+        /// What becomes of the node.
+        end: FailureEnd,
+        /// How long the next attempt waits at least, from when this was decided.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait: Option<Millis>,
+    },
+    /// The node waits durably.
+    #[serde(rename = "NodeWaiting")]
+    Waiting {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// For what.
+        wait: Wait,
+        /// How long it lasts at least, from when this was decided; absent where it lasts until a time
+        /// that the definition names, or for ever.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        span: Option<Millis>,
+    },
+    /// What the node waited for has come, or somebody ended its wait. A retry goes on with
+    /// NodeScheduled.
+    #[serde(rename = "NodeResumed")]
+    Resumed {
+        /// The node's path.
+        node: Arc<str>,
+        /// From 1.
+        attempt: u32,
+        /// The signal's message that ended the wait; absent where its time or somebody did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<MessageId>,
+        /// Who ended it, where somebody did; then it has a message.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// The node's conditions can not be met.
+    #[serde(rename = "NodeSkipped")]
+    Skipped {
+        /// The node's path.
+        node: Arc<str>,
+        /// The events that settled its conditions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cause: Vec<u64>,
+    },
+    /// The node was stopped.
+    #[serde(rename = "NodeCancelled")]
+    Cancelled {
+        /// The node's path.
+        node: Arc<str>,
+        /// Why.
+        reason: CancelReason,
+    },
+}
+
+/// What a failed attempt means for its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureEnd {
+    /// The next attempt begins at this time.
+    RetryAt(Timestamp),
+    /// The attempt was lost, through no fault of the node: the next one begins at this time, and
+    /// this one does not count.
+    Abandoned(Timestamp),
+    /// The node is FAILED.
+    Final,
+    /// The node is TIMED_OUT.
+    TimedOut,
+}
+
+/// A durable reason not to go on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// Until a time.
+    Delay {
+        /// When it ends.
+        due: Timestamp,
+    },
+    /// For a signal.
+    Signal {
+        /// Its name.
+        name: Arc<str>,
+        /// When waiting becomes a failure.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Timestamp>,
+    },
+    /// For its next attempt. Never in a NodeWaiting: NodeFailed opens it.
+    Retry {
+        /// When it begins.
+        due: Timestamp,
+    },
+}
+
+impl Wait {
+    /// When time alone ends it.
+    pub fn due(&self) -> Option<Timestamp> {
+        match self {
+            Self::Delay { due } | Self::Retry { due } => Some(*due),
+            Self::Signal { due, .. } => *due,
+        }
+    }
+}
+
+/// Why a node was stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelReason {
+    /// The execution is ending.
+    Ending,
+    /// A join it leads to fired without it.
+    Join,
+    /// The worker did not stop in time.
+    Grace,
+}
+
+impl NodeEvent {
+    /// The type's name, as it stands in the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Scheduled { .. } => "NodeScheduled",
+            Self::Started { .. } => "NodeStarted",
+            Self::Checkpointed { .. } => "NodeCheckpointed",
+            Self::Completed { .. } => "NodeCompleted",
+            Self::Failed { .. } => "NodeFailed",
+            Self::Waiting { .. } => "NodeWaiting",
+            Self::Resumed { .. } => "NodeResumed",
+            Self::Skipped { .. } => "NodeSkipped",
+            Self::Cancelled { .. } => "NodeCancelled",
+        }
+    }
+
+    /// The path of the node it is about.
+    pub fn node(&self) -> &Arc<str> {
+        match self {
+            Self::Scheduled { node, .. }
+            | Self::Started { node, .. }
+            | Self::Checkpointed { node, .. }
+            | Self::Completed { node, .. }
+            | Self::Failed { node, .. }
+            | Self::Waiting { node, .. }
+            | Self::Resumed { node, .. }
+            | Self::Skipped { node, .. }
+            | Self::Cancelled { node, .. } => node,
+        }
+    }
+
+    /// The lowest log format that can read it.
+    pub fn requires(&self) -> u16 {
+        match self {
+            Self::Started { remote: Some(_), .. } => REMOTE_LOG_FORMAT,
+            Self::Failed { failure, .. } if failure.on_error_skipped => 4,
+            Self::Resumed { origin, .. } if !origin.is_unknown() => 2,
+            Self::Scheduled { .. }
+            | Self::Started { .. }
+            | Self::Checkpointed { .. }
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Waiting { .. }
+            | Self::Resumed { .. }
+            | Self::Skipped { .. }
+            | Self::Cancelled { .. } => 1,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Events of an execution as a whole: owners, pauses, messages, ends, generations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{MessageId, Origin};
+use crate::failure::Failure;
+use crate::id::{DefinitionHash, ExecutionId, InstanceId};
+use crate::json::Json;
+use crate::plan::ConcurrencyPolicy;
+use crate::time::Timestamp;
+
+/// A recorded fact about an execution. The names in the log begin with `Run`, but for two.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum RunEvent {
+    /// The execution exists. Always the first.
+    #[serde(rename = "RunCreated")]
+    Created(Box<RunCreated>),
+    /// An instance owns the execution from here on; earlier owners are fenced off.
+    #[serde(rename = "RunOwned")]
+    Owned {
+        /// Who.
+        instance: InstanceId,
+        /// Grows by one with each owner.
+        epoch: u32,
+    },
+    /// It stands in the queue for a permit of its concurrency key, and nobody owns it. Comes again, with
+    /// the same content, where somebody owned it for a while and it went back to its place.
+    #[serde(rename = "RunQueued")]
+    Queued {
+        /// The key, within its workflow.
+        key: Arc<str>,
+        /// How many executions of the key may be under way at once.
+        limit: u32,
+        /// What happens where that many are.
+        policy: ConcurrencyPolicy,
+    },
+    /// It holds a permit of its concurrency key, until it ends.
+    #[serde(rename = "RunAdmitted")]
+    Admitted {},
+    /// A user asked for a pause; attempts that run may end first.
+    #[serde(rename = "RunPauseRequested")]
+    PauseRequested {
+        /// Cancel what runs instead of awaiting it?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        now: bool,
+        /// Who asked, through which message.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// Nobody owns it any more and nothing is in memory.
+    #[serde(rename = "RunPaused")]
+    Paused {
+        /// Why.
+        reason: PauseReason,
+    },
+    /// It goes on.
+    #[serde(rename = "RunResumed")]
+    Resumed {
+        /// Who asked, where somebody did.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// It cannot go on without a person; everything else does.
+    #[serde(rename = "RunQuarantined")]
+    Quarantined {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The end is fixed; every node that was PENDING is CANCELLED by this.
+    #[serde(rename = "RunEnding")]
+    Ending {
+        /// What fixes the end. Later causes are noted, not obeyed.
+        cause: EndCause,
+        /// When attempts that were told to stop are given up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace: Option<Timestamp>,
+    },
+    /// Every node settled.
+    #[serde(rename = "RunCompleted")]
+    Completed {
+        /// What the output nodes gave.
+        output: Json,
+    },
+    /// A failure was not handled.
+    #[serde(rename = "RunFailed")]
+    Failed {
+        /// The first one.
+        failure: Failure,
+        /// The nodes that failed unhandled.
+        nodes: Vec<Arc<str>>,
+        /// What the output nodes gave, under `failurePolicy: partial`.
+        #[serde(
+            default,
+            skip_serializing_if = "Option::is_none",
+            deserialize_with = "crate::json::present"
+        )]
+        output: Option<Json>,
+    },
+    /// It was cancelled.
+    #[serde(rename = "RunCancelled")]
+    Cancelled {
+        /// Why, as the canceller said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// It took longer than its timeout.
+    #[serde(rename = "RunTimedOut")]
+    TimedOut {},
+    /// A retry opened the next generation; the named nodes are PENDING again.
+    #[serde(rename = "RunReopened")]
+    Reopened {
+        /// Its number.
+        generation: u32,
+        /// The nodes that will run again.
+        nodes: Vec<Arc<str>>,
+        /// When this generation must have ended, where the definition has a timeout.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Timestamp>,
+        /// Why, in the words of the person who asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who asked.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// A signal came in. What it does is in the events that follow.
+    SignalReceived {
+        /// The signal's name.
+        name: Arc<str>,
+        /// Its body.
+        body: Json,
+        /// Who sent it, through which message.
+        origin: Origin,
+    },
+    /// A message was consumed and changed nothing.
+    MessageIgnored {
+        /// Which one.
+        message: MessageId,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The first event of every execution.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunCreated {
+    /// The name of the execution outside the engine.
+    pub key: ExecutionId,
+    /// The workflow.
+    pub workflow: Arc<str>,
+    /// The definition's version of it.
+    pub version: u32,
+    /// The definition itself.
+    pub definition: DefinitionHash,
+    /// What it was started with.
+    pub input: Json,
+    /// Labels to find it by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// When it must have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// Who started it.
+    #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+    pub origin: Origin,
+}
+
+/// Why an execution is PAUSED.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    /// Nothing to do until a wait ends.
+    Waits,
+    /// A user said so; waits that end are noted and do not resume it.
+    User,
+}
+
+/// What fixed the end of an execution.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// A request.
+    Cancel {
+        /// Why, as the canceller said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Who.
+        #[serde(default, skip_serializing_if = "Origin::is_unknown")]
+        origin: Origin,
+    },
+    /// An unhandled failure.
+    Failure {
+        /// Of this node.
+        node: Arc<str>,
+        /// What went wrong.
+        failure: Failure,
+    },
+    /// Its concurrency key cannot be evaluated, so that it can not even wait for its turn.
+    NotQueued {
+        /// What went wrong.
+        failure: Failure,
+    },
+    /// The execution's timeout.
+    Deadline,
+}
+
+impl RunEvent {
+    /// The type's name, as it stands in the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Created(_) => "RunCreated",
+            Self::Owned { .. } => "RunOwned",
+            Self::Queued { .. } => "RunQueued",
+            Self::Admitted {} => "RunAdmitted",
+            Self::PauseRequested { .. } => "RunPauseRequested",
+            Self::Paused { .. } => "RunPaused",
+            Self::Resumed { .. } => "RunResumed",
+            Self::Quarantined { .. } => "RunQuarantined",
+            Self::Ending { .. } => "RunEnding",
+            Self::Completed { .. } => "RunCompleted",
+            Self::Failed { .. } => "RunFailed",
+            Self::Cancelled { .. } => "RunCancelled",
+            Self::TimedOut {} => "RunTimedOut",
+            Self::Reopened { .. } => "RunReopened",
+            Self::SignalReceived { .. } => "SignalReceived",
+            Self::MessageIgnored { .. } => "MessageIgnored",
+        }
+    }
+
+    /// The lowest log format that can read it.
+    pub fn requires(&self) -> u16 {
+        if matches!(self, Self::Queued { .. } | Self::Admitted {}) { 3 } else { 1 }
+    }
+
+    /// Is it one of the four that end a generation?
+    pub fn is_end(&self) -> bool {
+        matches!(
+            self,
+            Self::Completed { .. }
+                | Self::Failed { .. }
+                | Self::Cancelled { .. }
+                | Self::TimedOut {}
+        )
+    }
+}
