@@ -24,7 +24,7 @@ impl TrueTime {
         self.0.store(ms, Ordering::Relaxed);
     }
 
-    /// As the store tells it.
+    /// The store's time.
     pub fn now(&self) -> Timestamp {
         START.plus(Millis(self.ms()))
     }

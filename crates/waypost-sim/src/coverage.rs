@@ -44,7 +44,7 @@ impl Coverage {
         (arrows.copied().collect(), faults.collect())
     }
 
-    /// Arrows that were taken and that nobody has drawn.
+    /// Arrows that were taken and are not in [`ARROWS`].
     pub fn unknown(&self) -> Vec<Arrow> {
         self.arrows.keys().filter(|arrow| !ARROWS.contains(arrow)).copied().collect()
     }
@@ -162,7 +162,7 @@ pub const ARROWS: &[Arrow] = &[
     ("RUNNING", "NodeCancelled", "CANCELLED"),
     ("WAITING", "NodeResumed", "RUNNING"),
     ("WAITING", "NodeResumed(somebody)", "RUNNING"),
-    // A retry that somebody has tried now: rows show RUNNING, for a part of one frame.
+    // A retry that was started by hand: rows show RUNNING, for a part of one frame.
     ("RUNNING", "NodeScheduled", "QUEUED"),
     ("WAITING", "NodeScheduled", "QUEUED"),
     ("WAITING", "NodeFailed", "TIMED_OUT"),

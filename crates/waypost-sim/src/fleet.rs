@@ -29,7 +29,7 @@ pub struct Harvest {
     pub took: Duration,
 }
 
-/// Runs seeds until all are done or so many have failed. `progress` is told how many are done.
+/// Runs seeds until all are done or so many have failed. Calls `progress` with how many are done.
 pub fn sweep(
     seeds: std::ops::Range<u64>,
     jobs: usize,

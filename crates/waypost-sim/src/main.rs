@@ -75,7 +75,7 @@ struct World {
     /// Smaller versions of programs: `SUBMISSION:STEP,STEP,…`; may be repeated
     #[arg(long, value_parser = shrink_path)]
     shrink: Vec<(usize, Vec<usize>)>,
-    /// Heal after so many events
+    /// End all faults after so many events
     #[arg(long)]
     events: Option<u64>,
     /// Make it as small as it can be before it is shown, if it fails

@@ -4,7 +4,7 @@
 //! ```text
 //!   foretell   program + input ─▶ what may come of it, before it has run
 //!   judge      program + input + what happened ─▶ complaints
-//!   ran        what happened, as the log and the sink tell it
+//!   ran        what happened, as the log and the sink recorded it
 //!   graph      edges, joins, turns: rules 1 to 3
 //!   values     conditions, switches, values: rules 4 and 9
 //! ```
@@ -20,10 +20,10 @@
 //!
 //! **What is a set.** Who wins a race; whether a signal or a timeout comes first; how far siblings
 //! had come when a failure ended the execution; how many tries fit before a deadline that is not
-//! ample; whether an execution's own timeout strikes, unless it is ample; whether somebody who was to
-//! end a wait came before what it waited for. And, where somebody
-//! disturbed the execution (see [`World`]), what the disturbance can do: a lost attempt makes tries
-//! and calls differ, lateness lets deadlines strike, a lost reply fails a good call.
+//! ample; whether an execution's own timeout strikes, unless it is ample; whether a request to
+//! complete a wait came before the event it waited for. And, if the execution was disturbed (see
+//! [`World`]), what the disturbance can do: a lost attempt makes tries and calls differ, lateness
+//! lets deadlines strike, a lost reply fails a good call.
 //!
 //! `foretell` knows no order, and so gives sets for all of this; of a program without races, limits
 //! and unhandled failures each set has one member. It errs on the side of too much where two races

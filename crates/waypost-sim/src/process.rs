@@ -45,7 +45,7 @@ pub struct Process {
     pub suspended: Option<Vec<Event>>,
     /// Has the store answered its first heartbeat? Before that it is not open for anybody.
     pub open: bool,
-    /// Was it told to stop?
+    /// Is it stopping in order?
     pub draining: bool,
     driver: Driver,
 }
@@ -54,7 +54,7 @@ pub struct Process {
 pub struct Running {
     /// The order.
     pub order: TaskOrder,
-    /// Was the worker told to stop?
+    /// Was the attempt cancelled?
     pub cancelled: bool,
 }
 

@@ -40,8 +40,8 @@ pub struct Program {
     pub failure_policy: FailurePolicy,
     /// How long an execution may take.
     pub timeout_ms: Option<u64>,
-    /// How many executions may be under way at once. Random programs have no limit: whoever makes
-    /// several of them says which of them share one.
+    /// How many executions may run at once. Random programs have no limit: the generator of several
+    /// programs decides which of them share one.
     pub keyed: Option<Keyed>,
 }
 

@@ -93,7 +93,7 @@ impl Shrinker {
         }
     }
 
-    /// Heals earlier: what the failure does not need comes off the end.
+    /// Ends the faults earlier: removes events that the failure does not need.
     fn end_earlier(&mut self) {
         let mut low = 0;
         let mut high = self.best.events_max.unwrap_or(self.events.min(20_000));

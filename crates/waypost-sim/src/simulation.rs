@@ -7,9 +7,8 @@
 //!               workers ──▶ the outside world     auditor, projector
 //! ```
 //!
-//! First everything goes wrong that the seed's weather holds; then the world heals, one process
-//! stays, and every execution must end or wait for somebody outside. The first thing that is not as
-//! it must be ends the run.
+//! First all faults of the seed's weather strike; then all faults end, one process stays, and every
+//! execution must end or wait for an outside event. The first violation ends the run.
 //!
 //! | file | owns |
 //! | --- | --- |
@@ -17,7 +16,7 @@
 //! | `operations`, `mail`, `leases` | what processes do at the store |
 //! | `tasks` | workers and their calls |
 //! | `far` | remote workers: offers, polls, reports |
-//! | `people` | submissions, requests, and what they were told |
+//! | `people` | submissions, requests, and the responses to them |
 //! | `killer` | an execution that kills every process that decides it |
 //! | `fate` | processes that die, clocks that jump, stores that fail |
 //! | `auditing`, `lines`, `verdict` | what must be true at every moment, and in the end |
@@ -69,7 +68,7 @@ pub struct Options {
     pub shrink: BTreeMap<usize, Vec<usize>>,
     /// Faults that do not strike.
     pub without: BTreeSet<Fault>,
-    /// Heal after so many events.
+    /// End all faults after so many events.
     pub events_max: Option<u64>,
     /// Keep the trace as text?
     pub trace: bool,
@@ -170,7 +169,7 @@ pub struct Simulation {
 const EVENTS_MAX: u64 = 200_000;
 /// How long things go wrong.
 const CHAOS_MS: u64 = 40_000;
-/// How long a healed world may do nothing, after the last of what it waits for has come due.
+/// How long a world without faults may do nothing, after its last due time has passed.
 const IDLE_MS: u64 = 300_000;
 
 /// Simulates.

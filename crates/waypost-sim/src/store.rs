@@ -30,7 +30,7 @@ pub struct Inner {
     pub tables: Tables,
     /// What goes wrong.
     pub weather: Weather,
-    /// Does it answer nobody?
+    /// Does it answer no calls?
     pub outage: bool,
     /// Is there no space left?
     pub full: bool,

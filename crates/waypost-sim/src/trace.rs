@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What happened so far: always as a hash, and as text where somebody wants to read it.
+/// What happened so far: always as a hash, and as text on request.
 pub struct Trace {
     lines: Option<Vec<String>>,
     hash: DefaultHasher,
@@ -15,7 +15,7 @@ impl Trace {
         Self { lines: text.then(Vec::new), hash: DefaultHasher::new() }
     }
 
-    /// Notes something: a time, a word, some numbers; and how it is told to people.
+    /// Records an event: its time, a word, some numbers; and its text for people.
     pub fn note(
         &mut self,
         ms: u64,

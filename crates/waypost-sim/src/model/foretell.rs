@@ -11,7 +11,7 @@ use super::values::{are_sound, asked_about, choose, n_of};
 use super::{Outcome, SLACK_MS};
 use crate::program::{FailurePolicy, Join, Kind, Node, OnError, Program, Retry, RetryOn, Script};
 
-/// What may come of a program in a prompt world that nobody disturbs.
+/// The possible outcomes of a program in a prompt world without disturbances.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forecast {
     /// How each node may end, by position.
@@ -221,7 +221,7 @@ fn task_outcomes(node: &Node, script: Script) -> Vec<Outcome> {
         Script::Good => return vec![Outcome::Completed(None)],
         Script::Flaky(refusals) if overcomes(refusals) => vec![Outcome::Completed(None)],
         Script::Flaky(_) | Script::Bad | Script::Down => vec![Outcome::Failed],
-        // Nobody knows whether a call that was never answered had its effect.
+        // It is unknown whether a call that was never answered had its effect.
         Script::Hang if node.at_most_once => vec![Outcome::Failed],
         Script::Hang => vec![Outcome::TimedOut],
     };

@@ -43,8 +43,8 @@ pub(super) fn conditions(node: &Node) -> Vec<Condition<'_>> {
     node.sources().into_iter().map(of).collect()
 }
 
-/// What a source's end makes of a condition. Nobody gets to see an unhandled failure that ends the
-/// execution: what needs it stays as it was.
+/// What a source's end makes of a condition. An unhandled failure that ends the execution has no
+/// effect on other nodes: those that need it stay as they were.
 pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) -> Edge {
     let source = &program.nodes[condition.source];
     let selected = |branch: &str| condition.branches.contains(branch);

@@ -88,7 +88,7 @@ impl<'a> Judge<'a> {
         Outcome::of(node.status, node.branch.as_deref(), node.failure.as_deref())
     }
 
-    /// Where nobody disturbed it, what happened must have been foretold.
+    /// In an execution without disturbances, the outcome must be one of the foretold ones.
     fn forecast(&mut self, input: &Json) {
         // Who ends a wait by hand changes who is first, and what is late.
         let by_hand = self.nodes.iter().any(|node| !node.resumed.is_empty());

@@ -1,4 +1,4 @@
-//! What happened: an execution as its log and the sink tell it, in the words that the judge uses.
+//! What happened: an execution as its log and the sink recorded it, in the terms of the judge.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub struct NodeRan {
     pub cancelled: Option<CancelReason>,
     /// The event that opened its last wait.
     pub wait: Option<u64>,
-    /// The waits that somebody ended, each by the event that opened it.
+    /// The waits that were completed by hand, each by the event that opened it.
     pub resumed: Vec<u64>,
 }
 
@@ -125,9 +125,9 @@ pub struct World {
     pub cancel_requested: bool,
     /// Did anybody pause it, or let it go on after a quarantine?
     pub paused: bool,
-    /// The signals that were sent, in any order; bodies are told apart by their serial numbers.
+    /// The signals that were sent, in any order; serial numbers distinguish their bodies.
     pub signals: Vec<SentSignal>,
-    /// The waits that somebody asked to end.
+    /// The waits that people asked to complete.
     pub resumptions: Vec<Resumption>,
     /// Could attempts be lost: did an instance die, lose its lease or panic?
     pub attempts_lost: bool,
@@ -144,7 +144,7 @@ pub struct World {
     pub late: bool,
 }
 
-/// A signal that somebody sent.
+/// A signal that was sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SentSignal {
     /// Its name.
@@ -153,7 +153,7 @@ pub struct SentSignal {
     pub body: Json,
 }
 
-/// Somebody asked to end a wait.
+/// A request to complete a wait.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resumption {
     /// The event that opened it.
@@ -163,7 +163,7 @@ pub struct Resumption {
 }
 
 impl World {
-    /// Was somebody to end this wait, with this body where it matters?
+    /// Was there a request to complete this wait, with this body where it matters?
     pub fn was_to_end(&self, wait: u64, body: Option<&Json>) -> bool {
         let fits =
             |asked: &Resumption| asked.wait == wait && body.is_none_or(|body| *body == asked.body);

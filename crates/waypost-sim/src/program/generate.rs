@@ -186,7 +186,7 @@ impl Builder<'_> {
         self.add(kind, needs, Join::Count { count, cancel_rest });
     }
 
-    /// A task that is likely to fail, and who looks after it.
+    /// A task that is likely to fail, and the nodes that handle its failure.
     fn rescue(&mut self, from: usize) {
         let needs = vec![self.need(from)];
         let script = self.failing();

@@ -12,7 +12,7 @@ pub enum Script {
     Good,
     /// `flaky/<k>`: 503 to the first k calls under one idempotency key, then as good.
     Flaky(u32),
-    /// `bad`: always 400, which trying again does not mend.
+    /// `bad`: always 400, which a retry does not fix.
     Bad,
     /// `down`: always 503.
     Down,
@@ -60,7 +60,7 @@ impl Script {
         }
     }
 
-    /// The body of an answer with status 200: whose it is can be told from it.
+    /// The body of an answer with status 200: it identifies its call.
     pub fn body(self, key: &str) -> Value {
         json!({ "script": self.to_string(), "key": key })
     }

@@ -1,9 +1,9 @@
-//! Remote workers: they poll through any process, begin what they are given, die, fall silent and
-//! come back, and report: late, twice, something else, and under tokens that are not theirs.
+//! Remote workers: they poll through any process, run the tasks they are given, die, fall silent
+//! and come back, and report: late, twice, something else, and under tokens that are not theirs.
 //!
-//! A worker keeps a report until it is answered, and sends it again to somebody else. What must hold
-//! of the answers is looked at here: what was committed is in the log, and stays so when it is said
-//! again; what is forged is refused.
+//! A worker keeps a report until it is answered, and repeats it to another process. This module
+//! checks the answers: a committed report is in the log, and stays committed when it is repeated; a
+//! forged one is rejected.
 
 mod checking;
 mod polling;
@@ -41,7 +41,7 @@ pub enum FarEvent {
     Perform(Life, TaskWork),
     /// A worker polls.
     Poll(usize),
-    /// A poll is heard that its worker has given up.
+    /// A poll arrives that its worker has given up.
     LatePoll(WorkerPoll),
     /// A worker calls the outside world.
     Call(WorkerId, Token),
@@ -69,17 +69,17 @@ pub(super) struct Far {
     ends: BTreeMap<Token, Said>,
     /// Attempts whose workers said that they were lost, or stopped.
     given_up: std::collections::BTreeSet<Token>,
-    /// Do frames require the fold of whoever wrote them?
+    /// Do frames require the log format of the instance that wrote them?
     pub(super) upgraded: bool,
 }
 
-/// One worker. Whoever comes up after it died is another.
+/// One worker. After its death another one takes its place.
 struct Worker {
     id: WorkerId,
     tasks: BTreeMap<Token, Begun>,
     /// Until when it is not there.
     dead_until: u64,
-    /// Until when nobody can be reached.
+    /// Until when it reaches no process.
     silent_until: u64,
 }
 
@@ -112,7 +112,7 @@ impl Far {
         }
     }
 
-    /// Nobody is dead or silent any longer.
+    /// Ends every death and silence.
     pub(super) fn heal(&mut self) {
         for worker in &mut self.workers {
             (worker.dead_until, worker.silent_until) = (0, 0);
@@ -239,7 +239,7 @@ impl Simulation {
             worker.tasks.insert(token, Begun { task, called: false, ended: false });
         }
         if !silent {
-            // It may not have heard the answer.
+            // The response may have been lost.
             if self.store.strikes(Fault::DoubleReport) {
                 let later = self.far.random.below(5_000);
                 self.after(later, Event::Far(FarEvent::Say(said.clone())));
@@ -262,7 +262,7 @@ impl Simulation {
         }
     }
 
-    /// A worker does what it was given: under way it may die, leave marks, and be told to stop.
+    /// A worker runs its task: meanwhile it may die, record marks, and be cancelled.
     fn far_call(&mut self, id: WorkerId, token: Token) {
         let begun = self.far.worker(id).and_then(|worker| worker.tasks.get_mut(&token));
         let Some(Begun { task, called: called @ false, ended: false }) = begun else { return };

@@ -198,8 +198,8 @@ impl Simulation {
         });
     }
 
-    /// A replica falls behind, and later becomes the store: what came in between is lost, and
-    /// nobody can promise otherwise. What must not happen is that somebody builds on it.
+    /// A replica falls behind, and later becomes the store: the commits in between are lost, which
+    /// is unavoidable. But no later commit may build on a lost one.
     fn shake_replica(&mut self) {
         if !self.store.strikes(Fault::LostSuffix) {
             return;
@@ -223,7 +223,7 @@ impl Simulation {
         }
     }
 
-    /// The world heals: the store works, one process stays (the newest version, which can read
+    /// All faults end: the store works, one process stays (the newest version, which can read
     /// everything), and its clock stays as wrong as it is.
     pub(super) fn heal(&mut self) {
         self.note("heal", &[], String::new);

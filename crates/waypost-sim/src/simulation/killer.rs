@@ -88,7 +88,7 @@ impl Simulation {
         }
     }
 
-    /// Is it set aside? Then the world may rest without its end.
+    /// Is it quarantined? Then the world may rest without its end.
     pub(super) fn is_killer_aside(&self, execution: ExecutionNo) -> bool {
         let held = self.store.with(|tables, _| {
             tables.control(execution).is_some_and(|control| control.held.is_some())

@@ -1,5 +1,5 @@
-//! The lines of concurrency keys, as the logs tell of them: who was accepted when, who was let in, who
-//! has ended. The store's own rows are not asked.
+//! The queues of concurrency keys, derived from the logs: which executions were queued, admitted
+//! and ended, and when. The store's own rows are not read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ struct Stands {
 }
 
 impl Lines {
-    /// Takes in the frames of all logs, in the order of their commits; says what is wrong.
+    /// Reads the frames of all logs, in the order of their commits; returns the first violation.
     ///
-    /// Whoever is let in has at most as many before it as its limit leaves room for: so never more
-    /// are under way than the limit, and nobody overtakes.
+    /// An admitted execution has fewer running executions before it than its limit: so never more
+    /// run than the limit, and none overtakes another.
     pub(super) fn read(&mut self, execution: ExecutionNo, events: &[LogEvent]) -> Option<String> {
         let mut wrong = None;
         for event in events {

@@ -56,7 +56,7 @@ impl Simulation {
     }
 
     pub(super) fn wake(&mut self, life: Life, outgoing: Outgoing) {
-        // A process that dies between the two statements leaves mail that nobody was woken for.
+        // A process that dies between the two statements leaves mail that has woken no execution.
         if !self.happens(life) {
             return;
         }
@@ -78,7 +78,7 @@ impl Simulation {
         }
     }
 
-    /// A hint to whoever owns an execution, which may get lost.
+    /// A notification to the owner of an execution, which may get lost.
     fn nudge(&mut self, owner: InstanceId) {
         let to = self.processes.iter().find(|(_, process)| process.instance == owner);
         let Some(life) = to.map(|(life, _)| *life) else { return };

@@ -1,5 +1,5 @@
-//! What processes do at the store: each operation takes time, may fail at every seam, and may be
-//! done although whoever asked for it has died.
+//! Store operations of processes: each takes time, may fail at every seam, and may be executed
+//! although its caller has died.
 
 use waypost_core::planted::{Bug, is_planted};
 use waypost_engine::driver::{Input, Output, StoreWork};
@@ -16,7 +16,7 @@ use crate::process::Life;
 #[derive(Clone)]
 pub struct AppendOp {
     life: Life,
-    /// What the process is told about once, however often the batch is repeated.
+    /// Identifies the batch: the process gets one result, however often the batch is repeated.
     group: u64,
     batch: Vec<Append>,
     /// What the statement read.

@@ -53,7 +53,7 @@ impl Simulation {
                     later.push(Event::Call(life, order));
                     return;
                 }
-                // Told to stop before it began: nothing was sent.
+                // Cancelled before it started: nothing was sent.
                 if process.tasks.get(&order.task.token).is_none_or(|running| running.cancelled) {
                     return;
                 }

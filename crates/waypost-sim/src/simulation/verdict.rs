@@ -85,7 +85,7 @@ impl Simulation {
             }
         }
         let mail = self.store.with(|tables, _| tables.mail());
-        // What is set aside keeps its mail.
+        // A quarantined execution keeps its mail.
         if let Some(mail) = mail.iter().find(|mail| !self.is_killer_aside(mail.execution)) {
             self.fail("L4", format!("{} to x{} is never consumed", mail.message, mail.execution.0));
         }
@@ -131,7 +131,7 @@ impl Simulation {
     fn check_acknowledged(&mut self, execution: ExecutionNo) {
         let Some(done) = self.people.done_to.get(&execution).cloned() else { return };
         for (serial, _) in done.signalled {
-            // What is set aside keeps its mail.
+            // A quarantined execution keeps its mail.
             let kept = self.is_killer_aside(execution) && self.inbox_holds(execution, serial);
             if !kept && !self.knows_signal(execution, serial) {
                 return self.fail("ack", format!("signal {serial} to x{} is lost", execution.0));
@@ -167,9 +167,10 @@ impl Simulation {
             resumptions: done.resumptions,
             attempts_lost: self.kills > 0
                 || LOSES_ATTEMPTS.iter().any(|fault| inner.weather.has_struck(*fault)),
-            // What a worker forgets, its timeout may end before somebody notices; and so with an end
-            // that a failover lost, if its worker is silent when it should say it again, and with one
-            // that it cannot say because each process that it asks is killed.
+            // An attempt that its worker has forgotten may time out before that is noticed. So may
+            // one whose end a failover lost, if its worker is silent when it should report it
+            // again, and one whose worker cannot report because each process that it asks is
+            // killed.
             replies_lost: inner.weather.has_struck(Fault::FarForgets)
                 || self.far.is_there()
                     && (self.auditor.failed_over || inner.weather.has_struck(Fault::Killer)),

@@ -46,7 +46,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Did a node fail with nobody to handle it?
+    /// Did a node fail without a handler for the failure?
     fn is_unhandled(&self, at: usize) -> bool {
         let unhandled = |end| *handling(&self.program.nodes[at], &end) == OnError::Fail;
         has_failed(&self.nodes[at]) && self.outcome_of(at).is_some_and(unhandled)
@@ -71,8 +71,8 @@ impl Judge<'_> {
         self.expect(there, || format!("the execution: {cause:?} could not end it"));
     }
 
-    /// Failing fast means at once: by the first failure that nobody handles, unless the end was
-    /// fixed before.
+    /// Failing fast means at once: the first unhandled failure ends the execution, unless its end
+    /// was decided before.
     fn failures_in_time(&mut self) {
         if self.program.failure_policy == FailurePolicy::Partial {
             return;

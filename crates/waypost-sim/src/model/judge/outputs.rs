@@ -90,7 +90,8 @@ impl Judge<'_> {
             .any(|sent| sent.body == *body && signal.accepts(body))
     }
 
-    /// A signal that ended one wait does not end a later one; and nobody waits for one that came.
+    /// A signal that ended one wait does not end a later one, and no wait stays open whose signal
+    /// has come.
     pub(super) fn signals(&mut self) {
         for signal in Signal::ALL {
             let waits: Vec<usize> = (0..self.nodes.len())

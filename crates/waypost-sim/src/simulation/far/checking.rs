@@ -9,8 +9,7 @@ use waypost_engine::driver::{DEAD, FORGOTTEN};
 use crate::simulation::Simulation;
 
 impl Simulation {
-    /// Whoever takes an execution over leaves alone what runs remotely: only its worker, time or a
-    /// person ends that.
+    /// A take-over leaves remote attempts alone: only their worker, time or a person ends them.
     pub(in crate::simulation) fn check_left_alone(
         &mut self,
         execution: ExecutionNo,
@@ -51,7 +50,7 @@ impl Simulation {
         }
     }
 
-    /// Whoever has an attempt keeps it: none is given up as forgotten that its worker has.
+    /// No attempt is abandoned as forgotten while its worker has it.
     pub(in crate::simulation) fn check_not_forgotten(
         &mut self,
         execution: ExecutionNo,

@@ -1,5 +1,5 @@
-//! Remote workers poll: they show that they live, say what they have, and take what waits. Some polls
-//! are heard late, some tasks are forgotten.
+//! Remote workers poll: they send signs of life and the tasks they have, and take waiting tasks.
+//! Some polls arrive late, some tasks are forgotten.
 
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::time::Millis;
@@ -67,7 +67,7 @@ impl Simulation {
         }
     }
 
-    /// What it says is old news, and nobody is there any more to be given something.
+    /// The poll is outdated, and its worker does not wait for the response any more.
     pub(super) fn far_heard_late(&mut self, poll: &WorkerPoll) {
         if let Some(desk) = self.any_process().and_then(|life| self.desk(life)) {
             drop(desk.hear(poll, Millis(0)));

@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::model::CONTRADICTION;
 use crate::simulation::{Event, Simulation};
 
-/// How long a worker awaits an answer before it asks somebody else.
+/// How long a worker awaits a response before it asks another process.
 const PATIENCE_MS: u64 = 5_000;
 
 /// What a worker says.
@@ -51,7 +51,7 @@ impl Said {
 }
 
 impl Simulation {
-    /// Somebody who was given nothing says that an attempt is done.
+    /// A worker that was given nothing reports an attempt as done.
     pub(super) fn forge(&mut self, task: &RemoteTask) {
         if !self.store.strikes(Fault::Zombie) {
             return;
@@ -75,7 +75,7 @@ impl Simulation {
         let now = self.ms();
         let id = said.report.worker;
         if !said.forged {
-            // What a worker has not said when it dies, nobody ever says.
+            // A report that a worker has not sent when it dies is never sent.
             let Some(worker) = self.far.worker(id) else { return };
             if worker.silent_until > now {
                 let later = worker.silent_until - now + 1;
@@ -106,8 +106,8 @@ impl Simulation {
         self.inputs(life, vec![Input::TaskReport { report, ticket, only_here: false }]);
     }
 
-    /// After a failover: workers that keep what they said say it again. What was acknowledged is
-    /// lost, which nobody can help, and an attempt whose end is lost would run for ever.
+    /// After a failover: workers that keep their reports send them again. Acknowledged reports are
+    /// lost, which is unavoidable, and an attempt whose end is lost would run for ever.
     pub(in crate::simulation) fn far_say_again(&mut self) {
         self.far.committed.clear();
         let ends: Vec<Said> = std::mem::take(&mut self.far.ends).into_values().collect();
@@ -150,8 +150,8 @@ impl Simulation {
             Answer::Poisoned(_) => self.after(1_000, Event::Far(FarEvent::Say(said))),
             _ => {}
         }
-        // An end that was answered is out of its worker's hands; and so is what may begin only once,
-        // of which nobody knows any more.
+        // After the response to its end a worker drops the attempt; so it does with one that may
+        // start only once and is unknown by now.
         let over = match answer {
             Answer::Done { .. } | Answer::Accepted(_) => is_end,
             Answer::Unknown => is_end || once,
@@ -162,7 +162,7 @@ impl Simulation {
         }
     }
 
-    /// A worker that was told that an end is committed says something else.
+    /// A worker whose report of an end is committed sends a different one.
     fn contradict(&mut self, said: &Said) {
         if !said.contradicts && self.store.strikes(Fault::Contradiction) {
             let mut other = Said { contradicts: true, ..said.clone() };
