@@ -74,7 +74,7 @@ pub struct LogCheck {
     run: RunCheck,
     nodes: Nodes,
     state: Option<State>,
-    /// Something is missing or repeated: what events mean can no longer be told.
+    /// Something is missing or repeated: the meaning of later events is unknown.
     blind: bool,
     violations: Vec<Violation>,
     counts: Counts,

@@ -63,8 +63,8 @@ impl Said {
 }
 
 impl Ended {
-    /// Does a report say once more what was recorded, by whoever held the attempt? A start that
-    /// comes late says nothing new.
+    /// Does a report repeat what the holder of the attempt has reported before? A late start adds
+    /// nothing.
     pub fn is_said_again(&self, report: &Report) -> bool {
         self.attempt == report.attempt
             && self.token == report.token
@@ -83,7 +83,7 @@ impl Ended {
             }
     }
 
-    /// As it was, or as one is recorded that leaves doubt, or that passes `onError` by.
+    /// As it was reported, or as it is recorded if its outcome is unknown or it skips `onError`.
     fn is_failure(&self, failure: &Failure) -> bool {
         self.said == Said::failed(failure)
             || self.said == Said::failed(&outcome_unknown(&failure.message))

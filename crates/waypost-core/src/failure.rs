@@ -39,7 +39,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that trying again will not mend.
+    /// A failure that a retry will not fix.
     pub fn permanent(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
@@ -135,7 +135,7 @@ pub mod kind {
         HANDED_OVER = "handed_over",
         /// The handler panicked.
         PANIC = "panic",
-        /// An at-most-once attempt was interrupted: nobody knows whether it had its effect.
+        /// An at-most-once attempt was interrupted: it is unknown whether it had its effect.
         OUTCOME_UNKNOWN = "outcome_unknown",
         /// An output or a response is larger than allowed.
         TOO_LARGE = "too_large",

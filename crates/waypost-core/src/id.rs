@@ -112,7 +112,7 @@ impl fmt::Display for InstanceId {
     }
 }
 
-/// Whoever takes tasks from elsewhere: one running process of workers, its id new at every start.
+/// A remote worker: one running process, with a new id at every start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(pub Uuid);
@@ -123,8 +123,8 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// Made once per decision and kept over repeats of the append: tells "mine, already committed"
-/// from "somebody else's".
+/// Created once per decision and kept over repeats of the append: distinguishes a frame that this
+/// decision has committed from another owner's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AppendId(pub Uuid);

@@ -200,7 +200,7 @@ pub enum Behaviour {
     Task {
         /// Which handler: the kind's name, or the one that the node names.
         handler: Arc<str>,
-        /// Is the handler only elsewhere, so that the attempt never runs in a slot of the owner?
+        /// Is the handler only remote, so that the attempt never runs in a slot of the owner?
         foreign: bool,
         /// Rendered when the task is offered.
         config: Template,

@@ -14,15 +14,15 @@ use crate::status::{NodeStatus, Status};
 /// What an execution makes of a report that it does not refuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// It has not heard it before.
+    /// It is new.
     News,
     /// It has, and did what was to be done.
     Known,
 }
 
 impl State {
-    /// What it makes of a report, or why it refuses it. What a token must look like that has not
-    /// been recorded yet, whoever takes the report in knows, and asks before.
+    /// Whether a report is new, or why it is rejected. A token that is not recorded yet has no
+    /// counterpart here: the caller verifies it before.
     pub fn hears(&self, plan: &Plan, report: &Report) -> Result<Heard, Refusal> {
         let unknown = || Refusal::UnknownNode(report.node.clone());
         let at = plan.find(&report.node).ok_or_else(unknown)?;
@@ -60,8 +60,8 @@ impl State {
                 if !matches!(plan.node(at).behaviour, Behaviour::Task { .. }) {
                     return Err(stale);
                 }
-                // Nothing starts while it is held. But what is done is done: an end that comes
-                // before any start is taken as both, whoever has paused it meanwhile.
+                // Nothing starts while it is held. But an end that comes before any start is taken
+                // as both, even if the execution was paused meanwhile: the work is done.
                 let done = matches!(report.outcome, Outcome::Completed(_) | Outcome::Failed(_))
                     && self.status != Status::Ending;
                 if self.acts() || done { Ok(Heard::News) } else { Err(Refusal::Paused) }
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// Has somebody stopped it, or is it set aside?
+    /// Is it paused by a user, or quarantined?
     fn is_stopped(&self) -> bool {
         self.pausing || self.paused == Some(PauseReason::User) || self.quarantine.is_some()
     }

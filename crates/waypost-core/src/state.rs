@@ -325,13 +325,13 @@ impl State {
             && !self.status.is_end()
     }
 
-    /// May nodes start and waits end right now? Only where somebody owns the execution: while it
-    /// is parked, what happens is noted, and acted on by whoever takes it over.
+    /// May nodes start and waits end right now? Only while an instance owns the execution: what
+    /// happens to a parked one is recorded, and takes effect at the next take-over.
     pub fn acts(&self) -> bool {
         self.moves() && self.is_awake()
     }
 
-    /// Is it in somebody's memory, and not ending?
+    /// Is it in an owner's memory, and not ending?
     pub fn is_awake(&self) -> bool {
         matches!(self.status, Status::Scheduled | Status::Running | Status::Resuming)
     }
@@ -352,7 +352,7 @@ impl State {
         }
     }
 
-    /// Is there nothing to do until time or somebody outside does something?
+    /// Is there nothing to do until a timer fires or a message comes?
     pub fn is_idle(&self) -> bool {
         self.running == 0 && !self.pausing && (self.queued == 0 || !self.moves())
     }

@@ -29,7 +29,7 @@ pub struct Reason {
     pub until: Option<Timestamp>,
     /// What would move it.
     pub unblocked_by: UnblockedBy,
-    /// The event that opened the node's wait: by it, somebody can end that wait.
+    /// The event that opened the node's wait: its id, for completing the wait by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<u64>,
 }

@@ -37,7 +37,7 @@ pub(super) fn apply(
             from(state, &[Queued])?;
             expect_attempt(plan, state, at, *attempt)?;
             match remote {
-                // Whoever made it elsewhere did not ask whether he might.
+                // A remote worker starts without asking whether it is the execution's turn.
                 Some(_) if token.is_some() => {}
                 Some(_) => return refuse("an attempt that is made remotely has a token"),
                 None => expect_turn(state)?,
@@ -95,7 +95,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Nothing happens to nodes while nobody owns the execution, and nothing new once it ends.
+/// Nothing happens to nodes while the execution is unowned, and nothing new once it ends.
 fn expect_possible(state: &State, event: &NodeEvent) -> Step {
     let possible = match event {
         NodeEvent::Checkpointed { .. }

@@ -37,7 +37,7 @@ pub(super) enum Phase {
     Running,
     Waiting {
         wait: Wait,
-        /// It was due when it began, by the clock of whoever decided so.
+        /// It was due when it began, by the clock of the instance that decided so.
         at_once: bool,
     },
     Settled(End),
@@ -69,7 +69,7 @@ impl Seen {
                 self.marks = self.marks.max(*number);
                 Phase::Running
             }
-            // Somebody has it tried now.
+            // The retry is started by hand.
             NodeEvent::Resumed { .. } if self.waits_for_retry() => {
                 waiting(Wait::Retry { due: place.decided_at })
             }

@@ -319,8 +319,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// What is made remotely is a task, in the hands of one worker who has a token for it; what has
-    /// its handler elsewhere only is not made in a slot.
+    /// A remote attempt is a task of one worker, which has a token for it; a node whose handler is
+    /// only remote does not run in a slot.
     fn is_made_by_one(&self, at: Option<NodeIx>, started: &NodeEvent) -> Verdict {
         let NodeEvent::Started { worker, remote, token, .. } = started else {
             return Ok(());

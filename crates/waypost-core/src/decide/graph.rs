@@ -165,8 +165,8 @@ impl Decider<'_> {
         }
     }
 
-    /// Takes back what this very decision would have had done for some nodes. Returns those whose
-    /// attempt was about to be handed off: no worker has heard of it, or ever will.
+    /// Withdraws the effects of this very decision for some nodes. Returns those whose attempt was
+    /// about to be handed off: no worker receives it.
     pub(super) fn withdraw(&mut self, concerned: impl Fn(NodeIx) -> bool) -> BTreeSet<NodeIx> {
         let mut not_handed_off = BTreeSet::new();
         self.decision.effects.retain(|effect| match effect {
@@ -181,7 +181,7 @@ impl Decider<'_> {
         not_handed_off
     }
 
-    /// Has the worker that holds a node's attempt told to stop, if one does.
+    /// Cancels a node's attempt at the worker that holds it, if one does.
     pub(super) fn tell_to_stop(&mut self, at: NodeIx) {
         let node = self.node(at);
         let worker = node.remote;
@@ -238,7 +238,8 @@ impl Decider<'_> {
         true
     }
 
-    /// Fixes the end. What has not been handed off is cancelled here; what runs is told to stop.
+    /// Fixes the end. Attempts that have not been handed off are cancelled here; running ones are
+    /// cancelled at their workers.
     pub(super) fn end_for(&mut self, cause: EndCause) {
         let grace = Some(self.env.now_max.plus(GRACE));
         self.emit(RunEvent::Ending { cause, grace });
@@ -264,7 +265,7 @@ impl Decider<'_> {
         if state.status.is_end() {
             return;
         }
-        // What somebody holds does not end by itself, although all of it may be done.
+        // A paused execution does not end by itself, even if all its nodes are settled.
         let may_end = state.is_awake() && (state.moves() || state.pausing);
         let over = state.unsettled == 0 && (state.cause.is_some() || may_end);
         if !over {

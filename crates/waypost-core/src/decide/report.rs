@@ -14,7 +14,7 @@ use crate::status::{NodeStatus, Status};
 use crate::time::{Millis, Timestamp};
 
 impl Decider<'_> {
-    /// Takes a report as the fact it is, if it comes from whoever holds the attempt.
+    /// Records a report as a fact, if its sender holds the attempt.
     pub(super) fn report(&mut self, report: Report) -> Result<(), Refusal> {
         if self.state.hears(self.plan, &report)? == Heard::Known {
             return Ok(());
@@ -22,8 +22,8 @@ impl Decider<'_> {
         if !self.state.status.is_parked() {
             return self.take(report);
         }
-        // The pause that this very frame completed came first, and the end is a fact all the same:
-        // whoever decides has the execution in hand for as long as it takes to write that down.
+        // The pause that this very frame completed came first, but the end is a fact: the execution
+        // is taken over for as long as it takes to record it, and parked again.
         self.take_over()?;
         self.take(report)?;
         if self.state.status == Status::Resuming {
@@ -59,7 +59,7 @@ impl Decider<'_> {
                 let reason = CancelReason::Ending;
                 self.emit(NodeEvent::Cancelled { node: self.path(at), reason });
             }
-            // Cancelled by nobody that is recorded here: a lost attempt like any other.
+            // The log has no cancellation of it: it is abandoned.
             Outcome::Cancelled => {
                 self.attempt_lost(at, stopped_by_worker());
             }
@@ -70,8 +70,8 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// May an attempt that must not be made twice have had its effect, although it failed? Nobody
-    /// answered it, so nobody knows.
+    /// May an attempt that must not run twice have had its effect, although it failed? It was not
+    /// answered, so that is unknown.
     fn leaves_doubt(&self, at: NodeIx, failure: &Failure) -> bool {
         self.plan_node(at).delivery == Delivery::AtMostOnce
             && !failure.unsent
@@ -153,8 +153,8 @@ impl Decider<'_> {
         self.emit(NodeEvent::Failed { node: self.path(at), attempt, failure, end, wait });
     }
 
-    /// Sets the execution aside. Attempts that run are told to stop and closed as lost, so that
-    /// nothing is left that somebody would have to await.
+    /// Quarantines the execution. Running attempts are cancelled and closed as abandoned, so that
+    /// nothing is left to wait for.
     fn quarantine(&mut self, reason: String) {
         let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
@@ -180,14 +180,14 @@ impl Decider<'_> {
         }
     }
 
-    /// Closes a RUNNING attempt that was told to stop; its node will be tried again.
+    /// Closes a RUNNING attempt that was cancelled; its node will be tried again.
     pub(super) fn interrupt(&mut self, at: NodeIx, why: &str) {
         let failure = Failure::transient(kind::ABANDONED, why);
         self.try_again(at, failure, FailureEnd::Abandoned(self.env.now), None);
     }
 }
 
-/// The end of an attempt that its worker stopped, although nobody here told it to.
+/// The end of an attempt that its worker stopped without a cancellation.
 pub(crate) fn stopped_by_worker() -> Failure {
     Failure::transient(kind::ABANDONED, "the worker stopped the attempt")
 }

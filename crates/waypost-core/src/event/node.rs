@@ -39,7 +39,7 @@ pub enum NodeEvent {
         /// and where a remote worker does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<InstanceId>,
-        /// The remote worker that makes it, whoever owns the execution meanwhile.
+        /// The remote worker that runs it; it may outlive several owners of the execution.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote: Option<WorkerId>,
         /// The right to report on it.
@@ -58,7 +58,7 @@ pub enum NodeEvent {
         attempt: u32,
         /// The mark.
         data: Json,
-        /// Which mark of its attempt, from 1; 0 where nobody counted.
+        /// Which mark of its attempt, from 1; 0 if marks were not numbered.
         #[serde(default, skip_serializing_if = "crate::json::is_zero")]
         number: u32,
     },
@@ -112,7 +112,7 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         span: Option<Millis>,
     },
-    /// What the node waited for has come, or somebody ended its wait. A retry goes on with
+    /// The awaited event has come, or a person completed the wait. A retry continues with
     /// NodeScheduled.
     #[serde(rename = "NodeResumed")]
     Resumed {
@@ -120,10 +120,10 @@ pub enum NodeEvent {
         node: Arc<str>,
         /// From 1.
         attempt: u32,
-        /// The signal's message that ended the wait; absent where its time or somebody did.
+        /// The signal's message that ended the wait; absent if time or a person did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<MessageId>,
-        /// Who ended it, where somebody did; then it has a message.
+        /// Who completed it by hand, if a person did; then it has a message.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },

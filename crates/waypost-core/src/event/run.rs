@@ -26,8 +26,8 @@ pub enum RunEvent {
         /// Grows by one with each owner.
         epoch: u32,
     },
-    /// It stands in the queue for a permit of its concurrency key, and nobody owns it. Comes again, with
-    /// the same content, where somebody owned it for a while and it went back to its place.
+    /// It is queued for a permit of its concurrency key, and unowned. Recorded again, with the same
+    /// content, when an owner has returned it to its place in the queue.
     #[serde(rename = "RunQueued")]
     Queued {
         /// The key, within its workflow.
@@ -50,7 +50,7 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// Nobody owns it any more and nothing is in memory.
+    /// It is unowned and not in memory any more.
     #[serde(rename = "RunPaused")]
     Paused {
         /// Why.
@@ -59,7 +59,7 @@ pub enum RunEvent {
     /// It goes on.
     #[serde(rename = "RunResumed")]
     Resumed {
-        /// Who asked, where somebody did.
+        /// Who asked, if it was requested.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
@@ -74,7 +74,7 @@ pub enum RunEvent {
     Ending {
         /// What fixes the end. Later causes are noted, not obeyed.
         cause: EndCause,
-        /// When attempts that were told to stop are given up.
+        /// When cancelled attempts that have not ended are given up.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace: Option<Timestamp>,
     },

@@ -1,7 +1,7 @@
 //! Events in the log: `{"<Type>":{…}}`, one list of types for both kinds.
 //!
-//! Reading looks at the type's name to tell the kind, and passes name and content on to the kind's
-//! own reader. Nothing is buffered: a payload stays the raw text that it is.
+//! The reader takes the kind from the type's name, and passes name and content on to the kind's own
+//! reader. Nothing is buffered: a payload stays the raw text that it is.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -11,7 +11,7 @@ use super::references::{Spanned, Token};
 pub struct PathRef {
     /// The top-level name: `input`.
     pub root: String,
-    /// From the root inwards, as far as they can be told from the source.
+    /// From the root inwards, as far as the source shows them.
     pub steps: Vec<Step>,
     /// Where in the source it begins.
     pub start: usize,
