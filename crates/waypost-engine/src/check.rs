@@ -70,7 +70,7 @@ impl Report {
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// The execution's name outside the engine, where the log tells.
+    /// The execution's name outside the engine, if the log has it.
     pub key: Option<ExecutionId>,
     /// What is wrong, and where.
     pub violation: Violation,
@@ -95,7 +95,7 @@ pub enum Cure {
     Promote,
 }
 
-/// Checks the executions of a store. `progress` is told how far it got, from any thread.
+/// Checks the executions of a store. Calls `progress` with how far it got, from any thread.
 pub fn check(
     store: &dyn Inspect,
     plans: &Plans,
@@ -143,7 +143,7 @@ pub fn check_examined(
     one::check(examined, shown, plans, store)
 }
 
-/// Heals what can be derived from the logs, in a store that this process has to itself, and marks
+/// Repairs what can be derived from the logs, in a store that this process has to itself, and marks
 /// the findings that are gone.
 pub fn repair(store: &dyn Inspect, plans: &Plans, report: &mut Report) -> Result<(), StoreError> {
     let sick = |finding: &&Finding| finding.cure.is_some();
@@ -218,7 +218,7 @@ fn apply(
     };
     if let Some(remedy) = remedy {
         let (last, seen) = (Some(last.as_parent()), history.control);
-        // Where it has moved meanwhile there is nothing to do: whoever moved it wrote its rows.
+        // If it has changed meanwhile there is nothing to do: its owner wrote its rows.
         store.repair(&Repair { execution, last, seen, remedy })?;
     }
     Ok(())
@@ -257,7 +257,7 @@ fn bad_lines(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
     Ok(again)
 }
 
-/// The name of an execution, where its log tells.
+/// The name of an execution, if its log has it.
 fn key_of(store: &dyn Inspect, execution: ExecutionNo) -> Result<Option<ExecutionId>, StoreError> {
     let history = store.load_all(execution)?;
     let first = history.and_then(|history| history.frames.into_iter().next());

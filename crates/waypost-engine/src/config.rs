@@ -3,7 +3,7 @@
 use waypost_core::time::Millis;
 use waypost_ports::store::LEASE;
 
-/// What an engine is told about itself.
+/// An engine's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Attempts that run at once in this process.
@@ -34,7 +34,7 @@ pub struct Config {
     pub lease: Millis,
     /// How often the instance renews its lease.
     pub heartbeat_every: Millis,
-    /// Numbers for new executions that are set aside at once.
+    /// Numbers for new executions that are reserved at once.
     pub id_block_size: u32,
     /// A snapshot is taken when the log has grown by this, or by the size of the last snapshot.
     pub snapshot_bytes_min: usize,
@@ -45,9 +45,9 @@ pub struct Config {
     /// Threads that commit at once, for a store that many may write to at once; 0 where it has one
     /// writer, and one thread does everything.
     pub append_lanes: usize,
-    /// Do other instances drive executions whose end somebody here may await?
+    /// Do other instances drive executions whose end callers here may await?
     pub among_others: bool,
-    /// Are the states of parked executions copied to a mirror, for whoever claims them next?
+    /// Are the states of parked executions copied to a mirror, for their next owners?
     pub contexts: bool,
     /// A node that has waited for a slot for longer than this is counted as queued too long.
     pub queued_too_long: Millis,
@@ -59,8 +59,8 @@ pub struct Config {
     pub offer_again: Millis,
     /// The longest that an offer is left alone.
     pub offer_again_max: Millis,
-    /// How often the remote workers that hold attempts are looked at, and those that were told to
-    /// stop are told so again: three times within the lease of a worker.
+    /// How often the remote workers that hold attempts are checked, and cancellations are repeated:
+    /// three times within the lease of a worker.
     pub watch_every: Millis,
     /// Remote workers whose polls wait here at once; further ones wait in the queue.
     pub polls_max: usize,
@@ -72,10 +72,10 @@ pub struct Config {
     /// The least that its frames say they require, although most can be read by older folds. Above 1
     /// for tests of upgrades only.
     pub log_format_min: u16,
-    /// Deaths of processes, each while this one execution alone was loaded or decided, after which it
-    /// is set aside. Two deaths that point at nothing in particular come before them: four in all,
-    /// one less than the losses that a node with a long task may have, so that what was merely in
-    /// hand with it is not set aside for those.
+    /// Deaths of processes, each while this one execution alone was loaded or decided, after which
+    /// it is quarantined. Two deaths that point at nothing in particular come before them: four in
+    /// all, one less than the abandoned attempts that a node with a long task may have, so that
+    /// executions that were merely in hand with it are not quarantined for those.
     pub crashes_max: u32,
     /// How much faster than the store's clock this machine's may run, in parts per million. The
     /// default is the fastest that a clock is slewed when it is being set right.

@@ -1,11 +1,15 @@
-//! What became of a message that was put into an execution's inbox, as far as its sender may be told.
+//! What became of a message that was put into an execution's inbox, as far as its sender can be
+//! sure.
 //!
-//! The log alone says that a message was taken. Until then an owner may end the execution without it:
-//! the frame that ends an execution empties its inbox. There is one case in which that cannot happen.
-//! An execution that is held and that no instance owns is claimed before anything is decided, the
-//! claim reads the inbox, and the driver decides signals before the request that it was claimed for.
-//! Its log must say that it is held, so that these signals are noted and no more. Where the control row
-//! alone holds it, they are acted on, and the first of them may end it. One that is ending takes none.
+//! Only the log says that a message was taken. Until then an owner may end the execution without
+//! it: the frame that ends an execution empties its inbox. There is one case in which that cannot
+//! happen:
+//! 1. The execution is held and unowned, so it is claimed before anything is decided.
+//! 2. The claim reads the inbox, and the driver decides signals before the request that it was
+//!    claimed for.
+//! 3. Its log says that it is held, so that these signals are recorded and nothing more.
+//! If only the control row holds it, the signals are acted on, and the first of them may end it. An
+//! ending execution takes none.
 
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;

@@ -50,7 +50,7 @@ impl Mint {
         Self { key: blake3::derive_key(PURPOSE, cluster_key) }
     }
 
-    /// A token for one delivery. The bits must be ones that nobody can foretell.
+    /// A token for one delivery. The bits must be unpredictable.
     pub fn mint(&self, delivery: &Delivery<'_>, random: u64) -> Token {
         let mac = self.mac(delivery, random);
         Token(u128::from(random) << 64 | u128::from(mac))
@@ -63,8 +63,8 @@ impl Mint {
         u128::from(self.mac(delivery, random)) == mac
     }
 
-    /// May a report from elsewhere be heard? Its token must be one of ours, or one that the log
-    /// knows (whatever became of the key since).
+    /// May a remote worker's report be considered? Its token must be one of ours, or recorded in
+    /// the log (whatever happened to the key since).
     pub fn admit(&self, plan: &Plan, state: &State, report: &Report) -> Result<(), Refusal> {
         let node = plan.find(&report.node).and_then(|at| state.nodes.get(at.at()));
         let recorded = node.is_some_and(|node| {
@@ -77,7 +77,7 @@ impl Mint {
         if recorded || ours {
             return Ok(());
         }
-        // Whoever is not heard is told what anybody else would be.
+        // A report without a valid token gets the refusal that any other would get.
         match state.hears(plan, report) {
             Err(refusal) => Err(refusal),
             Ok(_) => Err(Refusal::ForeignToken { node: report.node.clone(), attempt }),

@@ -46,8 +46,8 @@ pub enum Answer {
     Unknown,
     /// The execution has ended.
     Ended(EndSummary),
-    /// The execution left this memory before the request was decided (it was parked, set aside, or
-    /// somebody else owns it now): nothing was done. Ask again.
+    /// The execution left this memory before the request was decided (it was parked, quarantined,
+    /// or claimed by another instance): nothing was done. Ask again.
     Moved,
     /// The execution is not in this memory, and it was for this memory alone: nothing was done.
     Elsewhere,

@@ -1,8 +1,7 @@
-//! When to ask the store: for executions to claim, for mail, for numbers.
+//! When to call the store: for executions to claim, for mail, for numbers.
 //!
-//! One question of each kind is out at a time. Claims are asked for when something points to one (a
-//! due time that the store told us, a parked execution, a nudge) and every `poll_every` in case a
-//! hint was lost.
+//! One call of each kind is under way at a time. Claims follow a hint (a due time from the store, a
+//! parked execution, a nudge), and run every `poll_every` in case a hint was lost.
 
 use std::collections::HashMap;
 

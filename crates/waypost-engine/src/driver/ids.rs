@@ -1,7 +1,7 @@
 //! Where a driver's ids, keys and tokens come from: one seed, so that a simulation can be repeated.
 //!
-//! Ids are seen by many (an append's id stands in the log, a message's id is told to its sender), and
-//! tokens must not follow from them: each is a hash of its number under a key made from the seed.
+//! Ids are public (an append's id is in the log, a sender gets its message's id), and tokens must
+//! not follow from them: each is a hash of its number under a key derived from the seed.
 
 use uuid::Uuid;
 use waypost_core::id::ExecutionId;
@@ -20,8 +20,8 @@ impl Ids {
         Self { key: blake3::derive_key(PURPOSE, &seed.to_le_bytes()), counter: 0 }
     }
 
-    /// Numbers that never repeat within a driver nor, for different seeds, at all; and of which
-    /// none tells anything about the others.
+    /// Numbers that never repeat within a driver nor, for different seeds, at all; none of them
+    /// reveals anything about the others.
     pub(super) fn random(&mut self) -> u128 {
         self.counter += 1;
         let hash = blake3::keyed_hash(&self.key, &self.counter.to_le_bytes());

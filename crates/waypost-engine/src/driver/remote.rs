@@ -41,11 +41,10 @@ pub(super) struct Remote {
     /// When to offer what, next.
     due: BTreeSet<(Timestamp, ExecutionNo, NodeIx)>,
     held: BTreeMap<ExecutionNo, Vec<Held>>,
-    /// Attempts that were queued when their execution came into memory: whoever had it before may have
-    /// offered them.
+    /// Attempts that were queued when their execution was loaded: the former owner may have offered
+    /// them.
     inherited: BTreeMap<ExecutionNo, Vec<(NodeIx, u32)>>,
-    /// Attempts that were to stop, with the workers that were told and since when; whether or not they
-    /// count for anything any more.
+    /// Cancelled attempts, with their workers and since when, whether or not they still count.
     stopping: BTreeMap<Token, (WorkerId, Timestamp)>,
     /// Workers that were missed, and how often in a row.
     missed: BTreeMap<WorkerId, u32>,
@@ -132,8 +131,8 @@ impl Remote {
         self.inherited.remove(&execution);
     }
 
-    /// Executions that wait for remote workers, to begin something or to end it. Whoever does both
-    /// counts twice: this is for limits, not for books.
+    /// Executions that wait for remote workers to start or to end something. One that does both
+    /// counts twice, which is exact enough for limits.
     pub(super) fn executions_waiting(&self) -> usize {
         self.by_execution.len() + self.held.len()
     }
@@ -220,7 +219,7 @@ impl Driver {
         self.config.fold >= REMOTE_LOG_FORMAT
     }
 
-    /// May more of them begin? Not while somebody lives who could not read of them.
+    /// May more of them start? Not while a live instance could not read their events.
     fn goes_remote(&self) -> bool {
         self.knows_remote() && self.readable >= REMOTE_LOG_FORMAT
     }
@@ -255,8 +254,8 @@ impl Driver {
         self.remote.held.entry(execution).or_default().extend(held);
     }
 
-    /// A frame with these starts became durable: what has started remotely is held, what is over is
-    /// not, and what nobody should begin any more is taken back.
+    /// A frame with these starts was committed: attempts that started remotely are held, those that
+    /// ended are not, and those that must not start any more are withdrawn.
     pub(super) fn follow_remote(
         &mut self,
         execution: ExecutionNo,
@@ -296,8 +295,8 @@ impl Driver {
         }
     }
 
-    /// With the first frame of this owner: what it settled at once, nobody should begin any more,
-    /// though this owner never offered it.
+    /// With the first frame of this owner: attempts that it settled at once must not start any
+    /// more, though this owner never offered them.
     fn withdraw_inherited(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
         for (node, attempt) in self.remote.inherited.remove(&execution).unwrap_or_default() {
             let live = self.live.get(&execution);
@@ -307,7 +306,7 @@ impl Driver {
         }
     }
 
-    /// An execution is about to leave memory for good: nobody should begin what it offered.
+    /// An execution is about to leave memory for good: withdraws its offers.
     pub(super) fn withdraw_all(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
         for place in self.remote.places(execution) {
             if let Some(open) = self.remote.close(place).filter(|open| open.times > 0) {

@@ -19,7 +19,7 @@ use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll};
 pub enum Reported {
     /// It is in the log, or was before.
     Committed,
-    /// It is durable; whoever owns the execution takes it in, or finds that it comes too late.
+    /// It is durable; the execution's owner takes it, or finds that it comes too late.
     Accepted,
 }
 
@@ -55,10 +55,10 @@ impl Engine {
         }
     }
 
-    /// Takes in what a remote worker says of an attempt. Returns when that is committed, here or by
-    /// another instance that owns the execution; or at least durable, where that one does not say so
-    /// in time. What comes too late, or from
-    /// somebody who does not hold the attempt, is refused; what was said before is committed.
+    /// Takes a remote worker's report on an attempt. Returns when it is committed, here or by the
+    /// instance that owns the execution; or at least durable, if that instance does not confirm in
+    /// time. A report that comes too late, or whose sender does not hold the attempt, is rejected;
+    /// a repeated one is committed.
     pub async fn report(&self, report: TaskReport) -> Result<Reported, EngineError> {
         let report = TaskReport { outcome: limited(report.outcome)?, ..report };
         // The quick way is tried once; what it does not bring there takes the inbox.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::text::{Decimal, Metric, Sample};
 
-/// How many parts of one a histogram tells apart: a second is kept in microseconds, and sums stay
-/// whole numbers that one instruction can add to.
+/// The resolution of a histogram, as parts of one: seconds are stored in microseconds, and sums
+/// stay whole numbers that one instruction can add to.
 pub(super) const PARTS: u64 = 1_000_000;
 
 /// Upper bounds for spans, in microseconds: from a commit on a fast disk to five minutes.
@@ -126,8 +126,8 @@ impl Metric for SecondsGauge {
     }
 }
 
-/// One counter for each value of a label. The values are known from the start, so that none of them
-/// is absent until it happens, and nobody outside can make them grow without end.
+/// One counter for each value of a label. The values are fixed, so that none is absent until it
+/// happens, and no caller can make them grow without end.
 #[derive(Debug)]
 pub struct CounterFamily {
     label: &'static str,

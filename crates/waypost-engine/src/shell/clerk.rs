@@ -1,7 +1,7 @@
-//! The clerk: what is done at the store on the driver's behalf, one try at a time.
+//! The clerk: store calls on the driver's behalf, one try at a time.
 //!
-//! It turns an order into calls of the store and their answers into inputs. It keeps no queue and
-//! knows no patience: what the store did not do comes back as an order to repeat, and whoever asked
+//! It turns an order into calls of the store and their answers into inputs. It has no queue and
+//! does not retry: what the store did not do comes back as an order to repeat, and the caller
 //! decides when. The store thread waits and repeats; the simulator lets virtual time pass, kills
 //! the process in between, or both.
 
@@ -62,13 +62,13 @@ pub struct Clerk {
     pub config: Config,
     /// In whose name.
     pub instance: InstanceId,
-    /// What the others are told of it.
+    /// What it publishes about itself.
     pub about: About,
     /// Attempts that run in it.
     pub running: Arc<AtomicU32>,
     /// Knows the tokens of attempts that are made remotely.
     pub mint: Mint,
-    /// How the owners of those who got mail are told to look.
+    /// How the owners of executions with new mail are nudged.
     pub nudges: Arc<dyn Nudges>,
 }
 
@@ -181,8 +181,8 @@ impl Clerk {
         Performed::with(inputs)
     }
 
-    /// Folds what is owned here. Nobody else will look after it: where the store does not answer it
-    /// is read again, and what cannot be driven is set aside.
+    /// Folds an execution that is owned here. No other instance takes it: if the store does not
+    /// answer it is read again, and one that cannot be driven is quarantined.
     fn load(&self, history: History) -> Performed {
         let execution = history.execution;
         let needed = history.frames.last().map_or(0, |frame| frame.header.requires);
@@ -207,7 +207,7 @@ impl Clerk {
 
     fn reload(&self, execution: ExecutionNo) -> Performed {
         match self.store.load(execution) {
-            // Asking again does not mend it, and everybody else would wait.
+            // A retry would not fix it, and all other executions would wait.
             Err(StoreError::Corrupt(reason)) => self.hold(execution, reason),
             Err(error) => Performed::not(StoreWork::Reload(execution), error),
             Ok(None) => Performed::default(),
@@ -245,7 +245,7 @@ impl Clerk {
     }
 }
 
-/// Why an execution is set aside that was in hand whenever a process died.
+/// Why an execution that was in hand at every death is quarantined.
 fn killed_its_owners(crashes: u32) -> String {
     let alone = crashes - SUSPECT_FROM;
     format!(

@@ -1,6 +1,6 @@
-//! The desk: what is done with tasks for remote workers, one try at a time. It turns orders of the
-//! driver and polls of workers into calls of [`Tasks`]; whoever calls it has the thread and the
-//! patience. What fails here is not repeated here: offers are made again by their owners.
+//! Tasks for remote workers, one try at a time: turns orders of the driver and polls of workers
+//! into calls of [`Tasks`]. The caller has the thread and decides when to repeat; offers are
+//! repeated by their owners.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct WorkerPoll {
     pub capacity: u32,
     /// How many it makes now.
     pub running: u32,
-    /// How many it would take now; with 0 it only shows that it lives, and hears what to stop.
+    /// How many it would take now; with 0 it only sends a sign of life and reads its cancellations.
     pub max: usize,
     /// Is it about to go? Then it is given nothing, and what it holds is lost.
     pub leaving: bool,
@@ -89,7 +89,7 @@ pub struct Taken {
 pub struct Desk {
     /// Where tasks wait.
     pub tasks: Arc<dyn Tasks>,
-    /// How others are told to look.
+    /// How other instances are nudged.
     pub nudges: Arc<dyn Nudges>,
     /// Makes tokens.
     pub mint: Mint,
@@ -100,7 +100,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Offers tasks, and has whoever serves a worker look.
+    /// Offers tasks, and nudges the instances whose workers serve them.
     pub fn offer(&self, orders: Vec<OfferOrder>) -> Result<(), StoreError> {
         let handlers: BTreeSet<Arc<str>> =
             orders.iter().map(|order| Arc::clone(&order.handler)).collect();
@@ -117,7 +117,7 @@ impl Desk {
         self.tasks.withdraw(offers)
     }
 
-    /// Has workers told to stop, and those instances look that they talk to.
+    /// Stores cancellations for workers, and nudges the instances that those workers talk to.
     pub fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<(), StoreError> {
         let through = self.tasks.cancel(cancels)?;
         let others = through.into_iter().filter(|through| *through != self.instance);
@@ -198,12 +198,12 @@ impl Desk {
         Ok((taken, broken))
     }
 
-    /// Puts back what nobody was given.
+    /// Puts back tasks that were not handed over.
     pub fn put_back(&self, offers: &[Offer]) -> Result<(), StoreError> {
         self.tasks.offer(offers)
     }
 
-    /// A task for its one taker. The bits must be ones that nobody can foretell.
+    /// A task for its one taker. The bits must be unpredictable.
     pub fn hand_over(&self, taken: Taken, random: u64) -> RemoteTask {
         let Taken { offer: Offer { id, handler, .. }, task } = taken;
         let delivery = Delivery { execution: &task.execution, path: &id.path, attempt: id.attempt };

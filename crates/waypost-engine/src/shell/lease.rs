@@ -1,9 +1,9 @@
-//! How long this process may trust its lease, by a clock of its own that nobody sets.
+//! How long this process may trust its lease, by a steady clock that cannot be set.
 //!
-//! The driver judges the lease by the store's time, which it knows from below: late is safe for timers.
-//! For a lease it is not: whoever believes that it is earlier than it is acts when others have taken
-//! over. So the shell measures on the side, from *before* each renewal was sent, on a clock that also
-//! runs while the machine sleeps, and says so when two thirds of the lease are over.
+//! The driver judges the lease by a lower bound of the store's time: late is safe for timers. For a
+//! lease it is not: an instance that believes that it is earlier than it is acts when others have
+//! taken over. So the shell measures separately, from *before* each renewal was sent, on a clock
+//! that also runs while the machine sleeps, and reports when two thirds of the lease are over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -27,7 +27,7 @@ pub struct Plans {
 /// Most plans that are kept; above it the cache starts anew.
 const PLANS_MAX: usize = 1_000;
 
-/// Why an execution cannot be driven. It is set aside with this as the reason.
+/// Why an execution cannot be driven. It is quarantined with this as the reason.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Damage {
     /// Its log does not make sense.
@@ -59,7 +59,7 @@ impl Plans {
         Ok(plan)
     }
 
-    /// Keeps a plan that was compiled elsewhere.
+    /// Caches a plan that the caller compiled.
     pub fn keep(&self, plan: Arc<Plan>) {
         let mut known = self.known.lock();
         if known.len() >= PLANS_MAX {

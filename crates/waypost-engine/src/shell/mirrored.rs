@@ -6,7 +6,7 @@ use std::time::Instant;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_ports::mirror::{MIRROR_EVERY, Mirror};
 
-/// What the mirror was last told of ownership.
+/// The ownership that was last written to the mirror.
 #[derive(Default)]
 pub(crate) struct Mirrored {
     told_at: Option<Instant>,
@@ -14,13 +14,13 @@ pub(crate) struct Mirrored {
 }
 
 impl Mirrored {
-    /// Is it time to tell again?
+    /// Is it time to write it again?
     pub(crate) fn is_due(&self) -> bool {
         self.told_at.is_none_or(|at| at.elapsed() >= MIRROR_EVERY.to_std())
     }
 
-    /// Tells what is owned now. What was owned only in between is never shown: a lock that nobody
-    /// could have seen is not worth two writes.
+    /// Writes what is owned now. An execution that was owned only in between is never shown: a lock
+    /// that no reader could have seen is not worth two writes.
     pub(crate) fn tell(
         &mut self,
         mirror: &dyn Mirror,
@@ -39,8 +39,8 @@ impl Mirrored {
         self.told_at = Some(Instant::now());
     }
 
-    /// Tells of executions with tasks for remote workers ahead of time: their reports may come
-    /// to anybody, who then wants to know where they go.
+    /// Writes the ownership of executions with tasks for remote workers ahead of time: their
+    /// reports may come to any instance, which needs the owner.
     pub(crate) fn offered(
         &mut self,
         mirror: &dyn Mirror,

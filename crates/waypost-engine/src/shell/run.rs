@@ -47,7 +47,7 @@ pub(crate) struct Questions {
 #[derive(Default)]
 struct Open {
     questions: HashMap<Ticket, Question>,
-    /// Is there nobody left who could answer?
+    /// Has the engine's thread ended, so that there will be no answers?
     closed: bool,
 }
 
@@ -65,8 +65,9 @@ enum Asker {
 }
 
 impl Questions {
-    /// A question, with the place in the queue that it takes. After [`close`](Self::close) its answer is
-    /// [`Answer::Draining`], at once: nobody has taken it. One that is never answered may have been.
+    /// A question, with the place in the queue that it takes. After [`close`](Self::close) its
+    /// answer is [`Answer::Draining`], at once: it was not taken. One that is never answered may
+    /// have been.
     pub(crate) fn ask(
         &self,
         permit: Option<OwnedSemaphorePermit>,
@@ -83,8 +84,8 @@ impl Questions {
         (ticket, receiver)
     }
 
-    /// The same for somebody who does not wait but is called, in any case: where nobody is left who
-    /// could answer, with [`Answer::Draining`].
+    /// As [`ask`](Self::ask), with a callback that is always called: with [`Answer::Draining`] if
+    /// the engine's thread has ended.
     pub(crate) fn ask_then(
         &self,
         permit: OwnedSemaphorePermit,
@@ -105,7 +106,7 @@ impl Questions {
     fn answer(&self, ticket: Ticket, answer: Answer) {
         let question = self.open.lock().questions.remove(&ticket);
         match question.map(|question| question.asker) {
-            // Nobody may be listening any more; the answer is durable all the same.
+            // The caller may be gone; what was answered is durable anyway.
             Some(Asker::Waits(sender)) => drop(sender.send(answer)),
             Some(Asker::Called(call)) => call(answer),
             None => {}
@@ -123,7 +124,7 @@ impl Questions {
         shrink!(open.questions);
     }
 
-    /// Tells everybody who waits that there will be no answer.
+    /// Ends all open questions without an answer.
     fn close(&self) {
         let mut open = self.open.lock();
         open.closed = true;
@@ -137,7 +138,7 @@ impl Questions {
     }
 }
 
-/// Runs when the engine thread ends, in whatever way: nobody waits for it for ever.
+/// Runs when the engine thread ends, in whatever way: no caller waits for it for ever.
 struct LastWords {
     questions: Arc<Questions>,
     lanes: Lanes,
@@ -179,11 +180,11 @@ pub(crate) struct EngineThread {
     /// When room was last given back.
     pub(crate) shrunk_at: Timestamp,
     pub(crate) running: HashMap<Token, CancellationToken>,
-    /// How many these are, for whoever asks.
+    /// How many these are, for readers in other threads.
     pub(crate) attempts: Arc<AtomicU32>,
     /// When to stop although something still runs.
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
-    /// Was the driver told to hand over what still runs, and until when is that awaited?
+    /// Was the driver asked to hand over what still runs, and until when is that awaited?
     pub(crate) hand_over_until: Option<Instant>,
     /// Says that this thread has ended.
     pub(crate) over: CancellationToken,
@@ -256,8 +257,8 @@ impl EngineThread {
         stop.map_or(wake, |stop| wake.min(stop))
     }
 
-    /// Has it done all that it should before it ends? Not before the driver has heard of the end, which
-    /// is told right after the deadline is set: it refuses what it will not take.
+    /// Has it done everything before it ends? Not before the driver drains, which follows right
+    /// after the deadline is set: it rejects what it will not take.
     fn is_over(&self) -> bool {
         self.driver.is_draining()
             && self.stop.lock().is_some()

@@ -92,7 +92,7 @@ impl Lanes {
         }
     }
 
-    /// Tells every lane to end, when it has done what it was given.
+    /// Ends every lane, when it has done its work.
     pub(crate) fn stop(&self) {
         self.appends.push(Order::Stop);
         self.errands.push(Order::Stop);
@@ -184,7 +184,7 @@ impl StoreThread {
         }
     }
 
-    /// Does what comes, until it is told to stop; and tells the other threads of the same lane.
+    /// Does what comes until `Stop`, which it passes on to the other threads of its lane.
     fn run_lane(&self, work: &Inbox<Order>) {
         let _last_words = self.last_words();
         let mut orders = Vec::new();
@@ -201,8 +201,8 @@ impl StoreThread {
                     Order::Stop => stop = true,
                 }
             }
-            // Executions that are queued for a slot take a turn of their key each: nobody waits for them
-            // who does not.
+            // Frames with a permit request wait for the lock of their key. They have batches of
+            // their own, so that other frames do not wait with them.
             let lined = |append: &Append| append.side.permit.is_some();
             let (lined, appends): (Vec<_>, Vec<_>) = appends.into_iter().partition(lined);
             for batch in appends.chunks(self.clerk.config.batch_frames_max) {

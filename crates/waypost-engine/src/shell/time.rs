@@ -29,9 +29,9 @@ pub struct StoreTime {
     /// … when the local clocks showed this.
     steady: Millis,
     wall: Timestamp,
-    /// The latest that was told. What was true once stays true: a wall clock that is set back must not
-    /// take the driver's time back. Nor does the upper bound go back: a wait that begins after its
-    /// node's deadline was set must not be due before it.
+    /// The latest bounds that were returned; neither goes back. A wall clock that is set back must
+    /// not take the driver's time back, and a wait that begins after its node's deadline was set
+    /// must not be due before it.
     told: Now,
     /// Was it said that the store must be asked?
     doubted: bool,
@@ -60,9 +60,9 @@ impl StoreTime {
         *self = Self { base: Now { least, most }, steady, wall, doubted: false, ..*self };
     }
 
-    /// Must the store be asked what time it is, because this machine's clock was set? Says so once until
-    /// it has answered. The store's clock may be the one that was set: until it is asked, nobody knows
-    /// how far its time has jumped.
+    /// Must the store be asked for the time, because this machine's clock was set? Returns true
+    /// once until it has answered. The store's clock may be the one that was set: until it is
+    /// asked, the jump is unknown.
     pub fn must_ask(&mut self, clock: &dyn Clock) -> bool {
         let by_steady = clock.steady().0.saturating_sub(self.steady.0);
         let by_wall = clock.now().0.saturating_sub(self.wall.0);
@@ -71,7 +71,7 @@ impl StoreTime {
         known && apart > DOUBT.0 && !std::mem::replace(&mut self.doubted, true)
     }
 
-    /// The store's time is between these; neither is ever earlier than it was told before.
+    /// The store's time is between these bounds; neither is ever earlier than before.
     pub fn now(&mut self, clock: &dyn Clock) -> Now {
         if is_planted(Bug::OwnClock) {
             return clock.now().into();
@@ -86,9 +86,9 @@ impl StoreTime {
         self.told
     }
 
-    /// At least, time has passed only where both clocks say so. One of them alone may be wrong: the
+    /// The lower bound advances by what both clocks agree on. One of them alone may be wrong: the
     /// wall clock is set forward by hand, the steady one goes on while the store's own clock is set
-    /// back and stands still. At most, as much has passed as the steady clock says, which nobody sets.
+    /// back and stands still. The upper bound advances by the steady clock, which cannot be set.
     fn carried_on(&self, steady: Millis, wall: Timestamp) -> Now {
         let elapsed = Millis(steady.0.saturating_sub(self.steady.0));
         let drift = self.drift_in(elapsed);

@@ -1,5 +1,5 @@
-//! The local worker: runs handlers in slots and reports what became of each attempt. Secrets go into
-//! a task here, and out of its outcome; outside of this file's attempts nobody ever sees one.
+//! The local worker: runs handlers in slots and reports the outcome of each attempt. Secrets enter
+//! a task here, and are removed from its outcome; no code outside of this file's attempts sees one.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -20,15 +20,15 @@ use super::secrets::supply;
 use crate::driver::{Input, TaskOrder};
 use crate::panic_text;
 
-/// How long a handler that was told to stop is awaited before it is dropped.
+/// How long a cancelled handler may take to end before it is dropped.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 tokio::task_local! {
     static HOLDS_SECRETS: bool;
 }
 
-/// Is this thread running a handler that was given secrets? Then what a panic says, which a hook is
-/// told before anybody could scrub it, may contain one and must not be shown.
+/// Is this thread running a handler that was given secrets? Then a panic's message may contain one
+/// and must not be shown: a panic hook gets it before it could be scrubbed.
 pub fn holds_secrets() -> bool {
     HOLDS_SECRETS.try_with(|holds| *holds).unwrap_or(false)
 }
@@ -66,8 +66,8 @@ impl Worker {
     }
 }
 
-/// Makes an attempt: secrets in, handler, time limit, secrets out. Also for whoever takes tasks from
-/// elsewhere. There is an outcome whatever panics: without a report, a slot would be taken for ever.
+/// Runs an attempt: secrets in, handler, time limit, secrets out. Remote workers use it as well.
+/// There is an outcome whatever panics: without a report, a slot would be taken for ever.
 pub async fn attempt_outcome(
     handler: Option<Arc<dyn Handler>>,
     secrets: Arc<dyn Secrets>,

@@ -1,4 +1,4 @@
-//! What remote workers say, and whether it may be heard.
+//! Reports of remote workers, and whether they are admitted.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ impl Driver {
                     // It has stopped, whatever came of it.
                     self.remote.stopping.remove(&report.token);
                 }
-                // What came by the quick way may come again through the inbox, when its sender did
-                // not hear of it in time: under the same name, it is an echo.
+                // A report that was relayed may come again through the inbox, if its sender got no
+                // answer in time: under the same message id it is a duplicate.
                 let mail = only_here.then(|| message_of(&report));
                 let command = Command::Report(report);
                 self.post(execution, Letter { command, ticket: Some(ticket), mail });
@@ -83,8 +83,8 @@ impl Driver {
 }
 
 impl Live {
-    /// Why a report from elsewhere is not even put before the execution: nobody gave its token out, or it
-    /// would start an attempt where that must not be written.
+    /// Why a report of a remote worker is rejected before the execution sees it: its token is not
+    /// one of ours, or it would start an attempt that must not be recorded.
     pub(in crate::driver) fn refuses(
         &self,
         report: &Report,
@@ -109,8 +109,8 @@ impl Live {
 }
 
 impl TaskReport {
-    /// As it is sent to whoever owns the execution, by whichever way: under the same message id, so
-    /// that what comes twice is known.
+    /// As mail to the execution's owner, relayed or through the inbox: under the same message id,
+    /// so that duplicates are recognised.
     pub(crate) fn mail(self) -> Mail {
         let execution = self.execution;
         let report = Report::from(self);

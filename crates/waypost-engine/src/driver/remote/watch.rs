@@ -24,12 +24,12 @@ use crate::driver::io::{Look, Output, TaskWork};
 use crate::driver::live::Live;
 use crate::driver::slots::Offer;
 
-/// How often in a row a worker must be missed before its attempts are lost: once may be its own
-/// pause, or that of whoever keeps its signs of life.
+/// How often in a row a worker must be missing before its attempts are abandoned: once may be a
+/// pause of its own, or of the component that stores its signs of life.
 const MISSES_MAX: u32 = 2;
 
-/// For how long a worker is told to stop an attempt that nobody waits for, where it does not say that it
-/// has.
+/// How long the cancellation of an attempt that no execution waits for is repeated, if its worker
+/// does not confirm it.
 const STOPPING_MAX: Millis = Millis::from_secs(60);
 
 /// What is said of attempts whose workers are dead.
@@ -40,7 +40,8 @@ pub const FORGOTTEN: &str =
     "the worker that held the attempt lives, and says that it has not got it";
 
 impl Driver {
-    /// Tells a worker to stop an attempt, and again until it is known to: a word may be lost.
+    /// Cancels an attempt at its worker, and repeats that until the worker has stopped it: a
+    /// cancellation may be lost.
     pub(in crate::driver) fn stop_remote(
         &mut self,
         worker: WorkerId,
@@ -59,8 +60,8 @@ impl Driver {
         }
     }
 
-    /// Looks at the workers that hold something, and at who could take what waits for a slot; and
-    /// says again to those that were told to stop.
+    /// Checks the workers that hold attempts, and which workers could take attempts that wait for a
+    /// slot; repeats cancellations.
     pub(in crate::driver) fn watch_workers(&mut self, outputs: &mut Vec<Output>) {
         let first = self.first_in_queue();
         if self.draining || self.remote_wake() > self.now || self.remote.look_at > self.now {
@@ -80,7 +81,7 @@ impl Driver {
         }
     }
 
-    /// Says again to those that were told to stop, each once.
+    /// Repeats the cancellations, each once.
     fn say_again(&mut self, outputs: &mut Vec<Output>) {
         let now = self.now;
         self.remote.stopping.retain(|_, (_, since)| now < since.plus(STOPPING_MAX));
@@ -100,7 +101,7 @@ impl Driver {
         outputs.extend(stopping.iter().map(cancel));
     }
 
-    /// Since when the first in the queue waits for a slot, if it may be taken elsewhere.
+    /// Since when the first in the queue waits for a slot, if remote workers may take it.
     pub(in crate::driver) fn first_in_queue(&self) -> Option<Timestamp> {
         self.slots.offers().next().map(|offer| offer.since).filter(|_| self.goes_remote())
     }
@@ -126,8 +127,8 @@ impl Driver {
         self.overflow(serving);
     }
 
-    /// Who has not got an attempt any more, and said so after it was told to stop, is told no longer;
-    /// nor is who is not there.
+    /// Stops repeating a cancellation once its worker, after it, lists its attempts without this
+    /// one, or is gone.
     fn have_stopped(&mut self, seen: &BTreeMap<Token, Holds>, looked_at: Timestamp) {
         self.remote.stopping.retain(|token, (_, since)| match seen.get(token) {
             Some(Holds::Gone) => false,
@@ -177,8 +178,8 @@ impl Driver {
         }
     }
 
-    /// What waits for a slot for too long is offered to remote workers as well; whoever is first
-    /// starts it. Not where there are secrets to be filled in: they do not leave this process.
+    /// Attempts that wait too long for a slot are offered to remote workers as well; the first to
+    /// start one runs it. Not those with secrets, which do not leave this process.
     fn overflow(&mut self, serving: &[Arc<str>]) {
         let Some(after) = self.config.overflow_after else { return };
         let waits = |offer: &&Offer| {
@@ -193,7 +194,7 @@ impl Driver {
         offers.into_iter().for_each(|offer| self.offer_remote(offer));
     }
 
-    /// Attempts elsewhere that nobody makes any more are lost.
+    /// Abandons remote attempts that no worker runs any more.
     fn lose(&mut self, which: impl Fn(&Held) -> bool, message: &str) {
         let report = |held: &Held| Report {
             node: Arc::clone(&held.path),

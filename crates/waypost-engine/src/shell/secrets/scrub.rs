@@ -5,9 +5,9 @@
 //! and only those in which something was found are written anew; so the cost grows with the size of
 //! the output, and numbers and all other text stay to the letter.
 //!
-//! Outputs are cut off at limits, and a limit may fall into the middle of a secret: the beginning of
-//! a form at the end of a text, and its end at the beginning of one, count as the form, if they are a
-//! quarter of it or so. Less of it helps nobody, and would be found in many an innocent text.
+//! Outputs are cut off at limits, and a limit may fall into the middle of a secret: the beginning
+//! of a form at the end of a text, and its end at the beginning of one, count as the form, if they
+//! are a quarter of it or so. Less of it is useless, and would be found in many an innocent text.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! The answer to a poll, on its way from the tasks thread to whoever asked. Its receiver may be dropped
-//! at any moment; an answer that was sent by then and is read by nobody goes back to the tasks thread.
+//! The answer to a poll, on its way from the tasks thread to the caller. Its receiver may be
+//! dropped at any moment; an answer that was sent and not read goes back to the tasks thread.
 
 use std::sync::Arc;
 

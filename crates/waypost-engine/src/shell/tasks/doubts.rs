@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use waypost_core::id::WorkerId;
 
-/// How often a worker is heard thoroughly, at most: there may be no end to what is to be stopped.
+/// How often a worker's cancellations are read from the store, at most: cancellations may come
+/// without end.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
-/// How long doubts last about a worker that is not heard. By then it is heard thoroughly anyway.
+/// How long the store is read for a worker that does not poll. After that its next poll reads it
+/// anyway.
 const LAST_FOR: Duration = Duration::from_secs(5);
 
 /// See the module.
@@ -17,14 +19,14 @@ const LAST_FOR: Duration = Duration::from_secs(5);
 pub(super) struct Doubts {
     /// When there was word last.
     since: Option<Instant>,
-    /// When each worker was heard thoroughly.
+    /// When each worker's cancellations were read from the store.
     heard: BTreeMap<WorkerId, Instant>,
 }
 
-/// How to hear a worker.
+/// How to read a worker's cancellations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hearing {
-    /// By whoever is asked quickest.
+    /// From the fastest source.
     Quick,
     /// So as well, and thoroughly at this time.
     QuickUntil(Instant),
@@ -39,7 +41,7 @@ impl Doubts {
         self.heard.retain(|_, at| now < *at + AT_MOST_EVERY);
     }
 
-    /// How a worker is to be heard now, and will have been.
+    /// How to read a worker's cancellations now; counts as done.
     pub(super) fn hear(&mut self, worker: WorkerId, now: Instant) -> Hearing {
         let Some(since) = self.since.filter(|since| now < *since + LAST_FOR) else {
             self.since = None;

@@ -42,7 +42,7 @@ fn number(digits: &[u8], before: usize, radix: u32) -> Option<Decoded> {
     Some(Decoded::char(code.unwrap_or(char::REPLACEMENT_CHARACTER), before + length + closed))
 }
 
-/// Of letters that have two cases, either: whoever asks does not tell them apart.
+/// For letters with two cases, either: the search ignores case.
 fn named(name: &str) -> Option<char> {
     let is = |known: &str| known.eq_ignore_ascii_case(name);
     match name.to_ascii_lowercase().as_str() {
