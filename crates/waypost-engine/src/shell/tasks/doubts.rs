@@ -10,14 +10,14 @@ use waypost_core::id::WorkerId;
 /// How often a worker's cancellations are read from the store, at most: cancellations may come
 /// without end.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
-/// How long the store is read for a worker that does not poll. After that its next poll reads it
-/// anyway.
+/// How long a notification counts for workers that have not polled since. After that the store is read
+/// for them anyway.
 const LAST_FOR: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Doubts {
-    /// When there was word last.
+    /// When the last notification came.
     since: Option<Instant>,
     /// When each worker's cancellations were read from the store.
     heard: BTreeMap<WorkerId, Instant>,
@@ -28,14 +28,14 @@ pub(super) struct Doubts {
 pub(super) enum Hearing {
     /// From the fastest source.
     Quick,
-    /// So as well, and thoroughly at this time.
+    /// From the fastest source, and from the store at this time.
     QuickUntil(Instant),
-    /// Wherever something may be kept for it.
+    /// From the store as well.
     Thorough,
 }
 
 impl Doubts {
-    /// There is something to be stopped.
+    /// A cancel notification came.
     pub(super) fn arise(&mut self, now: Instant) {
         self.since = Some(now);
         self.heard.retain(|_, at| now < *at + AT_MOST_EVERY);
