@@ -1,4 +1,4 @@
-//! What the kinds' `compile` functions share: reading fields, and faults that point at them.
+//! Shared by the kinds' `compile` functions: reading fields, and faults that point at them.
 //!
 //! Shapes are checked before `compile` is called; the checks here are the last line, so that a kind
 //! never has to assume anything about its config.
@@ -141,7 +141,7 @@ pub(crate) fn no_secrets(config: &ConfigMap, message: &str, hint: &str) -> Resul
 
 fn has_secret(value: &Value) -> bool {
     let mut has_secret = false;
-    // What does not compile is a fault of its own.
+    // A template that does not compile is reported as a fault of its own.
     if let Ok(template) = Template::compile(value) {
         template.visit(&mut |hole| has_secret |= hole.references().mentions("secrets"));
     }

@@ -26,7 +26,7 @@ use waypost_core::failure::{Failure, kind};
 pub use allowance::{Allowance, BadAllowance};
 pub use resolver::{GuardedResolver, Lookup, ResolveError, SystemLookup};
 
-/// The policy: what is denied by default, and what an operator allowed all the same.
+/// The policy: which addresses are denied by default, and which exceptions an operator allowed.
 #[derive(Clone)]
 pub struct Egress {
     allowed: Arc<[Allowance]>,
@@ -47,7 +47,7 @@ pub enum Denied {
         target: String,
         /// The address that the host has or is.
         address: IpAddr,
-        /// What kind of address that is.
+        /// The kind of address.
         range: &'static str,
     },
     /// Neither http nor https.
@@ -75,19 +75,19 @@ impl Default for Egress {
 }
 
 impl Egress {
-    /// Public addresses, and what is allowed besides.
+    /// Public addresses, and those that are allowed besides.
     pub fn new(allowed: impl IntoIterator<Item = Allowance>) -> Self {
         Self { allowed: allowed.into_iter().collect(), lookup: Arc::new(SystemLookup) }
     }
 
-    /// The same policy, asking `lookup` for the addresses of names.
+    /// This policy with `lookup` for the addresses of names.
     #[must_use]
     pub fn with_lookup(self, lookup: Arc<dyn Lookup>) -> Self {
         Self { lookup, ..self }
     }
 
-    /// Checks what can be known from a URL alone; gives the port that it means. A host that is a name
-    /// passes: it is judged when it is resolved, by the resolver for that port.
+    /// Checks what a URL alone shows; returns its port. A host that is a name passes: it is judged
+    /// when it is resolved, by the resolver for that port.
     pub fn check_url(&self, url: &Url) -> Result<u16, Denied> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Denied::Scheme(url.scheme().to_owned()));
@@ -125,8 +125,8 @@ impl Egress {
         Err(Denied::Address { target, address, range })
     }
 
-    /// The resolver for clients that connect to `port` only: reqwest asks for names without saying
-    /// which port they are for, while an allowance may be for one port.
+    /// The resolver for clients that connect to `port` only: reqwest resolves names without a port,
+    /// while an allowance may be for one port.
     pub fn resolver(&self, port: u16) -> GuardedResolver {
         GuardedResolver::new(self.clone(), port)
     }

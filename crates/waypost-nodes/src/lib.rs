@@ -28,7 +28,7 @@ pub use settings::{CALL_TIMEOUT, SHELL_GRACE, Settings};
 
 /// A kind that brings its handler along, if it needs one.
 pub trait NodeKind: Kind {
-    /// What runs this kind's tasks; `None` for kinds that the engine decides by itself.
+    /// The handler of this kind's tasks; `None` for kinds that the engine decides by itself.
     fn handler(&self, _settings: &Settings) -> Option<Arc<dyn Handler>> {
         None
     }

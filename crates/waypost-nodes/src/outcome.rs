@@ -1,5 +1,5 @@
-//! What handlers share about how a task ends: the names of their failures, reading a rendered config
-//! and assembling an output.
+//! Shared by handlers: the names of their failures, reading a rendered config and assembling an
+//! output.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ pub(crate) const EXIT_CODE: &str = "exit_code";
 pub(crate) const SPAWN: &str = "spawn";
 /// Commands are switched off here.
 pub(crate) const SHELL_DISABLED: &str = "shell_disabled";
-/// The caller asked the handler to stop.
+/// The handler was cancelled.
 pub(crate) const CANCELLED: &str = "cancelled";
 
 /// The failure kinds of handlers, besides those of the engine.
@@ -36,7 +36,7 @@ pub(crate) fn timed_out(limit: Millis) -> Failure {
     Failure::transient(kind::TIMEOUT, format!("the attempt took longer than {limit}"))
 }
 
-/// A fault in the config that shows only once its holes are filled.
+/// A fault in the config that appears only once its expressions are evaluated.
 pub(crate) fn invalid_config(message: impl Into<String>) -> Failure {
     Failure::permanent(kind::INVALID_CONFIG, message)
 }

@@ -1,4 +1,4 @@
-//! What an operator may set about handlers, with the defaults.
+//! An operator's settings for handlers, with the defaults.
 
 use waypost_core::time::Millis;
 
@@ -6,11 +6,11 @@ use crate::egress::Egress;
 
 /// How long a call may take in all when its node names no `timeout`.
 pub const CALL_TIMEOUT: Millis = Millis::from_secs(60);
-/// How long processes that were asked to end may take before they are killed, and how long the
-/// output of one that has ended is waited for.
+/// How long terminated processes may take before they are killed, and how long the output of an
+/// exited one is awaited.
 pub const SHELL_GRACE: Millis = Millis::from_secs(2);
 
-/// What handlers need to know about the place they run in.
+/// The environment of handlers.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where outbound calls may go.

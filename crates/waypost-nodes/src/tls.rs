@@ -15,7 +15,7 @@ pub fn client_config() -> ClientConfig {
         .expect("the provider supports the default versions of TLS");
     let mut config = match verifier(provider) {
         Some(verifier) => builder.dangerous().with_custom_certificate_verifier(verifier),
-        // Plain http goes on working; https fails on every certificate, as it must.
+        // Plain http still works; https fails on every certificate, as it must.
         None => builder.with_root_certificates(RootCertStore::empty()),
     }
     .with_no_client_auth();

@@ -47,7 +47,7 @@ const V6: &[(Ipv6Net, &str)] = &[
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 const GLOBAL_UNICAST: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// What an address is, if it is not public.
+/// The kind of an address that is not public.
 pub(super) fn denied(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => denied_v4(address),

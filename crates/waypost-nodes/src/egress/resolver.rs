@@ -15,7 +15,7 @@ pub trait Lookup: Send + Sync {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
-/// Asks the operating system.
+/// Uses the operating system's resolver.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemLookup;
 
@@ -28,8 +28,8 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// Resolves names for one port, each once per connection, and checks every address: what a client
-/// connects to is what was checked.
+/// Resolves names for one port, each once per connection, and checks every address: a client
+/// connects only to addresses that were checked.
 #[derive(Clone, Debug)]
 pub struct GuardedResolver {
     egress: Egress,
@@ -48,7 +48,7 @@ pub enum ResolveError {
     Lookup {
         /// The name.
         name: String,
-        /// What the resolver said.
+        /// The resolver's error.
         cause: io::Error,
     },
     /// It has no addresses.
@@ -64,8 +64,8 @@ impl GuardedResolver {
     /// The addresses of `name` that may be connected to; never an empty list.
     pub async fn addresses(&self, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
         let found = if is_localhost(name) {
-            // Decided here as RFC 6761 asks: what a foreign resolver says about localhost, or how a
-            // machine's hosts file spells it, must not matter.
+            // Decided here as RFC 6761 requires: a foreign resolver's answer for localhost, or the
+            // spelling in a machine's hosts file, must not matter.
             vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
         } else {
             Arc::clone(&self.egress.lookup)

@@ -36,11 +36,11 @@ use crate::{NodeKind, Settings};
 
 pub(crate) const KIND: &dyn NodeKind = &ApiCall;
 
-/// How long connecting may take where the node does not say.
+/// The default connect timeout.
 const CONNECT_TIMEOUT: Millis = Millis::from_secs(10);
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 5;
-/// How large a body may be, after decompression, where the node does not say.
+/// The default maximum of a body, after decompression.
 const RESPONSE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
 
 static SPEC: KindSpec = KindSpec {

@@ -1,4 +1,4 @@
-//! `output`: what the execution gives back.
+//! `output`: the execution's result.
 
 use waypost_core::kind::{Behaviour, ConfigFault, Family, Kind, KindSpec, Shape};
 

@@ -31,14 +31,14 @@ use crate::{NodeKind, Settings};
 
 pub(crate) const KIND: &dyn NodeKind = &Shell;
 
-/// How much of each output stream is kept where the node does not say.
+/// How many bytes of each output stream are stored by default.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 /// Command lines can be read by every process of the machine, and shells log and quote them.
 const SECRETS_HINT: &str =
     "set a variable in `env` to it, and read that in the command: \"$TOKEN\"";
 
-/// What a command inherits from the engine: where things are and which language to speak.
+/// The variables that a command inherits from the engine: locations and language.
 const INHERITED: &[&str] =
     &["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"];
 

@@ -79,7 +79,7 @@ struct BasicAuth {
     password: Json,
 }
 
-/// What may stand in `query`.
+/// The forms that `query` may have.
 struct Query(Vec<Json>);
 
 impl<'de> Deserialize<'de> for Query {
@@ -168,8 +168,8 @@ impl Call {
             })
     }
 
-    /// May all secrets that this call was made with go where it goes now? After a redirect, too: what
-    /// of them is left in the request is not worked out, and the new target was not asked for.
+    /// May all secrets of this call go to its current target? After a redirect, too: which of them
+    /// are still in the request is not computed, and the definition did not name the new target.
     pub(super) fn check_secrets(&self, port: u16) -> Result<(), Failure> {
         let target = Target {
             host: self.url.host_str().unwrap_or_default(),
@@ -202,7 +202,7 @@ impl Call {
     }
 }
 
-/// Refuses secrets in the host or the port of a URL: those are shown, and a URL respells them, so
+/// Rejects secrets in the host or the port of a URL: those are shown, and a URL respells them, so
 /// that a number would be shown as an address.
 fn refuse_secret_hosts(text: &str, url: &Url, secrets: &[Grant]) -> Result<(), Failure> {
     let goes_there = |part: Url| {
@@ -211,7 +211,7 @@ fn refuse_secret_hosts(text: &str, url: &Url, secrets: &[Grant]) -> Result<(), F
     for secret in secrets {
         let Some(at) = text.find(secret.value.reveal()) else { continue };
         let before = text.get(..at).unwrap_or_default();
-        // The path must have begun, or the host might go on.
+        // The path must have begun, or the host might continue.
         let begun = before.splitn(4, ['/', '\\']).count() == 4 || before.contains(['?', '#']);
         if !(begun && Url::parse(before).is_ok_and(goes_there)) {
             let name = &secret.name;

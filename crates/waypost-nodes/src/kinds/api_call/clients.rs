@@ -1,4 +1,4 @@
-//! The HTTP clients: made when first needed, kept for their connections.
+//! The HTTP clients: created on first use, cached for their connections.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -11,11 +11,11 @@ use waypost_core::time::Millis;
 use crate::egress::Egress;
 use crate::tls;
 
-/// Clients that are kept. A definition can make up ports and timeouts without end, so this must have
-/// one; few are in use at a time.
+/// Clients that are cached. A definition can use any number of ports and timeouts, so the cache
+/// needs a limit; few are in use at a time.
 const CLIENTS_MAX: usize = 32;
-/// How long an idle connection is kept. Short, because a server that closes one just as it is used
-/// again costs an attempt.
+/// How long an idle connection stays open. Short, because a server that closes one just as it is
+/// used again costs an attempt.
 const IDLE: Millis = Millis::from_secs(15);
 
 /// Makes clients and keeps them.
@@ -25,8 +25,8 @@ pub(super) struct Clients {
     made: Mutex<BTreeMap<ClientKey, Client>>,
 }
 
-/// What a client is made for: its resolver judges names for one port, and how long it may take to
-/// connect is a property of a client, not of a request.
+/// What a client is created for: its resolver judges names for one port, and the connect timeout is
+/// a property of a client, not of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClientKey {
     pub(super) port: u16,
@@ -53,7 +53,7 @@ impl Clients {
             Failure { unsent: true, ..Failure::permanent(kind::CONNECTION, message) }
         })?;
         if made.len() >= CLIENTS_MAX {
-            // Requests under way keep theirs; the rest is made anew when needed.
+            // Requests under way keep theirs; others are created again when needed.
             made.clear();
         }
         made.insert(key, client.clone());

@@ -14,7 +14,7 @@ use super::reply;
 use crate::egress::{Denied, ResolveError};
 use crate::outcome::{INVALID_RESPONSE, TOO_MANY_REDIRECTS, invalid_config};
 
-/// Makes a call; gives the node's output.
+/// Makes a call; returns the node's output.
 pub(super) async fn exchange(clients: &Clients, mut call: Call) -> Result<Json, Failure> {
     let mut redirects = 0;
     loop {
@@ -65,7 +65,7 @@ fn redirect_target(call: &Call, response: &Response) -> Result<Option<Url>, Fail
     })
 }
 
-/// What an error of the client means. `call` gives the message its subject.
+/// The failure for an error of the client. `call` is the subject of its message.
 pub(super) fn failure_of(call: &Call, error: &reqwest::Error) -> Failure {
     if let Some(denied) = denial(error) {
         return denied.into();
@@ -91,8 +91,8 @@ fn failure_with(error: &reqwest::Error, message: String) -> Failure {
     }
 }
 
-/// An error and its causes. An `io::Error` leaves what it wraps out of its sources, so it is asked
-/// for that first.
+/// An error and its causes. The source of an `io::Error` skips the error that it wraps, so that one
+/// is read first.
 fn chain(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     let first: &(dyn Error + 'static) = error;
     std::iter::successors(Some(first), |&error| {
@@ -123,7 +123,7 @@ fn is_undecodable(error: &reqwest::Error) -> bool {
     error.is_decode() && of_decoder && !chain(error).any(|cause| cause.is::<rustls::Error>())
 }
 
-/// The innermost cause: what is around it says only that a request failed.
+/// The innermost cause: the errors around it only say that a request failed.
 fn root_cause(error: &reqwest::Error) -> String {
     match chain(error).last() {
         Some(cause) if !cause.is::<reqwest::Error>() => cause.to_string(),

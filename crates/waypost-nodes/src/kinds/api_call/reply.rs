@@ -17,7 +17,7 @@ use super::exchange::failure_of;
 use super::verdict::Judged;
 use crate::outcome::{self, INVALID_RESPONSE};
 
-/// How much of a failed call's body is kept.
+/// Bytes of a failed call's body that are stored.
 const EXCERPT_BYTES_MAX: usize = 4 * 1024;
 /// How long a failed call's body is waited for: its status is worth more than its text.
 const EXCERPT_WAIT: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ pub(super) async fn read(call: &Call, response: Response) -> Result<Json, Failur
     let encoding = headers.get(CONTENT_ENCODING.as_str()).cloned();
     let is_json = headers.get(CONTENT_TYPE.as_str()).is_some_and(|value| is_json(value));
     let bytes = read_body(call, response).await?;
-    // What was decompressed has no such header any more.
+    // A body that was decompressed has no such header any more.
     if let Some(encoding) = encoding.filter(|encoding| !is_identity(encoding) && !bytes.is_empty())
     {
         let message = format!(
@@ -81,8 +81,8 @@ fn shortened(body: Json) -> (Json, bool) {
     (Json::from_value(&text.get(..end).unwrap_or_default().into()), true)
 }
 
-/// The failure of a call whose response `failWhen` or `retryWhen` holds for. It has no status:
-/// what `retry` says of statuses is overruled.
+/// The failure of a call whose response `failWhen` or `retryWhen` holds for. It has no status, so
+/// that `retry`'s rules for statuses do not apply.
 fn judged(call: &Call, held: &Judged, details: &Details, retry_after: Option<Millis>) -> Failure {
     let message = format!("{} answered {}, and {}", call.describe(), details.status, held.what);
     Failure {
@@ -93,8 +93,8 @@ fn judged(call: &Call, held: &Judged, details: &Details, retry_after: Option<Mil
     }
 }
 
-/// Reads a whole body, and not one chunk more than the cap allows. What is counted has been
-/// decompressed, piece by piece, so that a small body cannot become a large one unseen.
+/// Reads a whole body, and not one chunk more than the cap allows. Bytes are counted after
+/// decompression, piece by piece, so that a small body cannot become a large one unseen.
 async fn read_body(call: &Call, mut response: Response) -> Result<Vec<u8>, Failure> {
     let max = call.response_bytes_max;
     let too_large = || {
@@ -171,8 +171,8 @@ async fn refused(call: &Call, response: Response, headers: BTreeMap<String, Stri
         _ => Json::from_value(&String::from_utf8_lossy(&excerpt).into()),
     };
     let details = Details { status: status.as_u16(), body, truncated };
-    // An error page need not have the fields that an expression asks for: one that cannot be
-    // evaluated on it says nothing, and the status decides.
+    // An error page need not have the fields that an expression reads: one that cannot be evaluated
+    // on it is ignored, and the status decides.
     if !call.verdict.is_empty()
         && let Ok(seen) =
             outcome::output(&Output { status: details.status, headers, body: details.body.clone() })

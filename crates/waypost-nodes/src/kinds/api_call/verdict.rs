@@ -16,7 +16,7 @@ use crate::config::{ConfigMap, bare_expression};
 use crate::outcome::invalid_config;
 
 const FIELDS: [&str; 2] = ["failWhen", "retryWhen"];
-/// What an expression may refer to, besides the response and nodes.
+/// The names that an expression may refer to, besides the response and nodes.
 const NAMES: [&str; 4] = ["input", "trigger", "variables", "execution"];
 
 /// The config with each of the two expressions replaced by what [`Judgement`] reads: its source, and
@@ -79,7 +79,7 @@ struct Judge {
     names: BTreeMap<String, Json>,
 }
 
-/// What an expression says of a response.
+/// An expression's verdict on a response.
 pub(super) struct Judged {
     /// The failure's kind.
     pub(super) kind: &'static str,
@@ -103,7 +103,7 @@ impl Verdict {
         self.fail.is_none() && self.retry.is_none()
     }
 
-    /// The first of the two expressions that holds for a response; `failWhen` is asked first.
+    /// The first of the two expressions that holds for a response; `failWhen` is evaluated first.
     pub(super) fn of(&self, response: &Json) -> Result<Option<Judged>, Failure> {
         let both = [
             (&self.fail, "failWhen", kind::FAIL_WHEN),

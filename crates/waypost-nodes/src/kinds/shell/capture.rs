@@ -2,11 +2,11 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much of a stream's end is kept for the details of a failure.
+/// Bytes of a stream's end that go into the details of a failure.
 const TAIL_BYTES: usize = 4 * 1024;
 const CHUNK_BYTES: usize = 8 * 1024;
 
-/// What is kept of a stream. Both ends take a bounded amount of memory, however much comes.
+/// The stored head and tail of a stream. Both take a bounded amount of memory.
 pub(super) struct Capture {
     head: Vec<u8>,
     head_bytes_max: usize,
@@ -19,10 +19,10 @@ impl Capture {
         Self { head: Vec::new(), head_bytes_max, tail: Vec::new(), truncated: false }
     }
 
-    /// Reads a stream to its end, so that the writer is never blocked by what is not kept.
+    /// Reads a stream to its end, so that the writer is never blocked by output that is not stored.
     pub(super) async fn drain(&mut self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; CHUNK_BYTES];
-        // An error of a pipe means that it is gone: the same as its end.
+        // An error of a pipe means that it is gone, which counts as its end.
         while let Ok(count @ 1..) = stream.read(&mut chunk).await {
             self.keep(chunk.get(..count).unwrap_or_default());
         }
@@ -38,7 +38,7 @@ impl Capture {
         self.tail.drain(..excess);
     }
 
-    /// Was more written than is kept?
+    /// Was more written than is stored?
     pub(super) fn is_truncated(&self) -> bool {
         self.truncated
     }

@@ -106,16 +106,16 @@ pub(super) async fn run(
     };
     match ended {
         CommandEnd::Exited(_) | CommandEnd::Signalled(_) => {
-            // Something in the background may hold the pipes open for ever; what it writes from now
-            // on is not the command's output.
+            // A background process may hold the pipes open for ever; what it writes from now on is
+            // not the command's output.
             if !drained && timeout(grace, pipes).await.is_err() {
                 tracing::debug!("a command left processes behind that hold its output open");
             }
         }
         CommandEnd::TimedOut(_) | CommandEnd::Cancelled => {
             group.signal(Signal::TERM);
-            // The leader may be gone at once while what it started still cleans up, so the end of
-            // the pipes is waited for as well.
+            // The leader may exit at once while its children still clean up, so the end of the
+            // pipes is awaited as well.
             let everything = async {
                 let status = wait_and_drain(&mut child, pipes.as_mut(), &mut drained).await;
                 if !drained {
