@@ -1,5 +1,5 @@
--- Forgets tasks that were taken and passed on.
--- KEYS: the stream, the hash of what is in it. ARGV: the group, and of each its entry and its name.
+-- Deletes tasks that were taken and passed on.
+-- KEYS: the stream, the hash of its entries. ARGV: the group, and of each its entry and its name.
 -- Returns: how many there were.
 own(KEYS[1], 'stream')
 own(KEYS[2], 'hash')
@@ -10,7 +10,7 @@ for at = 2, #ARGV, 2 do
   if not failed(gone) then
     count = count + gone
   end
-  -- It may have been put out again meanwhile, as another entry.
+  -- It may have been requeued meanwhile, as another entry.
   if redis.call('HGET', KEYS[2], ARGV[at + 1]) == ARGV[at] then
     redis.call('HDEL', KEYS[2], ARGV[at + 1])
   end

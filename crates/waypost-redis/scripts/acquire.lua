@@ -1,6 +1,6 @@
--- Shows that an instance owns an execution, unless another is shown to.
+-- Locks an execution for an instance, unless another instance has the lock.
 -- KEYS: the lock. ARGV: the instance, now, when it expires (both as text), how long that is in ms.
--- Returns: 1 = it is shown, 0 = another is.
+-- Returns: 1 = locked, 0 = another instance has it.
 own(KEYS[1], 'string')
 if redis.call('STRLEN', KEYS[1]) > 4096 then
   redis.call('UNLINK', KEYS[1])
@@ -19,7 +19,7 @@ if value then
       since = lock['acquiredAt']
     end
   else
-    -- Not one of ours, or one that would stay for ever.
+    -- Not one of our locks, or one that would never expire.
     repaired = repaired + 1
   end
 end

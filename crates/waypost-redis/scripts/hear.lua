@@ -1,7 +1,7 @@
--- A worker's sign of life, and what it is to stop.
--- KEYS: its sign of life, what it is to stop. ARGV: the sealed sign, for how long it counts in ms; no
--- sign = it is leaving.
--- Returns: the sealed tokens that it is to stop.
+-- Stores a worker's sign of life, and returns its cancellations.
+-- KEYS: its sign of life, its cancellations. ARGV: the sealed sign (empty = the worker leaves), its
+-- time to live in ms.
+-- Returns: the sealed tokens of cancelled attempts.
 own(KEYS[1], 'string')
 own(KEYS[2], 'hash')
 if ARGV[1] == '' then

@@ -1,8 +1,8 @@
--- Puts a task out, unless it is out.
--- KEYS: the stream, the hash of what is in it.
--- ARGV: the group, the offer's digest, its sealed task, how many may wait, for how long both keys
--- are kept in ms.
--- Returns: 1 = put out, 0 = it is out, 2 = too many wait.
+-- Adds a task to a stream, unless it is there.
+-- KEYS: the stream, the hash of its entries.
+-- ARGV: the group, the offer's digest, its sealed task, how many may wait, the time to live of both
+-- keys in ms.
+-- Returns: 1 = added, 0 = it is there, 2 = too many wait.
 own(KEYS[1], 'stream')
 own(KEYS[2], 'hash')
 local entry = redis.call('HGET', KEYS[2], ARGV[2])

@@ -1,12 +1,12 @@
-//! What is asked of Redis, and how answers are read. An answer is input from outside: every shape is
+//! Commands to Redis, and how answers are read. An answer is input from outside: every shape is
 //! possible, and one that is not understood is no answer.
 
 use std::sync::LazyLock;
 
 use redis::{Cmd, ServerError, Value};
 
-/// A script. Its first two results are the same for all of them: how many wrong things it found and
-/// set right, and then whatever it says.
+/// A script. All of them return how many wrong values they found and repaired, and then their own
+/// result.
 pub(crate) struct Script {
     text: &'static str,
     hash: LazyLock<String>,
@@ -23,7 +23,7 @@ macro_rules! scripts {
             }
         };)*
 
-        /// All of them, so that a new connection can load them before anybody waits.
+        /// All of them, so that a new connection can load them before it is used.
         pub(crate) static SCRIPTS: &[&Script] = &[$(&$name),*];
     };
 }
@@ -47,13 +47,13 @@ scripts! {
 }
 
 impl Script {
-    /// The command that makes a server know it.
+    /// The command that loads it into a server.
     pub(crate) fn load(&self) -> Ask {
         Ask::command("SCRIPT").arg("LOAD").arg(self.text)
     }
 }
 
-/// One thing to ask.
+/// One command or script call.
 pub(crate) struct Ask {
     what: What,
     keys: Vec<Vec<u8>>,
@@ -128,7 +128,7 @@ impl Ask {
     }
 }
 
-/// What came back: a value, or a refusal of this one command.
+/// The answer: a value, or an error of this one command.
 pub(crate) type CommandResult = Result<Value, ServerError>;
 
 /// A number, however it is written.

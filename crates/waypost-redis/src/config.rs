@@ -10,7 +10,7 @@ use redis::{ConnectionInfo, IntoConnectionInfo};
 use waypost_core::time::Millis;
 use waypost_ports::clock::{Clock, SystemClock};
 
-/// What the names of all keys begin with, unless another prefix is chosen.
+/// The default prefix of all keys.
 pub const PREFIX: &str = "waypost:";
 
 /// Bytes that a prefix may have: it is part of every key.
@@ -22,10 +22,10 @@ pub struct RedisConfig {
     /// `redis://`, `rediss://`, `redis+cluster://` or `rediss+cluster://`, with
     /// `user:password@host:port/database`. A cluster may be given several hosts, with commas.
     pub url: String,
-    /// What the names of all keys begin with.
+    /// The prefix of all keys.
     pub prefix: String,
-    /// The certificate of the authority that signed the server's, in PEM, where the system does not
-    /// know it.
+    /// The certificate of the authority that signed the server's, in PEM, if the system does not
+    /// have it.
     pub authority: Option<Vec<u8>>,
     /// How long, how many, how large.
     pub limits: Limits,
@@ -36,8 +36,8 @@ pub struct RedisConfig {
 /// Every limit and interval of this crate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// How long a command may take. One that takes longer is done without Redis, as are those after
-    /// it until Redis answers again.
+    /// How long a command may take. After that the caller continues without Redis, as do later ones
+    /// until Redis answers again.
     pub response: Duration,
     /// How long it may take to connect.
     pub connect: Duration,
@@ -49,19 +49,19 @@ pub struct Limits {
     pub stream_entries_max: u64,
     /// Bytes that one task or one piece of mail may have to go through Redis.
     pub entry_bytes_max: usize,
-    /// Bytes that one state may have to be kept in Redis.
+    /// Bytes that a state may have to be stored in Redis.
     pub context_bytes_max: usize,
     /// Bytes that may wait to be copied.
     pub copies_bytes_max: usize,
     /// After how long a task that was taken and not acknowledged is given to others.
     pub stale_after: Millis,
-    /// How often such tasks are looked for.
+    /// How often the streams are scanned for such tasks.
     pub scan_every: Millis,
     /// How long after a task was taken it is acknowledged: by then its taker has passed it on.
     pub acknowledge_after: Millis,
-    /// How often the store beneath is asked for tasks when nothing suggests that it has any.
+    /// How often the store beneath is polled for tasks if nothing suggests that it has any.
     pub look_beneath_every: Millis,
-    /// For how long it is asked every time after something may have been left there.
+    /// How long it is polled every time after something may have been left there.
     pub look_beneath_for: Millis,
     /// How often a worker's sign of life is forwarded to the store beneath.
     pub tell_beneath_every: Millis,
@@ -94,7 +94,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a configuration cannot be used. Says nothing of the address but its fault.
+/// Why a configuration cannot be used. The address is not repeated, except for its fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadConfig {
@@ -124,7 +124,7 @@ impl RedisConfig {
         }
     }
 
-    /// What is wrong with the address, before anybody connects.
+    /// Checks the address without connecting.
     pub fn check(&self) -> Result<(), BadConfig> {
         self.servers().map(drop)
     }

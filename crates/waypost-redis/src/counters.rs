@@ -13,7 +13,7 @@ pub struct Counters {
     pub fallbacks: Counter,
     /// Keys and entries that were garbage, and were deleted or set right.
     pub repaired: Counter,
-    /// Tasks that were taken, never acknowledged, and put out anew.
+    /// Tasks that were taken, never acknowledged, and requeued.
     pub stale_claimed: Counter,
     /// Copies that were not made: Redis was away, too slow, or they were too large.
     pub dropped: Counter,

@@ -22,14 +22,14 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 pub(crate) enum Heard<'a> {
     /// A published message.
     Message(&'a [u8]),
-    /// From now on it listens; what was published before may be lost.
+    /// The subscription is active; messages published before may be lost.
     Listening,
 }
 
 /// Called for every message of a channel. Must be quick.
 pub(crate) type Listener = Arc<dyn Fn(Heard<'_>) + Send + Sync>;
 
-/// Who listens to what.
+/// The listeners of all channels.
 #[derive(Default)]
 pub(crate) struct Hub {
     listeners: Mutex<Listeners>,

@@ -41,12 +41,12 @@ impl Keys {
         self.key("results", &instance.to_string())
     }
 
-    /// What a parked execution was parked with.
+    /// The state that an execution was parked with.
     pub fn context(&self, execution: &ExecutionId) -> String {
         self.key("execution:context", execution.as_str())
     }
 
-    /// Who owns an execution, for people who look.
+    /// The owner of an execution, for people who inspect Redis.
     pub fn lock(&self, execution: &ExecutionId) -> String {
         self.key("lock:execution", execution.as_str())
     }
@@ -61,7 +61,7 @@ impl Keys {
         self.key("heartbeat:worker", &worker.to_string())
     }
 
-    /// What a worker is to stop: a hash from the token's digest to the sealed token.
+    /// A worker's cancellations: a hash from the token's digest to the sealed token.
     pub fn cancels(&self, worker: WorkerId) -> String {
         self.key("cancels", &worker.to_string())
     }
@@ -71,7 +71,7 @@ impl Keys {
         format!("{}probe", self.prefix)
     }
 
-    /// The channel of nudges to everybody.
+    /// The channel of nudges to all instances.
     pub fn nudges(&self) -> String {
         format!("{}nudge", self.prefix)
     }
@@ -81,7 +81,7 @@ impl Keys {
         self.key("nudge", &instance.to_string())
     }
 
-    /// The channel that says that an instance has mail in its stream.
+    /// The channel that announces mail in an instance's stream.
     pub fn bell(&self, instance: InstanceId) -> String {
         self.key("bell", &instance.to_string())
     }
@@ -96,8 +96,8 @@ impl Keys {
     }
 }
 
-/// A name as it stands in a key. Names come from users; one with a brace in it would place two keys
-/// of a script on different servers, and one of a megabyte would be sent with every command.
+/// A name as part of a key. Names come from users; one with a brace in it would place two keys of a
+/// script on different servers, and one of a megabyte would be sent with every command.
 fn spell(name: &str) -> String {
     if name.len() > NAME_BYTES_MAX {
         return format!("~{}", blake3::hash(name.as_bytes()).to_hex());

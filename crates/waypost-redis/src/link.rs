@@ -1,5 +1,5 @@
-//! One server, or a cluster of them, behind one trait. Nothing here knows what is asked, and nothing
-//! here waits for longer than the limits say.
+//! One server, or a cluster of them, behind one trait. It does not interpret commands, and never
+//! waits longer than the limits allow.
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
@@ -13,7 +13,7 @@ use crate::config::{BadConfig, Limits, Servers};
 
 /// Something that commands can be sent to.
 pub(crate) trait Link: Send + Sync {
-    /// Sends commands together and gives their answers in order, refusals among them. They must not
+    /// Sends commands together and returns their answers in order, errors among them. They must not
     /// depend on each other's order: in a cluster they go to different servers.
     fn run(&self, commands: Vec<Cmd>) -> BoxFuture<'static, RedisResult<Vec<Value>>>;
 }
@@ -81,7 +81,7 @@ impl Dialer {
             builder = builder.certs(authority.clone());
         }
         let connecting = builder.build()?;
-        // The client asks every server for its slots before it is ready.
+        // The client reads the slots of every server before it is ready.
         let connected =
             tokio::time::timeout(self.limits.connect, connecting.get_async_connection());
         match connected.await {
@@ -90,8 +90,8 @@ impl Dialer {
         }
     }
 
-    /// A connection for subscriptions. What is published in a cluster reaches all of its servers, so
-    /// any will do; `attempt` goes round.
+    /// A connection for subscriptions. A message published in a cluster reaches all of its servers,
+    /// so any will do; `attempt` goes round.
     pub(crate) async fn subscriptions(&self, attempt: usize) -> RedisResult<PubSub> {
         let client = self.client(attempt % self.servers.all.len())?;
         match tokio::time::timeout(self.limits.connect, client.get_async_pubsub()).await {

@@ -1,7 +1,8 @@
-//! Copies: the contexts of parked executions, who owns what, and which instances are alive.
+//! Copies: the contexts of parked executions, the owners of executions, and which instances are
+//! alive.
 //!
-//! Handing over never waits. Copies queue for one Tokio task that sends them in batches; what does
-//! not fit, or comes while Redis does not answer, is dropped and counted.
+//! A copy never blocks its caller. Copies queue for one Tokio task that sends them in batches;
+//! those that do not fit, or come while Redis does not answer, are dropped and counted.
 
 mod contexts;
 mod locks;
@@ -143,7 +144,7 @@ async fn run(wire: Arc<Wire>, mut copies: mpsc::Receiver<Copy>, bytes: Arc<Atomi
     }
 }
 
-/// Sends commands whose answers say nothing, in batches. What fails is dropped and counted.
+/// Sends commands whose answers do not matter, in batches. Failed ones are dropped and counted.
 async fn send(wire: &Wire, asks: impl IntoIterator<Item = Ask> + Send) {
     let (mut batch, mut size) = (Vec::new(), 0);
     let mut asks: Vec<Ask> = asks.into_iter().collect();
@@ -163,7 +164,7 @@ async fn send(wire: &Wire, asks: impl IntoIterator<Item = Ask> + Send) {
     }
 }
 
-/// What people are shown of an instance.
+/// What is published about an instance.
 fn heartbeat(wire: &Wire, presence: &Presence) -> Ask {
     let shown = serde_json::json!({
         "instanceId": presence.instance.to_string(),

@@ -104,7 +104,7 @@ impl Nudges for RedisNudges {
                             hear(nudge);
                         }
                     }
-                    // Whatever was missed, one look at everything makes up for it.
+                    // Nudges may have been missed: poll everything once.
                     Heard::Listening => {
                         hear(Nudge::Mail(instance));
                         hear(Nudge::Cancelled(instance));
@@ -141,7 +141,7 @@ async fn send_all(outgoing: std::sync::Weak<OutgoingNudge>, wire: Arc<Wire>, fro
         tokio::time::sleep(wire.limits.debounce).await;
         let waiting: Vec<Nudge> = sender.waiting.lock().drain().collect();
         if waiting.is_empty() {
-            // The one that nudges may be gone; holding on to what it left would keep it for ever.
+            // The sender may be gone; holding it here would keep it alive for ever.
             if Arc::strong_count(&sender) == 1 {
                 return;
             }

@@ -18,7 +18,7 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Counts a failure, and gives how many there were so far if it is to be logged.
+    /// Counts a failure. Returns how many there were so far, if it is to be logged.
     pub(crate) fn failed(&mut self, reason: &str, now: Millis) -> Option<u64> {
         self.failures += 1;
         let known = self.logged.as_ref().is_some_and(|(logged, at)| {

@@ -43,7 +43,7 @@ const READ_MAX: u64 = 64;
 const READ_BYTES_MAX: u64 = 1 << 20;
 /// How often a stream is looked into when no bell rings.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often a sender looks whether the connection it waits on is gone.
+/// How often a sender checks whether the connection that it waits on is gone.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// After how long mail that was handed over and not answered is dropped: its sender has given up long
 /// before.
@@ -58,12 +58,12 @@ pub struct RedisRelay {
     pending: Arc<Pending>,
 }
 
-/// What is known of what was sent.
+/// The state of sent mail.
 #[derive(Default)]
 struct Pending {
-    /// Who waits for an answer, by the name of the sending.
+    /// Callers that wait for an answer, by the name of the sending.
     waiting: Mutex<HashMap<Uuid, mpsc::SyncSender<Relayed>>>,
-    /// Who did not answer in time, and until when it is sent nothing.
+    /// Instances that did not answer in time, and until when nothing is sent to them.
     silent: Mutex<HashMap<InstanceId, Instant>>,
 }
 
@@ -84,7 +84,7 @@ impl Pending {
     }
 }
 
-/// Mail as it stands in a stream, under a name made for this one sending.
+/// Mail as an entry of a stream, under a name of this one sending.
 #[derive(Serialize, Deserialize)]
 struct Letter {
     from: InstanceId,
@@ -98,7 +98,7 @@ struct Letter {
 #[derive(Serialize, Deserialize)]
 struct RelayReply {
     name: Uuid,
-    /// Who answers.
+    /// The answering instance.
     by: InstanceId,
     /// Why it was refused, if it was.
     refused: Option<String>,

@@ -16,7 +16,7 @@ const VERSION: u8 = 1;
 const SALT_BYTES: usize = 24;
 const HEAD_BYTES: usize = 1 + SALT_BYTES;
 
-/// What a value is for. One that was sealed for something else does not open.
+/// What a value is for. A value that was sealed for another purpose does not open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// A task in a stream.
@@ -79,7 +79,7 @@ impl Sealer {
         sealed
     }
 
-    /// Opens what was sealed for this purpose and place, and nothing else.
+    /// Opens a value that was sealed for this purpose and place, and no other.
     pub fn open(&self, purpose: Purpose, place: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (head, body) = sealed.split_at_checked(HEAD_BYTES)?;
         let (version, salt) = head.split_first()?;
@@ -93,7 +93,7 @@ impl Sealer {
         Some(body)
     }
 
-    /// A short name for something that is not to be shown: the same in all instances of a cluster.
+    /// A short name that does not reveal its parts, equal on all instances of a cluster.
     pub(crate) fn digest(&self, parts: &[&[u8]]) -> String {
         let mut hasher = blake3::Hasher::new_keyed(&self.digests);
         for part in parts {

@@ -4,14 +4,14 @@
 //!   offer ──▶ tasks:{handler}  ── take ──▶ pending ── a second later ──▶ acknowledged, deleted
 //!                │  full, down               │ taker died
 //!                ▼                           └── claim after 30 s ──▶ put out again
-//!          the store beneath  ── looked into once a second, and whenever it may have something
+//!           the store beneath  ── polled once a second, and whenever it may have something
 //! ```
 //!
-//! One stream and one group of takers per handler; a hash beside it remembers which offers are in the
-//! stream, so that repeated offers do not pile up. Streams are never trimmed: a task that waits would
-//! be lost. Where too many wait, the store beneath takes the rest.
+//! One stream and one consumer group per handler; a hash beside it has the offers that are in the
+//! stream, so that repeated offers do not pile up. Streams are never trimmed: a waiting task would
+//! be lost. If too many wait, the store beneath takes the rest.
 //!
-//! `offers` writes and reads entries, `presence` keeps workers, `sweep` does what time demands.
+//! `offers` writes and reads entries, `presence` has the workers, `sweep` the periodic work.
 
 mod entry;
 mod offers;
@@ -36,7 +36,7 @@ use sweep::TakenTask;
 
 /// The one group of every stream of tasks.
 const GROUP: &str = "takers";
-/// Handlers that are remembered. Tasks of others are found all the same, only not counted or claimed.
+/// Handlers that are remembered. Tasks of others are found anyway, only not counted or claimed.
 const HANDLERS_MAX: usize = 1_000;
 /// For how long the store beneath is looked into after something was found there.
 const FOUND_BENEATH: Millis = Millis::from_secs(5);
@@ -46,14 +46,14 @@ pub struct RedisTasks {
     core: Arc<Core>,
 }
 
-/// What the calls and the loop share.
+/// Shared by the calls and the loop.
 struct Core {
     redis: Redis,
     beneath: Arc<dyn Tasks>,
     instance: InstanceId,
     /// Handlers that were seen, here or by others.
     handlers: Mutex<BTreeSet<Arc<str>>>,
-    /// What was taken and is not acknowledged yet.
+    /// Tasks that were taken and are not acknowledged yet.
     taken: Mutex<Vec<TakenTask>>,
     /// When the store beneath was last looked into, by handler.
     looked: Mutex<HashMap<Arc<str>, Millis>>,
@@ -86,7 +86,7 @@ impl RedisTasks {
         self.core.sweep()
     }
 
-    /// Acknowledges now what was taken before, as it otherwise happens after a second.
+    /// Acknowledges taken tasks now instead of after a second.
     pub fn acknowledge(&self) {
         let taken = std::mem::take(&mut *self.core.taken.lock());
         self.core.acknowledge(taken);
@@ -201,7 +201,7 @@ impl Core {
         self.handlers.lock().iter().cloned().collect()
     }
 
-    /// Remembers handlers and gives those that were not known.
+    /// Remembers handlers. Returns those that are new.
     fn remember<'a>(&self, seen: impl IntoIterator<Item = &'a Arc<str>>) -> Vec<Arc<str>> {
         let mut handlers = self.handlers.lock();
         let mut new = Vec::new();
@@ -218,8 +218,8 @@ impl Core {
         self.look_until.fetch_max(self.now().0.saturating_add(span.0), Ordering::Relaxed);
     }
 
-    /// Is it time to look into the store beneath for tasks of these handlers? To others of this
-    /// cluster Redis may be out of reach while it answers here, so the answer is never no for long.
+    /// Is it time to poll the store beneath for tasks of these handlers? Other instances of this
+    /// cluster may not reach Redis while it answers here, so the result is never no for long.
     fn is_time_to_look(&self, handlers: &[Arc<str>]) -> bool {
         let now = self.now();
         let mut looked = self.looked.lock();
@@ -237,8 +237,8 @@ impl Core {
         look
     }
 
-    /// Takes tasks back. They do not say for which handler they are, and those who offered them may
-    /// be gone, so all handlers are asked; it is rare enough.
+    /// Withdraws tasks. The ids have no handler, and the instances that offered them may be gone,
+    /// so the streams of all handlers are searched; it is rare enough.
     fn take_back(&self, offers: &[OfferId]) {
         let wire = self.wire();
         let names: Vec<String> = offers.iter().map(|id| entry::name(&wire.sealer, id)).collect();

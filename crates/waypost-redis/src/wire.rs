@@ -54,7 +54,7 @@ const FATAL: &[&str] = &[
 #[derive(Clone)]
 pub struct Redis {
     wire: Arc<Wire>,
-    /// Ends the threads when the last handle goes; what runs on them holds the wire alone.
+    /// Ends the threads when the last handle is dropped; the work on them holds only the wire.
     _threads: Arc<Threads>,
 }
 
@@ -110,7 +110,7 @@ impl Redis {
         }
     }
 
-    /// What has happened so far.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.wire.counters
     }
@@ -125,7 +125,7 @@ impl Redis {
         self.wire.dialer.address()
     }
 
-    /// Waits until Redis answers, and says whether it does.
+    /// Waits until Redis answers. Returns whether it does.
     pub fn wait_until_up(&self, longest: Duration) -> bool {
         self.wire.wait(longest, |state| state.link.is_some())
     }
@@ -158,11 +158,11 @@ impl Drop for Threads {
     }
 }
 
-/// Redis cannot be used now. Why is in its health; what was asked is done without it.
+/// Redis cannot be used now; its health has the reason. The caller continues without it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Down;
 
-/// What the parts of this crate share.
+/// Shared by the parts of this crate.
 pub(crate) struct Wire {
     dialer: Dialer,
     pub(crate) limits: Limits,
@@ -183,12 +183,12 @@ struct ConnectionState {
     era: u64,
     reason: String,
     since: Millis,
-    /// What was logged of the outage that goes on.
+    /// What was logged about the current outage.
     outage: Outage,
 }
 
 impl Wire {
-    /// Asks, and blocks until there are answers: one for each, in order.
+    /// Sends commands, and blocks until there are answers: one for each, in order.
     pub(crate) fn ask(self: &Arc<Self>, asks: Vec<Ask>) -> Result<Vec<CommandResult>, Down> {
         let era = self.era().ok_or(Down)?;
         let (answer, answered) = mpsc::sync_channel(1);
@@ -197,8 +197,8 @@ impl Wire {
             // The caller may have stopped waiting.
             drop(answer.send(wire.run(asks).await));
         });
-        // The wait in `run` is the one that counts; this one is for a machine so busy that the
-        // threads of this crate do not get to run.
+        // The timeout in `run` is the real one; this one is for a machine so busy that the threads
+        // of this crate do not get to run.
         let longest = self.limits.response + self.limits.response / 4;
         answered.recv_timeout(longest).unwrap_or_else(|_| {
             self.fall(era, "no answer in time");
@@ -206,12 +206,12 @@ impl Wire {
         })
     }
 
-    /// Asks one thing.
+    /// Sends one command.
     pub(crate) fn ask_one(self: &Arc<Self>, ask: Ask) -> Result<CommandResult, Down> {
         self.ask(vec![ask])?.pop().ok_or(Down)
     }
 
-    /// Asks, from a thread of this crate.
+    /// Sends commands, from a thread of this crate.
     pub(crate) async fn run(&self, asks: Vec<Ask>) -> Result<Vec<CommandResult>, Down> {
         let (link, era) = self.link().ok_or(Down)?;
         let all = tokio::time::timeout(self.limits.response, self.run_on(&*link, &asks)).await;
@@ -259,7 +259,7 @@ impl Wire {
         values.into_iter().map(read).collect()
     }
 
-    /// What a script says, after what it repaired was counted. `None` where it was refused, or says
+    /// A script's result, after its repairs were counted. `None` if it was rejected, or returned
     /// something that no script of ours does.
     pub(crate) fn read(&self, answer: CommandResult) -> Option<Vec<Value>> {
         let refused = |why: &dyn fmt::Debug| {
@@ -306,7 +306,7 @@ impl Wire {
         !waited.timed_out()
     }
 
-    /// A connection failed. The first to notice says so; those after it find it gone.
+    /// A connection failed. The first caller to notice records it; later ones find it gone.
     fn fall(&self, era: u64, reason: &str) -> Down {
         let mut state = self.state.lock();
         if state.era == era && state.link.take().is_some() {
@@ -342,7 +342,8 @@ impl Wire {
                     self.rise(link);
                     let risen = self.clock.steady();
                     self.watch().await;
-                    // One that breaks at once, again and again, is not tried in a tight loop.
+                    // A connection that breaks at once, again and again, is not retried in a tight
+                    // loop.
                     if self.clock.steady().0 >= risen.0.saturating_add(STEADY.0) {
                         wait = self.limits.backoff_min;
                     }
@@ -376,13 +377,13 @@ impl Wire {
         while self.is_up() {
             let fell = tokio::time::timeout(PROBE_EVERY, self.fell.notified()).await;
             if fell.is_err() {
-                // What it finds is in the state.
+                // The result is recorded in the state.
                 drop(self.run(vec![Ask::command("PING")]).await);
             }
         }
     }
 
-    /// A connection that has shown that it can be written to and knows our scripts.
+    /// A connection that was verified to be writable and has our scripts loaded.
     async fn try_to_connect(&self) -> Result<Box<dyn Link>, String> {
         let link = self.dialer.link().await.map_err(|error| error.to_string())?;
         let probe = Ask::command("SET").key(&self.keys.probe()).arg("1").arg("PX").number(10_000);

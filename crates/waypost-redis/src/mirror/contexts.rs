@@ -16,15 +16,14 @@ use crate::wire::Wire;
 
 use super::BATCH_MAX;
 
-/// For how long a context is kept.
+/// How long a context is stored.
 const KEPT_MS: u64 = 24 * 3_600_000;
 /// Bytes of a stored context besides its state.
 const HEAD_BYTES_MAX: usize = 1 << 20;
-/// Bytes that are asked for together: what comes over a slow network well within the time for an
-/// answer.
+/// Bytes that are read together: they cross a slow network well within the response time.
 const LOAD_BYTES_MAX: usize = 2 << 20;
 
-/// A context as it is kept.
+/// A context as it is stored.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Kept<'a> {
@@ -55,13 +54,13 @@ struct Metadata<'a> {
     state_bytes: usize,
 }
 
-/// What is read of it.
+/// The part of it that is read.
 #[derive(Deserialize)]
 struct ContextRead {
     state: String,
 }
 
-/// The command that keeps a context; none for one that is too large.
+/// The command that stores a context; none for one that is too large.
 pub(super) fn keep(wire: &Wire, context: &Context) -> Option<Ask> {
     if context.state.len() > wire.limits.context_bytes_max {
         wire.counters.dropped.add(1);
@@ -99,7 +98,7 @@ fn sizes(of: &[(Arc<str>, u64)]) -> BTreeMap<&str, Size> {
     of.iter().map(|(name, bytes)| (&**name, Size { bytes: *bytes })).collect()
 }
 
-/// The states of these executions, where they are kept and open.
+/// The states of these executions, if they are stored and open.
 pub(super) fn load(wire: &Arc<Wire>, executions: &[ExecutionId]) -> Vec<Option<Vec<u8>>> {
     let mut states = Vec::with_capacity(executions.len());
     for batch in executions.chunks(BATCH_MAX) {
@@ -123,7 +122,7 @@ fn load_each(
 ) -> Vec<Option<Vec<u8>>> {
     let mut opened = vec![None; keys.len()];
     let mut garbage = Vec::new();
-    // First how large they are: what is asked for together has to come in time, and a value may be
+    // First their sizes: values that are read together have to arrive in time, and one may be
     // larger than our memory.
     let ask = |key: &String| Ask::command("STRLEN").key(key);
     let Ok(sizes) = wire.ask(keys.iter().map(ask).collect()) else {
@@ -167,7 +166,7 @@ fn load_each(
     opened
 }
 
-/// Bytes that a kept context may have: its state in base 64, and all else.
+/// Bytes that a stored context may have: its state in base 64, and all else.
 fn longest(wire: &Wire) -> usize {
     wire.limits.context_bytes_max / 3 * 4 + HEAD_BYTES_MAX
 }

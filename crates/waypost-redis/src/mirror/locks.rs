@@ -1,4 +1,5 @@
-//! Who owns what, for people who look and for routers that guess. Never the judge: that is the log.
+//! Owners of executions, as locks: for people who inspect Redis, and as a hint for routing. Only
+//! the log decides.
 
 use std::sync::Arc;
 
@@ -12,19 +13,19 @@ use crate::wire::Wire;
 
 use super::BATCH_MAX;
 
-/// How long a lock is shown after it was renewed: three times as long as the time between renewals.
+/// How long a lock lasts after its renewal: three times the time between renewals.
 const LOCK: Millis = Millis::from_secs(30);
 /// Bytes read of a lock. Ours are shorter; a longer value does not parse and counts as unowned.
 const LOCK_BYTES_MAX: u64 = 4_096;
 
-/// What is read of a lock.
+/// The part of a lock that is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LockView {
     instance_id: Uuid,
 }
 
-/// Shows, or goes on showing, that an instance owns these executions.
+/// Sets or renews the locks of an instance on these executions.
 pub(super) async fn owned(wire: &Wire, instance: InstanceId, executions: &[ExecutionId]) {
     let owner = instance.to_string();
     for batch in executions.chunks(BATCH_MAX) {
@@ -44,14 +45,14 @@ pub(super) async fn owned(wire: &Wire, instance: InstanceId, executions: &[Execu
         };
         let new: Vec<Ask> = batch.iter().zip(renewed).filter_map(acquire).collect();
         let count = new.len() as u64;
-        // Where another is shown, it is until its lock runs out: the next time will do.
+        // Another instance's lock stays until it expires; the next renewal tries again.
         if count > 0 && said(wire, new).await.is_none() {
             wire.counters.dropped.add(count);
         }
     }
 }
 
-/// Shows no longer that an instance owns these executions.
+/// Deletes the locks of an instance on these executions.
 pub(super) async fn released(wire: &Wire, instance: InstanceId, executions: &[ExecutionId]) {
     let owner = instance.to_string();
     for batch in executions.chunks(BATCH_MAX) {
@@ -72,7 +73,7 @@ pub(super) fn owner(wire: &Arc<Wire>, execution: &ExecutionId) -> Option<Instanc
     Some(InstanceId(shown.instance_id))
 }
 
-/// What each of these scripts says: 1 or 0, and 0 for those that were refused.
+/// The result of each of these scripts: 1 or 0, and 0 for those that were rejected.
 async fn said(wire: &Wire, asks: Vec<Ask>) -> Option<Vec<i64>> {
     let answers = wire.run(asks).await.ok()?;
     let said = |answer| wire.read(answer).and_then(|said| number(said.first()?)).unwrap_or(0);

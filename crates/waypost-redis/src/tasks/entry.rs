@@ -7,7 +7,7 @@ use waypost_ports::tasks::{Offer, OfferId};
 
 use crate::seal::{Purpose, Sealer};
 
-/// What stands before the task itself.
+/// What precedes the task itself.
 #[derive(Serialize, Deserialize)]
 struct TaskHead {
     execution: ExecutionNo,
@@ -16,7 +16,7 @@ struct TaskHead {
     owner: InstanceId,
 }
 
-/// The name of an offer: the same wherever in the cluster it is offered.
+/// The name of an offer, equal on all instances of the cluster.
 pub(super) fn name(sealer: &Sealer, id: &OfferId) -> String {
     let (execution, attempt) = (id.execution.0.to_le_bytes(), id.attempt.to_le_bytes());
     sealer.digest(&[&execution, id.path.as_bytes(), &attempt])

@@ -11,18 +11,18 @@ use super::{Core, GROUP, entry};
 
 /// Commands that are sent together.
 pub(super) const BATCH_MAX: usize = 256;
-/// Bytes that are sent together: what goes over a slow network well within the time for an answer.
+/// Bytes that are sent together: they cross a slow network well within the response time.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
-/// What an entry has besides the task: its path above all.
+/// Bytes of an entry besides the task; most of them are its path.
 const HEAD_BYTES_MAX: usize = 4_096;
 /// For how long a stream is kept after the last offer to its handler.
 pub(super) const KEPT_MS: u64 = 7 * 24 * 3_600_000;
 
-/// What the script says of an offer.
+/// The script's result if the stream is full.
 const FULL: i64 = 2;
 
 impl Core {
-    /// Puts tasks out, and gives back those that Redis did not take.
+    /// Adds tasks to their streams. Returns those that Redis did not take.
     pub(super) fn put_out(&self, offers: &[Offer]) -> Vec<Offer> {
         let wire = self.wire();
         if !wire.is_up() {
@@ -53,7 +53,7 @@ impl Core {
         left
     }
 
-    /// Sends a batch, and gives back those that were not taken.
+    /// Sends a batch. Returns the tasks that were not taken.
     fn send(&self, batch: &[&Offer], asks: Vec<Ask>) -> Vec<Offer> {
         if batch.is_empty() {
             return Vec::new();
@@ -70,7 +70,7 @@ impl Core {
         each.filter_map(|(offer, answer)| refused(answer).then(|| (*offer).clone())).collect()
     }
 
-    /// Lets others know for which handlers there are tasks, so that they count and claim them.
+    /// Publishes the handlers that have tasks, so that other instances count and claim them.
     fn announce(&self, offers: &[Offer]) {
         let new = self.remember(offers.iter().map(|offer| &offer.handler));
         if new.is_empty() {
@@ -147,7 +147,7 @@ impl Core {
         Some(shares.filter(|(_, share)| *share > 0).collect())
     }
 
-    /// Opens entries. All are to be acknowledged: those that do not open, at once.
+    /// Opens entries. All are acknowledged later; those that do not open, at once.
     fn open(&self, entries: Vec<(Arc<str>, String, String, Vec<u8>)>) -> Vec<Offer> {
         let wire = self.wire();
         let now = self.now();

@@ -19,13 +19,13 @@ use super::Core;
 
 /// How long a cancellation is stored. After that its worker is dead or has received it.
 const CANCEL_KEPT_MS: u64 = 3_600_000;
-/// How far the clocks of instances may differ before a sign of life is not believed. One that is not
-/// believed is looked up beneath: this costs time, not a worker.
+/// How far the clocks of instances may differ before a sign of life is ignored. For an ignored one
+/// the store beneath is read: that costs time, not a worker.
 const SKEW_MS: u64 = 45_000;
 /// Bytes that a sign of life may have.
 const SIGN_BYTES_MAX: usize = 64 << 10;
 
-/// A sign of life as it is kept.
+/// A sign of life as it is stored.
 #[derive(Serialize, Deserialize)]
 struct Sign {
     name: Arc<str>,
@@ -33,7 +33,7 @@ struct Sign {
     capacity: u32,
     running: u32,
     through: InstanceId,
-    /// Does it say what it has in hand? Then the store beneath knows.
+    /// Does it list the tasks in hand? Then the store beneath has the list.
     #[serde(default)]
     says: bool,
     at: Timestamp,
@@ -70,7 +70,8 @@ impl Core {
                 tokens.dedup();
                 Ok(tokens)
             }
-            // What was taken out of Redis must not be lost because the store is away.
+            // Cancellations that were taken out of Redis must not be lost because the store is
+            // unreachable.
             (Err(_), Some(tokens)) if !tokens.is_empty() || !sign.leaving => Ok(tokens),
             (Err(error), _) => Err(error),
         }
@@ -132,7 +133,7 @@ impl Core {
         all
     }
 
-    /// The instances that these workers talk to, as far as Redis knows.
+    /// The instances that these workers talk to, as far as Redis has them.
     pub(super) fn through(&self, workers: impl Iterator<Item = WorkerId>) -> BTreeSet<InstanceId> {
         let workers: Vec<WorkerId> = workers.collect::<BTreeSet<_>>().into_iter().collect();
         let signs = workers.chunks(super::offers::BATCH_MAX).flat_map(|batch| self.signs(batch));
@@ -147,7 +148,7 @@ impl Core {
             let signs = batch.iter().zip(self.signs(batch));
             says.extend(signs.filter_map(|(worker, sign)| Some((*worker, sign?.says))));
         }
-        // Redis may have been flushed: that it does not know a worker means nothing.
+        // Redis may have been flushed: a missing worker means nothing.
         let open = |(worker, _): &&(WorkerId, Token)| says.get(worker) != Some(&false);
         let open: Vec<_> = asked.iter().filter(open).copied().collect();
         let known = match open.as_slice() {
@@ -155,7 +156,7 @@ impl Core {
             open => self.beneath.who_holds(open),
         };
         let known = match known {
-            // That they live is known all the same.
+            // Their signs of life are known anyway.
             Err(_) if workers.iter().all(|worker| says.contains_key(worker)) => Vec::new(),
             known => known?,
         };

@@ -1,4 +1,4 @@
-//! What time demands: acknowledging what was passed on, and putting out again what was not.
+//! Periodic work: acknowledges tasks that were passed on, and requeues those that were not.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -33,7 +33,7 @@ pub(super) struct TakenTask {
     pub(super) at: Millis,
 }
 
-/// Runs until the tasks it is for are gone. The wire is held only to know how long to wait.
+/// Runs until the tasks are dropped. The wire is used only for the interval.
 pub(super) async fn run(core: Weak<Core>, wire: Weak<Wire>) {
     let Some(every) = wire.upgrade().map(|wire| wire.limits.scan_every.to_std()) else { return };
     let mut scan = tokio::time::Instant::now() + jittered(every);
@@ -78,7 +78,7 @@ impl Core {
         }
     }
 
-    /// What was taken long enough ago to have been passed on.
+    /// Tasks that were taken long enough ago to have been passed on.
     fn due(&self) -> Vec<TakenTask> {
         let (now, after) = (self.now(), self.wire().limits.acknowledge_after);
         let mut taken = self.taken.lock();
@@ -99,7 +99,7 @@ impl Core {
         by_handler.into_iter().map(ask).collect()
     }
 
-    /// Puts out again what was taken and never acknowledged, by anybody.
+    /// Requeues tasks that any taker took and never acknowledged.
     async fn scan(&self) -> u64 {
         self.learn_handlers().await;
         self.told.lock().retain(|_, last| self.now().0 < last.0.saturating_add(TAKER_GONE.0));
