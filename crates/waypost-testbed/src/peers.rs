@@ -1,4 +1,4 @@
-//! Whom a process talks to, by what the kernel knows of its sockets.
+//! The peers of a process, from the kernel's table of sockets.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use parking_lot::Mutex;
 
-/// Below what Linux hands to outgoing connections and to listeners that ask for any port: a server that
-/// is stopped for a while finds its port free when it starts again.
+/// Below the range that Linux assigns to outgoing connections and to listeners on any port: a
+/// server that is stopped for a while finds its port free when it starts again.
 const PORTS: Range<u16> = 18_000..32_000;
 
-/// The ports that this process has, by the locks on their files: other test processes look at those.
+/// The ports that this process has, as locks on files: other test processes try those locks.
 static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
 /// A port on loopback that is free, and that no other caller gets before this process has ended.
@@ -24,7 +24,7 @@ pub fn free_port() -> u16 {
     std::fs::create_dir_all(&folder).expect("the folder for temporary files can be written to");
     let mut held = HELD.lock();
     let count = PORTS.end - PORTS.start;
-    // Processes begin at different places, so that they seldom look at the same ports.
+    // Processes begin at different places, so that they seldom try the same ports.
     let start = u16::try_from(std::process::id() % u32::from(count)).unwrap_or(0);
     for step in 0..count {
         let port = PORTS.start + (start + step * 7) % count;

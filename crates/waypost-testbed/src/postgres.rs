@@ -28,7 +28,7 @@ pub struct Postgres {
     /// Closing it, also by dying, ends the server: see [`WATCHED`].
     stdin: Option<ChildStdin>,
     watcher: Child,
-    /// The same of servers that were stopped.
+    /// Those of servers that were stopped.
     before: Vec<(Child, Option<ChildStdin>)>,
     folder: tempfile::TempDir,
     port: u16,
@@ -36,7 +36,7 @@ pub struct Postgres {
     databases: AtomicU64,
 }
 
-/// What a server is asked to promise.
+/// The durability that a server is configured for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
     /// Nothing: it is fast, and its data is lost with the machine. For most tests.
@@ -86,7 +86,7 @@ impl Postgres {
         wait_until("the server has stopped", START_TIMEOUT, || !file.exists());
     }
 
-    /// Sends it a signal; gives the file that is there for as long as it runs.
+    /// Sends it a signal; returns the file that exists for as long as it runs.
     fn signal(&self, signal: Signal) -> PathBuf {
         let file = self.folder.path().join("data/postmaster.pid");
         let pid =
@@ -104,7 +104,7 @@ impl Postgres {
         self.before.push((before, std::mem::replace(&mut self.stdin, stdin)));
     }
 
-    /// Has it speak TLS as well, with a certificate signed by itself, whose file it gives.
+    /// Enables TLS as well, with a self-signed certificate; returns the certificate's file.
     pub fn speak_tls(&self) -> PathBuf {
         let data = self.folder.path().join("data");
         make_certificate(&data);
@@ -121,7 +121,7 @@ impl Postgres {
         data.join("cert.pem")
     }
 
-    /// Makes a database and gives its URL.
+    /// Creates a database and returns its URL.
     pub fn database(&self) -> String {
         let name = format!("db{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
@@ -143,7 +143,7 @@ impl Postgres {
         self.folder.path()
     }
 
-    /// Runs SQL in a database through `psql`; gives what it prints, unaligned and without headers.
+    /// Runs SQL in a database through `psql`; returns its output, unaligned and without headers.
     pub fn sql(&self, database: &str, sql: &str) -> String {
         let output = Command::new(binary("psql"))
             .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql])
@@ -240,7 +240,7 @@ fn wait_until_ready(watcher: &mut Child) {
     }
 }
 
-/// The newest server that is installed, or what the path has.
+/// The newest server that is installed, or the one in the path.
 fn binary(name: &str) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How often something outside is looked at while it is waited for.
+/// How often a condition outside of the process is polled.
 const POLL: Duration = Duration::from_millis(5);
 /// How much of a log is shown when something went wrong.
 const LOG_SHOWN_BYTES: usize = 8 * 1024;
@@ -61,7 +61,7 @@ impl Process {
             .unwrap_or_default()
     }
 
-    /// Waits for a line of output that contains a text, and gives that line.
+    /// Waits for a line of output that contains a text, and returns that line.
     ///
     /// # Panics
     ///
@@ -93,7 +93,7 @@ impl Process {
     pub fn wait_for(&mut self, what: &str, within: Duration, mut done: impl FnMut(&Self) -> bool) {
         let until = Instant::now() + within;
         loop {
-            // Looked at first: what was there before the process ended counts as done.
+            // Read first: output from before the process ended counts.
             let ended = self.try_wait();
             if done(self) {
                 return;
@@ -108,7 +108,7 @@ impl Process {
         }
     }
 
-    /// Ends it and what it started, at once (SIGKILL), and waits until it is gone.
+    /// Kills it and its children (SIGKILL), and waits until it is gone.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         if self.ended.is_none() {
@@ -126,12 +126,12 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Terminates it (SIGTERM).
     pub fn terminate(&mut self) {
         self.signal(Signal::TERM);
     }
 
-    /// Sends it and what it started a signal, if it has not ended.
+    /// Sends a signal to it and its children, if it has not ended.
     pub fn signal(&mut self, signal: Signal) {
         // After the process has been reaped, its id may belong to another one.
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
@@ -187,16 +187,16 @@ pub async fn moment() {
     tokio::time::sleep(POLL).await;
 }
 
-/// Lets time pass where time itself is what is tested: an outage of some length, a lease that ends.
+/// Lets time pass if time itself is tested: an outage of some length, a lease that ends.
 pub fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// Waits until something outside of the test's control is so.
+/// Polls a condition outside of the test's control.
 ///
 /// # Panics
 ///
-/// When it is not in time; `what` names what was waited for.
+/// When it does not hold in time; `what` names it.
 pub fn wait_until(what: &str, within: Duration, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + within;
     while !done() {
@@ -222,13 +222,13 @@ fn is_ready(port: u16) -> bool {
     ask().unwrap_or(false)
 }
 
-/// The same command, in a process group of its own and killed by the kernel when this process is.
+/// A copy of a command that runs in its own process group and is killed by the kernel when this
+/// process is.
 ///
-/// The kernel's promise (`PR_SET_PDEATHSIG`) has to be asked for by the child; `setpriv` does so and
-/// becomes a shell, which becomes the command, all under the same process id. The shell looks whether
-/// its parent is still this process: one that was killed before the promise was asked for is not
-/// covered by it. Where `setpriv` is not installed a killed test process leaves its servers behind,
-/// nothing worse.
+/// The child has to request the kernel's signal (`PR_SET_PDEATHSIG`) itself: `setpriv` does so and
+/// becomes a shell, which becomes the command, all under one process id. The shell checks that its
+/// parent is still this process: a parent that was killed before the request is not covered by it.
+/// Without `setpriv` a killed test process leaves its servers behind, nothing worse.
 fn tied_to_this_process(command: &Command) -> Command {
     use std::os::unix::process::CommandExt;
 

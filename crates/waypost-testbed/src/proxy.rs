@@ -229,8 +229,8 @@ fn listen(listener: &TcpListener, number: usize, shared: &Arc<ProxyShared>) {
         if shared.state.lock().listening != Some(number) {
             return;
         }
-        // A server that is not there looks to the client as it would without a proxy, but for the
-        // connection that is made and lost.
+        // A missing server looks to the client as it would without a proxy, but for the connection
+        // that is opened and closed.
         let Ok(server) = TcpStream::connect(shared.server) else { continue };
         client.set_nodelay(true).ok();
         server.set_nodelay(true).ok();
@@ -294,7 +294,8 @@ impl Pump {
         self.shared.state.lock().open.retain(|(number, ..)| *number != self.connection);
     }
 
-    /// How many of these bytes may go on, as soon as any may; nothing where the connection was cut.
+    /// How many of these bytes may be forwarded, as soon as any may; `None` if the connection was
+    /// cut.
     fn admit(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut state = self.shared.state.lock();
         while state.line(self.direction).mode == Mode::Stall && state.is_open(self.connection) {

@@ -40,7 +40,7 @@ pub enum RedisReply {
 }
 
 impl Redis {
-    /// Starts one that asks for no password.
+    /// Starts one without a password.
     ///
     /// # Panics
     ///
@@ -50,7 +50,7 @@ impl Redis {
         Self::new(None)
     }
 
-    /// Starts one whose clients have to know a password.
+    /// Starts one with a password.
     ///
     /// # Panics
     ///
@@ -80,7 +80,7 @@ impl Redis {
         self.url_through(self.port)
     }
 
-    /// The same, through a proxy on another port.
+    /// Its URL through a proxy on another port.
     #[must_use]
     pub fn url_through(&self, port: u16) -> String {
         match &self.password {
@@ -112,7 +112,7 @@ impl Redis {
         self.process = Some(process);
     }
 
-    /// Stops it in order: what it holds is in its file, and there again after [`Redis::start_again`].
+    /// Stops it in order: it saves its data, and has it again after the next start.
     ///
     /// # Panics
     ///
@@ -124,7 +124,7 @@ impl Redis {
         process.wait(PATIENCE);
     }
 
-    /// Kills it: what was not saved is lost.
+    /// Kills it: unsaved data is lost.
     ///
     /// # Panics
     ///

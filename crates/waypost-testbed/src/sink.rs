@@ -1,4 +1,4 @@
-//! An HTTP server that takes everything and remembers it: what the outside world saw of a test.
+//! An HTTP server that accepts and records every request: what the outside world saw of a test.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -109,13 +109,13 @@ impl Sink {
         self.shared.state.lock().holding = true;
     }
 
-    /// Answers what was held, and everything after it at once.
+    /// Answers the held requests, and later ones at once.
     pub fn release(&self) {
         self.shared.state.lock().holding = false;
         self.shared.changed.notify_all();
     }
 
-    /// What came so far, in the order of arrival.
+    /// The requests so far, in the order of arrival.
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
         self.shared.state.lock().received.clone()

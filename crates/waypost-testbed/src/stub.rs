@@ -17,7 +17,7 @@ use crate::sink::{Received, read_request};
 pub struct Stub {
     port: u16,
     asked: Receiver<PendingRequest>,
-    /// What came and was not looked for yet.
+    /// Requests that came and that no call of `next` or `look` has matched yet.
     kept: VecDeque<PendingRequest>,
     /// `None` when it is over.
     connections: Arc<Mutex<Option<Vec<TcpStream>>>>,
@@ -62,11 +62,11 @@ impl Stub {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Waits for a request that is looked for. All others wait until they are.
+    /// Waits for a request that `which` matches. All others are kept.
     ///
     /// # Panics
     ///
-    /// When it does not come in time; `what` names what was waited for.
+    /// When it does not come in time; `what` names it.
     pub fn next(
         &mut self,
         what: &str,
@@ -86,12 +86,12 @@ impl Stub {
         }
     }
 
-    /// Where to everything went that was not looked for.
+    /// The paths of the requests that were kept.
     fn paths(&self) -> Vec<&str> {
         self.kept.iter().map(|asked| asked.request.path.as_str()).collect()
     }
 
-    /// A request that has come and is looked for.
+    /// A request that has come and that `which` matches.
     pub fn look(&mut self, which: impl Fn(&Received) -> bool) -> Option<PendingRequest> {
         self.kept.extend(self.asked.try_iter());
         let at = self.kept.iter().position(|asked| which(&asked.request))?;
