@@ -14,14 +14,14 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tokio::sync::Notify;
+use waypost_core::command::Request;
 use waypost_core::event::{Event, NodeEvent, RunEvent, Wait};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
-use waypost_engine::{Observer, Request};
+use waypost_engine::{ControlRequest, Observer};
 use waypost_ports::query::ListRequest;
-use waypost_ports::store::MailBody;
 
 use crate::backend::MeasuredBackend;
 use crate::report::{Printout, mebibytes};
@@ -169,8 +169,8 @@ async fn finish_all(backend: &MeasuredBackend, executions: u64) -> Result<u64> {
             let execution = *execution;
             async move {
                 let end = engine.adopt(execution);
-                let body = MailBody::Signal { name: "go".into(), body: Json::null() };
-                engine.request(Request::new(execution, body)).await?;
+                let body = Request::Signal { name: "go".into(), body: Json::null() };
+                engine.request(ControlRequest::new(execution, body)).await?;
                 Ok::<_, anyhow::Error>(end.ended().await.is_some())
             }
         });

@@ -54,77 +54,83 @@ pub enum Command {
         /// Why it changed nothing.
         reason: String,
     },
-    /// A signal.
-    Signal {
-        /// Its name.
-        name: Arc<str>,
-        /// Its body.
-        body: Json,
-        /// Who sent it; its message id is required.
-        origin: Origin,
-    },
-    /// A request to cancel.
-    Cancel {
-        /// Why.
-        reason: Option<String>,
-        /// Who asks.
-        origin: Origin,
-    },
-    /// A request to pause.
-    Pause {
-        /// Cancel what runs?
-        now: bool,
-        /// Who asks.
-        origin: Origin,
-    },
-    /// A request to go on.
-    Resume {
-        /// Who asks.
-        origin: Origin,
-    },
-    /// A request to end one wait now: as if its signal had come to it alone, or its time had passed.
-    CompleteWait {
-        /// The event that opened it.
-        wait: u64,
-        /// What a wait for a signal gives; others give what they always do.
-        body: Json,
-        /// Who asks.
-        origin: Origin,
-    },
-    /// A request to run again what failed, and what follows it.
-    Reopen {
-        /// Why.
-        reason: Option<String>,
-        /// Who asks.
-        origin: Origin,
-    },
+    /// A control request, and who makes it.
+    Request(Request, Origin),
     /// Time has passed.
     Tick,
     /// Leave memory: there is nothing to do.
     Park,
 }
 
-impl Command {
-    /// Who asks, for the commands that are requests.
-    pub fn origin(&self) -> Option<&Origin> {
+/// A control request: what users ask of an execution. Mail rows have it as JSON, so variants and
+/// fields only grow.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Deliver a signal.
+    Signal {
+        /// Nodes wait for it by this name.
+        name: Arc<str>,
+        /// What the nodes that wait for it return.
+        body: Json,
+    },
+    /// Cancel the execution.
+    Cancel {
+        /// Recorded in the log.
+        reason: Option<String>,
+    },
+    /// Start no more nodes.
+    Pause {
+        /// Cancel what runs?
+        now: bool,
+        /// Recorded in the log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Continue an execution that is paused or quarantined.
+    Resume {
+        /// Recorded in the log.
+        reason: Option<String>,
+    },
+    /// End one wait now: as if its signal had come to it alone, or its time had passed.
+    #[serde(alias = "resume_wait")]
+    CompleteWait {
+        /// The event that opened it.
+        wait: u64,
+        /// The output of a wait for a signal; other waits do not use it.
+        body: Json,
+    },
+    /// Run again what failed, and what follows it. An execution that has ended has no inbox: its next
+    /// owner takes this from memory, see `StoreWork::LoadEnded` of the engine.
+    Retry {
+        /// Recorded in the log.
+        reason: Option<String>,
+    },
+}
+
+/// Which mail wakes an execution that no instance owns. A parked one wakes for all mail, a paused one
+/// for [`Cancel`](Self::Cancel) and above, one that the store quarantined for
+/// [`Resume`](Self::Resume) alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Urgency {
+    /// Everything else.
+    Ordinary,
+    /// Requests to cancel.
+    Cancel,
+    /// Requests to resume.
+    Resume,
+}
+
+impl Request {
+    /// What it wakes.
+    pub fn urgency(&self) -> Urgency {
         match self {
-            Self::Signal { origin, .. }
-            | Self::Cancel { origin, .. }
-            | Self::Pause { origin, .. }
-            | Self::Resume { origin }
-            | Self::CompleteWait { origin, .. }
-            | Self::Reopen { origin, .. } => Some(origin),
-            Self::TakeOver
-            | Self::Recover
-            | Self::HandOver
-            | Self::Admit
-            | Self::Evaluate { .. }
-            | Self::Start { .. }
-            | Self::Report(_)
-            | Self::Unofferable { .. }
-            | Self::Ignore { .. }
-            | Self::Tick
-            | Self::Park => None,
+            Self::Cancel { .. } => Urgency::Cancel,
+            Self::Resume { .. } => Urgency::Resume,
+            Self::Signal { .. }
+            | Self::Pause { .. }
+            | Self::CompleteWait { .. }
+            | Self::Retry { .. } => Urgency::Ordinary,
         }
     }
 }

@@ -60,10 +60,6 @@ pub fn decide(
     command: Command,
     env: &Env,
 ) -> Result<Decision, Refusal> {
-    let message = command.origin().and_then(|origin| origin.message.as_ref());
-    if message.is_some_and(|message| state.messages.contains(message)) {
-        return Err(Refusal::Duplicate);
-    }
     let mut decider = Decider::new(plan, state, env);
     match command {
         Command::TakeOver => decider.take_over()?,
@@ -77,14 +73,7 @@ pub fn decide(
             decider.unofferable(node, attempt, failure);
         }
         Command::Ignore { message, reason } => decider.ignore_message(message, reason)?,
-        Command::Signal { name, body, origin } => decider.signal(&name, &body, origin)?,
-        Command::Cancel { reason, origin } => decider.cancel(reason, origin)?,
-        Command::Pause { now, origin } => decider.pause(now, origin)?,
-        Command::Resume { origin } => decider.resume(origin)?,
-        Command::CompleteWait { wait, body, origin } => {
-            decider.complete_wait(wait, body, origin)?
-        }
-        Command::Reopen { reason, origin } => decider.reopen(reason, origin)?,
+        Command::Request(request, origin) => decider.request(request, origin)?,
         Command::Tick => decider.tick(),
         Command::Park => decider.park()?,
     }

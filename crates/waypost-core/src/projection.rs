@@ -215,7 +215,7 @@ impl Changes {
         match event {
             RunEvent::Created(run) => self.created = Some(Created { at: stamp.at, run }),
             RunEvent::Owned { epoch, .. } => view.epoch = epoch,
-            RunEvent::Resumed { origin } => {
+            RunEvent::Resumed { origin, .. } => {
                 view.resumed_at = Some(stamp.at);
                 view.resumed_by = origin.actor;
                 view.error = None;

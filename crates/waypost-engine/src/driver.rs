@@ -39,7 +39,7 @@ use waypost_core::time::{Now, Timestamp};
 use waypost_ports::store::{Appended, Submission};
 
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
-pub use io::{Look, OfferOrder, Outgoing, Output, Request, Start, StoreWork};
+pub use io::{ControlRequest, Look, OfferOrder, Outgoing, Output, Start, StoreWork};
 pub use io::{TaskOrder, TaskWork, Ticket};
 pub(crate) use live::panic_text;
 use live::{Broken, Decided, Letter, Live};

@@ -30,7 +30,7 @@ use relaying::Relaying;
 pub use remote::Reported;
 
 use crate::config::Config;
-use crate::driver::{Answer, Committed, EndSummary, Input, Request, Start, Ticket};
+use crate::driver::{Answer, Committed, ControlRequest, EndSummary, Input, Start, Ticket};
 use crate::metrics::EngineMetrics;
 use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TasksOrder, Vitals};
 
@@ -278,7 +278,7 @@ impl Engine {
     /// A request whose message was received before is refused as [`Refusal::Duplicate`] and changes
     /// nothing, also where the first one was refused; of an execution that has ended, one hears that
     /// instead.
-    pub async fn request(&self, request: Request) -> Result<Requested, EngineError> {
+    pub async fn request(&self, request: ControlRequest) -> Result<Requested, EngineError> {
         loop {
             let permit = Arc::clone(&self.requests).acquire_owned().await;
             let permit = permit.map_err(|_| EngineError::Stopping)?;

@@ -39,7 +39,7 @@ pub mod sealed;
 mod shell;
 pub mod tokens;
 
-pub use driver::{EndSummary, Request, TaskReport};
+pub use driver::{ControlRequest, EndSummary, TaskReport};
 pub use engine::{
     Engine, EngineError, Observer, Parts, Reported, Requested, StartRequest, Started,
 };

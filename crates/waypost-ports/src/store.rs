@@ -18,9 +18,10 @@ use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::time::{Millis, Timestamp};
 
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
-pub use mail::{Delivery, Mail, MailBody, Urgency};
+pub use mail::{Delivery, Mail, MailBody};
 pub use permit::{Permit, PermitPolicy, PermitRequest, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
+pub use waypost_core::command::Urgency;
 
 /// How long an instance counts as alive after a heartbeat, by the store's time, unless it asks for
 /// another time.
@@ -69,7 +70,7 @@ pub trait Store: Send + Sync {
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError>;
 
     /// Sets an execution of this owner aside, visibly, where its log cannot be extended: nobody owns
-    /// it and nobody claims it until it is released by mail of kind [`MailBody::Resume`] that comes from
+    /// it and nobody claims it until it is released by mail of urgency [`Urgency::Resume`] that comes from
     /// now on. Mail that is already there stays and does not count, or a claimer that has to hold
     /// an execution once more would be handed it at once, for ever.
     ///
@@ -222,7 +223,7 @@ pub enum ControlChange {
         /// When time alone makes it claimable.
         next_due: Option<Timestamp>,
     },
-    /// Nobody owns it and only mail of kind [`MailBody::Resume`] or [`MailBody::Cancel`] makes it
+    /// Nobody owns it and only mail of urgency [`Urgency::Cancel`] or above makes it
     /// ready; `next_due` (an execution's deadline) still makes it claimable.
     Held {
         /// What people are told.

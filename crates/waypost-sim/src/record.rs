@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use waypost_core::command::{Command, Decision, Env};
+use waypost_core::command::{Command, Decision, Env, Request};
 use waypost_core::decide::decide;
 use waypost_core::event::{Event, Origin};
 use waypost_core::frame::{FrameHeader, decode, encode};
@@ -103,8 +103,8 @@ impl Log {
             let env = Env { now, now_max: now, instance, slots: 0, entropy: number };
             let origin = Origin::default();
             let command = match number {
-                1 => Command::Reopen { reason: None, origin },
-                _ => Command::Cancel { origin, reason: None },
+                1 => Command::Request(Request::Retry { reason: None }, origin),
+                _ => Command::Request(Request::Cancel { reason: None }, origin),
             };
             let Decision { events, .. } = decide(&plan, &mut state, command, &env).ok()?;
             let header = FrameHeader {

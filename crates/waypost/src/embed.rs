@@ -34,13 +34,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use waypost_core::command::Request;
+use waypost_core::event::Origin;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
-use waypost_engine::{Engine, EngineError, Request, StartRequest};
+use waypost_engine::{ControlRequest, Engine, EngineError, StartRequest};
 use waypost_ports::query::Query as _;
 use waypost_ports::secret::{NoSecrets, Secrets};
-use waypost_ports::store::{MailBody, Store, StoreError};
+use waypost_ports::store::{Store, StoreError};
 use waypost_sqlite::SqliteStore;
 
 pub use serde_json::{Value, json};
@@ -183,22 +185,22 @@ impl Waypost {
         body: impl Serialize,
     ) -> Result<(), EmbedError> {
         let body = payload(body)?;
-        self.request(id, MailBody::Signal { name: name.into(), body }).await
+        self.request(id, Request::Signal { name: name.into(), body }).await
     }
 
     /// Starts no more nodes of an execution; attempts that run end first.
     pub async fn pause(&self, id: &str) -> Result<(), EmbedError> {
-        self.request(id, MailBody::Pause { now: false }).await
+        self.request(id, Request::Pause { now: false, reason: None }).await
     }
 
     /// Resumes an execution that was paused or quarantined.
     pub async fn resume(&self, id: &str) -> Result<(), EmbedError> {
-        self.request(id, MailBody::Resume).await
+        self.request(id, Request::Resume { reason: None }).await
     }
 
     /// Cancels an execution and the attempts that run. The reason is recorded in the log.
     pub async fn cancel(&self, id: &str, reason: Option<&str>) -> Result<(), EmbedError> {
-        self.request(id, MailBody::Cancel { reason: reason.map(str::to_owned) }).await
+        self.request(id, Request::Cancel { reason: reason.map(str::to_owned) }).await
     }
 
     /// Waits until an execution has ended, whichever process started it.
@@ -221,10 +223,10 @@ impl Waypost {
         &self.engine
     }
 
-    async fn request(&self, id: &str, body: MailBody) -> Result<(), EmbedError> {
+    async fn request(&self, id: &str, request: Request) -> Result<(), EmbedError> {
         let execution = self.find(id).await?;
-        let actor = self.actor.clone();
-        self.engine.request(Request { actor, ..Request::new(execution, body) }).await?;
+        let origin = Origin { message: None, actor: self.actor.clone() };
+        self.engine.request(ControlRequest { execution, request, origin }).await?;
         Ok(())
     }
 

@@ -160,7 +160,7 @@ fn line_of(event: &RunEvent) -> Option<String> {
         RunEvent::Queued { key, .. } => format!("waits for a permit of concurrency key {key:?}"),
         RunEvent::PauseRequested { .. } => "pause requested".to_owned(),
         RunEvent::Paused { reason: PauseReason::User } => "paused by a user".to_owned(),
-        RunEvent::Resumed { origin } if !origin.is_unknown() => "resumed".to_owned(),
+        RunEvent::Resumed { origin, .. } if !origin.is_unknown() => "resumed".to_owned(),
         RunEvent::Quarantined { reason } => format!("quarantined: {reason}"),
         RunEvent::SignalReceived { name, .. } => format!("signal {name} received"),
         RunEvent::MessageIgnored { reason, .. } => format!("request ignored: {reason}"),

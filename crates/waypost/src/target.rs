@@ -26,7 +26,7 @@ mod requests;
 mod vault;
 
 use anyhow::{Result, bail};
-use waypost_core::json::Json;
+use waypost_core::command::Request;
 use waypost_ports::query::{DefinitionsRequest, ListRequest};
 use waypost_server::problem::Problem;
 use waypost_server::reader::PAGE_MAX;
@@ -61,16 +61,7 @@ pub(crate) struct EventsOf {
     pub(crate) limit: usize,
 }
 
-/// What people ask of an execution.
-#[derive(Clone, Debug)]
-pub(crate) enum Order {
-    Pause { now: bool },
-    Resume,
-    Cancel { reason: Option<String> },
-    Signal { name: String, body: Json, message: Option<String> },
-}
-
-/// What became of an order.
+/// What became of a request.
 pub(crate) struct Outcome {
     pub(crate) controlled: wire::ControlResult,
     /// What else there is to say, where it was not simply done.
@@ -302,10 +293,15 @@ impl Target {
 
     /// Asks something of an execution. Takes the target along: an engine that has to be opened for it
     /// wants the folder to itself.
-    pub(crate) async fn control(self, id: &str, order: Order) -> Result<Outcome> {
+    pub(crate) async fn control(
+        self,
+        id: &str,
+        request: Request,
+        message: Option<String>,
+    ) -> Result<Outcome> {
         match self {
-            Self::Remote(client) => client.control(id, order).await,
-            Self::Folder(folder) => folder.control(id, order).await,
+            Self::Remote(client) => client.control(id, request, message).await,
+            Self::Folder(folder) => folder.control(id, request, message).await,
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
             remember(state, origin.message.as_ref())
         }
         RunEvent::Paused { reason } => paused(state, *reason),
-        RunEvent::Resumed { origin } => {
+        RunEvent::Resumed { origin, .. } => {
             resumed(state)?;
             remember(state, origin.message.as_ref())
         }

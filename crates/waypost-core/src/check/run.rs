@@ -374,7 +374,7 @@ fn message_of(event: &Event) -> Option<&MessageId> {
     };
     match event {
         RunEvent::PauseRequested { origin, .. }
-        | RunEvent::Resumed { origin }
+        | RunEvent::Resumed { origin, .. }
         | RunEvent::Reopened { origin, .. }
         | RunEvent::SignalReceived { origin, .. }
         | RunEvent::Ending { cause: EndCause::Cancel { origin, .. }, .. } => {

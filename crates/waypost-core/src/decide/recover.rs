@@ -32,7 +32,7 @@ impl Decider<'_> {
             && self.state.paused == Some(PauseReason::Waits)
             && self.state.moves()
         {
-            self.emit(RunEvent::Resumed { origin: Origin::default() });
+            self.emit(RunEvent::Resumed { reason: None, origin: Origin::default() });
         }
         self.go_on();
         self.tick();

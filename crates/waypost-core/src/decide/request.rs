@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Decider;
-use crate::command::Refusal;
+use crate::command::{Refusal, Request};
 use crate::event::{EndCause, MessageId, Origin, RunEvent, Wait};
 use crate::expr::WORK_MAX;
 use crate::failure::{Failure, kind};
@@ -23,7 +23,21 @@ use crate::status::{NodeStatus, Status};
 pub(super) const FILTERS_WORK_MAX: u64 = 10 * WORK_MAX;
 
 impl Decider<'_> {
-    pub(super) fn cancel(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
+    pub(super) fn request(&mut self, request: Request, origin: Origin) -> Result<(), Refusal> {
+        if origin.message.as_ref().is_some_and(|message| self.state.messages.contains(message)) {
+            return Err(Refusal::Duplicate);
+        }
+        match request {
+            Request::Signal { name, body } => self.signal(&name, &body, origin),
+            Request::Cancel { reason } => self.cancel(reason, origin),
+            Request::Pause { now, reason } => self.pause(now, reason, origin),
+            Request::Resume { reason } => self.resume(reason, origin),
+            Request::CompleteWait { wait, body } => self.complete_wait(wait, body, origin),
+            Request::Retry { reason } => self.retry(reason, origin),
+        }
+    }
+
+    fn cancel(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if self.state.status == Status::Ending {
             return self.ignore(origin, Refusal::Ending);
@@ -32,11 +46,11 @@ impl Decider<'_> {
         Ok(())
     }
 
-    pub(super) fn pause(&mut self, now: bool, origin: Origin) -> Result<(), Refusal> {
+    fn pause(&mut self, now: bool, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
         if let Some(refusal) = self.state.refuses_pause() {
             return self.ignore(origin, refusal);
         }
-        self.emit(RunEvent::PauseRequested { now, origin });
+        self.emit(RunEvent::PauseRequested { now, reason, origin });
         if now {
             self.interrupt_tasks();
         }
@@ -55,23 +69,18 @@ impl Decider<'_> {
         }
     }
 
-    pub(super) fn resume(&mut self, origin: Origin) -> Result<(), Refusal> {
+    fn resume(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
         if let Some(refusal) = self.state.refuses_resume() {
             return self.ignore(origin, refusal);
         }
-        self.emit(RunEvent::Resumed { origin });
+        self.emit(RunEvent::Resumed { reason, origin });
         self.go_on();
         Ok(())
     }
 
     /// Ends one wait for whoever asks: what a filter would say, and when time would have, does not
     /// matter.
-    pub(super) fn complete_wait(
-        &mut self,
-        wait: u64,
-        body: Json,
-        origin: Origin,
-    ) -> Result<(), Refusal> {
+    fn complete_wait(&mut self, wait: u64, body: Json, origin: Origin) -> Result<(), Refusal> {
         if let Some(refusal) = self.state.refuses_complete_wait(self.plan, wait) {
             return self.ignore(origin, refusal);
         }
@@ -95,12 +104,7 @@ impl Decider<'_> {
         Ok(())
     }
 
-    pub(super) fn signal(
-        &mut self,
-        name: &Arc<str>,
-        body: &Json,
-        origin: Origin,
-    ) -> Result<(), Refusal> {
+    fn signal(&mut self, name: &Arc<str>, body: &Json, origin: Origin) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if self.state.status == Status::Ending {
             return self.ignore(origin, Refusal::Ending);
@@ -197,7 +201,7 @@ impl Decider<'_> {
     }
 
     /// Opens the next generation; see [`State::retries`](crate::state::State::retries).
-    pub(super) fn reopen(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
+    fn retry(&mut self, reason: Option<String>, origin: Origin) -> Result<(), Refusal> {
         let nodes = match self.state.retries(self.plan) {
             Ok(nodes) => nodes.into_iter().map(|at| self.path(at)).collect(),
             Err(refusal) if self.state.status.is_end() => return Err(refusal),

@@ -46,6 +46,9 @@ pub enum RunEvent {
         /// Cancel what runs instead of awaiting it?
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         now: bool,
+        /// As the request gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// Who asked, through which message.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
@@ -59,6 +62,9 @@ pub enum RunEvent {
     /// It goes on.
     #[serde(rename = "RunResumed")]
     Resumed {
+        /// As the request gave it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
         /// Who asked, if it was requested.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,

@@ -88,10 +88,11 @@ fn fold(events: Vec<Event>) -> Changes {
 #[test]
 fn status_follows_the_run_events() {
     let failure = Failure::permanent(kind::HTTP, "answered 404");
-    let resumed = Event::Run(RunEvent::Resumed { origin: Origin::default() });
+    let resumed = Event::Run(RunEvent::Resumed { reason: None, origin: Origin::default() });
     let paused = Event::Run(RunEvent::Paused { reason: PauseReason::Waits });
     let by_user = Event::Run(RunEvent::Paused { reason: PauseReason::User });
-    let requested = Event::Run(RunEvent::PauseRequested { now: true, origin: Origin::default() });
+    let requested =
+        Event::Run(RunEvent::PauseRequested { now: true, reason: None, origin: Origin::default() });
     let ending = Event::Run(RunEvent::Ending { cause: EndCause::Deadline, grace: None });
     let policy = ConcurrencyPolicy::Queue;
     let queued = Event::Run(RunEvent::Queued { key: "k".into(), limit: 1, policy });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use uuid::Uuid;
 use waypost_core::check::{Invariant, LogCheck};
-use waypost_core::command::{Command, Outcome, Report};
+use waypost_core::command::{Command, Outcome, Report, Request};
 use waypost_core::event::{
     CancelReason, Event, FailureEnd, NodeEvent, Origin, PauseReason, RunEvent,
 };
@@ -113,7 +113,10 @@ impl<'a> Draft<'a> {
 
     fn signal(&mut self, message: &str) {
         let origin = Origin { message: Some(message.into()), actor: None };
-        self.command(Command::Signal { name: "go".into(), body: Json::null(), origin });
+        self.command(Command::Request(
+            Request::Signal { name: "go".into(), body: Json::null() },
+            origin,
+        ));
     }
 }
 
@@ -550,7 +553,7 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: |draft| {
             draft.complete("a");
-            draft.command(Command::Cancel { reason: None, origin: origin() });
+            draft.command(Command::Request(Request::Cancel { reason: None }, origin()));
         },
         damage: |frames| {
             let reason = CancelReason::Ending;
@@ -565,7 +568,7 @@ const CASES: &[Case] = &[
             draft.complete("a");
             let failure = Outcome::Failed(Failure::permanent("broken", "it failed"));
             draft.command(Command::Report(draft.run.report("b", None, failure)));
-            draft.command(Command::Reopen { reason: None, origin: origin() });
+            draft.command(Command::Request(Request::Retry { reason: None }, origin()));
             draft.complete("b");
         },
         damage: |frames| {
@@ -621,7 +624,8 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            let request = Event::Run(RunEvent::PauseRequested { now: false, origin: origin() });
+            let request =
+                Event::Run(RunEvent::PauseRequested { now: false, reason: None, origin: origin() });
             let paused = Event::Run(RunEvent::Paused { reason: PauseReason::User });
             insert(frames, 0, vec![request, paused]);
             frames.truncate(1);
@@ -787,7 +791,7 @@ const CASES: &[Case] = &[
         name: "a grace time that is due too early",
         flow: "a",
         write: |draft| {
-            draft.command(Command::Cancel { reason: None, origin: origin() });
+            draft.command(Command::Request(Request::Cancel { reason: None }, origin()));
         },
         damage: |frames| {
             frames[0].at = EPOCH.plus(Millis(1));
@@ -857,7 +861,10 @@ const CASES: &[Case] = &[
         flow: "d = delay(5h); s = signal(go)",
         write: |draft| {
             for wait in [7, 8] {
-                draft.command(Command::CompleteWait { wait, body: Json::null(), origin: origin() });
+                draft.command(Command::Request(
+                    Request::CompleteWait { wait, body: Json::null() },
+                    origin(),
+                ));
             }
         },
         damage: |_| {},
@@ -867,7 +874,10 @@ const CASES: &[Case] = &[
         name: "a wait that nobody ended, and that was not over",
         flow: "d = delay(5h)",
         write: |draft| {
-            draft.command(Command::CompleteWait { wait: 5, body: Json::null(), origin: origin() });
+            draft.command(Command::Request(
+                Request::CompleteWait { wait: 5, body: Json::null() },
+                origin(),
+            ));
         },
         damage: |frames| {
             let Event::Node(NodeEvent::Resumed { origin, .. }) = event(frames, 6) else {
@@ -883,7 +893,10 @@ const CASES: &[Case] = &[
         write: |draft| {
             for (wait, message) in [(7, "m1"), (8, "m2")] {
                 let origin = Origin { message: Some(message.into()), actor: None };
-                draft.command(Command::CompleteWait { wait, body: Json::null(), origin });
+                draft.command(Command::Request(
+                    Request::CompleteWait { wait, body: Json::null() },
+                    origin,
+                ));
             }
         },
         damage: |frames| {
@@ -898,7 +911,7 @@ const CASES: &[Case] = &[
         name: "a wait that somebody ends while it is paused",
         flow: "d = delay(5h); a",
         write: |draft| {
-            draft.command(Command::Pause { now: false, origin: origin() });
+            draft.command(Command::Request(Request::Pause { now: false, reason: None }, origin()));
         },
         damage: |frames| {
             let origin = Origin { message: Some("m".into()), actor: None };
@@ -917,7 +930,7 @@ const CASES: &[Case] = &[
         name: "a start while it is paused",
         flow: CHAIN,
         write: |draft| {
-            draft.command(Command::Pause { now: false, origin: origin() });
+            draft.command(Command::Request(Request::Pause { now: false, reason: None }, origin()));
             draft.complete("a");
         },
         damage: |frames| {
@@ -931,7 +944,7 @@ const CASES: &[Case] = &[
         name: "paused twice",
         flow: CHAIN,
         write: |draft| {
-            draft.command(Command::Pause { now: false, origin: origin() });
+            draft.command(Command::Request(Request::Pause { now: false, reason: None }, origin()));
             draft.complete("a");
         },
         damage: |frames| {
@@ -945,7 +958,11 @@ const CASES: &[Case] = &[
         flow: CHAIN,
         write: chain,
         damage: |frames| {
-            insert(frames, 0, vec![Event::Run(RunEvent::Resumed { origin: origin() })]);
+            insert(
+                frames,
+                0,
+                vec![Event::Run(RunEvent::Resumed { reason: None, origin: origin() })],
+            );
             *event(frames, 7) = scheduled("b", 1, &[6]);
         },
         finds: &[("pause.holds", 5)],
@@ -953,7 +970,7 @@ const CASES: &[Case] = &[
     Case {
         name: "a start after the cancellation",
         flow: "a; c; b needs a",
-        write: |draft| draft.command(Command::Cancel { reason: None, origin: origin() }),
+        write: |draft| draft.command(Command::Request(Request::Cancel { reason: None }, origin())),
         damage: |frames| {
             let last = &mut frames[1];
             last.events.insert(1, scheduled("b", 1, &[]));
@@ -965,7 +982,7 @@ const CASES: &[Case] = &[
         name: "completed although it was cancelled",
         flow: "a",
         write: |draft| {
-            draft.command(Command::Cancel { reason: None, origin: origin() });
+            draft.command(Command::Request(Request::Cancel { reason: None }, origin()));
             draft.complete("a");
         },
         damage: |frames| {
@@ -1105,8 +1122,13 @@ const CASES: &[Case] = &[
         flow: "keyed k; a",
         write: keyed,
         damage: |frames| {
-            let pause = Event::Run(RunEvent::PauseRequested { now: false, origin: origin() });
-            insert(frames, 1, vec![pause, Event::Run(RunEvent::Resumed { origin: origin() })]);
+            let pause =
+                Event::Run(RunEvent::PauseRequested { now: false, reason: None, origin: origin() });
+            insert(
+                frames,
+                1,
+                vec![pause, Event::Run(RunEvent::Resumed { reason: None, origin: origin() })],
+            );
         },
         finds: &[("pause.holds", 5)],
     },
@@ -1279,8 +1301,14 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
             11 => {
                 return Event::Run(RunEvent::Owned { instance: InstanceId(Uuid::nil()), epoch: n });
             }
-            12 => return Event::Run(RunEvent::PauseRequested { now: false, origin: origin() }),
-            13 => return Event::Run(RunEvent::Resumed { origin: origin() }),
+            12 => {
+                return Event::Run(RunEvent::PauseRequested {
+                    now: false,
+                    reason: None,
+                    origin: origin(),
+                });
+            }
+            13 => return Event::Run(RunEvent::Resumed { reason: None, origin: origin() }),
             14 => return Event::Run(RunEvent::Quarantined { reason: "no".into() }),
             16 => return Event::Run(RunEvent::Admitted {}),
             17 => return queued(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use uuid::Uuid;
-use waypost_core::command::{Command, Mark, Outcome, Report};
+use waypost_core::command::{Command, Mark, Outcome, Report, Request};
 use waypost_core::event::{Event, FailureEnd, NodeEvent, Origin, Wait};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::flow::{build, millis};
@@ -289,7 +289,7 @@ impl<'a> Trial<'a> {
     #[expect(clippy::needless_pass_by_value, reason = "commands are made where they are given")]
     fn command(&mut self, command: Command) {
         let known = !matches!(command, Command::TakeOver)
-            && command.origin().is_none_or(|origin| origin.message.is_some());
+            && !matches!(&command, Command::Request(_, Origin { message: None, .. }));
         // What is refused is refused; that it changed nothing is checked where it is decided.
         self.run.command(command.clone()).ok();
         self.check();
@@ -346,23 +346,31 @@ impl<'a> Trial<'a> {
                 let body = if ok { "{\"ok\":true}" } else { "{}" };
                 let body = Json::parse(body).expect("JSON");
                 let name = format!("s{name}").into();
-                self.command(Command::Signal { name, body, origin: origin(message) });
+                self.command(Command::Request(Request::Signal { name, body }, origin(message)));
             }
             Step::Cancel { message } => {
-                self.command(Command::Cancel { reason: None, origin: origin(message) });
+                self.command(Command::Request(Request::Cancel { reason: None }, origin(message)));
             }
             Step::Pause { now, message } => {
-                self.command(Command::Pause { now, origin: origin(message) });
+                self.command(Command::Request(
+                    Request::Pause { now, reason: None },
+                    origin(message),
+                ));
             }
-            Step::Resume { message } => self.command(Command::Resume { origin: origin(message) }),
+            Step::Resume { message } => {
+                self.command(Command::Request(Request::Resume { reason: None }, origin(message)))
+            }
             Step::CompleteWait { which, message } => {
                 let waiting = self.run.state.nodes.get(which % (nodes + 1));
                 let wait = waiting.map_or(1, |node| node.wait_seq);
                 let body = Json::parse("{\"ok\":false}").expect("JSON");
-                self.command(Command::CompleteWait { wait, body, origin: origin(message) });
+                self.command(Command::Request(
+                    Request::CompleteWait { wait, body },
+                    origin(message),
+                ));
             }
             Step::Reopen { message } => {
-                self.command(Command::Reopen { reason: None, origin: origin(message) })
+                self.command(Command::Request(Request::Retry { reason: None }, origin(message)))
             }
             Step::TakeOver => self.take_over(),
             Step::Own => self.command(Command::TakeOver),
@@ -441,7 +449,7 @@ impl<'a> Trial<'a> {
                 self.command(Command::Admit);
             }
             if !self.run.state.moves() {
-                self.command(Command::Resume { origin: Origin::default() });
+                self.command(Command::Request(Request::Resume { reason: None }, Origin::default()));
             }
             for at in self.run.plan.positions() {
                 let node = self.run.state.node(at);
@@ -455,7 +463,7 @@ impl<'a> Trial<'a> {
                     (_, Some(Wait::Signal { name, .. })) => {
                         let body = Json::parse("{\"ok\":true}").expect("JSON");
                         let origin = Origin::default();
-                        self.command(Command::Signal { name, body, origin });
+                        self.command(Command::Request(Request::Signal { name, body }, origin));
                     }
                     _ => {}
                 }
@@ -499,7 +507,7 @@ proptest! {
         trial.take_over();
         assert_eq!(trial.run.state.seq, ended, "nothing comes after the end");
         if trial.run.state.status != Status::Completed {
-            trial.command(Command::Reopen { reason: None, origin: Origin::default() });
+            trial.command(Command::Request(Request::Retry { reason: None }, Origin::default()));
             trial.bring_to_an_end();
         }
     }

@@ -19,7 +19,7 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report};
+use waypost_core::command::{Command, Effect, Mark, Outcome, Refusal, Report, Request};
 use waypost_core::event::{Event, Origin, PauseReason};
 use waypost_core::failure::Failure;
 use waypost_core::flow::{millis, plan, split};
@@ -150,19 +150,23 @@ impl Line<'_, '_> {
             ["signal", name, ref rest @ ..] => {
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
-                Command::Signal { name: name.into(), body, origin: origin(words) }
+                Command::Request(Request::Signal { name: name.into(), body }, origin(words))
             }
             ["end-wait", of, ref rest @ ..] => {
                 let wait = of.parse().unwrap_or_else(|_| self.run.node(of).wait_seq);
                 let body = rest.first().filter(|text| !text.starts_with('#')).unwrap_or(&"null");
                 let body = Json::parse(body).expect("a body");
-                Command::CompleteWait { wait, body, origin: origin(words) }
+                Command::Request(Request::CompleteWait { wait, body }, origin(words))
             }
-            ["cancel", ..] => Command::Cancel { reason: None, origin: origin(words) },
-            ["pause", ..] => Command::Pause { now: false, origin: origin(words) },
-            ["pause-now", ..] => Command::Pause { now: true, origin: origin(words) },
-            ["resume", ..] => Command::Resume { origin: origin(words) },
-            ["reopen", ..] => Command::Reopen { reason: None, origin: origin(words) },
+            ["cancel", ..] => Command::Request(Request::Cancel { reason: None }, origin(words)),
+            ["pause", ..] => {
+                Command::Request(Request::Pause { now: false, reason: None }, origin(words))
+            }
+            ["pause-now", ..] => {
+                Command::Request(Request::Pause { now: true, reason: None }, origin(words))
+            }
+            ["resume", ..] => Command::Request(Request::Resume { reason: None }, origin(words)),
+            ["reopen", ..] => Command::Request(Request::Retry { reason: None }, origin(words)),
             ["unofferable", id] => {
                 let failure = Failure::permanent("expression", "no such name");
                 Command::Unofferable { node: node(id), attempt: self.attempt_of(id), failure }

@@ -1,7 +1,7 @@
 //! Waits: delays and signals.
 
 use waypost_core::apply::SILENCE;
-use waypost_core::command::{Command, Outcome};
+use waypost_core::command::{Command, Outcome, Request};
 use waypost_core::event::{Origin, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::flow::plan;
@@ -23,10 +23,11 @@ fn waits_end_once_and_never_early() {
 fn bug_a_flood_of_unwanted_signals_kept_out_the_awaited_one() {
     let plan = plan("w = signal(go)");
     let mut run = Run::start(&plan, "{}", None, 1);
-    let signal = |name: &str| Command::Signal {
-        name: name.into(),
-        body: Json::null(),
-        origin: Origin::default(),
+    let signal = |name: &str| {
+        Command::Request(
+            Request::Signal { name: name.into(), body: Json::null() },
+            Origin::default(),
+        )
     };
     for _ in 0..EARLY_SIGNALS_MAX {
         run.command(signal("spam")).unwrap();
@@ -62,9 +63,9 @@ fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
     assert_eq!(due(&run, "a"), behind(1_000), "a retry");
     run.command(Command::Tick).unwrap();
     assert_eq!(run.node("u").status, NodeStatus::Waiting, "nothing is early");
-    let cancel = Command::Cancel { reason: None, origin: Origin::default() };
+    let cancel = Command::Request(Request::Cancel { reason: None }, Origin::default());
     run.command(cancel).unwrap();
-    run.command(Command::Reopen { reason: None, origin: Origin::default() }).unwrap();
+    run.command(Command::Request(Request::Retry { reason: None }, Origin::default())).unwrap();
     let deadline = run.state.timers.iter().find(|(_, timer)| *timer == Timer::Deadline);
     assert_eq!(deadline.map(|(due, _)| *due), behind(3_600_000), "the next generation's deadline");
 }
@@ -73,10 +74,14 @@ fn bug_spans_that_began_while_the_time_was_behind_were_cut_short() {
 fn signals_that_are_kept_have_a_bounded_number_of_bytes() {
     let plan = plan("w = signal(go)");
     let mut run = Run::start(&plan, "{}", None, 1);
-    let signal = |name: &str, bytes: usize| Command::Signal {
-        name: name.into(),
-        body: Json::from_value(&serde_json::json!("x".repeat(bytes - 2))),
-        origin: Origin::default(),
+    let signal = |name: &str, bytes: usize| {
+        Command::Request(
+            Request::Signal {
+                name: name.into(),
+                body: Json::from_value(&serde_json::json!("x".repeat(bytes - 2))),
+            },
+            Origin::default(),
+        )
     };
     let large = 1 << 20;
     for _ in 0..EARLY_SIGNALS_BYTES_MAX / large {
@@ -103,16 +108,19 @@ fn filters_over_signals_kept_during_a_pause_share_one_budget() {
     let plan = plan(&format!("v = signal(go, where {COSTLY}); w = signal(go, where {COSTLY})"));
     for (signals, expected) in [(5, NodeStatus::Waiting), (6, NodeStatus::Failed)] {
         let mut run = Run::start(&plan, "{}", None, 1);
-        run.command(Command::Pause { now: false, origin: Origin::default() }).unwrap();
+        run.command(Command::Request(
+            Request::Pause { now: false, reason: None },
+            Origin::default(),
+        ))
+        .unwrap();
         for _ in 0..signals {
-            let signal = Command::Signal {
-                name: "go".into(),
-                body: Json::null(),
-                origin: Origin::default(),
-            };
+            let signal = Command::Request(
+                Request::Signal { name: "go".into(), body: Json::null() },
+                Origin::default(),
+            );
             run.command(signal).unwrap();
         }
-        run.command(Command::Resume { origin: Origin::default() }).unwrap();
+        run.command(Command::Request(Request::Resume { reason: None }, Origin::default())).unwrap();
         // Two nodes and five signals are ten evaluations, each of which says no.
         assert_eq!(run.node("v").status, expected, "{signals} signals");
         assert_eq!(run.state.early.len(), signals, "none of them is lost");

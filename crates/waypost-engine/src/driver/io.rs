@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::command::Report;
-use waypost_core::event::MessageId;
+use waypost_core::command::{Report, Request};
+use waypost_core::event::Origin;
 use waypost_core::frame::Parent;
 use waypost_core::id::{ExecutionId, ExecutionNo, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Appended, Idempotency, Mail, MailBody};
+use waypost_ports::store::{Appended, Idempotency, Mail};
 use waypost_ports::tasks::Holds;
 
 pub use super::answer::{Answer, EndSummary};
@@ -62,7 +62,7 @@ pub enum Input {
     /// A request of somebody in this process.
     Request {
         /// What is asked.
-        request: Request,
+        request: ControlRequest,
         /// Where the answer goes.
         ticket: Ticket,
     },
@@ -126,7 +126,7 @@ pub enum Input {
     },
     /// What [`StoreWork::LoadEnded`] found: an execution that a retry can run again, what is asked of it,
     /// and who asks.
-    Reopen(Box<(Loaded, Request, Ticket)>),
+    Reopen(Box<(Loaded, ControlRequest, Ticket)>),
     /// Whoever awaited this execution's end has gone away.
     Forget {
         /// Which one.
@@ -179,23 +179,21 @@ pub struct Start {
     pub await_end: Option<Ticket>,
 }
 
-/// Something that is asked of an execution.
+/// A control request, with the execution that it goes to.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ControlRequest {
     /// Which one.
     pub execution: ExecutionNo,
     /// What is asked.
-    pub body: MailBody,
-    /// The id by which the request is known when it is sent again; made where absent.
-    pub message: Option<MessageId>,
-    /// Who asks.
-    pub actor: Option<Arc<str>>,
+    pub request: Request,
+    /// Who asks. The message id identifies a repeated request; made where absent.
+    pub origin: Origin,
 }
 
-impl Request {
+impl ControlRequest {
     /// A request with nothing but the necessary.
-    pub fn new(execution: ExecutionNo, body: MailBody) -> Self {
-        Self { execution, body, message: None, actor: None }
+    pub fn new(execution: ExecutionNo, request: Request) -> Self {
+        Self { execution, request, origin: Origin::default() }
     }
 }
 

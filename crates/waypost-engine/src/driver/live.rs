@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use waypost_core::command::{Command, Decision, Effect, Env, Refusal};
+use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
 use waypost_core::decide::{create, decide};
 use waypost_core::event::{Event, MessageId, NodeEvent, RunCreated, RunEvent};
 use waypost_core::frame::{FrameHeader, Parent, encode};
@@ -355,8 +355,11 @@ impl Live {
         while let Some(letter) = self.mailbox.pop_front_if(|next| left > 0 || recovers(next)) {
             left = left.saturating_sub(1);
             batch.deciding = letter.ticket;
-            let origin = letter.command.origin().and_then(|origin| origin.message.as_ref());
-            if let Some(message) = origin.or(letter.mail.as_ref()) {
+            let asked = match &letter.command {
+                Command::Request(_, origin) => origin.message.as_ref(),
+                _ => None,
+            };
+            if let Some(message) = asked.or(letter.mail.as_ref()) {
                 if !self.consumed.contains(message) {
                     self.consumed.push(Arc::clone(message));
                 }
@@ -372,7 +375,10 @@ impl Live {
                 self.heard.push_front(Arc::clone(message));
             }
             self.handed_over |= matches!(letter.command, Command::HandOver);
-            self.recovery.0 |= matches!(letter.command, Command::Recover | Command::Reopen { .. });
+            self.recovery.0 |= matches!(
+                letter.command,
+                Command::Recover | Command::Request(Request::Retry { .. }, _)
+            );
             let seq = self.state.seq;
             let from_remote =
                 matches!(&letter.command, Command::Report(report) if report.worker.is_some());
@@ -469,7 +475,7 @@ impl Live {
     /// waited in memory, is taken over without being resumed, and parks. So does what a person resumed, and
     /// what was not due in the store either: it was woken for mail that another instance had taken.
     fn woke_for_nothing(&self, events: &[Event]) -> bool {
-        let resumed = |event: &Event| matches!(event, Event::Run(RunEvent::Resumed { origin }) if origin.message.is_none());
+        let resumed = |event: &Event| matches!(event, Event::Run(RunEvent::Resumed { origin, .. }) if origin.message.is_none());
         let woke =
             |event: &Event| resumed(event) || matches!(event, Event::Run(RunEvent::Owned { .. }));
         let due = self.state.next_due();
@@ -562,7 +568,7 @@ impl Live {
                 // go on with it where this one dies.
                 || matches!(event, Event::Run(RunEvent::Owned { .. }))
                 // Somebody released it through the inbox: its row says that it is held.
-                || matches!(event, Event::Run(RunEvent::Resumed { origin }) if origin.message.is_some())
+                || matches!(event, Event::Run(RunEvent::Resumed { origin, .. }) if origin.message.is_some())
         };
         events.iter().any(transition).then(|| self.control(ControlChange::Owned))
     }

@@ -11,7 +11,7 @@ use waypost_ports::store::{Append, Mail};
 use waypost_ports::tasks::OfferId;
 
 use super::answer::Answer;
-use super::io::{Request, Ticket};
+use super::io::{ControlRequest, Ticket};
 use crate::sealed::OfferedTask;
 
 /// Something to be done, by destination.
@@ -83,7 +83,7 @@ pub enum StoreWork {
     /// Read an execution that has ended and is to be retried; answered with
     /// [`Input::Reopen`](super::Input::Reopen), or with
     /// [`Input::Delivered`](super::Input::Delivered) if it cannot be retried.
-    LoadEnded(Box<Request>, Ticket),
+    LoadEnded(Box<ControlRequest>, Ticket),
     /// Reserve numbers for new executions; answered with [`Input::Numbers`](super::Input::Numbers).
     ReserveNumbers,
 }

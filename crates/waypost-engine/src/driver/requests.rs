@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::command::Command;
+use waypost_core::command::{Command, Request};
 use waypost_core::event::Origin;
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
@@ -11,7 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
-use super::io::{Answer, Loaded, Outgoing, Output, Request, StoreWork, Ticket};
+use super::io::{Answer, ControlRequest, Loaded, Outgoing, Output, StoreWork, Ticket};
 use super::live::{Letter, Live};
 
 /// Ends that are looked for at once: each is an execution to be read.
@@ -20,33 +20,42 @@ const ENDS_AT_ONCE: usize = 64;
 impl Driver {
     /// A request from this process: straight to the mailbox where the execution is live, through
     /// the inbox where it is not.
-    pub(super) fn request(&mut self, request: Request, ticket: Ticket, outputs: &mut Vec<Output>) {
-        let Request { execution, body, message, actor } = request;
-        if self.live.contains_key(&execution) {
-            let command = command_of(body, Origin { message, actor });
-            self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
-            return;
+    pub(super) fn request(
+        &mut self,
+        request: ControlRequest,
+        ticket: Ticket,
+        outputs: &mut Vec<Output>,
+    ) {
+        if self.live.contains_key(&request.execution) {
+            return self.post_request(request, ticket);
         }
-        if matches!(body, MailBody::Retry { .. }) {
+        if matches!(request.request, Request::Retry { .. }) {
             self.delivering += 1;
-            let request = Box::new(Request { execution, body, message, actor });
+            let request = Box::new(request);
             return outputs.push(Output::Store(StoreWork::LoadEnded(request, ticket)));
         }
+        let ControlRequest { execution, request, origin: Origin { message, actor } } = request;
         let chosen = message.is_some();
         let message = message.unwrap_or_else(|| format!("msg_{}", self.ids.uuid().simple()).into());
-        let mail = Mail { execution, message, actor, body };
+        let mail = Mail { execution, message, actor, body: request.into() };
         self.deliver(Outgoing { mail, chosen, ticket }, outputs);
+    }
+
+    fn post_request(&mut self, request: ControlRequest, ticket: Ticket) {
+        let ControlRequest { execution, request, origin } = request;
+        let command = Command::Request(request, origin);
+        self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
     }
 
     /// A retry of an execution that has ended. The frame that reopens it names the end as its parent, so
     /// that of two instances that retry at once one is refused, and finds the execution running.
     pub(super) fn reopen(
         &mut self,
-        (loaded, request, ticket): (Loaded, Request, Ticket),
+        (loaded, request, ticket): (Loaded, ControlRequest, Ticket),
         outputs: &mut Vec<Output>,
     ) {
         self.delivering = self.delivering.saturating_sub(1);
-        let Request { execution, body, message, actor } = request;
+        let execution = request.execution;
         if self.draining {
             return outputs.push(Output::Answer(ticket, Answer::Draining));
         }
@@ -54,8 +63,7 @@ impl Driver {
             return outputs.push(Output::Answer(ticket, Answer::Moved));
         }
         self.live.insert(execution, Live::loaded(loaded));
-        let command = command_of(body, Origin { message, actor });
-        self.post(execution, Letter { command, ticket: Some(ticket), mail: None });
+        self.post_request(request, ticket);
     }
 
     /// Has mail put into an inbox. Whoever sent it is told what became of it, so this is awaited before
@@ -67,22 +75,27 @@ impl Driver {
 
     /// Mail from the inbox. Nobody awaits its answer.
     pub(super) fn mail(&mut self, mail: Mail) {
-        let mut message = None;
-        if let MailBody::Report(report) = &mail.body {
-            message = Some(Arc::clone(&mail.message));
-            let live = self.live.get(&mail.execution);
-            // Asked once more: whoever put it into the inbox may not have been able to tell.
-            let refusal = live.and_then(|live| live.refuses(report, &self.mint, &self.config));
-            if let Some(refusal) = refusal {
-                let (message, reason) = (mail.message, refusal.to_string());
-                let command = Command::Ignore { message: Arc::clone(&message), reason };
-                let letter = Letter { command, ticket: None, mail: Some(message) };
-                return self.post(mail.execution, letter);
+        let Mail { execution, message, actor, body } = mail;
+        let letter = match body {
+            MailBody::Request(request) => {
+                let origin = Origin { message: Some(message), actor };
+                Letter::command(Command::Request(request, origin))
             }
-        }
-        let origin = Origin { message: Some(mail.message), actor: mail.actor };
-        let command = command_of(mail.body, origin);
-        self.post(mail.execution, Letter { command, ticket: None, mail: message });
+            MailBody::Report(report) => {
+                let live = self.live.get(&execution);
+                // Asked once more: whoever put it into the inbox may not have been able to tell.
+                let refusal = live.and_then(|live| live.refuses(&report, &self.mint, &self.config));
+                let command = match refusal {
+                    Some(refusal) => {
+                        let reason = refusal.to_string();
+                        Command::Ignore { message: Arc::clone(&message), reason }
+                    }
+                    None => Command::Report(report),
+                };
+                Letter { command, ticket: None, mail: Some(message) }
+            }
+        };
+        self.post(execution, letter);
     }
 
     /// A request is in the inbox, or was refused there.
@@ -166,18 +179,8 @@ pub(super) fn signals_first(loaded: &mut Loaded) {
     let state = &loaded.state;
     let is_held = loaded.row_held || !state.moves() || state.status == Status::Scheduling;
     if is_held && !is_planted(Bug::CancelBeforeKept) {
-        loaded.mail.sort_by_key(|mail| !matches!(mail.body, MailBody::Signal { .. }));
-    }
-}
-
-fn command_of(body: MailBody, origin: Origin) -> Command {
-    match body {
-        MailBody::Signal { name, body } => Command::Signal { name, body, origin },
-        MailBody::Cancel { reason } => Command::Cancel { reason, origin },
-        MailBody::Pause { now } => Command::Pause { now, origin },
-        MailBody::Resume => Command::Resume { origin },
-        MailBody::CompleteWait { wait, body } => Command::CompleteWait { wait, body, origin },
-        MailBody::Retry { reason } => Command::Reopen { reason, origin },
-        MailBody::Report(report) => Command::Report(report),
+        loaded
+            .mail
+            .sort_by_key(|mail| !matches!(mail.body, MailBody::Request(Request::Signal { .. })));
     }
 }

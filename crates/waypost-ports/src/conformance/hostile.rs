@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use waypost_core::command::Request;
 use waypost_core::event::{Event, NodeEvent, RunCreated};
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
@@ -13,8 +14,7 @@ use super::rig::{Hand, Rig, START, created, mail, signal};
 use crate::access::{Access, AuditEntry, AuditRequest, NewKey, Role};
 use crate::query::{DefinitionsRequest, EventsRequest, ListRequest, Query};
 use crate::store::{
-    Append, Appended, DefinitionRef, Delivery, Idempotency, MailBody, NewDefinition, Store,
-    Submission,
+    Append, Appended, DefinitionRef, Delivery, Idempotency, NewDefinition, Store, Submission,
 };
 
 /// Texts that would do harm where somebody builds statements, patterns or paths from them. All
@@ -232,7 +232,7 @@ pub fn mail_is_only_text<B: Backend>(backend: &B) {
     let bodies = |text: &str| {
         let name: Arc<str> = text.into();
         let body = Json::from_value(&serde_json::json!({ text: text }));
-        [MailBody::Signal { name, body }, MailBody::Cancel { reason: Some(text.to_owned()) }]
+        [Request::Signal { name, body }, Request::Cancel { reason: Some(text.to_owned()) }]
     };
     let mut sent = Vec::new();
     for (number, text) in corpus().iter().enumerate() {

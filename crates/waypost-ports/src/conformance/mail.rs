@@ -1,7 +1,7 @@
 //! The inbox and waking up. Whoever comes second, the parker or the sender, sees the other.
 
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Report};
+use waypost_core::command::{Outcome, Report, Request};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
@@ -51,11 +51,11 @@ fn hold<B: Backend>(rig: &Rig<'_, B>, hand: &mut Hand) {
 pub fn a_held_execution_is_woken_by_resume_and_cancel_only<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
-    for waker in [MailBody::Resume, MailBody::Cancel { reason: None }] {
+    for waker in [Request::Resume { reason: None }, Request::Cancel { reason: None }] {
         let mut hand = rig.start(instance);
         hold(&rig, &mut hand);
         rig.send(hand.execution, "m1", signal());
-        rig.send(hand.execution, "m2", MailBody::Pause { now: true });
+        rig.send(hand.execution, "m2", Request::Pause { now: true, reason: None });
         assert_eq!(rig.claimed(instance), []);
         rig.send(hand.execution, "m3", waker);
         let claims = rig.claim(instance);
@@ -72,7 +72,7 @@ pub fn held_with_old_mail_is_ready_only_for_the_right_kind<B: Backend>(backend: 
     rig.send(asleep.execution, "m1", signal());
     hold(&rig, &mut asleep);
     let mut awake = rig.start(instance);
-    rig.send(awake.execution, "m1", MailBody::Cancel { reason: Some("late".to_owned()) });
+    rig.send(awake.execution, "m1", Request::Cancel { reason: Some("late".to_owned()) });
     hold(&rig, &mut awake);
     assert_eq!(rig.claimed(instance), [awake.execution]);
 }
@@ -81,7 +81,10 @@ pub fn a_message_is_taken_once<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let (mut one, two) = (rig.start(instance), rig.start(instance));
-    let batch = [mail(one.execution, "m1", signal()), mail(one.execution, "m1", MailBody::Resume)];
+    let batch = [
+        mail(one.execution, "m1", signal()),
+        mail(one.execution, "m1", Request::Resume { reason: None }),
+    ];
     let deliveries = rig.store().deliver(&batch).expect("the mail is answered");
     assert_eq!(deliveries, [Delivery::Accepted { owner: Some(instance) }, Delivery::Duplicate]);
     assert_eq!(rig.deliver(mail(one.execution, "m1", signal())), Delivery::Duplicate);
@@ -128,9 +131,11 @@ pub fn owners_collect_their_mail<B: Backend>(backend: &B) {
     for hand in [&mine, &other, &parked] {
         rig.send(hand.execution, "m1", signal());
     }
-    rig.send(mine.execution, "m2", MailBody::Resume);
-    let expected =
-        [mail(mine.execution, "m1", signal()), mail(mine.execution, "m2", MailBody::Resume)];
+    rig.send(mine.execution, "m2", Request::Resume { reason: None });
+    let expected = [
+        mail(mine.execution, "m1", signal()),
+        mail(mine.execution, "m2", Request::Resume { reason: None }),
+    ];
     assert_eq!(collect(one, 10), expected);
     assert_eq!(collect(one, 1), expected[..1]);
     assert_eq!(collect(two, 10), [mail(other.execution, "m1", signal())]);
@@ -143,11 +148,14 @@ pub fn mail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
     let hand = rig.start(rig.instance(1));
     let body = Json::parse(r#"{"b":"\u0000","a":9007199254740993}"#).expect("it is JSON");
     let bodies = [
-        MailBody::Signal { name: "zoë".into(), body },
-        MailBody::Cancel { reason: Some("no \"reason\"".to_owned()) },
-        MailBody::Pause { now: true },
-        MailBody::Resume,
-        MailBody::CompleteWait { wait: 7, body: Json::null() },
+        MailBody::from(Request::Signal { name: "zoë".into(), body }),
+        MailBody::from(Request::Cancel { reason: Some("no \"reason\"".to_owned()) }),
+        MailBody::from(Request::Pause { now: true, reason: None }),
+        MailBody::from(Request::Resume { reason: None }),
+        MailBody::from(Request::CompleteWait { wait: 7, body: Json::null() }),
+        Request::Resume { reason: Some("fixed".to_owned()) }.into(),
+        Request::Pause { now: false, reason: Some("maintenance".to_owned()) }.into(),
+        Request::Retry { reason: None }.into(),
         MailBody::Report(Report {
             node: "zoë".into(),
             attempt: 3,
@@ -156,7 +164,7 @@ pub fn mail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
             outcome: Outcome::Completed(Json::parse("[1, 2.50]").expect("it is JSON")),
         }),
     ];
-    let sent: Vec<Mail> = ["m9", "m1", "m5", "", "m2", "m3"]
+    let sent: Vec<Mail> = ["m9", "m1", "m5", "", "m2", "m7", "m4", "m8", "m3"]
         .into_iter()
         .zip(bodies)
         .map(|(message, body)| Mail {

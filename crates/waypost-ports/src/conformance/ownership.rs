@@ -1,14 +1,13 @@
 //! Control rows, claims, leases, holding.
 
 use uuid::Uuid;
+use waypost_core::command::Request;
 use waypost_core::id::InstanceId;
 use waypost_core::time::{Millis, Timestamp};
 
 use super::Backend;
 use super::rig::{FOLD, Hand, Rig, START, executions, signal};
-use crate::store::{
-    About, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, MailBody, Store,
-};
+use crate::store::{About, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Store};
 
 /// Longer than any lease.
 const LONG: u64 = LEASE.0 + 1;
@@ -318,9 +317,9 @@ pub fn holding_by_hand_stops_everything_but_resume<B: Backend>(backend: &B) {
     assert_eq!(control.held.as_deref(), Some("frame 3 is damaged"));
     assert_eq!((control.owner, control.ready), (None, false));
     rig.send(hand.execution, "m1", signal());
-    rig.send(hand.execution, "m2", MailBody::Cancel { reason: None });
+    rig.send(hand.execution, "m2", Request::Cancel { reason: None });
     assert_eq!(rig.claimed(instance), []);
-    rig.send(hand.execution, "m3", MailBody::Resume);
+    rig.send(hand.execution, "m3", Request::Resume { reason: None });
     assert_eq!(rig.claimed(instance), [hand.execution]);
 }
 
@@ -331,11 +330,11 @@ pub fn holding_again_does_not_spin<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [hand.execution]);
     rig.store().hold(hand.execution, instance, "damaged").expect("it is held");
     assert_eq!(rig.claimed(instance), [], "being due does not count");
-    rig.send(hand.execution, "m1", MailBody::Resume);
+    rig.send(hand.execution, "m1", Request::Resume { reason: None });
     assert_eq!(rig.claimed(instance), [hand.execution]);
     rig.store().hold(hand.execution, instance, "still damaged").expect("it is held");
     assert_eq!(rig.claimed(instance), []);
-    rig.send(hand.execution, "m2", MailBody::Resume);
+    rig.send(hand.execution, "m2", Request::Resume { reason: None });
     assert_eq!(rig.claimed(instance), [hand.execution]);
 }
 
@@ -345,7 +344,7 @@ pub fn only_the_owner_sets_aside<B: Backend>(backend: &B) {
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.start(one);
     rig.store().hold(hand.execution, one, "damaged").expect("it is held");
-    rig.send(hand.execution, "m1", MailBody::Resume);
+    rig.send(hand.execution, "m1", Request::Resume { reason: None });
     assert_eq!(rig.claimed(two), [hand.execution]);
     rig.store().hold(hand.execution, one, "damaged").expect("it does nothing");
     assert_eq!(rig.control(hand.execution).owner, Some(two));

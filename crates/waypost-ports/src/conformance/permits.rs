@@ -1,6 +1,7 @@
 //! The queues of concurrency keys: who comes next, and what happens to one more. What a checker asks
 //! of them is in `permit_queues`.
 
+use waypost_core::command::Request;
 use waypost_core::id::{ExecutionId, InstanceId};
 use waypost_core::time::Timestamp;
 
@@ -168,7 +169,7 @@ pub fn who_leaves_the_line_frees_its_place<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [a.execution]);
     rig.send(b.execution, "s", signal());
     assert_eq!(rig.claimed(instance), [], "a signal does not wake who waits");
-    rig.send(b.execution, "c", MailBody::Cancel { reason: None });
+    rig.send(b.execution, "c", Request::Cancel { reason: None });
     let claims = rig.claim(instance);
     let mut b = Hand::of(claims.claimed.first().expect("a cancellation does"));
     assert_eq!(place(&rig, &b), (false, 1), "and it has no permit");
@@ -199,7 +200,7 @@ pub fn who_goes_back_keeps_its_place<B: Backend>(backend: &B) {
     let [mut a, b, c] = queue_all(&rig, instance, &request);
     assert_eq!(rig.claimed(instance), [a.execution]);
     let woken = |message: &str| {
-        rig.send(b.execution, message, MailBody::Resume);
+        rig.send(b.execution, message, Request::Resume { reason: None });
         let claims = rig.claim(instance);
         Hand::of(claims.claimed.first().expect("a request to resume wakes it"))
     };
@@ -244,7 +245,7 @@ pub fn a_permit_is_kept_through_everything<B: Backend>(backend: &B) {
     assert_eq!(rig.control(a.execution).held.as_deref(), Some("paused by a user"));
     still("held by a user");
     assert_eq!(rig.claimed(one), []);
-    rig.send(a.execution, "r", MailBody::Resume);
+    rig.send(a.execution, "r", Request::Resume { reason: None });
     let claims = rig.claim(one);
     let mut hand = Hand::of(claims.claimed.first().expect("somebody released it"));
     rig.store().hold(a.execution, one, "damaged").expect("it is set aside");
@@ -342,7 +343,9 @@ pub fn a_start_without_a_permit_is_rejected<B: Backend>(backend: &B) {
 
 fn cancelled<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> usize {
     let mail = rig.load(hand.execution).mail;
-    mail.iter().filter(|mail| matches!(mail.body, MailBody::Cancel { .. })).count()
+    mail.iter()
+        .filter(|mail| matches!(mail.body, MailBody::Request(Request::Cancel { .. })))
+        .count()
 }
 
 pub fn the_oldest_is_cancelled<B: Backend>(backend: &B) {

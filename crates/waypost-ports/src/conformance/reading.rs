@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use waypost_core::command::Request;
 use waypost_core::event::{Event, FailureEnd, NodeEvent, PauseReason, RunEvent, Wait};
 use waypost_core::failure::Failure;
 use waypost_core::id::ExecutionNo;
@@ -15,7 +16,7 @@ use crate::query::{
     EventsRequest, ExecutionPage, FeedPosition, FeedRequest, ListRequest, MAIL_ROW_BYTES, Query,
     Read,
 };
-use crate::store::{ControlChange, MailBody, Store};
+use crate::store::{ControlChange, Store};
 
 pub fn nothing_is_known_of_an_unknown_execution<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
@@ -236,7 +237,7 @@ pub fn a_read_is_weighed_before_it_is_made<B: Backend>(backend: &B) {
     assert_eq!(weigh(Read::State(nothing)), 0);
     // Mail that waits is read with it.
     let body = Json::from_value(&serde_json::json!("x".repeat(1_000)));
-    rig.send(execution, "m1", MailBody::Signal { name: "go".into(), body });
+    rig.send(execution, "m1", Request::Signal { name: "go".into(), body });
     assert!(weigh(Read::State(execution)) > all + 1_000);
     assert!((1_000 + MAIL_ROW_BYTES as u64..2_000).contains(&weigh(Read::Mail(execution))));
     assert_eq!(weigh(Read::Mail(nothing)), 0);

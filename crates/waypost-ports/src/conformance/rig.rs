@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
+use waypost_core::command::Request;
 use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
@@ -205,7 +206,7 @@ impl<'a, B: Backend> Rig<'a, B> {
     }
 
     /// Sends one piece of mail that must be accepted.
-    pub fn send(&self, execution: ExecutionNo, message: &str, body: MailBody) {
+    pub fn send(&self, execution: ExecutionNo, message: &str, body: impl Into<MailBody>) {
         let delivery = self.deliver(mail(execution, message, body));
         assert!(matches!(delivery, Delivery::Accepted { .. }), "{message}: {delivery:?}");
     }
@@ -217,13 +218,13 @@ pub fn executions(claims: &Claims) -> Vec<ExecutionNo> {
 }
 
 /// A piece of mail.
-pub fn mail(execution: ExecutionNo, message: &str, body: MailBody) -> Mail {
-    Mail { execution, message: message.into(), actor: None, body }
+pub fn mail(execution: ExecutionNo, message: &str, body: impl Into<MailBody>) -> Mail {
+    Mail { execution, message: message.into(), actor: None, body: body.into() }
 }
 
 /// A signal without much in it.
-pub fn signal() -> MailBody {
-    MailBody::Signal { name: "go".into(), body: Json::null() }
+pub fn signal() -> Request {
+    Request::Signal { name: "go".into(), body: Json::null() }
 }
 
 /// Writes frames for one execution in the belief that it owns it. A clone is a zombie in the making:

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use waypost_core::command::Report;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use waypost_core::command::{Report, Request, Urgency};
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_core::json::Json;
 
 /// A message from outside the owner's memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,71 +23,62 @@ pub struct Mail {
 }
 
 /// What a message says.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+///
+/// A row has either as JSON with the kind as its only key, as in `{"cancel": …}` or `{"report": …}`.
+/// A request to resume without a reason is the string `"resume"`.
+#[derive(Clone, PartialEq, Debug)]
 pub enum MailBody {
-    /// A signal.
-    Signal {
-        /// Its name.
-        name: Arc<str>,
-        /// Its body.
-        body: Json,
-    },
-    /// A request to cancel.
-    Cancel {
-        /// Why.
-        reason: Option<String>,
-    },
-    /// A request to pause.
-    Pause {
-        /// Cancel what runs?
-        now: bool,
-    },
-    /// A request to go on.
-    Resume,
-    /// A request to end one wait now.
-    #[serde(alias = "resume_wait")]
-    CompleteWait {
-        /// The event that opened it.
-        wait: u64,
-        /// What a wait for a signal gives.
-        body: Json,
-    },
-    /// A request to run again what failed, and what follows it. Executions that have ended have no
-    /// inbox: their next owner takes it from memory, see `StoreWork::LoadEnded` of the engine.
-    Retry {
-        /// Why.
-        reason: Option<String>,
-    },
+    /// A control request.
+    Request(Request),
     /// What a remote worker says of an attempt.
     Report(Report),
 }
 
-/// How far mail gets through to an execution that nobody owns: it makes ready what asks for no
-/// more than this. A parked one listens to all mail, a held one to [`Cancel`](Self::Cancel) and
-/// above, one that was set aside by [`Store::hold`](super::Store::hold) to [`Resume`](Self::Resume) alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Urgency {
-    /// Signals, reports, requests to pause and requests to end a wait.
-    Ordinary,
-    /// Requests to cancel.
-    Cancel,
-    /// Requests to go on.
-    Resume,
+impl From<Request> for MailBody {
+    fn from(request: Request) -> Self {
+        Self::Request(request)
+    }
 }
 
 impl MailBody {
-    /// How far it gets through.
+    /// Which executions it wakes.
     pub fn urgency(&self) -> Urgency {
         match self {
-            Self::Signal { .. }
-            | Self::Pause { .. }
-            | Self::CompleteWait { .. }
-            | Self::Retry { .. }
-            | Self::Report(_) => Urgency::Ordinary,
-            Self::Cancel { .. } => Urgency::Cancel,
-            Self::Resume => Urgency::Resume,
+            Self::Request(request) => request.urgency(),
+            Self::Report(_) => Urgency::Ordinary,
         }
+    }
+}
+
+/// The rows that are not those of a [`Request`].
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Row<R> {
+    Report(R),
+    Resume,
+}
+
+impl Serialize for MailBody {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Request(Request::Resume { reason: None }) => {
+                Row::<&Report>::Resume.serialize(serializer)
+            }
+            Self::Request(request) => request.serialize(serializer),
+            Self::Report(report) => Row::Report(report).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for MailBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        match serde_json::from_str(text.get()) {
+            Ok(Row::Report(report)) => return Ok(Self::Report(report)),
+            Ok(Row::Resume) => return Ok(Request::Resume { reason: None }.into()),
+            Err(_) => {}
+        }
+        serde_json::from_str(text.get()).map(Self::Request).map_err(D::Error::custom)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use waypost_core::command::Request;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 
+use super::Mail;
 #[cfg(doc)]
 use super::{Appended, ControlChange};
-use super::{Mail, MailBody};
 
 /// A place in the queue for a concurrency key. The row is born with this frame and goes with the one
 /// that ends the execution ([`ControlChange::Ended`]), so that a permit is released exactly once. Where
@@ -50,7 +51,7 @@ pub enum PermitPolicy {
 pub fn cancel_message(newcomer: &FrameHeader, key: &str, oldest: ExecutionNo) -> Mail {
     let message = format!("permit-{}-{}", newcomer.execution.0, newcomer.first_seq);
     let reason = format!("a newer execution of concurrency key {key:?} took its place");
-    let body = MailBody::Cancel { reason: Some(reason) };
+    let body = Request::Cancel { reason: Some(reason) }.into();
     Mail { execution: oldest, message: message.into(), actor: None, body }
 }
 

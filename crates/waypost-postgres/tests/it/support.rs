@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use uuid::Uuid;
+use waypost_core::command::Request;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Millis;
 use waypost_ports::conformance::rig::{Draft, Hand};
 use waypost_ports::store::{
-    About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Mail, MailBody, Store,
+    About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Mail, Store,
 };
 use waypost_postgres::{Options, PostgresStore};
 use waypost_testbed::Proxy;
@@ -170,8 +171,8 @@ pub(crate) fn claimed(store: &PostgresStore, instance: InstanceId) -> Vec<Execut
     claims.claimed.iter().map(|history| history.execution).collect()
 }
 
-pub(crate) fn mail(execution: ExecutionNo, message: &str, body: MailBody) -> Mail {
-    Mail { execution, message: message.into(), actor: None, body }
+pub(crate) fn mail(execution: ExecutionNo, message: &str, body: Request) -> Mail {
+    Mail { execution, message: message.into(), actor: None, body: body.into() }
 }
 
 /// Checks that a log has neither gaps nor forks, by what is stored.

@@ -4,11 +4,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use waypost_core::command::Request;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::conformance::rig::{Hand, signal};
 use waypost_ports::inspect::Inspect;
-use waypost_ports::store::{Append, ClaimRequest, ControlChange, Delivery, MailBody, Store};
+use waypost_ports::store::{Append, ClaimRequest, ControlChange, Delivery, Store};
 
 use crate::support::{
     Database, append, claimed, everything, instance, is_committed, mail, start, two,
@@ -110,10 +111,10 @@ fn a_sweep_respects_what_was_quarantined() {
     let store = database.open();
     let one = instance(&store, 1);
     let hand = start(&store, one, 1).remove(0);
-    store.deliver(&[mail(hand.execution, "m1", MailBody::Resume)]).unwrap();
+    store.deliver(&[mail(hand.execution, "m1", Request::Resume { reason: None })]).unwrap();
     store.hold(hand.execution, one, "damaged").unwrap();
     assert_eq!(claimed(&database.open(), one), []);
-    store.deliver(&[mail(hand.execution, "m2", MailBody::Resume)]).unwrap();
+    store.deliver(&[mail(hand.execution, "m2", Request::Resume { reason: None })]).unwrap();
     assert_eq!(claimed(&store, one), [hand.execution]);
 }
 

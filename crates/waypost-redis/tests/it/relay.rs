@@ -5,22 +5,23 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_ports::relay::{Answer, Relay, Relayed};
-use waypost_ports::store::{Mail, MailBody};
+use waypost_ports::store::Mail;
 use waypost_redis::{Limits, RedisConfig, RedisRelay};
 
 use crate::support::{PATIENCE, World, connect, eventually, instance};
 
 pub(crate) fn mail(number: i64) -> Mail {
     let body =
-        MailBody::Signal { name: "paid".into(), body: Json::parse("{\"sum\": 1.50}").unwrap() };
+        Request::Signal { name: "paid".into(), body: Json::parse("{\"sum\": 1.50}").unwrap() };
     Mail {
         execution: ExecutionNo(number),
         message: format!("m{number}").into(),
         actor: Some("somebody".into()),
-        body,
+        body: body.into(),
     }
 }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use waypost_core::command::Refusal;
-use waypost_core::event::MessageId;
+use waypost_core::command::{Refusal, Request};
+use waypost_core::event::{MessageId, Origin};
 use waypost_core::id::{ExecutionNo, WaitId};
-use waypost_engine::{EngineError, Receipt, Request, Requested};
-use waypost_ports::store::MailBody;
+use waypost_engine::{ControlRequest, EngineError, Receipt, Requested};
 
 use super::starting::refuse_large;
 use crate::http::call::{Call, Reply};
@@ -31,7 +30,7 @@ pub(crate) async fn pause(server: Arc<Server>, call: Call) -> Result<Reply, Prob
         &server,
         &call,
         (call.values.text("id"), execution),
-        MailBody::Pause { now: asked.now },
+        Request::Pause { now: asked.now, reason: None },
         None,
     )
     .await
@@ -40,14 +39,21 @@ pub(crate) async fn pause(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 pub(crate) async fn resume(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let execution = find(&server, call.values.text("id")).await?;
     refuse(load(&server, execution).await?.refuses_resume())?;
-    control(&server, &call, (call.values.text("id"), execution), MailBody::Resume, None).await
+    control(
+        &server,
+        &call,
+        (call.values.text("id"), execution),
+        Request::Resume { reason: None },
+        None,
+    )
+    .await
 }
 
 pub(crate) async fn cancel(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let asked: wire::Cancel = call.json()?;
     let execution = find(&server, call.values.text("id")).await?;
     let reason = asked.reason.map(|reason| reason.0);
-    control(&server, &call, (call.values.text("id"), execution), MailBody::Cancel { reason }, None)
+    control(&server, &call, (call.values.text("id"), execution), Request::Cancel { reason }, None)
         .await
 }
 
@@ -65,7 +71,7 @@ pub(crate) async fn retry(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     if !repeated {
         found.retries()?;
     }
-    let body = MailBody::Retry { reason: asked.reason.map(|reason| reason.0) };
+    let body = Request::Retry { reason: asked.reason.map(|reason| reason.0) };
     control(&server, &call, (id, execution), body, message).await
 }
 
@@ -74,7 +80,7 @@ pub(crate) async fn signal(server: Arc<Server>, call: Call) -> Result<Reply, Pro
     refuse_large(&asked.body)?;
     let execution = find(&server, call.values.text("id")).await?;
     refuse_full(&server, execution, &asked.body).await?;
-    let body = MailBody::Signal { name: asked.name.0.into(), body: asked.body.0 };
+    let body = Request::Signal { name: asked.name.0.into(), body: asked.body.0 };
     let message = asked.message_id.map(|message| message.0.into());
     control(&server, &call, (call.values.text("id"), execution), body, message).await
 }
@@ -94,7 +100,7 @@ pub(crate) async fn complete_wait(server: Arc<Server>, call: Call) -> Result<Rep
     if !repeated {
         refuse(found.state.refuses_complete_wait(&found.plan, wait.seq))?;
     }
-    let body = MailBody::CompleteWait { wait: wait.seq, body: asked.body.0 };
+    let body = Request::CompleteWait { wait: wait.seq, body: asked.body.0 };
     control(&server, &call, (wait.execution.as_str(), execution), body, message).await
 }
 
@@ -125,11 +131,12 @@ async fn control(
     server: &Arc<Server>,
     call: &Call,
     (key, execution): (&str, ExecutionNo),
-    body: MailBody,
+    request: Request,
     message: Option<MessageId>,
 ) -> Result<Reply, Problem> {
-    let is_signal = matches!(body, MailBody::Signal { .. });
-    let request = Request { execution, body, message: message.clone(), actor: call.actor() };
+    let is_signal = matches!(request, Request::Signal { .. });
+    let origin = Origin { message: message.clone(), actor: call.actor() };
+    let request = ControlRequest { execution, request, origin };
     match server.written(server.engine.request(request)).await? {
         // Nothing is read back for this: that would cost more with each signal that is kept.
         Ok(Requested::Done { status, pausing }) => {

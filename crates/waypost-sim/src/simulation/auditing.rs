@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use waypost_core::check::{Invariant, LogCheck, Violation, cut_short};
+use waypost_core::command::Request;
 use waypost_core::event::{Event as LogEvent, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, decode};
 use waypost_core::id::{ExecutionNo, InstanceId, Token};
@@ -323,7 +324,7 @@ impl Simulation {
     pub(super) fn inbox_holds(&self, execution: ExecutionNo, serial: u64) -> bool {
         let mark = format!("\"serial\":{serial}}}");
         let holds = |mail: &Mail| match &mail.body {
-            MailBody::Signal { body, .. } => {
+            MailBody::Request(Request::Signal { body, .. }) => {
                 mail.execution == execution && body.text().ends_with(&mark)
             }
             _ => false,

@@ -4,7 +4,9 @@ use waypost_core::command::Outcome;
 use waypost_core::event::Event as LogEvent;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Millis;
-use waypost_engine::driver::{Input, Outgoing, Output, Request, StoreWork, TaskOrder, TaskWork};
+use waypost_engine::driver::{
+    ControlRequest, Input, Outgoing, Output, StoreWork, TaskOrder, TaskWork,
+};
 use waypost_ports::memory::Claimable;
 use waypost_ports::store::Renewal;
 
@@ -43,7 +45,7 @@ pub enum Event {
     /// Somebody asks something of an execution: of this one, or of any.
     Request(Option<ExecutionNo>),
     /// Somebody asks again, under the same message id; for a signal, with its serial number.
-    Repeat(Request, Option<u64>),
+    Repeat(ControlRequest, Option<u64>),
     /// Somebody releases an execution that was set aside.
     Release(ExecutionNo),
     /// Something happens around remote workers.

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use waypost_core::command::Refusal;
+use waypost_core::command::{Refusal, Request};
 use waypost_core::event::MessageId;
 use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_engine::Receipt;
-use waypost_engine::driver::{Answer, Input, Request, Start, Ticket};
-use waypost_ports::store::{Idempotency, MailBody, NewDefinition};
+use waypost_engine::driver::{Answer, ControlRequest, Input, Start, Ticket};
+use waypost_ports::store::{Idempotency, NewDefinition};
 
 use super::{Event, Options, Simulation};
 use crate::fault::Fault;
@@ -58,7 +58,7 @@ pub(super) struct Submission {
 enum Asked {
     Submission(usize),
     Far(Box<super::far::Said>),
-    Request { request: Box<Request>, serial: Option<u64> },
+    Request { request: Box<ControlRequest>, serial: Option<u64> },
 }
 
 /// What people did to an execution.
@@ -305,7 +305,7 @@ impl Simulation {
                 self.acknowledged(request.execution, message, serial);
             }
             (Asked::Request { request, serial }, Answer::Refused(Refusal::Duplicate)) => {
-                if let Some(message) = request.message {
+                if let Some(message) = request.origin.message {
                     self.acknowledged(request.execution, message, serial);
                 }
             }
@@ -355,7 +355,7 @@ impl Simulation {
             let in_queue = state.status == Status::Scheduling && held == state.held_for();
             let held = held.is_some() && !in_queue;
             if held || state.pausing || state.quarantine.is_some() {
-                self.ask(execution, MailBody::Resume, None);
+                self.ask(execution, Request::Resume { reason: None }, None);
                 continue;
             }
             let waits = |signal: &&Signal| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
+use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report, Request};
 use waypost_core::decide::{create, decide, idempotency_key, render_task};
 use waypost_core::event::{Event, Origin, RunCreated};
 use waypost_core::failure::{Failure, kind};
@@ -157,7 +157,8 @@ impl Driver<'_> {
     fn nudge(&mut self) -> bool {
         if !self.state.moves() {
             self.world.paused = true;
-            self.command(Command::Resume { origin: Origin::default() }).unwrap();
+            self.command(Command::Request(Request::Resume { reason: None }, Origin::default()))
+                .unwrap();
             return true;
         }
         if self.random.percent(20) {
@@ -172,15 +173,17 @@ impl Driver<'_> {
         let origin = Origin::default;
         if cancels && self.random.percent(3) {
             self.world.cancel_requested = true;
-            let _ended = self.command(Command::Cancel { reason: None, origin: origin() });
+            let _ended = self.command(Command::Request(Request::Cancel { reason: None }, origin()));
         }
         if pauses && self.random.percent(5) {
             self.world.paused = true;
             let now = self.random.percent(50);
-            let _paused = self.command(Command::Pause { now, origin: origin() });
+            let _paused =
+                self.command(Command::Request(Request::Pause { now, reason: None }, origin()));
         }
         if pauses && self.random.percent(10) {
-            let _resumed = self.command(Command::Resume { origin: origin() });
+            let _resumed =
+                self.command(Command::Request(Request::Resume { reason: None }, origin()));
         }
         if losses && !self.state.status.is_end() && self.random.percent(3) {
             self.world.attempts_lost = true;
@@ -206,7 +209,7 @@ impl Driver<'_> {
         let name = signal.name();
         let sent = Json::from_value(&body);
         let origin = Origin::default();
-        let command = Command::Signal { name: name.into(), body: sent, origin };
+        let command = Command::Request(Request::Signal { name: name.into(), body: sent }, origin);
         let _accepted = self.command(command);
         self.world.signals.push(SentSignal { name: name.into(), body });
     }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::{Clock, ManualClock};
@@ -13,7 +14,7 @@ use waypost_ports::query::{
     EventsRequest, FeedPosition, FeedRequest, ListRequest, Query, UNREADABLE,
 };
 use waypost_ports::store::{
-    About, Appended, ClaimRequest, Delivery, Heartbeat, LEASE, Mail, MailBody, Store, StoreError,
+    About, Appended, ClaimRequest, Delivery, Heartbeat, LEASE, Mail, Store, StoreError,
 };
 use waypost_sqlite::{Options, SqliteStore, engine_of, migrations};
 
@@ -189,8 +190,8 @@ fn the_lock_says_where_the_server_of_a_folder_is() {
 
 fn big_mail(execution: ExecutionNo, message: &str) -> Mail {
     let reason = Some("x".repeat(50_000));
-    let body = MailBody::Cancel { reason };
-    Mail { execution, message: message.into(), actor: None, body }
+    let body = Request::Cancel { reason };
+    Mail { execution, message: message.into(), actor: None, body: body.into() }
 }
 
 #[test]

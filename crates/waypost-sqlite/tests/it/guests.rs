@@ -1,9 +1,10 @@
 //! Processes beside the engine's: they read, and deliver mail.
 
+use waypost_core::command::Request;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::access::{Access, NewKey, Role};
 use waypost_ports::query::{ListRequest, Query};
-use waypost_ports::store::{ClaimRequest, Delivery, Mail, MailBody, Store, StoreError};
+use waypost_ports::store::{ClaimRequest, Delivery, Mail, Store, StoreError};
 use waypost_sqlite::{Options, SqliteStore};
 
 use crate::workload::{self, Chain, INSTANCE};
@@ -25,7 +26,7 @@ fn mail_from_a_guest_reaches_the_engine() {
             execution: chain.execution,
             message: "m1".into(),
             actor: Some("ann".into()),
-            body: MailBody::Resume,
+            body: Request::Resume { reason: None }.into(),
         })
         .collect();
     let deliveries = guest.deliver(&mail).unwrap();

@@ -3,11 +3,13 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use waypost_core::command::Request;
+use waypost_core::id::{BadWaitId, WaitId};
 use waypost_server::wire;
 
-use super::{Context, Exit, find, input};
+use super::{Context, Exit, Usage, find, input};
 use crate::output::{Format, print_json, print_line};
-use crate::target::{self, Order, Outcome};
+use crate::target::{Outcome, Target};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct PauseArgs {
@@ -54,30 +56,38 @@ pub(crate) struct CompleteWaitArgs {
 }
 
 pub(crate) async fn pause(args: &PauseArgs, context: &Context) -> Result<Exit> {
-    send(&args.named, Order::Pause { now: args.now }, context).await
+    send(&args.named, Request::Pause { now: args.now, reason: None }, None, context).await
 }
 
 pub(crate) async fn cancel(args: &CancelArgs, context: &Context) -> Result<Exit> {
-    send(&args.named, Order::Cancel { reason: args.reason.clone() }, context).await
+    send(&args.named, Request::Cancel { reason: args.reason.clone() }, None, context).await
 }
 
 pub(crate) async fn signal(args: &SignalArgs, context: &Context) -> Result<Exit> {
     let body = input::payload("the body", &args.body)?;
-    let (name, message) = (args.name.clone(), args.message_id.clone());
-    send(&args.named, Order::Signal { name, body, message }, context).await
+    let request = Request::Signal { name: args.name.as_str().into(), body };
+    send(&args.named, request, args.message_id.clone(), context).await
 }
 
 pub(crate) async fn complete_wait(args: &CompleteWaitArgs, context: &Context) -> Result<Exit> {
     let body = input::payload("the body", &args.body)?;
-    let server = target::server_only("complete-wait", &context.settings)?;
-    let outcome = server.complete_wait(&args.wait, body, args.message_id.clone()).await?;
+    let server = crate::target::server_only("complete-wait", &context.settings)?;
+    let wait: WaitId = args.wait.parse().map_err(|error: BadWaitId| Usage(error.to_string()))?;
+    let request = Request::CompleteWait { wait: wait.seq, body };
+    let target = Target::Remote(server);
+    let outcome = target.control(wait.execution.as_str(), request, args.message_id.clone()).await?;
     told(&outcome, context)
 }
 
 /// Sends a request and says what became of it.
-async fn send(named: &find::Named, order: Order, context: &Context) -> Result<Exit> {
+async fn send(
+    named: &find::Named,
+    request: Request,
+    message: Option<String>,
+    context: &Context,
+) -> Result<Exit> {
     let (target, id) = named.open(context).await?;
-    told(&target.control(&id, order).await?, context)
+    told(&target.control(&id, request, message).await?, context)
 }
 
 pub(super) fn told(outcome: &Outcome, context: &Context) -> Result<Exit> {

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use serde_json::json;
+use waypost_core::command::Request;
 use waypost_core::event::PauseReason;
 use waypost_core::status::Status;
 use waypost_ports::query::ListRequest;
-use waypost_ports::store::{Mail, MailBody};
+use waypost_ports::store::Mail;
 use waypost_server::problem::Code;
 
 use super::{Context, Exit, requests, run};
 use crate::backend::{self, Backend};
 use crate::client::{Client, Refused};
 use crate::output::{Format, print_json, print_line};
-use crate::target::{Folder, Order, Target, engine};
+use crate::target::{Folder, Target, engine};
 
 /// Executions of a page.
 const PAGE: usize = 1_000;
@@ -35,7 +36,10 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let id = target.resolve(&args.execution).await?;
     if target.driver().is_some() {
         // An engine drives it, so only a user's pause can be resumed there.
-        return requests::told(&target.control(&id, Order::Resume).await?, context);
+        return requests::told(
+            &target.control(&id, Request::Resume { reason: None }, None).await?,
+            context,
+        );
     }
     drop(target);
     let store = backend::open_engine(&context.settings)?;
@@ -71,7 +75,12 @@ async fn resume(id: &str, store: &Arc<dyn Backend>, context: &Context) -> Result
     if (held && !found.is_queued()) || state.pausing || state.paused == Some(PauseReason::User) {
         let message = format!("msg_{}", uuid::Uuid::now_v7().simple()).into();
         let actor = std::env::var("USER").ok().map(Into::into);
-        store.deliver(&[Mail { execution, message, actor, body: MailBody::Resume }])?;
+        store.deliver(&[Mail {
+            execution,
+            message,
+            actor,
+            body: Request::Resume { reason: None }.into(),
+        }])?;
     }
     let (engine, events) = engine::open(store, &context.settings)?;
     let started = engine.adopt(execution);
@@ -106,7 +115,10 @@ async fn resume_paused(client: &Client, context: &Context) -> Result<Exit> {
         let request = ListRequest { statuses, before, limit: PAGE, ..ListRequest::default() };
         let page = client.list(&request).await?;
         for paused in &page.executions {
-            match Target::Remote(client.clone()).control(&paused.id, Order::Resume).await {
+            match Target::Remote(client.clone())
+                .control(&paused.id, Request::Resume { reason: None }, None)
+                .await
+            {
                 Ok(_) => resumed.push(paused.id.clone()),
                 // It waits for something, or has ended since.
                 Err(error) if is_not_paused(&error) => {}

@@ -1,10 +1,11 @@
 //! `waypost retry`: run the failed nodes of an execution again, and those after them.
 
 use anyhow::{Result, bail};
-use waypost_engine::Request;
-use waypost_ports::store::MailBody;
-use waypost_server::wire::payload::{ExecutionStatus, Short};
-use waypost_server::wire::{self, ControlResult};
+use waypost_core::command::Request;
+use waypost_core::event::Origin;
+use waypost_engine::ControlRequest;
+use waypost_server::wire::ControlResult;
+use waypost_server::wire::payload::ExecutionStatus;
 
 use super::{Context, Exit, find, requests, run};
 use crate::backend;
@@ -31,9 +32,12 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let (reason, message) = (args.reason.clone(), args.message_id.clone());
     let folder = match target {
         Target::Remote(client) => {
-            let (reason, message_id) = (reason.map(Short), message.map(Short));
-            let asked = wire::Retry { reason, message_id, dry_run: args.dry_run };
-            return requests::told(&client.retry(&id, &asked).await?, context);
+            let outcome = if args.dry_run {
+                client.dry_retry(&id).await?
+            } else {
+                Target::Remote(client).control(&id, Request::Retry { reason }, message).await?
+            };
+            return requests::told(&outcome, context);
         }
         Target::Folder(folder) => folder,
     };
@@ -61,8 +65,9 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let folder = Folder::over(std::sync::Arc::clone(&store), &context.settings);
     let (engine, events) = engine::open(&store, &context.settings)?;
     let actor = std::env::var("USER").ok().map(Into::into);
-    let (body, message) = (MailBody::Retry { reason }, message.map(Into::into));
-    engine.request(Request { execution, body, message, actor }).await?;
+    let origin = Origin { message: message.map(Into::into), actor };
+    let request = Request::Retry { reason };
+    engine.request(ControlRequest { execution, request, origin }).await?;
     let started = engine.adopt(execution);
     run::watch(engine, folder, started, events, context).await
 }

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use reqwest::StatusCode;
+use waypost_core::command::Request;
+use waypost_core::id::{ExecutionId, WaitId};
 use waypost_core::json::Json;
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Labels, OwnId, Payload};
 use waypost_server::workflows::Deploy;
 
-use super::{EventsOf, Order, Outcome, short};
+use super::{EventsOf, Outcome, short};
 use crate::client::{Ask, Client};
 
 /// The longest that one request waits for an end; servers allow twice as much.
@@ -142,37 +144,41 @@ impl Client {
         Ok(self.ask(Ask::get(&["limits"])).await?.body)
     }
 
-    pub(super) async fn control(&self, id: &str, order: Order) -> Result<Outcome> {
+    pub(super) async fn control(
+        &self,
+        id: &str,
+        request: Request,
+        message: Option<String>,
+    ) -> Result<Outcome> {
         let ask = |verb| Ask::post(&["executions", id, verb]);
-        let ask = match order {
-            Order::Pause { now } => ask("pause").json(&wire::Pause { now })?,
-            Order::Resume => ask("resume"),
-            Order::Cancel { reason } => {
+        let message_id = message.map(short);
+        let ask = match request {
+            Request::Pause { now, .. } => ask("pause").json(&wire::Pause { now })?,
+            Request::Resume { .. } => ask("resume"),
+            Request::Cancel { reason } => {
                 ask("cancel").json(&wire::Cancel { reason: reason.map(short) })?
             }
-            Order::Signal { name, body, message } => ask("signals").json(&wire::Signal {
-                name: short(name),
-                body: Payload(body),
-                message_id: message.map(short),
-            })?,
+            Request::Signal { name, body } => {
+                let (name, body) = (short(&*name), Payload(body));
+                ask("signals").json(&wire::Signal { name, body, message_id })?
+            }
+            Request::CompleteWait { wait, body } => {
+                let wait = WaitId { execution: ExecutionId(id.into()), seq: wait }.to_string();
+                let asked = wire::CompleteWait { body: Payload(body), message_id };
+                return self.order(Ask::post(&["waits", &wait, "complete"]).json(&asked)?).await;
+            }
+            Request::Retry { reason } => {
+                let reason = reason.map(short);
+                ask("retry").json(&wire::Retry { reason, message_id, dry_run: false })?
+            }
         };
         self.order(ask).await
     }
 
-    /// Runs failed nodes again, or lists them.
-    pub(crate) async fn retry(&self, id: &str, asked: &wire::Retry) -> Result<Outcome> {
-        self.order(Ask::post(&["executions", id, "retry"]).json(asked)?).await
-    }
-
-    /// Ends one wait.
-    pub(crate) async fn complete_wait(
-        &self,
-        wait: &str,
-        body: Json,
-        message: Option<String>,
-    ) -> Result<Outcome> {
-        let asked = wire::CompleteWait { body: Payload(body), message_id: message.map(short) };
-        self.order(Ask::post(&["waits", wait, "complete"]).json(&asked)?).await
+    /// Lists the nodes that a retry would run again.
+    pub(crate) async fn dry_retry(&self, id: &str) -> Result<Outcome> {
+        let asked = wire::Retry { dry_run: true, ..wire::Retry::default() };
+        self.order(Ask::post(&["executions", id, "retry"]).json(&asked)?).await
     }
 
     async fn order(&self, ask: Ask<'_>) -> Result<Outcome> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use waypost_core::command::Refusal;
+use waypost_core::command::{Refusal, Request};
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::state::State;
@@ -21,7 +21,7 @@ use waypost_server::reader::Found;
 use waypost_server::wire;
 use waypost_server::wire::payload::ExecutionStatus;
 
-use super::{Folder, Order, Outcome, answered, engine};
+use super::{Folder, Outcome, answered, engine};
 use crate::backend;
 use crate::settings::Settings;
 
@@ -44,11 +44,15 @@ enum Awaited {
 
 impl Folder {
     /// Sends a request and says what became of it.
-    pub(super) async fn control(self, id: &str, order: Order) -> Result<Outcome> {
+    pub(super) async fn control(
+        self,
+        id: &str,
+        request: Request,
+        message: Option<String>,
+    ) -> Result<Outcome> {
         let execution = self.find(id)?;
         let found = answered(self.reader.load(execution))?;
         let state = &found.state;
-        let (body, message) = mail_of(order);
         if let Some(message) = message.as_deref().filter(|id| state.messages.contains(id)) {
             self.refuse_ignored(execution, message)?;
             return Ok(outcome(state, message, true));
@@ -56,22 +60,23 @@ impl Folder {
         if state.status.is_end() {
             return answered(Err(Problem::from(Refusal::Ended(state.status))));
         }
-        let refusal = match body {
+        let refusal = match request {
             // The execution would not wake for this, and the command would get no answer.
-            MailBody::Pause { .. } => found.refuses_pause(),
-            MailBody::Resume => found.refuses_resume(),
+            Request::Pause { .. } => found.refuses_pause(),
+            Request::Resume { .. } => found.refuses_resume(),
             _ => None,
         };
         if let Some(refusal) = refusal {
             return answered(Err(refusal.into()));
         }
-        if let MailBody::Signal { body, .. } = &body {
+        if let Request::Signal { body, .. } = &request {
             answered(self.reader.refuse_full(execution, body.bytes()))?;
         }
         let message = message.unwrap_or_else(|| format!("msg_{}", uuid::Uuid::now_v7().simple()));
         // What only an engine that goes on with the execution can make use of.
-        let waits = matches!(body, MailBody::Signal { .. } | MailBody::Resume);
+        let waits = matches!(request, Request::Signal { .. } | Request::Resume { .. });
         let actor = std::env::var("USER").ok().map(Into::into);
+        let body = request.into();
         let mail = Mail { execution, message: message.as_str().into(), actor, body };
         let duplicate = match self.store.deliver(std::slice::from_ref(&mail))?.first() {
             Some(Delivery::Accepted { .. }) => false,
@@ -118,7 +123,7 @@ impl Folder {
     /// Waits until the engine in another process has taken the message, or the execution has ended.
     fn until_settled(&self, mail: &Mail) -> Result<Awaited> {
         let deadline = Instant::now() + PATIENCE;
-        let is_signal = matches!(mail.body, MailBody::Signal { .. });
+        let is_signal = matches!(mail.body, MailBody::Request(Request::Signal { .. }));
         loop {
             // Asked first: an engine that ends now has done by then what it does.
             let runs = self.store.engine().is_some();
@@ -156,7 +161,7 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
     // first. Then there is nothing to wait for.
     let found = answered(folder.reader.load(execution))?;
     let state = &found.state;
-    let is_pause = matches!(mail.body, MailBody::Pause { .. });
+    let is_pause = matches!(mail.body, MailBody::Request(Request::Pause { .. }));
     let under_way = state.pausing || state.status == Status::Ending;
     let taken = state.messages.contains(&mail.message) && !under_way;
     if taken || found.is_held() && is_pause {
@@ -190,17 +195,6 @@ async fn carry_out(mail: &Mail, before: &State, settings: &Settings) -> Result<O
         Receipt::Ended(status) => answered(Err(Refusal::Ended(status).into())),
         Receipt::Kept | Receipt::Open => {
             Ok(kept(state, mail, "kept; it is taken when the execution goes on", false))
-        }
-    }
-}
-
-fn mail_of(order: Order) -> (MailBody, Option<String>) {
-    match order {
-        Order::Pause { now } => (MailBody::Pause { now }, None),
-        Order::Resume => (MailBody::Resume, None),
-        Order::Cancel { reason } => (MailBody::Cancel { reason }, None),
-        Order::Signal { name, body, message } => {
-            (MailBody::Signal { name: name.into(), body }, message)
         }
     }
 }

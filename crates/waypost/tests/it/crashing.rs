@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waypost::wiring;
+use waypost_core::command::Request;
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
 use waypost_engine::driver::Committed;
-use waypost_engine::{Engine, Observer, Request, StartRequest};
+use waypost_engine::{ControlRequest, Engine, Observer, StartRequest};
 use waypost_ports::query::Query;
 use waypost_ports::secret::NoSecrets;
-use waypost_ports::store::{MailBody, SUSPECT_FROM, Store};
+use waypost_ports::store::{SUSPECT_FROM, Store};
 
 const FOLDER: &str = "WAYPOST_TEST_LIFE_IN";
 const CURED: &str = "WAYPOST_TEST_LIFE_IS_CURED";
@@ -102,7 +103,10 @@ async fn live_on(folder: &Path, cured: bool) {
         unreachable!("it aborts");
     };
     if cured {
-        engine.request(Request::new(poison, MailBody::Resume)).await.unwrap();
+        engine
+            .request(ControlRequest::new(poison, Request::Resume { reason: None }))
+            .await
+            .unwrap();
         assert_eq!(engine.ended(poison).await.unwrap().status, Status::Completed);
         return engine.stop(Duration::ZERO).await;
     }

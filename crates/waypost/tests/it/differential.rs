@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use uuid::Uuid;
+use waypost_core::command::Request;
 use waypost_core::event::{
     Event, FailureEnd, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait,
 };
@@ -29,7 +30,7 @@ use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Delivery, Heartbeat, History,
-    Idempotency, LEASE, Mail, MailBody, NewDefinition, PermitPolicy, PermitRequest, Submission,
+    Idempotency, LEASE, Mail, NewDefinition, PermitPolicy, PermitRequest, Submission,
 };
 use waypost_postgres::PostgresStore;
 use waypost_sim::random::Random;
@@ -308,7 +309,7 @@ impl World {
                     Event::Node(NodeEvent::Waiting { node, attempt, wait, span: None }),
                 ];
             }
-            7 => Event::Run(RunEvent::Resumed { origin }),
+            7 => Event::Run(RunEvent::Resumed { reason: None, origin }),
             8 => Event::Run(RunEvent::Reopened {
                 generation: attempt,
                 nodes: vec![node],
@@ -380,10 +381,10 @@ impl World {
         for _ in 0..self.random.between(1, 4) {
             self.messages += u64::from(self.random.percent(80));
             let body = match self.random.below(4) {
-                0 => MailBody::Cancel { reason: None },
-                1 => MailBody::Resume,
-                2 => MailBody::Pause { now: false },
-                _ => MailBody::Signal { name: "go".into(), body: Json::null() },
+                0 => Request::Cancel { reason: None },
+                1 => Request::Resume { reason: None },
+                2 => Request::Pause { now: false, reason: None },
+                _ => Request::Signal { name: "go".into(), body: Json::null() },
             };
             mail.push(Mail {
                 execution: ExecutionNo(
@@ -391,7 +392,7 @@ impl World {
                 ),
                 message: format!("m{}", self.messages).as_str().into(),
                 actor: None,
-                body,
+                body: body.into(),
             });
         }
         let living = self.instances.clone();

@@ -11,7 +11,7 @@ use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
 
 use super::{Clerk, Damage, Performed, end_of, fold_guarded};
-use crate::driver::{Answer, Input, Loaded, Outgoing, Request, StoreWork, Ticket};
+use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, Ticket};
 
 /// A request that need not be delivered.
 enum Known {
@@ -56,7 +56,7 @@ impl Clerk {
     }
 
     /// Reads an execution that is to be retried, or says why it cannot be.
-    pub(super) fn load_ended(&self, request: Box<Request>, ticket: Ticket) -> Performed {
+    pub(super) fn load_ended(&self, request: Box<ControlRequest>, ticket: Ticket) -> Performed {
         let execution = request.execution;
         let answer = |answer| Performed::with(vec![Input::Delivered { execution, ticket, answer }]);
         let history = match self.store.load(execution) {
@@ -72,7 +72,12 @@ impl Clerk {
             }
             Err(damage) => return answer(Answer::Poisoned(damage.to_string())),
         };
-        if request.message.as_ref().is_some_and(|message| loaded.state.messages.contains(message)) {
+        if request
+            .origin
+            .message
+            .as_ref()
+            .is_some_and(|message| loaded.state.messages.contains(message))
+        {
             return answer(Answer::Refused(Refusal::Duplicate));
         }
         match loaded.state.retries(&loaded.plan) {

@@ -1,10 +1,11 @@
 //! Executions that are claimed shortly before they are due.
 
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_engine::driver::{Answer, Input};
-use waypost_ports::store::{Mail, MailBody, Store};
+use waypost_ports::store::{Mail, Store};
 
 use crate::support::world::START;
 use crate::support::{Rig, World};
@@ -77,7 +78,7 @@ fn claimed_early_and_cancelled_ends_at_once() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = claimed_early(&mut rig);
-    let ticket = rig.request(execution, MailBody::Cancel { reason: None });
+    let ticket = rig.request(execution, Request::Cancel { reason: None });
     rig.settle();
     assert!(matches!(rig.answer(ticket), Some(Answer::Done { status: Status::Cancelled, .. })));
     assert_eq!(world.status(execution), Status::Cancelled);
@@ -91,13 +92,13 @@ fn claimed_early_and_paused_does_not_fire_until_it_is_resumed() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = claimed_early(&mut rig);
-    rig.request(execution, MailBody::Pause { now: false });
+    rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle();
     pass_until_due(&mut rig);
     world.pass(1_000);
     rig.settle();
     assert_eq!(world.status(execution), Status::Paused);
-    rig.request(execution, MailBody::Resume);
+    rig.request(execution, Request::Resume { reason: None });
     rig.settle();
     assert_eq!(world.status(execution), Status::Completed);
     world.check();
@@ -109,8 +110,8 @@ fn claimed_early_reads_mail_from_its_inbox() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = claimed_early(&mut rig);
-    let body = MailBody::Cancel { reason: None };
-    let mail = Mail { execution, message: "stop".into(), actor: None, body };
+    let body = Request::Cancel { reason: None };
+    let mail = Mail { execution, message: "stop".into(), actor: None, body: body.into() };
     world.store.deliver(&[mail]).unwrap();
     rig.inputs.push(Input::MailWaits);
     rig.settle();

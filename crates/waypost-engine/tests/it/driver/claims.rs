@@ -1,12 +1,13 @@
 //! When the store is asked, and for what.
 
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::config::Scope;
 use waypost_engine::driver::{Answer, Input, StoreWork};
-use waypost_ports::store::{Mail, MailBody, Store};
+use waypost_ports::store::{Mail, Store};
 
 use crate::support::{Rig, World};
 
@@ -28,7 +29,7 @@ fn park_many(world: &World, count: usize) -> Vec<ExecutionNo> {
         execution: *id,
         message: format!("go-{id}").into(),
         actor: None,
-        body: MailBody::Signal { name: "go".into(), body: Json::null() },
+        body: Request::Signal { name: "go".into(), body: Json::null() }.into(),
     };
     world.store.deliver(&ids.iter().map(mail).collect::<Vec<_>>()).unwrap();
     ids
@@ -247,7 +248,7 @@ fn bug_what_was_woken_for_mail_that_was_taken_stayed_in_memory() {
         execution,
         message: "m1".into(),
         actor: None,
-        body: MailBody::Signal { name: "go".into(), body: Json::null() },
+        body: Request::Signal { name: "go".into(), body: Json::null() }.into(),
     };
     world.store.with(|tables, _| tables.put(&mail));
     world.pass(rig.config.poll_every.0);

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use waypost_core::command::Request;
 use waypost_core::event::Event;
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input};
-use waypost_ports::store::{Appended, Idempotency, MailBody, Store};
+use waypost_ports::store::{Appended, Idempotency, Store};
 
 use crate::support::{Rig, World};
 
-fn signal(name: &str) -> MailBody {
-    MailBody::Signal { name: name.into(), body: waypost_core::json::Json::null() }
+fn signal(name: &str) -> Request {
+    Request::Signal { name: name.into(), body: waypost_core::json::Json::null() }
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn a_request_in_a_fenced_frame_is_answered() {
     let ticket = rig.request(execution, signal("s"));
     rig.step();
     let append = rig.take_append();
-    let waiting = rig.request(execution, MailBody::Pause { now: false });
+    let waiting = rig.request(execution, Request::Pause { now: false, reason: None });
     rig.answer_append(&append, Appended::Fenced);
     rig.step();
     for ticket in [ticket, waiting] {
@@ -246,7 +247,7 @@ fn an_execution_with_a_poisoned_frame_is_held_and_others_go_on() {
     world.check();
 
     // A person looked at it: it goes on from its last good frame.
-    rig.request(poisoned, MailBody::Resume);
+    rig.request(poisoned, Request::Resume { reason: None });
     rig.run_to_end();
     assert_eq!(world.status(poisoned), Status::Completed);
     assert_eq!(world.calls(poisoned, "a"), 2, "the report that could not be kept was lost");
@@ -284,7 +285,7 @@ fn a_take_over_with_more_mail_than_a_frame_holds_still_recovers() {
             execution,
             message: format!("m{number}").into(),
             actor: None,
-            body: signal("noise"),
+            body: signal("noise").into(),
         };
         world.store.deliver(&[mail]).unwrap();
     }

@@ -1,23 +1,23 @@
 //! A crash at every point: the process dies after its k-th output, for every k, and another one
 //! finishes what it began.
 
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Ticket};
-use waypost_ports::store::MailBody;
 
 use crate::support::{Rig, World};
 
 /// A flow, what is sent to it once it is accepted, and how it must end.
 struct Case {
     flow: &'static str,
-    send: Option<MailBody>,
+    send: Option<Request>,
     end: Status,
 }
 
 fn cases() -> Vec<Case> {
-    let go = MailBody::Signal { name: "go".into(), body: Json::null() };
+    let go = Request::Signal { name: "go".into(), body: Json::null() };
     let plain = |flow, end| Case { flow, send: None, end };
     vec![
         plain("a; b needs a; c needs b; o = output(1) needs c", Status::Completed),
@@ -35,7 +35,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             flow: "a; d = delay(10m) needs a; b needs d",
-            send: Some(MailBody::Cancel { reason: None }),
+            send: Some(Request::Cancel { reason: None }),
             end: Status::Cancelled,
         },
     ]
@@ -104,7 +104,7 @@ impl Life<'_> {
 
 /// The client: it repeats its request until it is acknowledged.
 struct Sending {
-    body: Option<MailBody>,
+    body: Option<Request>,
     asked: Option<Ticket>,
 }
 

@@ -1,11 +1,10 @@
 //! Stopping in good order: nothing new starts, what runs may end, the rest is handed over.
 
-use waypost_core::command::Outcome;
+use waypost_core::command::{Outcome, Request};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input, Ticket};
-use waypost_ports::store::MailBody;
 
 use crate::support::{Rig, World};
 
@@ -86,12 +85,12 @@ fn a_draining_driver_reads_its_mail() {
     rig.inputs.push(Input::Drain);
     rig.step();
     let mut other = Rig::new(&world);
-    other.request(execution, MailBody::Cancel { reason: None });
+    other.request(execution, Request::Cancel { reason: None });
     other.settle_store();
     rig.inputs.push(Input::MailWaits);
     rig.settle_store();
     assert_eq!(rig.cancelled.len(), 1, "the attempt is told to stop");
-    other.request(execution, MailBody::Signal { name: "s".into(), body: Json::null() });
+    other.request(execution, Request::Signal { name: "s".into(), body: Json::null() });
     other.settle_store();
     world.pass(rig.config.poll_every.0);
     rig.settle();
@@ -139,7 +138,7 @@ fn a_promised_slot_is_not_used_by_a_draining_driver() {
     let a = rig.take_task("a");
     rig.request(
         execution,
-        MailBody::Signal { name: "s".into(), body: waypost_core::json::Json::null() },
+        Request::Signal { name: "s".into(), body: waypost_core::json::Json::null() },
     );
     rig.step();
     rig.finish(&a);
@@ -184,9 +183,11 @@ fn a_driver_is_quiet_when_nothing_is_on_its_way() {
     type Ask = fn(&mut Rig<'_>, ExecutionNo) -> Ticket;
     let cases: [(&str, Ask); 4] = [
         ("a request to what is parked", |rig, parked| {
-            rig.request(parked, MailBody::Signal { name: "go".into(), body: Json::null() })
+            rig.request(parked, Request::Signal { name: "go".into(), body: Json::null() })
         }),
-        ("a request to nobody", |rig, _| rig.request(ExecutionNo(77), MailBody::Resume)),
+        ("a request to nobody", |rig, _| {
+            rig.request(ExecutionNo(77), Request::Resume { reason: None })
+        }),
         ("a report on what is parked", |rig, parked| {
             rig.say(1, (parked, "w", 1), Outcome::Cancelled)
         }),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waypost_core::command::{Outcome, Refusal};
+use waypost_core::command::{Outcome, Refusal, Request};
 use waypost_core::event::LOG_FORMAT;
 use waypost_core::flow;
 use waypost_core::json::Json;
@@ -10,7 +10,7 @@ use waypost_core::status::Status;
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Answer, Input, Outgoing, StoreWork, Ticket};
 use waypost_engine::{Clerk, Plans};
-use waypost_ports::store::{Delivery, LEASE, Mail, MailBody, Store};
+use waypost_ports::store::{Delivery, LEASE, Mail, Store};
 
 use crate::support::rig::mint;
 use crate::support::{Rig, World};
@@ -54,7 +54,7 @@ fn bug_a_take_over_under_a_claim_that_was_lost_left_a_row_without_owner() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("w = signal(go); a needs w");
     rig.settle();
-    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go") };
+    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go").into() };
     let before = world.store.with(|tables, _| tables.clone());
     world.store.deliver(&[mail]).unwrap();
     world.pass(rig.config.poll_every.0);
@@ -201,8 +201,8 @@ fn a_retry_sends_what_the_first_attempt_sent() {
     world.check();
 }
 
-fn signal(name: &str) -> MailBody {
-    MailBody::Signal { name: name.into(), body: Json::null() }
+fn signal(name: &str) -> Request {
+    Request::Signal { name: name.into(), body: Json::null() }
 }
 
 /// A recovery that has nothing to record, in one round with something that has: what was to follow
@@ -216,7 +216,7 @@ fn effects_of_a_decision_without_events_are_not_lost() {
     first.perform_appends();
     assert_eq!(world.names(execution).last(), Some(&"NodeWaiting"), "e is not evaluated yet");
     drop(first);
-    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go") };
+    let mail = Mail { execution, message: "m1".into(), actor: None, body: signal("go").into() };
     world.store.deliver(&[mail]).unwrap();
     world.outlive_leases();
     // Take-over and mail share a frame; the recovery is decided together with what follows it.
@@ -332,7 +332,7 @@ fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
         execution,
         message: message.into(),
         actor: None,
-        body: signal("go"),
+        body: signal("go").into(),
     };
     world.store.deliver(&[mail("m1")]).unwrap();
     rig.run_to_end();

@@ -1,7 +1,7 @@
 //! What an owner that died had put out, and what others put into the inbox meanwhile.
 
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Report};
+use waypost_core::command::{Outcome, Report, Request};
 use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
@@ -15,8 +15,8 @@ use crate::support::{Rig, World};
 #[test]
 fn what_a_dead_owner_offered_is_taken_back_where_the_take_over_settles_it() {
     for (body, status) in [
-        (MailBody::Cancel { reason: None }, Status::Cancelled),
-        (MailBody::Pause { now: false }, Status::Paused),
+        (Request::Cancel { reason: None }, Status::Cancelled),
+        (Request::Pause { now: false, reason: None }, Status::Paused),
     ] {
         let world = World::new();
         let mut first = Rig::new(&world);

@@ -1,11 +1,11 @@
 //! What the driver measures of itself.
 
-use waypost_core::command::Outcome;
+use waypost_core::command::{Outcome, Request};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::driver::{AttemptEnd, Measures, Queue};
-use waypost_ports::store::{Appended, MailBody};
+use waypost_ports::store::Appended;
 
 use crate::support::{Rig, World};
 
@@ -80,7 +80,7 @@ fn a_cancelled_node_is_not_in_the_queue() {
     rig.start("busy");
     let cancelled = rig.start("a; b");
     assert_eq!(rig.driver.queue().depth, 2);
-    rig.request(cancelled, MailBody::Cancel { reason: None });
+    rig.request(cancelled, Request::Cancel { reason: None });
     let measures = settled(&mut rig);
     assert_eq!(rig.driver.queue(), Queue::default());
     assert_eq!(measures.ended, [Status::Cancelled]);
@@ -112,7 +112,7 @@ fn a_timer_that_comes_due_while_a_frame_is_in_flight_counts_once() {
     settled(&mut rig);
     rig.request(
         execution,
-        MailBody::Signal { name: "s".into(), body: waypost_core::json::Json::null() },
+        Request::Signal { name: "s".into(), body: waypost_core::json::Json::null() },
     );
     rig.step();
     world.pass(750);

@@ -1,8 +1,8 @@
 //! Copies of what is parked, for whoever claims it next.
 
+use waypost_core::command::Request;
 use waypost_core::state::State;
 use waypost_core::status::Status;
-use waypost_ports::store::MailBody;
 
 use crate::support::rig::Rig;
 use crate::support::world::World;
@@ -39,7 +39,7 @@ fn what_is_parked_is_copied_after_its_commit_and_forgotten_after_its_end() {
     );
     assert_eq!(context.outputs.len(), 1);
     assert!(State::definition_of(&context.state).is_some());
-    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    let go = Request::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     rig.request(execution, go);
     rig.settle();
     assert_eq!(world.status(execution), Status::Completed);

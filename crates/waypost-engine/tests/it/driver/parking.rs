@@ -1,19 +1,20 @@
 //! Leaving memory: only with nothing to do for a while, and no wake-up is lost on the way.
 
+use waypost_core::command::Request;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::driver::Answer;
-use waypost_ports::store::{Mail, MailBody, Store};
+use waypost_ports::store::{Mail, Store};
 
 use crate::support::{Rig, World};
 
-fn go() -> MailBody {
-    MailBody::Signal { name: "go".into(), body: Json::null() }
+fn go() -> Request {
+    Request::Signal { name: "go".into(), body: Json::null() }
 }
 
-fn mail(execution: waypost_core::id::ExecutionNo, message: &str, body: MailBody) -> Mail {
-    Mail { execution, message: message.into(), actor: None, body }
+fn mail(execution: waypost_core::id::ExecutionNo, message: &str, body: Request) -> Mail {
+    Mail { execution, message: message.into(), actor: None, body: body.into() }
 }
 
 #[test]
@@ -223,9 +224,9 @@ fn mail_that_is_delivered_between_decision_and_park_wakes_it_at_once() {
     world.check();
 }
 
-fn large() -> MailBody {
+fn large() -> Request {
     let body = Json::parse(&format!("\"{}\"", "x".repeat(70_000))).unwrap();
-    MailBody::Signal { name: "other".into(), body }
+    Request::Signal { name: "other".into(), body }
 }
 
 /// The first signal has the execution read back; those that follow find it in memory, however much it
@@ -272,7 +273,7 @@ fn executions_that_keep_many_bytes_stay_only_a_few_at_once_and_not_when_paused()
         rig.settle_store();
     }
     assert_eq!(rig.driver.live(), 4);
-    rig.request(all[0], MailBody::Pause { now: false });
+    rig.request(all[0], Request::Pause { now: false, reason: None });
     rig.settle_store();
     assert_eq!((rig.driver.live(), world.status(all[0])), (3, Status::Paused));
     world.check();

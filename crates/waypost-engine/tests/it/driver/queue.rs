@@ -1,22 +1,22 @@
 //! The line of a concurrency key: who stands in it is in nobody's memory, and is let in at once when
 //! it is its turn.
 
-use waypost_core::command::Refusal;
+use waypost_core::command::{Refusal, Request};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Scope;
 use waypost_engine::driver::{Answer, Input};
-use waypost_ports::store::{Appended, ControlChange, LEASE, Mail, MailBody, Store};
+use waypost_ports::store::{Appended, ControlChange, LEASE, Mail, Store};
 
 use crate::support::{Rig, World};
 
-fn cancel() -> MailBody {
-    MailBody::Cancel { reason: None }
+fn cancel() -> Request {
+    Request::Cancel { reason: None }
 }
 
-fn go() -> MailBody {
-    MailBody::Signal { name: "go".into(), body: Json::null() }
+fn go() -> Request {
+    Request::Signal { name: "go".into(), body: Json::null() }
 }
 
 /// Does it hold a permit, and how many stand before it?
@@ -105,7 +105,7 @@ fn a_cancellation_comes_before_the_slot() {
     rig.step();
     rig.perform_appends();
     let message = "m".into();
-    let mail = Mail { execution: second, message, actor: None, body: cancel() };
+    let mail = Mail { execution: second, message, actor: None, body: cancel().into() };
     world.store.deliver(&[mail]).unwrap();
     assert_eq!(place(&world, second), (true, 0));
     rig.settle();
@@ -143,13 +143,13 @@ fn who_is_woken_for_something_else_goes_back() {
     let second = rig.start("keyed k; a");
     let third = rig.start("keyed k; a");
     rig.settle_store();
-    rig.request(second, MailBody::Resume);
+    rig.request(second, Request::Resume { reason: None });
     rig.settle_store();
     let tail = world.names(second).split_off(3);
     assert_eq!(tail, ["RunOwned", "MessageIgnored", "RunQueued"]);
     assert_eq!([place(&world, second), place(&world, third)], [(false, 1), (false, 2)]);
     assert_eq!(world.control(second).unwrap().owner, None);
-    let pause = rig.request(second, MailBody::Pause { now: false });
+    let pause = rig.request(second, Request::Pause { now: false, reason: None });
     let signal = rig.request(second, go());
     rig.settle_store();
     assert!(matches!(rig.answer(pause), Some(Answer::Accepted(_))), "kept until it wakes");
@@ -170,7 +170,12 @@ fn a_slot_that_comes_while_it_is_owned_is_not_forgotten() {
     let second = rig.start("keyed k; a");
     rig.settle_store();
     let message = "m".into();
-    let mail = Mail { execution: second, message, actor: None, body: MailBody::Resume };
+    let mail = Mail {
+        execution: second,
+        message,
+        actor: None,
+        body: Request::Resume { reason: None }.into(),
+    };
     world.store.deliver(&[mail]).unwrap();
     other.inputs.push(Input::Nudge);
     other.step();
@@ -323,8 +328,8 @@ fn a_pause_of_who_was_just_let_in_is_a_pause() {
     let execution = rig.start("keyed k; a");
     let next = rig.start("keyed k; a");
     rig.settle_store();
-    let pause = rig.request(execution, MailBody::Pause { now: false });
-    let twice = rig.request(execution, MailBody::Pause { now: false });
+    let pause = rig.request(execution, Request::Pause { now: false, reason: None });
+    let twice = rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle();
     assert!(matches!(rig.answer(pause), Some(Answer::Done { .. })));
     assert!(matches!(rig.answer(twice), Some(Answer::Refused(Refusal::AlreadyPaused))));

@@ -1,18 +1,19 @@
 //! What the sender of a signal is told while it is in an inbox: that it is kept only where it will be in
 //! the log.
 
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::Receipt;
 use waypost_engine::driver::Input;
-use waypost_ports::store::{Delivery, Mail, MailBody, Store};
+use waypost_ports::store::{Delivery, Mail, Store};
 
 use crate::support::{Rig, World};
 
 fn signal(execution: ExecutionNo, message: &str) -> Mail {
-    let body = MailBody::Signal { name: "s".into(), body: Json::null() };
-    Mail { execution, message: message.into(), actor: None, body }
+    let body = Request::Signal { name: "s".into(), body: Json::null() };
+    Mail { execution, message: message.into(), actor: None, body: body.into() }
 }
 
 fn receipt(world: &World, execution: ExecutionNo, message: &str) -> Receipt {
@@ -23,12 +24,12 @@ fn receipt(world: &World, execution: ExecutionNo, message: &str) -> Receipt {
 fn held(rig: &mut Rig<'_>, cancel: bool) -> ExecutionNo {
     let execution = rig.start("w = signal(go)");
     rig.settle();
-    rig.request(execution, MailBody::Pause { now: false });
+    rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle();
     assert!(rig.world.control(execution).unwrap().held.is_some());
     if cancel {
-        let body = MailBody::Cancel { reason: None };
-        let mail = Mail { execution, message: "c".into(), actor: None, body };
+        let body = Request::Cancel { reason: None };
+        let mail = Mail { execution, message: "c".into(), actor: None, body: body.into() };
         rig.world.store.deliver(&[mail]).unwrap();
     }
     execution
@@ -48,7 +49,7 @@ fn signal_kept_for_a_held_execution_is_in_the_log_before_the_cancel_that_ends_it
             );
         }
         if !cancel_first {
-            rig.request(execution, MailBody::Cancel { reason: None });
+            rig.request(execution, Request::Cancel { reason: None });
         }
         rig.inputs.push(Input::Nudge);
         rig.settle();
@@ -87,7 +88,7 @@ fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");
-    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.request(execution, Request::Cancel { reason: None });
     rig.settle_store();
     assert_eq!(world.status(execution), Status::Ending);
     world.store.hold(execution, rig.instance, "the store refuses its next frame").unwrap();

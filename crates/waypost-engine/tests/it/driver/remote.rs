@@ -2,7 +2,7 @@
 //! from whoever may make them; workers that die.
 
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Refusal};
+use waypost_core::command::{Outcome, Refusal, Request};
 use waypost_core::event::{Event, NodeEvent, REMOTE_LOG_FORMAT};
 use waypost_core::failure::{Failure, kind};
 use waypost_core::id::{ExecutionNo, Token, WorkerId};
@@ -10,7 +10,7 @@ use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Look, StoreWork, TaskReport};
-use waypost_ports::store::{Appended, Delivery, LEASE, MailBody, Store};
+use waypost_ports::store::{Appended, Delivery, LEASE, Store};
 use waypost_ports::tasks::OfferId;
 
 use crate::support::rig::token_of;
@@ -161,7 +161,7 @@ fn a_cancel_before_a_start_takes_the_offer_back() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker");
-    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.request(execution, Request::Cancel { reason: None });
     rig.settle_store();
     assert_eq!(rig.withdrawn, [id(execution, "a", 1)]);
     assert!(rig.cancelled_remote.is_empty());
@@ -179,14 +179,14 @@ fn a_pause_takes_the_offer_back_and_a_resumption_makes_it_again() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("a = worker");
     offered(&mut rig);
-    rig.request(execution, MailBody::Pause { now: false });
+    rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle_store();
     assert_eq!(rig.withdrawn, [id(execution, "a", 1)]);
     assert_eq!(rig.driver.live(), 0, "nobody holds it");
     let early = rig.say(1, (execution, "a", 1), Outcome::Started);
     rig.settle_store();
     assert_eq!(refused(&rig, early), Refusal::Paused);
-    rig.request(execution, MailBody::Resume);
+    rig.request(execution, Request::Resume { reason: None });
     rig.settle_store();
     pass(&mut rig, 1_000);
     assert_eq!(offered(&mut rig), [("a".to_owned(), 1)]);
@@ -509,7 +509,7 @@ fn a_new_owner_tells_it_to_stop_and_gives_up_after_the_grace_time() {
     let execution = first.start("a = worker");
     first.say(1, (execution, "a", 1), Outcome::Started);
     first.settle_store();
-    first.request(execution, MailBody::Cancel { reason: None });
+    first.request(execution, Request::Cancel { reason: None });
     first.settle_store();
     first.leave();
     drop(first);

@@ -1,18 +1,18 @@
 //! Requests to executions that are live, parked, ending, ended or unknown: each is answered, once,
 //! and never with a guess.
 
-use waypost_core::command::Refusal;
+use waypost_core::command::{Refusal, Request};
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Outgoing, StoreWork};
-use waypost_ports::store::{Appended, Mail, MailBody, Store};
+use waypost_ports::store::{Appended, Mail, Store};
 
 use crate::support::world::START;
 use crate::support::{Rig, World};
 
-const CANCEL: MailBody = MailBody::Cancel { reason: None };
+const CANCEL: Request = Request::Cancel { reason: None };
 
 #[test]
 fn a_live_execution_answers_when_the_request_is_durable() {
@@ -82,7 +82,7 @@ fn a_refused_request_writes_nothing() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");
     let frames = world.frames(execution);
-    let ticket = rig.request(execution, MailBody::Resume);
+    let ticket = rig.request(execution, Request::Resume { reason: None });
     rig.step();
     assert!(matches!(rig.answer(ticket), Some(Answer::Refused(Refusal::NotPaused))));
     assert_eq!((world.frames(execution), rig.appends().count()), (frames, 0));
@@ -125,7 +125,7 @@ fn a_user_pause_holds_and_a_resumption_releases() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("a; b needs a");
     let a = rig.take_task("a");
-    let ticket = rig.request(execution, MailBody::Pause { now: false });
+    let ticket = rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle_store();
     assert!(matches!(rig.answer(ticket), Some(Answer::Done { status: Status::Running, .. })));
     rig.finish(&a);
@@ -135,10 +135,10 @@ fn a_user_pause_holds_and_a_resumption_releases() {
     assert_eq!((control.owner, control.held.as_deref()), (None, Some("paused by a user")));
 
     // A signal is kept and does not wake it; a resumption does.
-    rig.request(execution, MailBody::Signal { name: "s".into(), body: Json::null() });
+    rig.request(execution, Request::Signal { name: "s".into(), body: Json::null() });
     rig.settle();
     assert_eq!(rig.driver.live(), 0);
-    rig.request(execution, MailBody::Resume);
+    rig.request(execution, Request::Resume { reason: None });
     rig.settle_store();
     let control = world.control(execution).unwrap();
     assert_eq!(control.held, None, "it is no longer held");
@@ -158,7 +158,7 @@ fn a_message_that_keeps_coming_back_is_deleted_with_the_next_frame() {
         execution,
         message: "m".into(),
         actor: None,
-        body: MailBody::Signal { name: "s".into(), body: Json::null() },
+        body: Request::Signal { name: "s".into(), body: Json::null() }.into(),
     };
     world.store.deliver(std::slice::from_ref(&mail)).unwrap();
     rig.inputs.push(Input::Mail(vec![mail.clone()]));
@@ -185,7 +185,7 @@ fn mail_to_an_execution_that_was_claimed_meanwhile_is_read_at_once() {
     world.pass(3_000);
     rig.step();
     let work = std::mem::take(&mut rig.work);
-    let ticket = rig.request(parked, MailBody::Signal { name: "go".into(), body: Json::null() });
+    let ticket = rig.request(parked, Request::Signal { name: "go".into(), body: Json::null() });
     rig.step();
     work.into_iter().for_each(|work| rig.perform(work));
     rig.settle();
@@ -214,7 +214,7 @@ fn an_execution_that_makes_decide_panic_is_held_and_its_callers_hear_of_it() {
         execution: broken,
         message: "m".into(),
         actor: None,
-        body: MailBody::Signal { name: "s".into(), body: Json::null() },
+        body: Request::Signal { name: "s".into(), body: Json::null() }.into(),
     };
     world.store.deliver(&[mail]).unwrap();
     let history = world.store.claim(&request).unwrap().claimed.remove(0);
@@ -245,7 +245,7 @@ fn nobody_is_told_of_a_duplicate_before_the_first_is_durable() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");
-    let pause = MailBody::Pause { now: false };
+    let pause = Request::Pause { now: false, reason: None };
     let (first, second) =
         (rig.send(execution, pause.clone(), "m"), rig.send(execution, pause, "m"));
     rig.step();
@@ -265,7 +265,7 @@ fn a_message_in_the_inbox_and_in_the_mailbox_is_consumed_once() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("w = signal(go); v = signal(go) needs w");
     rig.settle();
-    let go = MailBody::Signal { name: "go".into(), body: Json::null() };
+    let go = Request::Signal { name: "go".into(), body: Json::null() };
     let first = rig.send(execution, go.clone(), "m");
     rig.step();
     let second = rig.send(execution, go, "m");
@@ -289,7 +289,7 @@ fn a_retry_that_somebody_asks_for_does_not_wait() {
         rig.finish(&flaky);
         rig.settle_store();
         let wait = world.state(execution).nodes[0].wait_seq;
-        let ticket = rig.request(execution, MailBody::CompleteWait { wait, body: Json::null() });
+        let ticket = rig.request(execution, Request::CompleteWait { wait, body: Json::null() });
         rig.settle_store();
         // The second wait is long enough for it to have been parked.
         let answer = rig.answer(ticket);
@@ -314,7 +314,7 @@ fn requests_that_go_together_are_each_answered_for_themselves() {
     let addressed = [(waits, "one"), (waits, "one"), (waits, "before"), (ended, "two")];
     for (execution, message) in addressed.into_iter().chain([(ExecutionNo(4711), "three")]) {
         let (message, actor, body) = (message.into(), None, signal("go"));
-        let mail = Mail { execution, message, actor, body };
+        let mail = Mail { execution, message, actor, body: body.into() };
         work.push(StoreWork::Deliver(Outgoing { mail, chosen: true, ticket: rig.ticket() }));
     }
     let performed = rig.clerk().perform_all(work);
@@ -343,6 +343,6 @@ fn requests_that_go_together_are_each_answered_for_themselves() {
     world.check();
 }
 
-fn signal(name: &str) -> MailBody {
-    MailBody::Signal { name: name.into(), body: Json::null() }
+fn signal(name: &str) -> Request {
+    Request::Signal { name: name.into(), body: Json::null() }
 }

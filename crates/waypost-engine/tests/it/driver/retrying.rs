@@ -1,14 +1,13 @@
 //! Retries of executions that have ended: only what failed runs again, once, however often it is asked for.
 
-use waypost_core::command::Refusal;
+use waypost_core::command::{Refusal, Request};
 use waypost_core::status::Status;
 use waypost_engine::driver::Answer;
-use waypost_ports::store::MailBody;
 
 use crate::support::{Rig, World};
 
-const RETRY: MailBody = MailBody::Retry { reason: None };
-const CANCEL: MailBody = MailBody::Cancel { reason: None };
+const RETRY: Request = Request::Retry { reason: None };
+const CANCEL: Request = Request::Cancel { reason: None };
 
 fn names(world: &World, execution: waypost_core::id::ExecutionNo, name: &str) -> usize {
     world.names(execution).iter().filter(|found| **found == name).count()

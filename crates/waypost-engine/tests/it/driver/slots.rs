@@ -1,9 +1,9 @@
 //! Slots: never more tasks than there are, never an attempt that is forgotten.
 
-use waypost_core::command::Outcome;
+use waypost_core::command::{Outcome, Request};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_ports::store::{Appended, MailBody};
+use waypost_ports::store::Appended;
 
 use crate::support::{Rig, World};
 
@@ -46,7 +46,7 @@ fn a_slot_promised_to_an_execution_that_is_dropped_comes_back() {
     let a = rig.take_task("a");
     // A frame of the first execution is in flight when the slot is promised to its node b.
     let first = a.execution;
-    rig.request(first, MailBody::Signal { name: "s".into(), body: Json::null() });
+    rig.request(first, Request::Signal { name: "s".into(), body: Json::null() });
     rig.step();
     let append = rig.take_append();
     rig.finish(&a);
@@ -70,7 +70,7 @@ fn stale_offers_do_not_hold_up_the_ones_behind_them() {
     rig.start("last");
     rig.settle_store();
     let first = rig.take_task("n0");
-    rig.request(cancelled, MailBody::Cancel { reason: None });
+    rig.request(cancelled, Request::Cancel { reason: None });
     rig.settle_store();
     // Its slot is free, its execution has not ended: its last report is not committed yet.
     rig.report(&first, Outcome::Cancelled);
@@ -101,7 +101,7 @@ fn an_attempt_cancelled_in_the_frame_that_starts_it_never_runs() {
     let execution = rig.start("a; b needs a");
     let a = rig.take_task("a");
     rig.finish(&a);
-    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.request(execution, Request::Cancel { reason: None });
     rig.settle();
     assert_eq!((world.status(execution), world.calls(execution, "b")), (Status::Cancelled, 0));
     assert!(rig.driver.is_quiet());
@@ -113,11 +113,11 @@ fn an_execution_that_pauses_gives_its_slots_back_and_resumes_its_queue() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 1);
     let execution = rig.start("a; b; c");
-    rig.request(execution, MailBody::Pause { now: true });
+    rig.request(execution, Request::Pause { now: true, reason: None });
     rig.settle();
     assert_eq!(world.status(execution), Status::Paused);
     assert!(rig.driver.is_quiet() && rig.driver.live() == 0);
-    rig.request(execution, MailBody::Resume);
+    rig.request(execution, Request::Resume { reason: None });
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
     world.check();

@@ -1,7 +1,7 @@
 //! Executions that were in hand when a process died: they are found out one at a time, the one that
 //! kills is set aside, and the others are cleared by progress.
 
-use waypost_core::command::Outcome;
+use waypost_core::command::{Outcome, Request};
 use waypost_core::event::{Event, LOG_FORMAT};
 use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
@@ -10,7 +10,7 @@ use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
 use waypost_engine::driver::Answer;
-use waypost_ports::store::{Append, ClaimRequest, MailBody, SUSPECT_FROM, Store};
+use waypost_ports::store::{Append, ClaimRequest, SUSPECT_FROM, Store};
 
 use crate::support::{Rig, World};
 
@@ -65,7 +65,7 @@ fn an_execution_that_kills_every_process_is_quarantined_and_others_go_on() {
     assert_eq!(ends, vec![Status::Completed; 5]);
 
     // A person has found the cause.
-    last.request(killer, MailBody::Resume);
+    last.request(killer, Request::Resume { reason: None });
     last.run_to_end();
     assert_eq!(world.status(killer), Status::Completed);
     world.check();
@@ -136,7 +136,7 @@ fn what_was_in_hand_at_a_death_is_marked_before_it_is_decided() {
     drop(rig);
     let mut rig = life(&world, None).expect("nothing kills it");
     assert_eq!(crashes(&world, execution), (1, false));
-    rig.request(execution, MailBody::Signal { name: "go".into(), body: Json::null() });
+    rig.request(execution, Request::Signal { name: "go".into(), body: Json::null() });
     rig.step();
     assert_eq!(rig.appends().count(), 0, "not decided before it is marked");
     rig.perform_all();
@@ -241,7 +241,7 @@ fn bug_a_suspect_that_was_lost_unnoticed_stayed_in_memory() {
     assert!(matches!(first, Some(Answer::Moved)), "{first:?}");
     let again = report(&mut rig);
     assert!(matches!(again, Some(Answer::Accepted(_))), "{again:?}");
-    rig.request(execution, MailBody::Resume);
+    rig.request(execution, Request::Resume { reason: None });
     rig.settle();
     assert_eq!(world.status(execution), Status::Completed);
     world.check();

@@ -196,7 +196,7 @@ fn an_attempt_that_was_lost_often_enough_is_quarantined() {
     assert_eq!(world.calls(execution, "a"), 0);
 
     let mut rig = Rig::new(&world);
-    rig.request(execution, waypost_ports::store::MailBody::Resume);
+    rig.request(execution, waypost_core::command::Request::Resume { reason: None });
     rig.run_to_end();
     assert_eq!(world.status(execution), Status::Completed);
     world.check();

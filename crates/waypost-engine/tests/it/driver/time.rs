@@ -1,9 +1,9 @@
 //! Time: nothing fires early, nothing fires twice, and nobody spins.
 
+use waypost_core::command::Request;
 use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::MailBody;
 
 use crate::support::world::START;
 use crate::support::{Rig, World};
@@ -43,7 +43,7 @@ fn a_user_pause_with_timers_due_does_not_spin() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("d = delay(500ms); e = delay(900ms); a; b = pass needs d, e, a");
     let a = rig.take_task("a");
-    rig.request(execution, MailBody::Pause { now: false });
+    rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle_store();
     // Both delays are over, the pause awaits the running attempt: `step` checks for a busy loop.
     for _ in 0..5 {
@@ -58,7 +58,7 @@ fn a_user_pause_with_timers_due_does_not_spin() {
         rig.settle();
     }
     assert_eq!(rig.driver.live(), 0);
-    rig.request(execution, MailBody::Resume);
+    rig.request(execution, Request::Resume { reason: None });
     rig.settle();
     assert_eq!(world.status(execution), Status::Completed, "overdue waits end at once");
     world.check();
@@ -70,7 +70,7 @@ fn a_deadline_strikes_also_where_a_user_holds_the_execution() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("within 1m; w = signal(never)");
     rig.settle();
-    rig.request(execution, MailBody::Pause { now: false });
+    rig.request(execution, Request::Pause { now: false, reason: None });
     rig.settle();
     assert_eq!(world.status(execution), Status::Paused);
     rig.run_to_end();
@@ -104,7 +104,7 @@ fn a_cancelled_attempt_that_says_nothing_is_awaited_for_the_grace_time_only() {
     let mut rig = Rig::new(&world);
     let execution = rig.start("a");
     let a = rig.take_task("a");
-    rig.request(execution, MailBody::Cancel { reason: Some("enough".into()) });
+    rig.request(execution, Request::Cancel { reason: Some("enough".into()) });
     for _ in 0..40 {
         rig.settle_store();
         world.clock.set(rig.driver.next_wake());

@@ -1,8 +1,7 @@
 //! Remote workers that are told to stop: a word may be lost, so they are told until they have.
 
-use waypost_core::command::Outcome;
+use waypost_core::command::{Outcome, Request};
 use waypost_core::status::Status;
-use waypost_ports::store::MailBody;
 use waypost_ports::tasks::Holds;
 
 use super::forgetting::{begun, no};
@@ -15,7 +14,7 @@ fn whoever_is_told_to_stop_is_told_again_until_it_is_over() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);
-    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.request(execution, Request::Cancel { reason: None });
     rig.settle_store();
     let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
     assert_eq!(rig.cancelled_remote, [told]);
@@ -38,7 +37,7 @@ fn whoever_does_not_stop_in_time_is_told_on() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);
-    rig.request(execution, MailBody::Cancel { reason: None });
+    rig.request(execution, Request::Cancel { reason: None });
     rig.settle_store();
     let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
     for _ in 0..3 {
@@ -60,7 +59,7 @@ fn whoever_is_told_to_stop_for_a_pause_is_told_again_until_it_has() {
     let world = World::new();
     let mut rig = Rig::new(&world);
     let execution = begun(&mut rig);
-    rig.request(execution, MailBody::Pause { now: true });
+    rig.request(execution, Request::Pause { now: true, reason: None });
     rig.settle_store();
     assert_eq!(world.status(execution), Status::Paused);
     let told = (worker(1), token_of(&world, 1, (execution, "a", 1)));
@@ -78,11 +77,11 @@ fn whoever_is_told_to_stop_for_a_pause_is_told_again_until_it_has() {
     assert_eq!(said(&mut rig, Some(no(10_000))), [told], "said before it was told");
     assert_eq!(said(&mut rig, Some(no(100))), [told]);
     assert_eq!(said(&mut rig, None), []);
-    rig.request(execution, MailBody::Resume);
+    rig.request(execution, Request::Resume { reason: None });
     rig.settle_store();
     rig.say(1, (execution, "a", 2), Outcome::Started);
     rig.settle_store();
-    rig.request(execution, MailBody::Pause { now: true });
+    rig.request(execution, Request::Pause { now: true, reason: None });
     rig.settle_store();
     let told = (worker(1), token_of(&world, 1, (execution, "a", 2)));
     assert_eq!(std::mem::take(&mut rig.cancelled_remote), [told]);

@@ -1,14 +1,14 @@
 //! What handlers may do to the engine: nothing.
 
+use waypost_core::command::Request;
 use waypost_core::event::{Event, NodeEvent};
 use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::status::Status;
-use waypost_engine::Request;
-use waypost_ports::store::MailBody;
+use waypost_engine::ControlRequest;
 
 use crate::support::lab::Lab;
 
-const CANCEL: MailBody = MailBody::Cancel { reason: None };
+const CANCEL: Request = Request::Cancel { reason: None };
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_takes_too_long_is_stopped() {
@@ -33,7 +33,7 @@ async fn a_cancellation_reaches_the_handler_that_runs() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a handler hold; b needs a").await;
     let held = lab.held().await;
-    engine.request(Request::new(started.execution, CANCEL)).await.unwrap();
+    engine.request(ControlRequest::new(started.execution, CANCEL)).await.unwrap();
     held.cancel.cancelled().await;
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
 }
@@ -47,7 +47,7 @@ async fn a_handler_that_is_quick_to_stop_has_not_failed() {
         let started = lab.start(&engine, "a handler hold").await;
         let execution = started.execution;
         let _held = lab.held().await;
-        engine.request(Request::new(execution, CANCEL)).await.unwrap();
+        engine.request(ControlRequest::new(execution, CANCEL)).await.unwrap();
         assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
         assert!(lab.find(execution, "NodeCancelled").is_some());
         assert_eq!(lab.find(execution, "NodeFailed"), None);
@@ -60,7 +60,7 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a handler stubborn").await;
     let held = lab.held().await;
-    engine.request(Request::new(started.execution, CANCEL)).await.unwrap();
+    engine.request(ControlRequest::new(started.execution, CANCEL)).await.unwrap();
     assert!(held.task.attempt == 1);
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
     // Its slot is free again.
@@ -68,7 +68,7 @@ async fn a_handler_that_ignores_its_cancellation_is_dropped() {
     for _ in 0..2 {
         let started = lab.start(&engine_with_one, "a handler stubborn").await;
         lab.held().await;
-        engine_with_one.request(Request::new(started.execution, CANCEL)).await.unwrap();
+        engine_with_one.request(ControlRequest::new(started.execution, CANCEL)).await.unwrap();
         started.ended().await.unwrap();
     }
 }
@@ -92,7 +92,7 @@ async fn a_handler_that_panics_is_tried_again_and_then_quarantined() {
     assert!(held.contains("a handler's bug"), "{held}");
 
     // A person gives it up.
-    engine.request(Request::new(execution, CANCEL)).await.unwrap();
+    engine.request(ControlRequest::new(execution, CANCEL)).await.unwrap();
     assert_eq!(started.ended().await.unwrap().status, Status::Cancelled);
 }
 

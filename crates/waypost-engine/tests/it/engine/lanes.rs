@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use waypost_core::command::Request;
 use waypost_core::status::Status;
-use waypost_engine::{Engine, Request};
-use waypost_ports::store::MailBody;
+use waypost_engine::{ControlRequest, Engine};
 
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
@@ -57,8 +57,8 @@ async fn appends_that_hang_hold_up_nothing_else() {
     tokio::pin!(start);
     assert!(futures_util::poll!(&mut start).is_pending());
     lab.store.failures(1).await;
-    let signal = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
-    engine.request(Request::new(parked.execution, signal)).await.unwrap();
+    let signal = Request::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    engine.request(ControlRequest::new(parked.execution, signal)).await.unwrap();
     lab.store.heal();
     assert_eq!(start.await.unwrap().ended().await.unwrap().status, Status::Completed);
     assert_eq!(parked.ended().await.unwrap().status, Status::Completed);

@@ -9,14 +9,14 @@ use futures_util::stream::FuturesUnordered;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::mpsc::unbounded_channel;
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Refusal};
+use waypost_core::command::{Outcome, Refusal, Request};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, EngineError, RemoteTask, Reported, TaskReport};
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
 use waypost_ports::relay::{Answer, HearMail, Relay, Relayed};
-use waypost_ports::store::{Mail, MailBody, StoreError};
+use waypost_ports::store::{Mail, StoreError};
 
 use super::remote::{LONG, done, one, report};
 use crate::support::lab::Lab;
@@ -355,8 +355,9 @@ async fn a_refusal_says_why_whichever_way_the_report_took() {
 async fn mail_that_is_no_report_is_refused() {
     let pair = Pair::new(Habit::Carries);
     let task = pair.task().await;
-    let body = MailBody::Cancel { reason: None };
-    let mail = Mail { execution: task.number, message: "m1".into(), actor: None, body };
+    let body = Request::Cancel { reason: None };
+    let mail =
+        Mail { execution: task.number, message: "m1".into(), actor: None, body: body.into() };
     let relayed = pair.board.hand_over(pair.owner.instance(), mail);
     assert!(matches!(relayed, Some(Relayed::Refused(_))), "{relayed:?}");
     assert_eq!(pair.mail(), []);

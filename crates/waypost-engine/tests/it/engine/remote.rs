@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
-use waypost_core::command::{Outcome, Refusal};
+use waypost_core::command::{Outcome, Refusal, Request};
 use waypost_core::id::{ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, EngineError, Polled, RemoteTask, Reported, TaskReport, WorkerPoll};
-use waypost_ports::store::MailBody;
 use waypost_ports::tasks::{Offer, OfferId, Tasks};
 
 use crate::support::lab::Lab;
@@ -126,9 +125,9 @@ async fn a_poll_that_waits_hears_what_to_stop() {
     let started = lab.start(&engine, "a = worker").await;
     let task = one(&engine).await;
     engine.report(report(&task, Outcome::Started)).await.unwrap();
-    let cancel = waypost_engine::Request::new(
+    let cancel = waypost_engine::ControlRequest::new(
         started.execution,
-        MailBody::Cancel { reason: Some("enough".to_owned()) },
+        Request::Cancel { reason: Some("enough".to_owned()) },
     );
     let (polled, cancelled) = tokio::join!(engine.poll(poll(1, 3), LONG), engine.request(cancel));
     cancelled.unwrap();

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use waypost_core::command::Refusal;
-use waypost_core::event::{Event, NodeEvent};
+use waypost_core::command::{Refusal, Request};
+use waypost_core::event::{Event, NodeEvent, Origin};
 use waypost_core::flow;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::why::why;
-use waypost_engine::{Engine, EngineError, Plans, Request, Requested, fold};
-use waypost_ports::store::{MailBody, Store};
+use waypost_engine::{ControlRequest, Engine, EngineError, Plans, Requested, fold};
+use waypost_ports::store::Store;
 
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
 
-fn signal(name: &str) -> MailBody {
-    MailBody::Signal { name: name.into(), body: Json::parse("1").unwrap() }
+fn signal(name: &str) -> Request {
+    Request::Signal { name: name.into(), body: Json::parse("1").unwrap() }
 }
 
 #[tokio::test]
@@ -25,8 +25,8 @@ async fn a_live_execution_does_it_at_once() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a handler hold; w = signal(go) needs a").await;
     let held = lab.held().await;
-    let mut request = Request::new(started.execution, signal("go"));
-    request.actor = Some(Arc::from("ann"));
+    let mut request = ControlRequest::new(started.execution, signal("go"));
+    request.origin.actor = Some(Arc::from("ann"));
     let done = engine.request(request).await;
     assert_eq!(done.unwrap(), Requested::Done { status: Status::Running, pausing: false });
     held.complete();
@@ -40,7 +40,8 @@ async fn a_parked_execution_is_woken() {
     let started =
         lab.start(&engine, "w = signal(go); o = output(${{ nodes.w.output }}) needs w").await;
     lab.event(started.execution, "RunPaused").await;
-    let accepted = engine.request(Request::new(started.execution, signal("go"))).await.unwrap();
+    let accepted =
+        engine.request(ControlRequest::new(started.execution, signal("go"))).await.unwrap();
     assert!(matches!(accepted, Requested::Accepted { .. }));
     assert_eq!(started.ended().await.unwrap().output, Some(Json::parse("1").unwrap()));
 }
@@ -52,10 +53,15 @@ async fn an_ended_and_an_unknown_execution_refuse() {
     let started = lab.start(&engine, "a").await;
     let execution = started.execution;
     started.ended().await.unwrap();
-    let late = engine.request(Request::new(execution, MailBody::Resume)).await.unwrap_err();
+    let late = engine
+        .request(ControlRequest::new(execution, Request::Resume { reason: None }))
+        .await
+        .unwrap_err();
     assert!(matches!(late, EngineError::Refused(Refusal::Ended(Status::Completed))), "{late:?}");
-    let unknown =
-        engine.request(Request::new(ExecutionNo(4711), MailBody::Resume)).await.unwrap_err();
+    let unknown = engine
+        .request(ControlRequest::new(ExecutionNo(4711), Request::Resume { reason: None }))
+        .await
+        .unwrap_err();
     assert!(matches!(unknown, EngineError::Unknown), "{unknown:?}");
 }
 
@@ -65,8 +71,10 @@ async fn a_request_that_changes_nothing_is_refused() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a handler hold").await;
     let held = lab.held().await;
-    let refused =
-        engine.request(Request::new(started.execution, MailBody::Resume)).await.unwrap_err();
+    let refused = engine
+        .request(ControlRequest::new(started.execution, Request::Resume { reason: None }))
+        .await
+        .unwrap_err();
     assert!(matches!(refused, EngineError::Refused(Refusal::NotPaused)), "{refused:?}");
     held.complete();
     started.ended().await.unwrap();
@@ -80,7 +88,7 @@ async fn no_signal_is_lost_to_an_execution_that_parks() {
     for _ in 0..300 {
         let started = lab.start(&engine, "w = signal(go); v = signal(go) needs w; a needs v").await;
         for _ in 0..2 {
-            engine.request(Request::new(started.execution, signal("go"))).await.unwrap();
+            engine.request(ControlRequest::new(started.execution, signal("go"))).await.unwrap();
         }
         assert_eq!(started.ended().await.unwrap().status, Status::Completed);
     }
@@ -93,8 +101,8 @@ async fn a_cancellation_at_the_moment_of_completion_is_answered() {
     let engine = lab.engine();
     for _ in 0..300 {
         let started = lab.start(&engine, "a; b needs a").await;
-        let cancel = MailBody::Cancel { reason: None };
-        let answer = engine.request(Request::new(started.execution, cancel)).await;
+        let cancel = Request::Cancel { reason: None };
+        let answer = engine.request(ControlRequest::new(started.execution, cancel)).await;
         let status = started.ended().await.unwrap().status;
         match answer {
             Ok(Requested::Done { .. } | Requested::Accepted { .. }) => {}
@@ -112,11 +120,14 @@ async fn a_pause_holds_until_the_resumption() {
     let engine = lab.engine();
     let started = lab.start(&engine, "a handler hold; b needs a").await;
     let held = lab.held().await;
-    let pause = MailBody::Pause { now: true };
-    engine.request(Request::new(started.execution, pause)).await.unwrap();
+    let pause = Request::Pause { now: true, reason: None };
+    engine.request(ControlRequest::new(started.execution, pause)).await.unwrap();
     held.cancel.cancelled().await;
     lab.event(started.execution, "RunPaused").await;
-    let resumed = engine.request(Request::new(started.execution, MailBody::Resume)).await.unwrap();
+    let resumed = engine
+        .request(ControlRequest::new(started.execution, Request::Resume { reason: None }))
+        .await
+        .unwrap();
     assert!(matches!(resumed, Requested::Accepted { .. }));
     let again = lab.held().await;
     assert_eq!((again.task.attempt, &again.task.idempotency_key), (2, &held.task.idempotency_key));
@@ -128,11 +139,11 @@ async fn a_pause_holds_until_the_resumption() {
 async fn send(
     engine: &Engine,
     execution: ExecutionNo,
-    body: MailBody,
+    body: Request,
     message: &str,
 ) -> Result<Requested, EngineError> {
-    let message = Some(Arc::from(message));
-    engine.request(Request { message, ..Request::new(execution, body) }).await
+    let origin = Origin { message: Some(message.into()), actor: None };
+    engine.request(ControlRequest { origin, ..ControlRequest::new(execution, body) }).await
 }
 
 fn is_duplicate(answer: &Result<Requested, EngineError>) -> bool {
@@ -177,21 +188,21 @@ async fn every_request_is_done_once() {
     lab.held().await;
     // A refusal is remembered, too: what was asked at the wrong moment is not done at a later one.
     let requests = [
-        ("early", MailBody::Resume),
-        ("pause", MailBody::Pause { now: true }),
-        ("resume", MailBody::Resume),
+        ("early", Request::Resume { reason: None }),
+        ("pause", Request::Pause { now: true, reason: None }),
+        ("resume", Request::Resume { reason: None }),
     ];
-    let early = send(&engine, execution, MailBody::Resume, "early").await;
+    let early = send(&engine, execution, Request::Resume { reason: None }, "early").await;
     assert!(matches!(early, Err(EngineError::Refused(Refusal::NotPaused))), "{early:?}");
-    send(&engine, execution, MailBody::Pause { now: true }, "pause").await.unwrap();
+    send(&engine, execution, Request::Pause { now: true, reason: None }, "pause").await.unwrap();
     lab.event(execution, "RunPaused").await;
-    send(&engine, execution, MailBody::Resume, "resume").await.unwrap();
+    send(&engine, execution, Request::Resume { reason: None }, "resume").await.unwrap();
     let again = lab.held().await;
     for (message, body) in requests {
         let answer = send(&engine, execution, body, message).await;
         assert!(is_duplicate(&answer), "{message}: {answer:?}");
     }
-    let cancel = MailBody::Cancel { reason: None };
+    let cancel = Request::Cancel { reason: None };
     send(&engine, execution, cancel.clone(), "cancel").await.unwrap();
     let twice = send(&engine, execution, cancel, "cancel").await;
     assert!(twice.is_err(), "{twice:?}");
@@ -251,7 +262,10 @@ async fn an_end_is_told_also_where_the_definition_cannot_be_used_any_more() {
         false => flow::compile(text),
     };
     let second = lab.engine_with(|parts| parts.plans = Arc::new(Plans::new(Box::new(refuses))));
-    let late = second.request(Request::new(execution, MailBody::Resume)).await.unwrap_err();
+    let late = second
+        .request(ControlRequest::new(execution, Request::Resume { reason: None }))
+        .await
+        .unwrap_err();
     assert!(matches!(late, EngineError::Refused(Refusal::Ended(Status::Completed))), "{late:?}");
     assert_eq!(second.ended(execution).await.unwrap().output, Some(Json::parse("7").unwrap()));
 }
@@ -272,7 +286,7 @@ async fn the_end_of_any_execution_can_be_awaited() {
     let ended = engine.ended(execution);
     tokio::pin!(ended);
     assert!(futures_util::poll!(&mut ended).is_pending());
-    engine.request(Request::new(execution, signal("go"))).await.unwrap();
+    engine.request(ControlRequest::new(execution, signal("go"))).await.unwrap();
     let end = ended.await.unwrap();
     assert_eq!((end.status, end.output), (Status::Completed, Some(Json::parse("7").unwrap())));
     assert!(engine.ended(execution).await.is_some(), "also where it has been");
@@ -301,9 +315,9 @@ async fn a_wait_that_somebody_ends_goes_on_with_what_they_say() {
         let execution = started.execution;
         lab.event(execution, rests).await;
         let (wait, body) = (open_wait(&lab, execution), Json::parse("7").unwrap());
-        let end = MailBody::CompleteWait { wait, body };
-        let mut request = Request::new(execution, end.clone());
-        (request.message, request.actor) = (Some("m".into()), Some("ann".into()));
+        let end = Request::CompleteWait { wait, body };
+        let mut request = ControlRequest::new(execution, end.clone());
+        request.origin = Origin { message: Some("m".into()), actor: Some("ann".into()) };
         engine.request(request).await.unwrap();
         let ended = started.ended().await.unwrap();
         assert_eq!(ended.output, Some(Json::parse(output).unwrap()), "{flow}");
@@ -324,7 +338,7 @@ async fn a_wait_ends_once_for_whoever_asks_and_is_refused_where_there_is_none() 
     let started = lab.start(&engine, flow).await;
     let execution = started.execution;
     lab.event(execution, "RunPaused").await;
-    let end = |wait| MailBody::CompleteWait { wait, body: Json::null() };
+    let end = |wait| Request::CompleteWait { wait, body: Json::null() };
     let first = open_wait(&lab, execution);
     send(&engine, execution, end(first), "m").await.unwrap();
     lab.event(execution, "NodeCompleted").await;

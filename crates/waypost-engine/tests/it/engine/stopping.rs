@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use waypost_core::command::Request;
 use waypost_core::event::{Event, NodeEvent};
 use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_core::status::Status;
-use waypost_engine::{EngineError, Request, Requested, StartRequest};
-use waypost_ports::store::{MailBody, StoreError};
+use waypost_engine::{ControlRequest, EngineError, Requested, StartRequest};
+use waypost_ports::store::StoreError;
 
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
@@ -151,8 +152,12 @@ async fn nobody_waits_for_an_engine_that_stopped() {
     engine.stop(Duration::ZERO).await;
     assert!(matches!(in_queue.await.err(), Some(EngineError::Stopping)));
     assert!(first.ended().await.is_none());
-    let request =
-        engine.request(Request::new(waypost_core::id::ExecutionNo(1), MailBody::Resume)).await;
+    let request = engine
+        .request(ControlRequest::new(
+            waypost_core::id::ExecutionNo(1),
+            Request::Resume { reason: None },
+        ))
+        .await;
     assert!(matches!(request, Err(EngineError::Stopping)));
     assert!(engine.adopt(waypost_core::id::ExecutionNo(1)).ended().await.is_none());
 }
@@ -171,7 +176,10 @@ async fn a_store_that_panics_ends_the_engine_and_not_its_callers() {
         lab.store.break_calls(&[call], &Fault::Panics);
         let refused = match call {
             Call::Append => engine.start(lab.request("a")).await.err(),
-            _ => engine.request(Request::new(waiting.execution, MailBody::Resume)).await.err(),
+            _ => engine
+                .request(ControlRequest::new(waiting.execution, Request::Resume { reason: None }))
+                .await
+                .err(),
         };
         assert!(matches!(refused, Some(EngineError::Unanswered)), "{refused:?}");
         assert!(waiting.ended().await.is_none());
@@ -190,8 +198,8 @@ async fn bug_a_stop_refused_a_request_that_went_into_an_inbox() {
         let parked = lab.start(&engine, "w = signal(go)").await;
         lab.event(parked.execution, "RunPaused").await;
         let gate = lab.store.gate(Call::Deliver);
-        let signal = MailBody::Signal { name: "go".into(), body: Json::null() };
-        let request = engine.request(Request::new(parked.execution, signal));
+        let signal = Request::Signal { name: "go".into(), body: Json::null() };
+        let request = engine.request(ControlRequest::new(parked.execution, signal));
         tokio::pin!(request);
         assert!(futures_util::poll!(&mut request).is_pending());
         gate.reached().await;

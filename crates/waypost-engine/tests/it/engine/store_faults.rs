@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use waypost_core::command::Request;
 use waypost_core::flow;
 use waypost_core::status::Status;
-use waypost_engine::{Plans, Request};
-use waypost_ports::store::{MailBody, StoreError};
+use waypost_engine::{ControlRequest, Plans};
+use waypost_ports::store::StoreError;
 
 use crate::support::lab::Lab;
 use crate::support::store::{Call, Fault};
@@ -23,7 +24,10 @@ async fn a_full_store_acknowledges_nothing_and_everything_goes_on_afterwards() {
     lab.store.break_calls(&[Call::Append, Call::Heartbeat], &full());
     held.complete();
     let start = engine.start(lab.request("c"));
-    let request = engine.request(Request::new(running.execution, MailBody::Pause { now: false }));
+    let request = engine.request(ControlRequest::new(
+        running.execution,
+        Request::Pause { now: false, reason: None },
+    ));
     tokio::pin!(start, request);
     assert!(futures_util::poll!(&mut start).is_pending());
     assert!(futures_util::poll!(&mut request).is_pending());
@@ -36,7 +40,10 @@ async fn a_full_store_acknowledges_nothing_and_everything_goes_on_afterwards() {
     assert_eq!(start.await.unwrap().ended().await.unwrap().status, Status::Completed);
     request.await.unwrap();
     lab.event(running.execution, "RunPaused").await;
-    engine.request(Request::new(running.execution, MailBody::Resume)).await.unwrap();
+    engine
+        .request(ControlRequest::new(running.execution, Request::Resume { reason: None }))
+        .await
+        .unwrap();
     assert_eq!(running.ended().await.unwrap().status, Status::Completed);
 }
 
@@ -64,9 +71,9 @@ async fn a_damaged_log_is_held_and_others_go_on() {
         lab.event(started.execution, "RunPaused").await;
     }
     lab.store.damage(damaged.execution);
-    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    let go = Request::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     for started in [&damaged, &sound] {
-        engine.request(Request::new(started.execution, go.clone())).await.unwrap();
+        engine.request(ControlRequest::new(started.execution, go.clone())).await.unwrap();
     }
     assert_eq!(sound.ended().await.unwrap().status, Status::Completed);
     let held = lab.control(damaged.execution).unwrap().held.unwrap();
@@ -92,9 +99,9 @@ async fn a_log_that_makes_its_reader_panic_is_held_and_others_go_on() {
         })));
     });
     let ended = second.adopt(sound.execution);
-    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    let go = Request::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     for started in [&poisoned, &sound] {
-        second.request(Request::new(started.execution, go.clone())).await.unwrap();
+        second.request(ControlRequest::new(started.execution, go.clone())).await.unwrap();
     }
     assert_eq!(ended.ended().await.unwrap().status, Status::Completed);
     let held = lab.control(poisoned.execution).unwrap().held.unwrap();
@@ -116,9 +123,9 @@ async fn an_execution_that_could_not_be_loaded_at_once_is_loaded_later() {
     lab.store.break_calls(&[Call::Definition], &down);
     let second = lab.engine();
     let ended = second.adopt(started.execution);
-    let go = MailBody::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
+    let go = Request::Signal { name: "go".into(), body: waypost_core::json::Json::null() };
     let failures = lab.store.failures(2);
-    second.request(Request::new(started.execution, go)).await.unwrap();
+    second.request(ControlRequest::new(started.execution, go)).await.unwrap();
     failures.await;
     lab.store.heal();
     assert_eq!(ended.ended().await.unwrap().status, Status::Completed);
@@ -133,8 +140,8 @@ async fn an_execution_that_could_not_be_held_at_once_is_held_later() {
     lab.store.damage(damaged.execution);
     lab.store.break_calls(&[Call::Hold], &full());
     let failures = lab.store.failures(2);
-    let cancel = MailBody::Cancel { reason: None };
-    engine.request(Request::new(damaged.execution, cancel)).await.unwrap();
+    let cancel = Request::Cancel { reason: None };
+    engine.request(ControlRequest::new(damaged.execution, cancel)).await.unwrap();
     failures.await;
     lab.store.heal();
     // Behind the hold, in order.

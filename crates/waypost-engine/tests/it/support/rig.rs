@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
+use waypost_core::command::Request;
 use waypost_core::command::{Outcome, Report};
-use waypost_core::event::{Event, LOG_FORMAT, RunEvent};
+use waypost_core::event::{Event, LOG_FORMAT, Origin, RunEvent};
 use waypost_core::flow;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, Token, WorkerId};
 use waypost_core::json::Json;
@@ -17,13 +18,13 @@ use waypost_core::plan::Plan;
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{
-    Answer, Committed, Driver, Input, Look, OfferOrder, Output, Request, Start, StoreWork,
+    Answer, Committed, ControlRequest, Driver, Input, Look, OfferOrder, Output, Start, StoreWork,
     TaskOrder, TaskReport, TaskWork, Ticket,
 };
 use waypost_engine::tokens::{self, Mint};
 use waypost_engine::{Clerk, Plans};
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, MailBody, Store};
+use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, Store};
 use waypost_ports::tasks::{Holds, OfferId};
 
 use super::World;
@@ -155,16 +156,17 @@ impl<'w> Rig<'w> {
         }
     }
 
-    pub(crate) fn request(&mut self, execution: ExecutionNo, body: MailBody) -> Ticket {
-        self.ask(Request::new(execution, body))
+    pub(crate) fn request(&mut self, execution: ExecutionNo, body: Request) -> Ticket {
+        self.ask(ControlRequest::new(execution, body))
     }
 
     /// The same, under an id that the sender chose.
-    pub(crate) fn send(&mut self, execution: ExecutionNo, body: MailBody, message: &str) -> Ticket {
-        self.ask(Request { message: Some(message.into()), ..Request::new(execution, body) })
+    pub(crate) fn send(&mut self, execution: ExecutionNo, body: Request, message: &str) -> Ticket {
+        let origin = Origin { message: Some(message.into()), actor: None };
+        self.ask(ControlRequest { origin, ..ControlRequest::new(execution, body) })
     }
 
-    fn ask(&mut self, request: Request) -> Ticket {
+    fn ask(&mut self, request: ControlRequest) -> Ticket {
         let ticket = self.ticket();
         self.inputs.push(Input::Request { request, ticket });
         ticket

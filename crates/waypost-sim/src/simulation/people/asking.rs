@@ -1,9 +1,9 @@
 //! What people ask of executions, when, and of which process.
 
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
-use waypost_engine::driver::{Input, Request};
-use waypost_ports::store::MailBody;
+use waypost_engine::driver::{ControlRequest, Input};
 
 use super::{Asked, Event, Simulation};
 use crate::fault::Fault;
@@ -28,7 +28,8 @@ impl Simulation {
             let owned = owner.is_some() && state.is_some_and(|state| state.owner == owner);
             if owned && !self.healed && self.store.strikes(Fault::Pauses) {
                 self.people.done_to.entry(execution).or_default().pause = true;
-                let pause = Request::new(execution, MailBody::Pause { now: true });
+                let pause =
+                    ControlRequest::new(execution, Request::Pause { now: true, reason: None });
                 self.ask_at(life, pause, None);
             }
         }
@@ -37,7 +38,7 @@ impl Simulation {
     /// Whoever sees that an execution was set aside may let it go on at once.
     pub(in crate::simulation) fn release(&mut self, execution: ExecutionNo) {
         if !self.healed {
-            self.ask(execution, MailBody::Resume, None);
+            self.ask(execution, Request::Resume { reason: None }, None);
         }
     }
 
@@ -67,14 +68,14 @@ impl Simulation {
         }
         if self.store.strikes(Fault::Pauses) {
             let body = match self.people.random.below(5) {
-                0 | 1 => MailBody::Pause { now: false },
-                2 => MailBody::Pause { now: true },
-                _ => MailBody::Resume,
+                0 | 1 => Request::Pause { now: false, reason: None },
+                2 => Request::Pause { now: true, reason: None },
+                _ => Request::Resume { reason: None },
             };
             self.ask(execution, body, None);
         }
         if self.store.strikes(Fault::Cancels) && self.people.random.percent(40) {
-            self.ask(execution, MailBody::Cancel { reason: None }, None);
+            self.ask(execution, Request::Cancel { reason: None }, None);
         }
     }
 
@@ -84,7 +85,7 @@ impl Simulation {
         let body = signal.body(serial, ok);
         let sent = SentSignal { name: signal.name().to_owned(), body: body.clone() };
         self.people.done_to.entry(execution).or_default().signals.push(sent);
-        let body = MailBody::Signal { name: signal.name().into(), body: Json::from_value(&body) };
+        let body = Request::Signal { name: signal.name().into(), body: Json::from_value(&body) };
         self.ask(execution, body, Some(serial));
     }
 
@@ -102,40 +103,41 @@ impl Simulation {
         let body = Signal::Approval.body(self.people.serials, self.people.random.percent(50));
         let asked = Resumption { wait, body: body.clone() };
         self.people.done_to.entry(execution).or_default().resumptions.push(asked);
-        self.ask(execution, MailBody::CompleteWait { wait, body: Json::from_value(&body) }, None);
+        self.ask(execution, Request::CompleteWait { wait, body: Json::from_value(&body) }, None);
     }
 
-    pub(super) fn ask(&mut self, execution: ExecutionNo, body: MailBody, serial: Option<u64>) {
+    pub(super) fn ask(&mut self, execution: ExecutionNo, request: Request, serial: Option<u64>) {
         let done = self.people.done_to.entry(execution).or_default();
-        match &body {
-            MailBody::Cancel { .. } => done.cancel = true,
-            MailBody::Pause { .. } | MailBody::Resume => done.pause = true,
-            MailBody::Signal { .. }
-            | MailBody::CompleteWait { .. }
-            | MailBody::Retry { .. }
-            | MailBody::Report(_) => {}
+        match &request {
+            Request::Cancel { .. } => done.cancel = true,
+            Request::Pause { .. } | Request::Resume { .. } => done.pause = true,
+            _ => {}
         }
-        let mut request = Request::new(execution, body);
+        let mut request = ControlRequest::new(execution, request);
         if self.store.strikes(Fault::DoubleRequest) {
             self.people.serials += 1;
-            request.message = Some(format!("ask_{:08}", self.people.serials).into());
+            request.origin.message = Some(format!("ask_{:08}", self.people.serials).into());
             let later = self.people.random.below(3_000);
             self.after(later, Event::Repeat(request.clone(), serial));
         }
         self.ask_somebody(request, serial);
     }
 
-    pub(in crate::simulation) fn ask_somebody(&mut self, request: Request, serial: Option<u64>) {
+    pub(in crate::simulation) fn ask_somebody(
+        &mut self,
+        request: ControlRequest,
+        serial: Option<u64>,
+    ) {
         if let Some(life) = self.any_process() {
             self.ask_at(life, request, serial);
         }
     }
 
-    fn ask_at(&mut self, life: Life, request: Request, serial: Option<u64>) {
-        let Request { execution, body, message, .. } = &request;
+    fn ask_at(&mut self, life: Life, request: ControlRequest, serial: Option<u64>) {
+        let ControlRequest { execution, request: asked, origin } = &request;
         self.note("ask", &[life.into(), u64::try_from(execution.0).unwrap_or(0)], || {
-            let message = message.as_ref().map(|message| format!(", {message}"));
-            format!("p{life} x{}: {body:?}{}", execution.0, message.unwrap_or_default())
+            let message = origin.message.as_ref().map(|message| format!(", {message}"));
+            format!("p{life} x{}: {asked:?}{}", execution.0, message.unwrap_or_default())
         });
         let asked = Asked::Request { request: Box::new(request.clone()), serial };
         let ticket = self.people.ask(life, asked);

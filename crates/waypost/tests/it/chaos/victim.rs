@@ -24,12 +24,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use waypost::wiring;
+use waypost_core::command::Request;
 use waypost_core::event::{Event, PauseReason, RunEvent};
 use waypost_core::json::Json;
-use waypost_engine::{Engine, EngineError, Observer, Request, StartRequest};
+use waypost_engine::{ControlRequest, Engine, EngineError, Observer, StartRequest};
 use waypost_ports::query::Query;
 use waypost_ports::secret::NoSecrets;
-use waypost_ports::store::{MailBody, Store};
+use waypost_ports::store::Store;
 use waypost_sqlite::SqliteStore;
 
 use super::workload::{self, Submission};
@@ -224,13 +225,13 @@ impl Victim {
 
     async fn request(&self, verb: &str, n: u64, body: &str) -> Result<()> {
         let body = match verb {
-            "pause" => MailBody::Pause { now: body == "now" },
-            "resume" => MailBody::Resume,
-            "cancel" => MailBody::Cancel { reason: None },
-            name => MailBody::Signal { name: name.into(), body: Json::parse(body)? },
+            "pause" => Request::Pause { now: body == "now", reason: None },
+            "resume" => Request::Resume { reason: None },
+            "cancel" => Request::Cancel { reason: None },
+            name => Request::Signal { name: name.into(), body: Json::parse(body)? },
         };
         let execution = self.find(n)?;
-        self.engine.request(Request::new(execution, body)).await?;
+        self.engine.request(ControlRequest::new(execution, body)).await?;
         Ok(())
     }
 

@@ -20,14 +20,16 @@ use waypost::backend::{self, Backend};
 use waypost::cluster_services::ClusterServices;
 use waypost::settings::{Flags, ServerFlags, Settings};
 use waypost::wiring;
+use waypost_core::command::Request;
+use waypost_core::event::Origin;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::config::Config;
-use waypost_engine::{Engine, Observer, Request, Requested, StartRequest, Started};
+use waypost_engine::{ControlRequest, Engine, Observer, Requested, StartRequest, Started};
 use waypost_ports::query::{EventRow, EventsRequest};
 use waypost_ports::secret::NoSecrets;
-use waypost_ports::store::{MailBody, Store};
+use waypost_ports::store::Store;
 use waypost_testbed::Redis;
 use waypost_testbed::postgres::Postgres;
 
@@ -204,7 +206,7 @@ struct Driving<'a> {
 
 impl Driving<'_> {
     async fn step(&mut self, step: Step) {
-        let signal = |name: &str, body: &str| MailBody::Signal {
+        let signal = |name: &str, body: &str| Request::Signal {
             name: name.into(),
             body: Json::parse(body).unwrap(),
         };
@@ -212,14 +214,14 @@ impl Driving<'_> {
             Step::Start => self.start().await,
             Step::Until(of, event, node) => self.until(of, event, node).await,
             Step::Signal(of, name, body) => self.ask(of, signal(name, body)).await,
-            Step::Pause(of, now) => self.ask(of, MailBody::Pause { now }).await,
-            Step::Resume(of) => self.ask(of, MailBody::Resume).await,
+            Step::Pause(of, now) => self.ask(of, Request::Pause { now, reason: None }).await,
+            Step::Resume(of) => self.ask(of, Request::Resume { reason: None }).await,
             Step::Cancel(of) => {
-                self.ask(of, MailBody::Cancel { reason: Some("enough".to_owned()) }).await;
+                self.ask(of, Request::Cancel { reason: Some("enough".to_owned()) }).await;
             }
             Step::SignalTwice(of, name, body) => {
-                let message = Some(format!("{}-twice", self.case.name).into());
-                let request = Request { message, ..self.request(of, signal(name, body)) };
+                let mut request = self.request(of, signal(name, body));
+                request.origin.message = Some(format!("{}-twice", self.case.name).into());
                 self.send(request.clone()).await;
                 self.until(of, "SignalReceived", "").await;
                 self.send(request).await;
@@ -258,19 +260,20 @@ impl Driving<'_> {
         }
     }
 
-    async fn ask(&mut self, of: usize, body: MailBody) {
+    async fn ask(&mut self, of: usize, body: Request) {
         let request = self.request(of, body);
         self.send(request).await;
     }
 
     /// Under an id that is made for it. Whoever chooses one is told of the end, and not that the request
     /// was accepted, where the request itself has ended the execution by then.
-    fn request(&self, of: usize, body: MailBody) -> Request {
+    fn request(&self, of: usize, body: Request) -> ControlRequest {
         let execution = self.executions[of].0.execution;
-        Request { actor: Some("somebody".into()), ..Request::new(execution, body) }
+        let origin = Origin { actor: Some("somebody".into()), message: None };
+        ControlRequest { origin, ..ControlRequest::new(execution, body) }
     }
 
-    async fn send(&mut self, request: Request) {
+    async fn send(&mut self, request: ControlRequest) {
         let answer = match self.side.engine.request(request).await {
             Ok(Requested::Done { status, .. }) => format!("done: {status}"),
             Ok(Requested::Accepted { .. }) => "accepted".to_owned(),
