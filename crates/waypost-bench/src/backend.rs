@@ -29,10 +29,10 @@ pub(super) struct MeasuredBackend {
     keep: bool,
 }
 
-/// What is left after the engine was closed.
+/// Results after the engine was closed.
 pub(super) struct Closed {
     pub(super) bytes: u64,
-    /// What went to the servers of a cluster.
+    /// What was sent to the servers of a cluster.
     pub(super) sent: Option<DatabaseUsage>,
 }
 
@@ -136,7 +136,7 @@ impl Flow {
     }
 }
 
-/// A store that counts what is appended to another one.
+/// A store that counts the appends to another one.
 struct Counting {
     inner: Arc<dyn Store>,
     commits: AtomicU64,
@@ -155,7 +155,7 @@ impl Counting {
         Self { inner, commits: zero(), frames: zero(), sampled: zero(), sampled_bytes: zero() }
     }
 
-    /// Appends, and counts what this thread wrote to files meanwhile.
+    /// Appends, and counts the bytes that this thread wrote to files meanwhile.
     fn append_sampled(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
         let before = disk::bytes_written_by_thread();
         let appended = self.inner.append(batch);

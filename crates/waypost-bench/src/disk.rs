@@ -1,4 +1,4 @@
-//! What the disk itself can do, and what the process used.
+//! The disk's own performance, and the resources that the process used.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -69,7 +69,7 @@ pub(super) fn bytes_written_by_thread() -> Option<u64> {
     bytes_written(Path::new("/proc/thread-self"))
 }
 
-/// The same of the thread that the system describes in this folder.
+/// Bytes written by the thread that the system describes in this folder.
 pub(super) fn bytes_written(thread: &Path) -> Option<u64> {
     let io = std::fs::read_to_string(thread.join("io")).ok()?;
     io.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()

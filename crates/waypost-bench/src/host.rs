@@ -10,15 +10,15 @@ use waypost_engine::{Engine, Observer};
 use waypost_ports::query::{ExecutionPage, ListRequest};
 use waypost_ports::store::Store;
 
-/// The program that runs the benchmark. It knows the settings and the stores.
+/// The program that runs the benchmark. It has the settings and the stores.
 ///
-/// For the scenario `http` and for crashes the benchmark starts the program's own file again, with the
-/// arguments `serve` and `bench-recover-child`.
+/// For the scenario `http` and for crashes the benchmark starts the program's own file again, with
+/// the arguments `serve` and `bench-recover-child`.
 pub trait Host {
-    /// Opens a new system as the settings say: in the folder, or in a new schema of a database.
+    /// Opens a new system by the settings: in the folder, or in a new schema of a database.
     fn open(&self, folder: &Path) -> Result<Box<dyn SystemUnderTest>>;
 
-    /// Opens a system in the folder, whatever the settings say. The folder may have data.
+    /// Opens a system in the folder, regardless of the settings. The folder may have data.
     fn open_folder(&self, folder: &Path) -> Result<Box<dyn SystemUnderTest>>;
 
     /// The server to load instead of a new one. Only a server that the command line names: one that
@@ -57,12 +57,12 @@ pub trait SystemUnderTest {
     /// Returns when the projections show everything that is in the log now.
     fn wait_projected(&self) -> Result<()>;
 
-    /// Closes the store. A schema that was made for this run is removed unless `keep` is set; a folder
-    /// stays. Returns what a database counted, and nothing for a folder.
+    /// Closes the store. A schema that was created for this run is removed unless `keep` is set; a
+    /// folder stays. Returns a database's counts, and nothing for a folder.
     fn close(self: Box<Self>, keep: bool) -> Result<Option<DatabaseUsage>>;
 }
 
-/// What a run cost the servers of a cluster.
+/// The cost of a run on the servers of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct DatabaseUsage {
     /// Size of the data.

@@ -5,8 +5,8 @@
 //!   bystanders ── idle streams, requests that never end, replies that are never read ──▶ the same
 //! ```
 //!
-//! With bystanders the load is run twice, without them and with them, and the two are compared: what
-//! they cost is what they cost on the same machine within the same minute.
+//! With bystanders the load is run twice, without them and with them, and the two are compared:
+//! their cost is measured on one machine within one minute.
 
 mod bystanders;
 mod client;

@@ -18,7 +18,7 @@ use crate::{Common, Host, disk};
 /// Nodes at each end of a long chain that are compared with each other.
 const SAMPLE: u64 = 1_000;
 
-/// Gives the input of the n-th execution.
+/// Returns the input of the n-th execution.
 pub(super) type Inputs = dyn Fn(u64) -> Json + Send + Sync;
 
 pub(super) fn no_input(_: u64) -> Json {
@@ -68,7 +68,7 @@ pub(super) async fn run(
     .printout()
 }
 
-/// What the disk took between executions, and the time spent on asking it.
+/// The disk's times between executions, and the time spent on measuring them.
 #[derive(Default)]
 pub(super) struct Probed {
     times: Vec<Duration>,
@@ -82,9 +82,9 @@ impl Probed {
     }
 }
 
-/// Starts all executions, `concurrency` at a time, and gives the time each took.
+/// Starts all executions, `concurrency` at a time, and returns the time each took.
 ///
-/// A single client asks the disk between its executions: on a shared disk the same operation may
+/// A single client measures the disk between its executions: on a shared disk one operation may
 /// take twice the time a second later, and only neighbours can be compared.
 async fn drive(
     backend: &MeasuredBackend,

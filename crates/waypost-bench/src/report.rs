@@ -12,7 +12,7 @@ use crate::DatabaseUsage;
 pub struct Printout {
     /// One JSON document, indented.
     pub json: Box<RawValue>,
-    /// The same as names and values.
+    /// The report as names and values.
     pub rows: Vec<(String, String)>,
     /// Set where the scenario ran to its end and some of its requests failed.
     pub failure: Option<anyhow::Error>,
@@ -25,7 +25,7 @@ impl Printout {
     }
 }
 
-/// What went to the store.
+/// What was sent to the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) commits: u64,
@@ -103,7 +103,7 @@ struct Wire {
     last_1000_over_first_1000: Option<f64>,
 }
 
-/// What the disk has to do with it. That of a cluster is PostgreSQL's, and cannot be asked from here.
+/// The disk's part of the time. A cluster's disk is PostgreSQL's, and cannot be measured from here.
 #[derive(Serialize)]
 struct Disk {
     bytes_per_commit: usize,

@@ -21,7 +21,7 @@ use crate::backend::{Flow, MeasuredBackend};
 use crate::report::{Printout, mebibytes};
 use crate::{Common, Host, disk, flows};
 
-/// Dues a second where the user does not say.
+/// Default for due waits per second.
 const DUES_PER_SECOND: u64 = 1_000;
 /// Submissions a second that are assumed when the first due time is chosen.
 const STARTS_PER_SECOND: u64 = 8_000;

@@ -1,6 +1,6 @@
-//! Those who are there and do nothing, and must not be felt by those who do: readers of streams on
-//! which nothing happens, connections whose requests never end, and clients that ask for much and do
-//! not read it.
+//! Bystanders: idle connections that must not slow down active ones: readers of streams on which
+//! nothing happens, connections whose requests never end, and clients that request much and do not
+//! read it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +19,10 @@ use crate::flows;
 const DRIP_EVERY: Duration = Duration::from_secs(3);
 /// Bystanders that come in at once.
 const COMING_MAX: usize = 32;
-/// Events of the log that slow readers ask for, and bytes of each.
+/// Events of the log that slow readers request, and bytes of each.
 const LARGE_EVENTS: u64 = 50;
 const LARGE_EVENT_BYTES: u64 = 1_000_000;
-/// What a slow reader's socket takes in, so that the rest stays with the server.
+/// Bytes that a slow reader's socket buffers, so that the rest stays with the server.
 const SLOW_READER_BUFFER: u32 = 16 * 1024;
 /// The last event of an execution that waits for a signal.
 const PARKED: &[u8] = b"RunPaused";
@@ -41,7 +41,7 @@ impl Crowd {
     }
 }
 
-/// Everybody who stands by. Dropping this sends them away.
+/// All bystanders. Dropping this disconnects them.
 pub(super) struct Bystanders {
     tasks: JoinSet<()>,
     seen: Arc<BystanderCounts>,
@@ -49,7 +49,7 @@ pub(super) struct Bystanders {
     readers: Vec<TcpStream>,
 }
 
-/// What they have seen of the server.
+/// Their observations of the server.
 #[derive(Default)]
 pub(super) struct BystanderCounts {
     streams_lost: AtomicU64,
@@ -107,7 +107,7 @@ async fn open_streams(target: &ServerAddress, count: usize) -> Result<Vec<TcpStr
     stream::iter(opening).buffer_unordered(COMING_MAX).try_collect().await
 }
 
-/// Makes a log of large events, and asks for pages and streams of it that are not read.
+/// Creates a log of large events, and requests pages and streams of it that are not read.
 async fn open_readers(target: &ServerAddress, count: usize) -> Result<Vec<TcpStream>> {
     if count == 0 {
         return Ok(Vec::new());
@@ -184,7 +184,7 @@ async fn drip(
     }
 }
 
-/// A server that has anything to say to half a request says goodbye.
+/// A server that sends anything in reply to half a request is closing the connection.
 fn is_open(stream: &TcpStream) -> bool {
     let read = stream.try_read(&mut [0; 16]);
     read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)

@@ -1,7 +1,7 @@
 //! A client that costs next to nothing: it shares the machine with the server that it measures.
 //!
-//! It speaks as much HTTP/1.1 as is needed here: one request at a time over a connection that is kept,
-//! replies with a `Content-Length`. Requests are bytes that are made once and sent many times.
+//! It implements as much HTTP/1.1 as is needed here: one request at a time over a persistent
+//! connection, replies with a `Content-Length`. Requests are built once and sent many times.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// The longest that a reply may take: longer than the server is asked to wait.
+/// The longest that a reply may take: longer than the wait that the server is asked for.
 const REPLY_MAX: Duration = Duration::from_secs(60);
 
 /// The server to talk to.
@@ -49,7 +49,7 @@ impl ServerAddress {
         format!("Host: {}\r\n{}", self.host, key.unwrap_or_default())
     }
 
-    /// The same, with a socket that takes in little that is not read.
+    /// As `connect`, with a socket that buffers little unread data.
     pub(super) async fn connect_with_buffer(&self, bytes: u32) -> Result<TcpStream> {
         let socket = match self.address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -70,7 +70,7 @@ impl ServerAddress {
     }
 }
 
-/// A connection that requests are made over.
+/// A connection for requests.
 pub(super) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -87,7 +87,7 @@ impl HttpReply<'_> {
         String::from_utf8_lossy(self.body).into_owned()
     }
 
-    /// The body, where the status says that the request was done.
+    /// The body, if the status is a success.
     pub(super) fn json(&self) -> Result<serde_json::Value> {
         if !(200..300).contains(&self.status) {
             bail!("the server answers {}: {}", self.status, self.text());
@@ -125,7 +125,7 @@ impl Client {
     }
 }
 
-/// What the head of a reply says.
+/// The head of a reply.
 #[derive(PartialEq, Eq, Debug)]
 struct ReplyHead {
     status: u16,
@@ -135,7 +135,7 @@ struct ReplyHead {
 }
 
 impl ReplyHead {
-    /// The head at the beginning of what was read; `None` while it is not complete.
+    /// The head at the beginning of the bytes read; `None` while it is incomplete.
     fn find(read: &[u8]) -> Result<Option<Self>> {
         let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") else {
             return Ok(None);

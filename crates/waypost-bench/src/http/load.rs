@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use super::client::{Client, ServerAddress};
 use crate::flows;
 
-/// What a reply says of an execution that did what it should.
+/// Part of the reply for an execution that completed.
 const COMPLETED: &[u8] = b"\"status\":\"COMPLETED\"";
 
-/// What is asked of the server.
+/// The requests to the server.
 #[derive(Clone)]
 pub(super) struct Load {
     target: ServerAddress,
@@ -22,19 +22,19 @@ pub(super) struct Load {
     executions: u64,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) seconds: Duration,
     /// How long each execution took that completed.
     pub(super) times: Vec<Duration>,
     pub(super) errors: u64,
-    /// What the first error that was noticed says.
+    /// The first error that was noticed.
     pub(super) first_error: Option<String>,
 }
 
 impl Load {
-    /// Deploys what the clients will start: chains of so many noops.
+    /// Deploys the workflow that the clients start: chains of so many noops.
     pub(super) async fn prepare(
         target: &ServerAddress,
         nodes: u64,
@@ -95,7 +95,7 @@ impl Load {
         tally
     }
 
-    /// One execution, from the request to the reply that says that it has completed.
+    /// One execution, from the request to the reply that it has completed.
     async fn complete_one(&self, client: &mut Client) -> Result<()> {
         let reply = client.ask(&self.request).await?;
         let completed = reply.body.windows(COMPLETED.len()).any(|window| window == COMPLETED);

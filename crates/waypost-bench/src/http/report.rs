@@ -124,7 +124,7 @@ impl HttpReport {
         }
     }
 
-    /// Everything that should not have happened, and what the first of it was.
+    /// All errors, and the first of them.
     pub(super) fn errors(&self) -> (u64, Option<&str>) {
         let crowded = self.with_bystanders.as_ref();
         let phases = [Some(&self.alone), crowded.map(|crowded| &crowded.phase)];

@@ -28,7 +28,7 @@ struct Own {
     keep: bool,
 }
 
-/// What a server says when it is ready.
+/// A server's announcement that it is ready.
 #[derive(Deserialize)]
 struct Announcement {
     listening: String,
@@ -93,7 +93,7 @@ impl Serving {
         }
     }
 
-    /// Ends a server of our own, and asks the disk under it what such commits cost.
+    /// Stops a server of our own, and measures what such commits cost on its disk.
     pub(super) fn close(self, committed: &Committed) -> Result<Option<Duration>> {
         let Some(mut own) = self.own else { return Ok(None) };
         own.stop();
