@@ -1,8 +1,8 @@
 //! The canonical form: the one spelling of a definition that is stored and hashed.
 //!
 //! JSON without blanks, keys sorted, the short form, defaults left out, durations of the language
-//! itself in milliseconds. Configs are kept as they were written: only their kind knows what is
-//! equal in them.
+//! itself in milliseconds. Configs stay as they were written: only their kind can decide which are
+//! equal.
 
 use serde_json::{Map, Value, json};
 use waypost_core::plan::{ConcurrencyPolicy, Condition, Delivery, FailurePolicy, Join, OnError};

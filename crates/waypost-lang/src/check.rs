@@ -1,4 +1,4 @@
-//! What concerns several nodes at once: edges, cycles, paths, references, variables.
+//! Rules about several nodes at once: edges, cycles, paths, references, variables.
 //!
 //! ```text
 //!   edges ──▶ Graph ──▶ shape: cycles, entries, exits ──▶ Order (a DAG, cycles cut open)
@@ -8,8 +8,8 @@
 //!                                        references, variables
 //! ```
 //!
-//! Everything is O(V+E), but for the ancestors: one bit per pair of nodes, and only where a
-//! reference or a variable asks for them.
+//! Everything is O(V+E), but for the ancestors: one bit per pair of nodes, and only if a reference
+//! or a variable needs them.
 
 mod bits;
 mod edges;
@@ -32,9 +32,9 @@ pub(crate) struct Graph {
     pub(crate) conditions: Vec<Vec<Condition>>,
     /// The nodes that have this one as a source.
     pub(crate) successors: Vec<Vec<usize>>,
-    /// What follows a node's failure, edges on the branch `error` taken into account.
+    /// What follows a node's failure, including edges on the branch `error`.
     pub(crate) on_error: Vec<OnError>,
-    /// Nodes that need something that does not exist: what is upstream of them is not known.
+    /// Nodes that need a node that does not exist: their upstream nodes are unknown.
     pub(crate) incomplete: Vec<bool>,
 }
 

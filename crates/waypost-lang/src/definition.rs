@@ -1,8 +1,7 @@
 //! The definition language: from the tree to typed parts, with every field checked on its own.
 //!
-//! What concerns several nodes at once (edges, cycles, references) is checked afterwards, in
-//! [`crate::check`]. The long form's spellings are resolved here; nothing behind this module knows
-//! that they exist.
+//! Rules about several nodes at once (edges, cycles, references) are checked afterwards, in
+//! [`crate::check`]. The long form's spellings are resolved here; later modules do not see them.
 
 mod concurrency;
 mod config;
@@ -42,7 +41,7 @@ pub(crate) const FIELDS: &[&str] = &[
     "nodes",
     "$schema",
 ];
-/// What `failurePolicy` may be.
+/// The values of `failurePolicy`.
 pub(crate) const FAILURE_POLICIES: &[&str] = &["fail-fast", "partial"];
 
 /// A definition, read.
@@ -56,11 +55,11 @@ pub(crate) struct ParsedDefinition<'t> {
     pub(crate) concurrency: Option<ConcurrencyBlock<'t>>,
     pub(crate) failure_policy: FailurePolicy,
     pub(crate) nodes: Vec<ParsedNode<'t>>,
-    /// Where the word `nodes` stands.
+    /// The position of the field name `nodes`.
     pub(crate) nodes_span: Span,
 }
 
-/// A node, read. Where something in it is faulty its default stands there.
+/// A node, read. A faulty field has its default.
 #[derive(Debug)]
 pub(crate) struct ParsedNode<'t> {
     /// Empty where it is missing.
@@ -110,7 +109,7 @@ pub(crate) struct Variable {
     pub(crate) template: Template,
 }
 
-/// An expression, and where it stands.
+/// An expression, and its position.
 #[derive(Debug)]
 pub(crate) struct Located<'t> {
     pub(crate) source: String,
@@ -122,7 +121,7 @@ pub(crate) struct Located<'t> {
     pub(crate) place: ExpressionUse,
 }
 
-/// What an expression is for, which decides the names it may use.
+/// The use of an expression, which decides the names that it may mention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ExpressionUse {
     /// A field of the node's config.
@@ -136,20 +135,20 @@ pub(crate) enum ExpressionUse {
 }
 
 impl Located<'_> {
-    /// Where in the source some bytes of the expression stand.
+    /// The position in the source of some bytes of the expression.
     pub(crate) fn span(&self, source: &Source<'_>, bytes: &Span) -> Span {
         self.tree.span_within(source, &(self.offset + bytes.start..self.offset + bytes.end))
     }
 }
 
-/// What reading needs at hand.
+/// Arguments that all readers share.
 pub(crate) struct ReadContext<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) catalog: &'a Catalog<'a>,
     pub(crate) faults: &'a mut Faults,
 }
 
-/// Reads a definition; `None` where there are no nodes to go on with.
+/// Reads a definition; `None` if there are no nodes to check.
 pub(crate) fn read<'t>(
     tree: &'t Tree,
     context: &mut ReadContext<'_>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::source::{Source, Span};
 use crate::suggest;
 
-/// Faults kept of one definition; a file with more is broken as a whole, and the rest is counted.
+/// Faults stored of one definition; a file with more is broken as a whole, and the rest is counted.
 pub const FAULTS_MAX: usize = 1_000;
 /// Faults that [`Diagnostics::render`] shows.
 pub const RENDERED_MAX: usize = 50;
@@ -51,7 +51,7 @@ codes! {
     TooDeep => "too_deep",
     /// The source has, or its aliases expand to, more values than allowed.
     TooManyValues => "too_many_values",
-    /// A YAML alias stands inside the value that it repeats.
+    /// A YAML alias is inside the value that it repeats.
     RecursiveAlias => "recursive_alias",
     /// A YAML feature that definitions do not use: tags, merge keys, complex keys.
     UnsupportedYaml => "unsupported_yaml",
@@ -93,9 +93,9 @@ codes! {
     BadExpression => "bad_expression",
     /// A hole where none is allowed.
     HoleNotAllowed => "hole_not_allowed",
-    /// A name that expressions do not know.
+    /// A name that does not exist in expressions.
     UnknownName => "unknown_name",
-    /// A name that expressions know, but not here.
+    /// A name that exists in expressions, but not here.
     NameNotAvailable => "name_not_available",
     /// Secrets in an expression that the engine evaluates itself.
     SecretNotAllowed => "secret_not_allowed",
@@ -111,7 +111,7 @@ codes! {
     MayBeSkipped => "may_be_skipped",
     /// Warning: an expression uses a field of the input that need not be there.
     MayBeMissing => "may_be_missing",
-    /// Warning: an expression uses a field of the input that its schema does not know.
+    /// Warning: an expression uses a field of the input that its schema does not have.
     UnknownInputField => "unknown_input_field",
     /// A node needs itself.
     SelfDependency => "self_dependency",
@@ -127,7 +127,7 @@ codes! {
     Unreachable => "unreachable",
     /// An edge on a branch that its source cannot select.
     UnknownBranch => "unknown_branch",
-    /// An edge on the branch `error` of a node whose `onError` says otherwise.
+    /// An edge on the branch `error` of a node with a different `onError`.
     ErrorBranchConflict => "error_branch_conflict",
     /// Warning: a failure is sent to a branch that no edge takes.
     UnusedErrorBranch => "unused_error_branch",
@@ -149,7 +149,7 @@ codes! {
 pub enum Severity {
     /// The definition cannot be used.
     Error,
-    /// The definition can be used, but probably does not do what was meant.
+    /// The definition can be used, but is probably not what was meant.
     Warning,
 }
 
@@ -183,13 +183,13 @@ impl Fault {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
 
-    /// The same fault with advice.
+    /// Adds a hint.
     #[must_use]
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The same fault, with the likely name as its advice where there is one.
+    /// Adds the likely name as a hint, if there is one.
     #[must_use]
     pub(crate) fn suggest(self, likely: Option<&str>) -> Self {
         match likely {
@@ -243,7 +243,7 @@ impl std::fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// Where checks put what they find.
+/// The collector of faults.
 #[derive(Debug)]
 pub(crate) struct Faults {
     found: Vec<Fault>,
@@ -277,7 +277,7 @@ impl Faults {
         self.errors
     }
 
-    /// The candidate that a mistyped name most likely stands for.
+    /// The candidate that a mistyped name most likely means.
     pub(crate) fn likely<'a>(
         &mut self,
         name: &str,
@@ -316,8 +316,8 @@ pub(crate) fn quoted(text: &str) -> String {
     shown
 }
 
-/// Several names as messages show them: `` `a`, `b` or `c` ``. All fields of anything and all kinds are
-/// shown, since the one that is left out is the one that was wanted; only branches can be more.
+/// Several names for messages: `` `a`, `b` or `c` ``. All fields and kinds are listed, since the
+/// one that is left out is the one that was wanted; only branches can be more.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
     const NAMES_MAX: usize = 64;
     let names: Vec<&str> = names.into_iter().collect();

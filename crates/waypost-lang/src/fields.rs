@@ -1,6 +1,6 @@
 //! Reading typed values out of the tree, one fault per value that does not fit.
 //!
-//! Every function returns `None` after it has added a fault, so that callers go on with the next
+//! Every function returns `None` after it has added a fault, so that callers continue with the next
 //! field. An empty field (`label:`) counts as absent.
 
 use waypost_core::limits::{NODE_ID_CHARS_MAX, WORKFLOW_NAME_CHARS_MAX};
@@ -9,12 +9,12 @@ use waypost_core::time::{BadDuration, Millis};
 use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
 use crate::tree::{self, Tree, TreeEntry, Value};
 
-/// What a duration may look like, for hints.
+/// The forms of a duration, for hints.
 pub(crate) const DURATION_HINT: &str =
     "write `30s`, `1h 30m`, `PT30S`, or a number of milliseconds";
 
-/// Adds a fault for every field that is not one of `known`; `of` says what has these fields.
-/// Returns the fields that were probably meant, so that they are not reported as missing too.
+/// Adds a fault for every field that is not one of `known`; `of` names the object. Returns the
+/// fields that were probably meant, so that they are not reported as missing too.
 pub(crate) fn refuse_unknown<'k>(
     entries: &[TreeEntry],
     known: &[&'k str],
@@ -41,7 +41,7 @@ pub(crate) fn refuse_unknown<'k>(
     meant
 }
 
-/// What fields of other workflow languages are called here.
+/// Our names for fields of other workflow languages.
 fn elsewhere(name: &str) -> Option<&'static str> {
     Some(match name.replace(['-', '_'], "").to_lowercase().as_str() {
         "steps" | "tasks" | "jobs" | "activities" => "nodes",
@@ -85,7 +85,7 @@ pub(crate) fn text<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Optio
     found
 }
 
-/// A text, or a boolean or number that stands for one because it was written without quotes.
+/// A text, or an unquoted boolean or number in place of one.
 pub(crate) fn word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<String> {
     match &tree.value {
         Value::Bool(value) => Some(value.to_string()),
@@ -206,7 +206,7 @@ fn bad_duration(what: &str, tree: &Tree, bad: BadDuration) -> Fault {
     }
 }
 
-/// What names look like: letters, digits, `_`, and a little more.
+/// A rule for names: letters, digits, `_`, and a little more.
 pub(crate) struct NameRule {
     chars_max: usize,
     first_may_be_digit: bool,
@@ -214,7 +214,7 @@ pub(crate) struct NameRule {
     advice: &'static str,
 }
 
-/// Names of nodes, branches and variables, which stand in expressions.
+/// Names of nodes, branches and variables, which occur in expressions.
 pub(crate) const ID: NameRule = NameRule {
     chars_max: NODE_ID_CHARS_MAX,
     first_may_be_digit: false,
@@ -222,7 +222,7 @@ pub(crate) const ID: NameRule = NameRule {
     advice: "letters, digits, `_` and `-`, starting with a letter or `_`",
 };
 
-/// Names of workflows, which stand in file names and addresses.
+/// Names of workflows, which occur in file names and addresses.
 pub(crate) const WORKFLOW_NAME: NameRule = NameRule {
     chars_max: WORKFLOW_NAME_CHARS_MAX,
     first_may_be_digit: true,

@@ -2,8 +2,8 @@
 //! starts.
 //!
 //! Schemas come from users, so they may not reach out (`$ref` within the schema only) and their
-//! patterns run on a linear-time engine: no input can make one of them take exponential time. What
-//! references multiply is counted first (`cost`), and refused where it is too much.
+//! patterns run on a linear-time engine: no input can make one of them take exponential time. The
+//! work that references multiply is counted first (`cost`), and rejected if it is too much.
 
 mod cost;
 

@@ -61,7 +61,7 @@ pub struct Compiled {
     pub hash: DefinitionHash,
     /// Ready to be executed.
     pub plan: Plan,
-    /// What is probably not meant as it is written.
+    /// Constructs that are probably mistakes.
     pub warnings: Diagnostics,
 }
 
@@ -72,8 +72,8 @@ pub fn parse(source: &[u8], catalog: &Catalog<'_>) -> Result<Compiled, Diagnosti
 
 /// Rebuilds the plan of a stored definition from its canonical form.
 ///
-/// The hash is that of the bytes: it stays what it was when the definition was deployed, even if a
-/// newer version of this crate would spell it differently.
+/// The hash is that of the bytes: it does not change after the deployment, even if a newer version
+/// of this crate would spell the definition differently.
 pub fn compile_canonical(canonical: &[u8], catalog: &Catalog<'_>) -> Result<Plan, Diagnostics> {
     compile(canonical, catalog, Identity::AsGiven).map(|compiled| compiled.plan)
 }

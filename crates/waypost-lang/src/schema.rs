@@ -1,7 +1,7 @@
 //! The JSON Schema of definitions, for editors: completion, descriptions, first squiggles.
 //!
-//! It says less than validation does (nothing about graphs or expressions) and never more: what
-//! [`crate::parse`] accepts, the schema accepts. Tests hold the two together.
+//! It is more permissive than validation (it has no rules for graphs or expressions) and never
+//! stricter: the schema accepts everything that [`crate::parse`] accepts. Tests compare the two.
 
 use serde_json::{Map, Value, json};
 use waypost_core::kind::{Catalog, Family, Field, KindSpec, Shape};
@@ -68,7 +68,7 @@ fn described(description: &str, mut schema: Value) -> Value {
     schema
 }
 
-/// A field that may be left empty, which is as good as leaving it out.
+/// A field that may be left empty, which equals leaving it out.
 fn optional(description: &str, mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) if fields.contains_key("$ref") => {

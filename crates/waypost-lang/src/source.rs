@@ -20,8 +20,8 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Takes bytes from outside, refusing what is too large or not UTF-8 before anything else
-    /// looks at them.
+    /// Takes bytes from outside. Rejects those that are too large or not UTF-8 before anything else
+    /// reads them.
     pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, Fault> {
         if bytes.len() > DEFINITION_BYTES_MAX {
             let message = format!(

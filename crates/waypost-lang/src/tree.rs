@@ -1,4 +1,4 @@
-//! A definition's source as a tree of values that know where they stand.
+//! A definition's source as a tree of values with their positions.
 //!
 //! ```text
 //!   YAML ── granit-parser's events ──┐
@@ -28,14 +28,14 @@ pub(crate) const DEPTH_MAX: usize = 100;
 /// spelling, and little enough to fit into some tens of megabytes.
 pub(crate) const VALUES_MAX: usize = 400_000;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) span: Span,
     pub(crate) value: Value,
 }
 
-/// What can stand in a definition: JSON.
+/// The values of a definition: JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Null,
@@ -72,8 +72,8 @@ pub(crate) fn parse(source: &Source<'_>, faults: &mut Faults) -> Result<Tree, Fa
     if !text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('{') {
         return yaml::parse(text, faults);
     }
-    // It looks like JSON, but may be YAML's flow style. Where it is neither, the parser that came
-    // further is likelier to have understood what was meant.
+    // It looks like JSON, but may be YAML's flow style. If it is neither, the error of the parser
+    // that came further is reported: it is likelier to match what was meant.
     let mut json_faults = Faults::new();
     let json_fault = match json::parse(text, &mut json_faults) {
         Ok(tree) => {
@@ -120,7 +120,7 @@ impl Tree {
         }
     }
 
-    /// What stands here, as messages say it.
+    /// The value's type, for messages.
     pub(crate) fn description(&self) -> &'static str {
         match self.value {
             Value::Null => "nothing",
@@ -132,7 +132,7 @@ impl Tree {
         }
     }
 
-    /// The same value without positions.
+    /// The value without positions.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
@@ -160,7 +160,7 @@ impl Tree {
         here
     }
 
-    /// Where in the source some bytes of this text stand.
+    /// The position in the source of some bytes of this text.
     pub(crate) fn span_within(&self, source: &Source<'_>, bytes: &Span) -> Span {
         let Value::Text { text, style } = &self.value else { return self.span.clone() };
         let raw = source.text.get(self.span.clone()).unwrap_or_default();

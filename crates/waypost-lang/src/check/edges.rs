@@ -115,10 +115,10 @@ fn check_join(node: &ParsedNode<'_>, sources: usize, incomplete: bool, faults: &
     faults.add(Fault::error(Code::JoinTooLarge, node.join_span.clone(), message));
 }
 
-/// Which branches there are, and which edges ask for them.
+/// The branches that exist, and the edges that use them.
 struct Branches<'d, 't> {
     nodes: &'d [ParsedNode<'t>],
-    /// What each node's behaviour can select; `None` where the behaviour is not known.
+    /// The branches that each node's behaviour can select; `None` if the behaviour is unknown.
     selectable: Vec<Option<HashSet<&'d str>>>,
     /// The branches of the edges that leave each node.
     asked: Vec<HashSet<&'d str>>,
@@ -144,7 +144,7 @@ impl<'d, 't> Branches<'d, 't> {
         self.selectable[at].as_ref().is_some_and(|branches| branches.contains(branch))
     }
 
-    /// What follows each node's failure: what it says, or what an edge on `error` implies.
+    /// What follows each node's failure: its own `onError`, or what an edge on `error` implies.
     fn on_error(&self) -> Vec<OnError> {
         let effective = |(at, node): (usize, &ParsedNode<'_>)| match &node.on_error {
             Some(on_error) => on_error.clone(),

@@ -1,8 +1,8 @@
-//! What expressions ask of the input, held against the input's schema: fields that may be missing,
-//! and fields that the schema does not know.
+//! The fields of the input that expressions use, compared with the input's schema: fields that may
+//! be missing, and fields that the schema does not have.
 //!
-//! Only what is sure is said. Where a schema combines others (`anyOf`, `if`, …) its own `required`
-//! is not all there is, so nothing is said about what is missing in it.
+//! Only certain faults are reported. If a schema combines others (`anyOf`, `if`, …), its own
+//! `required` is incomplete, so missing fields are not reported.
 
 use serde_json::{Map, Value};
 use waypost_core::expr::{PathRef, Step};
@@ -14,7 +14,7 @@ use crate::source::Source;
 
 /// References that are followed on the way to one field.
 const REFERENCES_MAX: usize = 32;
-/// Keywords by which a schema says more about its fields than `properties` and `required` do.
+/// Keywords with further rules about fields, besides `properties` and `required`.
 const COMBINING: &[&str] = &[
     "allOf",
     "anyOf",
@@ -48,7 +48,7 @@ struct Checker<'a> {
     faults: &'a mut Faults,
 }
 
-/// What a schema says of a field.
+/// What a schema states about a field.
 enum Field<'s> {
     /// It is there, and this is its schema.
     Sure(&'s Value),
@@ -75,7 +75,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// How many steps lead to the input: none from `input` itself, two by way of a node that gives
+    /// How many steps lead to the input: none from `input` itself, two through a node that outputs
     /// it (`nodes.start.output`).
     fn steps_into_input(&self, path: &PathRef) -> Option<usize> {
         let field = |at: usize| path.steps.get(at).and_then(|step: &Step| step.field.as_deref());
@@ -154,7 +154,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// What to do about a field that may be missing.
+/// A hint about a field that may be missing.
 fn advice(path: &PathRef, at: usize) -> String {
     let last = at + 1 == path.steps.len();
     let guards_inside = path.steps.iter().skip(at + 1).any(|step| step.guarded);
@@ -171,7 +171,7 @@ fn advice(path: &PathRef, at: usize) -> String {
     }
 }
 
-/// What a schema says of one of its fields.
+/// What a schema states about one of its fields.
 fn field<'s>(schema: &'s Value, name: &str) -> Field<'s> {
     let is_object = match schema.get("type") {
         None => true,

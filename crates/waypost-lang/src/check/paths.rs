@@ -33,7 +33,7 @@ pub(super) struct Paths<'d> {
     facts: Facts<'d>,
     /// Per node: the facts it runs under.
     guards: Bits,
-    /// Per node: its ancestors, and those of them that have surely run. Only where asked for.
+    /// Per node: its ancestors, and those of them that have surely run. Computed only if needed.
     ancestors: Option<Bits>,
     sure: Option<Bits>,
     /// Nodes with something missing upstream.
@@ -56,9 +56,10 @@ struct Facts<'d> {
     numbers: HashMap<(usize, Accepts<'d>), usize>,
     /// Per node: the facts about it.
     about: Vec<Vec<usize>>,
-    /// Per node and condition: the fact that it asks for, if any.
+    /// Per node and condition: the fact that it requires, if any.
     of_condition: Vec<Vec<Option<usize>>>,
-    /// Per node: what it can select when it completes. Without branches that is one nameless thing.
+    /// Per node: the branches that it can select when it completes. Without branches that is one
+    /// nameless entry.
     selectable: Vec<Vec<&'d str>>,
     /// Per node: the branch that only its failures take.
     failure: Vec<Option<&'d str>>,
@@ -103,14 +104,14 @@ impl<'d> Paths<'d> {
             || self.order.in_one_cycle(node, of)
     }
 
-    /// Has the node surely run when the turn of the other comes? Only asked of upstream nodes.
+    /// Has the node surely run when the turn of the other comes? Only for upstream nodes.
     pub(super) fn has_surely_run(&self, node: usize, before: usize) -> bool {
         self.facts.are_too_many()
             || self.sure.as_ref().is_some_and(|sure| sure.get(before, node))
             || self.order.in_one_cycle(node, before)
     }
 
-    /// Is something missing upstream, so that nothing can be said?
+    /// Is something missing upstream, so that nothing can be concluded?
     pub(super) fn is_incomplete(&self, node: usize) -> bool {
         self.incomplete[node]
     }
@@ -129,8 +130,8 @@ impl<'d> Paths<'d> {
         })
     }
 
-    /// A join of all with an edge straight from one branch and a way from another branch of the
-    /// same node: the straight edge is dead exactly when the other way was taken.
+    /// A join of all with an edge straight from one branch and a path from another branch of one
+    /// node: the straight edge is dead exactly when the other path was taken.
     pub(super) fn warn_about_mixed_merges(
         &self,
         definition: &ParsedDefinition<'_>,
@@ -302,7 +303,7 @@ impl<'d> Facts<'d> {
         facts
     }
 
-    /// The number of the fact that a condition asks for; `None` where every outcome will do.
+    /// The number of the fact that a condition requires; `None` if every outcome will do.
     fn number(&mut self, condition: &'d Condition) -> Option<usize> {
         let source = condition.source.at();
         let accepts = self.accepts(condition)?;
@@ -332,7 +333,7 @@ impl<'d> Facts<'d> {
         self.known.len() > FACTS_MAX
     }
 
-    /// The facts about the same node.
+    /// The facts about its node.
     fn rivals(&self, fact: usize) -> &[usize] {
         match self.known.get(fact) {
             Some(Some((source, _))) => &self.about[*source],

@@ -1,4 +1,4 @@
-//! What expressions mention: names they may use, nodes that are upstream.
+//! References in expressions: names that they may use, nodes that are upstream.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,9 +11,9 @@ use crate::definition::{ExpressionUse, Located, ParsedDefinition, ParsedNode};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::{Source, Span};
 
-/// Names that every expression knows. `range` is the one function.
+/// Names that every expression may use. `range` is the one function.
 const NAMES: &[&str] = &["input", "trigger", "nodes", "variables", "execution", "secrets", "range"];
-/// Names that the key of `concurrency` knows: nothing has run when it is evaluated.
+/// Names that the key of `concurrency` may use: nothing has run when it is evaluated.
 const NAMES_OF_KEYS: &[&str] = &["input", "trigger", "execution", "range"];
 /// Names of bodies that run many times, which do not exist yet.
 const NAMES_OF_BODIES: &[&str] = &["item", "index", "iteration", "previous"];
@@ -211,7 +211,7 @@ impl Checker<'_> {
                     "write `${{ secrets.name }}`, with text before and after it if need be; for \
                      Basic authentication `api-call` has `basicAuth`",
                 ),
-                // That it is made of letters, digits and `_` is the grammar's doing.
+                // The grammar ensures that it has only letters, digits and `_`.
                 Some(name) if name.len() > SECRET_NAME_CHARS_MAX => {
                     let message = format!(
                         "the name of a secret may have at most {SECRET_NAME_CHARS_MAX} characters"
@@ -254,8 +254,8 @@ impl Checker<'_> {
     }
 }
 
-/// Does the expression do what the warning about skipped nodes advises: ask for the node's status or
-/// failure, or give a default?
+/// Does the expression do what the warning about skipped nodes advises: read the node's status or
+/// failure, or have a default?
 fn reckons_with_a_skip(located: &Located<'_>, id: &str) -> bool {
     let references = &located.references;
     let asks_how_it_went = |mention: &NodeRef| {
@@ -270,7 +270,8 @@ fn not_here(name: &str, why: &str, span: Span) -> Fault {
     Fault::error(Code::NameNotAvailable, span, format!("`{name}` {why}"))
 }
 
-/// Only what is rendered for a handler: everything else is evaluated by the engine and recorded.
+/// Only expressions that are rendered for a handler: all others are evaluated by the engine and
+/// recorded.
 fn may_see_secrets(node: &ParsedNode<'_>, place: ExpressionUse) -> bool {
     let runs_remote = match (&node.behaviour, node.kind) {
         (Some(behaviour), _) => matches!(behaviour, Behaviour::Task { .. }),

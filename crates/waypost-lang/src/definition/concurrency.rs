@@ -10,7 +10,7 @@ use crate::tree::TreeEntry;
 
 /// The fields of the block.
 pub(crate) const CONCURRENCY_FIELDS: &[&str] = &["key", "limit", "policy"];
-/// What `policy` may be.
+/// The values of `policy`.
 pub(crate) const POLICIES: &[&str] = &["queue", "reject", "cancel-oldest"];
 
 /// The block, read.
@@ -52,7 +52,7 @@ pub(super) fn read<'t>(
         return None;
     }
     let expressions = config::template(&key.value, ExpressionUse::Concurrency, context);
-    // What cannot be compiled was reported with its place.
+    // A template that cannot be compiled was reported with its position.
     let template = Template::compile(&serde_json::Value::from(text.as_str())).ok()?;
     let policy = policy.and_then(ConcurrencyPolicy::parse).unwrap_or_default();
     Some(ConcurrencyBlock { key: text, template, expressions, limit: limit.unwrap_or(1), policy })

@@ -91,7 +91,7 @@ pub(super) fn read<'t>(tree: &'t Tree, context: &mut ReadContext<'_>) -> Option<
     Some(node)
 }
 
-/// `retryWhen` classifies failures; how often and when to try again is for `retry` to say.
+/// `retryWhen` classifies failures; `retry` decides how often and when to try again.
 fn warn_of_vain_retry_when(config: Option<&TreeEntry>, retries: bool, faults: &mut Faults) {
     let fields = config.and_then(|entry| entry.value.as_map()).unwrap_or_default();
     if let Some(entry) = fields::present(fields, "retryWhen").filter(|_| !retries) {
@@ -286,7 +286,7 @@ fn read_variables<'t>(
             template,
         });
     }
-    // As the canonical form has them, so that both give the same plan.
+    // Sorted as in the canonical form, so that both give equal plans.
     variables.sort_by(|a, b| a.name.cmp(&b.name));
     variables
 }

@@ -6,10 +6,10 @@ use super::{Diagnostics, Fault, RENDERED_MAX, Severity};
 use crate::source::Source;
 
 impl Diagnostics {
-    /// Renders the faults with the lines they are about, then a line with their number. Nothing
-    /// where there are none.
+    /// Renders the faults with their lines of the source, then a line with their number. Empty if
+    /// there are none.
     ///
-    /// `source` is what was parsed; where it is not text, faults are shown without a snippet.
+    /// `source` is the text that was parsed; if it is not text, faults are shown without a snippet.
     pub fn render(&self, source: &[u8], file_name: &str, color: bool) -> String {
         if self.faults.is_empty() {
             return String::new();
@@ -59,7 +59,7 @@ fn report<'a>(fault: &'a Fault, source: Option<&Source<'a>>, file_name: &'a str)
     vec![group.elements(help)]
 }
 
-/// The first line of the fault's span. A span may cover a whole node; its first line says which.
+/// The first line of the fault's span. A span may cover a whole node; its first line identifies it.
 fn snippet<'a>(
     fault: &Fault,
     source: &Source<'a>,

@@ -1,9 +1,9 @@
-//! What it costs to check an input against its schema, worked out before it is done.
+//! The cost of checking an input against its schema, computed before it is checked.
 //!
-//! A schema may visit one value many times (`allOf` of two references to the same definition), and
-//! where references nest, each level multiplies: a hundred bytes of schema and sixty brackets of
-//! input would keep a validator busy for longer than anybody lives. Here every pair of schema and
-//! value is looked at once, however often it will be visited, so the sum is known in time.
+//! A schema may visit one value many times (`allOf` of two references to one definition), and
+//! nested references multiply: a hundred bytes of schema and sixty brackets of input would keep a
+//! validator busy for longer than a lifetime. Here every pair of schema and value is visited once,
+//! however often validation will visit it, so the sum is known in time.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use serde_json::{Map, Value};
 pub(super) const VISITS_MAX: u64 = 5_000_000;
 /// Visits up to which the faults of an input are gathered: each is remembered until all are known.
 pub(super) const EXPLAINED_MAX: u64 = 100_000;
-/// Pairs of schema and value that are looked at; beyond it the answer is "too many".
+/// Pairs of schema and value that are visited; beyond it the answer is "too many".
 const PAIRS_MAX: usize = 1_000_000;
 /// How deep schemas and values may go together.
 const DEPTH_MAX: usize = 500;
 
-/// Schemas that look at the same value as the one they stand in.
+/// Schemas that apply to the value of the schema around them.
 const HERE_ONE: &[&str] = &["not", "if", "then", "else"];
 const HERE_MANY: &[&str] = &["allOf", "anyOf", "oneOf"];
-/// Schemas that look at every element, or at every property.
+/// Schemas that apply to every element, or to every property.
 const EACH: &[&str] = &[
     "items",
     "additionalItems",
@@ -51,7 +51,7 @@ impl<'a> CostCount<'a> {
         }
         let key = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
         match self.known.get(&key) {
-            // A schema that leads back to itself on the same value has no end.
+            // A schema that leads back to itself on one value has no end.
             Some(known) => return known.unwrap_or(u64::MAX),
             None => drop(self.known.insert(key, None)),
         }
@@ -62,7 +62,7 @@ impl<'a> CostCount<'a> {
         visits
     }
 
-    /// Schemas that look at the same value.
+    /// Schemas that apply to this value.
     fn here(&mut self, keywords: &'a Map<String, Value>, value: &'a Value, depth: usize) -> u64 {
         let mut sum = 0_u64;
         let one = HERE_ONE.iter().filter_map(|name| keywords.get(*name));
@@ -85,7 +85,7 @@ impl<'a> CostCount<'a> {
         sum
     }
 
-    /// Schemas that look at what is inside the value.
+    /// Schemas that apply to elements or properties of the value.
     fn below(&mut self, keywords: &'a Map<String, Value>, value: &'a Value, depth: usize) -> u64 {
         let mut sum = 0_u64;
         let inside: Vec<&'a Value> = match value {

@@ -1,7 +1,7 @@
-//! From a byte of a text to the byte of the source that it came from.
+//! Maps a byte of a text to the byte of the source that it came from.
 //!
-//! Between the two stand quotes, escapes, folded lines and indentation. Instead of having the
-//! parsers keep a map for every text, the way is walked again for the few texts that have faults.
+//! Quotes, escapes, folded lines and indentation make the two differ. The parsers keep no map for
+//! every text; the mapping is computed for the few texts that have faults.
 
 use super::Style;
 
@@ -29,8 +29,7 @@ impl Aligner<'_> {
         self.raw.get(self.at..).unwrap_or_default()
     }
 
-    /// Skips what is in the source for the sake of layout only: indentation and line breaks before
-    /// a character that is neither.
+    /// Skips layout in the source: indentation and line breaks before a character that is neither.
     fn skip_layout(&mut self, c: char) {
         if !c.is_whitespace() {
             let rest = self.rest();

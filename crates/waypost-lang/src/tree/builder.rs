@@ -8,7 +8,7 @@ use super::{DEPTH_MAX, Tree, TreeEntry, VALUES_MAX, Value};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::Span;
 
-/// A tree under construction. Iterative: its own stack holds what is open.
+/// A tree under construction. Iterative: its own stack has the open lists and mappings.
 #[derive(Debug)]
 pub(super) struct Builder<'f> {
     pub(super) faults: &'f mut Faults,
@@ -129,8 +129,8 @@ impl<'f> Builder<'f> {
         self.root
     }
 
-    /// Counts what is kept against the limits. Aliases count as often as they are used, which is
-    /// what stops a few lines from expanding to gigabytes.
+    /// Counts values against the limits. Aliases count as often as they are used, which stops a few
+    /// lines from expanding to gigabytes.
     pub(super) fn spend(&mut self, size: Size, span: &Span) -> Result<(), Fault> {
         self.values += size.values;
         self.text_bytes += size.text_bytes;

@@ -81,7 +81,8 @@ impl JsonParser<'_, '_> {
         Ok(true)
     }
 
-    /// Goes on after a value: past a comma, out of what ends here. True at the end of the text.
+    /// Continues after a value: past a comma, out of lists and mappings that end here. True at the
+    /// end of the text.
     fn after_value(&mut self) -> Result<bool, Fault> {
         loop {
             self.skip_space();

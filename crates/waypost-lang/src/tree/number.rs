@@ -14,7 +14,7 @@ const TOO_LARGE: BadNumber = BadNumber {
     hint: "put it between quotes to keep it as a text",
 };
 
-/// What a float would change without a word.
+/// A number that a float would change silently.
 const TOO_LONG: BadNumber = BadNumber {
     message: "the number has more digits, or is closer to zero, than 64 bits can keep",
     hint: "put it between quotes to keep it as a text",

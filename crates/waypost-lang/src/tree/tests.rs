@@ -66,7 +66,7 @@ fn what_cannot_be_read_is_refused() {
     ] {
         let refused = match read(text) {
             Err(found) => found,
-            // YAML is more generous than JSON; where it makes sense of a text, that stands.
+            // YAML is more generous than JSON; a text that it accepts stays accepted.
             Ok((_, codes)) => *codes.first().unwrap_or(&Code::Syntax),
         };
         assert_eq!(refused, code, "{text:?}");

@@ -161,7 +161,7 @@ impl YamlReader<'_> {
     }
 }
 
-/// What a scalar without quotes means in YAML 1.2's core schema.
+/// The value of an unquoted scalar in YAML 1.2's core schema.
 fn resolve(text: String) -> Result<Value, number::BadNumber> {
     match text.as_str() {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
