@@ -1,14 +1,14 @@
-//! A client of the HTTP API: a request each, and what came back as a type of the wire.
+//! A client of the HTTP API: one request per call, the response as a wire type.
 //!
 //! | file | owns |
 //! | --- | --- |
 //! | `address` | which server, and who named it |
 //! | `ask` | one request, before it is sent |
-//! | `refused` | answers that are not what was asked for, as people read them |
+//! | `refused` | error responses, as people read them |
 //! | `sse` | reading server-sent events |
 //! | `stream` | the events of an execution, across broken connections |
 //!
-//! Nothing here retries by itself, except a stream, which knows where it was.
+//! Nothing here retries by itself, except a stream, which has its position.
 
 mod address;
 mod ask;
@@ -40,7 +40,7 @@ const REPLY_BYTES_MAX: usize = 256 << 20;
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    /// Shared by clones: where one of them finds that the server has moved, all know.
+    /// Shared by clones: if one of them finds that the server has moved, all use the new address.
     address: Arc<RwLock<Address>>,
     key: Option<HeaderValue>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct ServerReply<T> {
 }
 
 impl Client {
-    /// A client that shows this key, where there is one.
+    /// A client that sends this key, if there is one.
     pub(crate) fn new(address: Address, key: Option<&str>) -> Result<Self> {
         let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(waypost_nodes::tls::client_config())
@@ -89,7 +89,7 @@ impl Client {
         *self.address.write() = found;
     }
 
-    /// Asks and reads the answer.
+    /// Sends a request and reads the response.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask<'_>) -> Result<ServerReply<T>> {
         let response = self.send(ask).await?;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -100,12 +100,12 @@ impl Client {
         Ok(ServerReply { status, headers, body })
     }
 
-    /// Asks for something that has no answer but that it was done.
+    /// Sends a request whose response has no content.
     pub(crate) async fn tell(&self, ask: Ask<'_>) -> Result<()> {
         self.send(ask).await.map(drop)
     }
 
-    /// Asks; gives the head of the answer where it is not a problem.
+    /// Sends a request; returns the head of the response if it is not a problem.
     async fn send(&self, ask: Ask<'_>) -> Result<Response> {
         let address = self.address();
         let url = ask.url(address.url())?;
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// What a reply that is not a success says.
+    /// The error for a reply that is not a success.
     async fn problem(&self, response: Response) -> anyhow::Error {
         let status = response.status();
         let has_key = self.key.is_some();

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `embed` | Waypost as a library: open a folder, start, signal, pause, resume, cancel, await the end |
 //! | `wiring` | which store, which kinds, which language: named here and nowhere else |
-//! | `cluster_services` | what is around an engine besides its store: Redis, other instances |
+//! | `cluster_services` | services around an engine besides its store: Redis, other instances |
 //! | `settings` | flag > environment > file > default |
 //! | `secrets` | which secrets there are, and who may do what with them |
 //! | `cli` | the commands, one file each |
@@ -17,9 +17,9 @@
 //! | `target` | where commands go: to a server, or to the folder itself |
 //! | `client` | talking to a server |
 //! | `output` | printing, which may fail: results, errors, the log, lines that are drawn again |
-//! | `progress` | what a running execution looks like on a screen |
+//! | `progress` | the progress of an execution on a screen |
 //! | `open_files` | how many connections this process may have |
-//! | `worker` | `waypost worker`: tasks of a server or a cluster, made here |
+//! | `worker` | `waypost worker`: runs tasks of a server or a cluster here |
 
 pub mod backend;
 pub mod cli;

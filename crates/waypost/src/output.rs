@@ -3,9 +3,9 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `output/color` | whether a stream is in colour |
-//! | `output/escape` | text without what would do something to a terminal |
+//! | `output/escape` | text without anything that acts on a terminal |
 //! | `output/standard` | writing to the two streams, which may fail and never panics |
-//! | `output/screen` | lines on a terminal that are drawn again while something goes on |
+//! | `output/screen` | lines on a terminal that are redrawn while a command runs |
 //! | `output/width` | how many columns text takes |
 
 mod color;
@@ -78,8 +78,8 @@ pub fn print_painted(text: &str) {
     print_text(&harmless_painted(text));
 }
 
-/// Prints a line on standard output, or on standard error where standard output takes no more: what
-/// people need in order to go on.
+/// Prints a line on standard output, or on standard error if standard output fails: instructions
+/// that the user needs.
 pub fn print_line_somewhere(line: &str) {
     print_line(line);
     if failure().is_some() {
@@ -87,7 +87,7 @@ pub fn print_line_somewhere(line: &str) {
     }
 }
 
-/// Prints a line on standard error: what is wrong, and all that must not mix with results.
+/// Prints a line on standard error: errors, and everything that must not mix with results.
 pub fn complain(line: &str) {
     let line = format!("{}\n", harmless(line));
     screen::leave(|| standard::write_err(line.as_bytes()));
@@ -110,7 +110,7 @@ pub fn mention(line: &str) {
     screen::leave(|| standard::write_out_if_possible(&line));
 }
 
-/// The same as one JSON document.
+/// As `mention`, with one JSON document.
 pub fn mention_json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)?;
     let text = harmless_json(&text);
@@ -118,7 +118,7 @@ pub fn mention_json(value: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Shows how far long work is: on a terminal only, on standard error, over and over in one line.
+/// Shows the progress of long work: on a terminal only, on standard error, redrawn in one line.
 pub fn progress_line(line: &str) {
     if let Some(columns) = screen::error_columns() {
         standard::write_err(

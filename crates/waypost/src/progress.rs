@@ -1,5 +1,5 @@
-//! What a running execution looks like: a line per node on a terminal, redrawn while it changes;
-//! one plain line per change in a pipe.
+//! The progress of an execution: a line per node on a terminal, redrawn while it changes; one plain
+//! line per change in a pipe.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -30,7 +30,7 @@ pub struct Progress {
     nodes: BTreeMap<Arc<str>, NodeProgress>,
     /// Nodes that are not settled, in the order they appeared.
     open: Vec<Arc<str>>,
-    /// Columns and rows of the terminal, asked for at every drawing.
+    /// Columns and rows of the terminal, read at every drawing.
     size: (usize, usize),
 }
 
@@ -48,7 +48,7 @@ impl Progress {
         Self { live, color, nodes: BTreeMap::new(), open: Vec::new(), size: size() }
     }
 
-    /// Takes in what has become durable.
+    /// Takes committed events.
     pub fn note<'a>(&mut self, at: Timestamp, events: impl IntoIterator<Item = &'a Event>) {
         self.size = size();
         let mut lines = Vec::new();
@@ -58,7 +58,7 @@ impl Progress {
         self.redraw(&lines, at);
     }
 
-    /// Says something among the lines, about the watching and not about the execution.
+    /// Prints a message about the watching, not about the execution.
     pub fn say(&mut self, at: Timestamp, text: &str) {
         self.size = size();
         self.redraw(&[format!("{}  {}", self.time(at), harmless(text))], at);
@@ -96,13 +96,13 @@ impl Progress {
         }
     }
 
-    /// Prints lines that stay, and draws what is open below them.
+    /// Prints lines that stay, and draws the open nodes below them.
     fn redraw(&self, lines: &[String], at: Timestamp) {
         let stays: String =
             lines.iter().map(|line| format!("{}\n", harmless_painted(line))).collect();
         let mut live = Vec::new();
         if self.live {
-            // All of them, the line of what is left out and the cursor's must be on the screen.
+            // All of them, the line for omitted nodes and the cursor's line must fit on the screen.
             let max = LIVE_MAX.min(self.size.1.saturating_sub(2)).max(1);
             let open = self.open.iter().filter_map(|path| Some((path, self.nodes.get(path)?)));
             live.extend(open.take(max).map(|(path, node)| {
@@ -126,7 +126,7 @@ impl Progress {
         }
     }
 
-    /// What a line about a node begins with: all but its note.
+    /// The beginning of a node's line: all but its note.
     fn head(&self, path: &str, node: &NodeProgress, at: Timestamp) -> String {
         let took = at.since(node.since).to_string();
         let attempt = match node.status {
@@ -169,7 +169,7 @@ fn line_of(event: &RunEvent) -> Option<String> {
     })
 }
 
-/// What an event means for a node's line.
+/// The change of a node's line by an event.
 fn change(event: &NodeEvent) -> Option<(NodeStatus, Option<u32>, String)> {
     let none = String::new();
     Some(match event {

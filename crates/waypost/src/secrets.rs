@@ -7,7 +7,7 @@
 //! hosts = ["api.stripe.com"]
 //! ```
 //!
-//! What is kept here are sources and grants. A value is read when a task needs it and handed over at
+//! This module has sources and grants only. A value is read when a task needs it and handed over at
 //! once, so that a rotated secret needs no restart, and nothing here could print one.
 
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ impl Origin {
             }
             Some(("file", path)) if Path::new(path).is_absolute() => Ok(Self::File(path.into())),
             Some(("file", _)) => bail!("the path in `from` must be absolute"),
-            // What stands there is not repeated: it may be the secret itself.
+            // The text is not repeated: it may be the secret itself.
             _ => bail!(
                 "`from` must say where the value is: \"env:VARIABLE\" or \"file:/path\"; it is \
                  not the place for the value itself"
@@ -163,7 +163,7 @@ impl Origin {
         }
     }
 
-    /// The value, or why there is none, in words that say nothing about it.
+    /// The value, or why there is none, without revealing anything about it.
     fn read(&self, environment: fn(&str) -> Option<OsString>) -> Result<String, String> {
         let not_utf8 = || "it is not UTF-8".to_owned();
         match self {

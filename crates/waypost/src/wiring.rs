@@ -25,7 +25,7 @@ pub fn open_engine_store(folder: &Path) -> Result<SqliteStore> {
     open_engine_store_at(folder, None)
 }
 
-/// The same for a server, which others find by the folder.
+/// As `open_engine_store` for a server, whose address others find through the folder.
 pub fn open_engine_store_at(folder: &Path, address: Option<String>) -> Result<SqliteStore> {
     use std::os::unix::fs::DirBuilderExt;
     // For its owner alone: inputs, outputs and logs are private.
@@ -49,7 +49,7 @@ pub fn open_store(folder: &Path) -> Result<SqliteStore> {
     Ok(SqliteStore::open(folder, with_families(Options::guest()))?)
 }
 
-/// The read tables show the families of node kinds, which only the catalogue knows.
+/// The read tables contain the families of node kinds, which only the catalogue has.
 fn with_families(options: Options) -> Options {
     Options { families: Arc::new(family), ..options }
 }
@@ -74,8 +74,8 @@ pub fn compile(source: &[u8]) -> Result<Compiled, Box<Diagnostics>> {
     waypost_lang::parse(source, &waypost_nodes::catalog()).map_err(Box::new)
 }
 
-/// Keeps a definition in the store, and leaves the workflow's current version as it is, if there is one:
-/// trying a file must not change what others start by name.
+/// Stores a definition, and leaves the workflow's current version as it is, if there is one: trying
+/// a file must not change what others start by name.
 pub fn define(store: &dyn Store, compiled: &Compiled) -> Result<Definition, StoreError> {
     let defined = store.define(&NewDefinition {
         name: compiled.name.as_str().into(),
@@ -122,7 +122,7 @@ pub fn open_engine(
     open_engine_in(&ClusterServices::alone(), store, nodes, secrets, config, observer)
 }
 
-/// The same, among others.
+/// As `open_engine`, with cluster services.
 pub fn open_engine_in(
     around: &ClusterServices,
     store: Arc<dyn Store>,
@@ -185,7 +185,7 @@ pub fn open_server(backend: Arc<dyn Backend>, url: &str, settings: &Settings) ->
     })?)
 }
 
-/// The limits that the server itself does not know.
+/// The limits that the server crate does not have.
 pub(crate) fn limits(settings: &Settings) -> Vec<(&'static str, u64)> {
     use waypost_core::limits as core;
     let engine = &settings.engine;

@@ -53,9 +53,9 @@ pub(crate) use servers::Servers;
 
 /// How long one poll waits for a task. Well below the time after which a worker counts as dead.
 const POLL_WAIT: Duration = Duration::from_secs(5);
-/// How long one server may take to answer a poll before the next is asked. With the poll before it,
-/// that is still below the time after which a worker counts as dead: a server that stands still must
-/// not cost what runs here.
+/// How long one server may take to answer a poll before the next one is asked. With the poll before
+/// it, that is still below the time after which a worker counts as dead: a server that hangs must
+/// not cost the attempts that run here.
 const POLL_PATIENCE: Duration = Duration::from_secs(8);
 /// Tasks that one poll takes.
 const POLL_MAX: u32 = 64;
@@ -195,7 +195,8 @@ impl Worker {
         let wait = format!("{}s", POLL_WAIT.as_secs());
         self.servers
             .ask(|client| {
-                // Made anew for each server: what came through another poll meanwhile must be in it.
+                // Built anew for each server: it must list the tasks that came through another poll
+                // meanwhile.
                 let (id, sign, wait) = (id.clone(), self.sign(max), wait.clone());
                 async move {
                     let ask = Ask::post(&["workers", &id, "poll"]).query("wait", Some(wait));
@@ -218,8 +219,8 @@ impl Worker {
         }
     }
 
-    /// What it has: a task is there before anything is said of it, and until its report was answered.
-    /// A list that is not whole would lose what it leaves out; then nothing is said.
+    /// The tasks in hand: each from before its start is sent until its report was answered. An
+    /// incomplete list would lose the tasks that it omits, so none is sent then.
     fn in_hand(&self) -> Option<Vec<TaskToken>> {
         let running = self.running.lock();
         let tokens: Option<Vec<_>> = running.keys().map(|token| TaskToken::parse(token)).collect();
@@ -235,9 +236,9 @@ impl Worker {
         });
     }
 
-    /// Waits until everything that runs has ended and was reported; after the grace time, has it
-    /// stopped first. Then leaves. Until then it gives signs of life: what it holds would be given to
-    /// others, and done twice.
+    /// Waits until all attempts have ended and were reported; after the grace time, cancels them
+    /// first. Then leaves. Until then it sends signs of life: otherwise its attempts would be given
+    /// to other workers, and run twice.
     pub(crate) async fn drain(&self, grace: Duration) {
         self.tracker.close();
         tokio::select! { // a poll that is dropped loses nothing: there is nothing left to stop
@@ -268,7 +269,7 @@ impl Worker {
         drop(tokio::time::timeout(REPORTS_PATIENCE, self.tracker.wait()).await);
     }
 
-    /// Says what is lost when this process ends now, where anything is.
+    /// Warns about the losses if this process ends now, if there are any.
     pub(crate) fn warn_of_losses(&self) {
         let (held, reports) = (self.room_taken(), self.unanswered.load(Ordering::Relaxed));
         if held > 0 {
@@ -278,8 +279,8 @@ impl Worker {
     }
 }
 
-/// The place of a task among those that run. It is given back however that ends: a token that is named
-/// for ever would be taken for a task that is being done.
+/// The entry of a task among the running ones. It is removed however the task ends: a token that
+/// stays listed would count as a running task.
 struct RunningTask {
     worker: Arc<Worker>,
     token: String,
@@ -325,7 +326,7 @@ mod tests {
             tokio::task::yield_now().await;
         });
         assert_eq!((worker.room(), worker.in_hand().map(|named| named.len())), (0, Some(1)));
-        // As a panic does: what comes after the next await of it is never reached.
+        // As a panic does: the code after its next await is never reached.
         drop(runtime);
         assert_eq!((worker.room(), worker.in_hand().map(|named| named.len())), (1, Some(0)));
     }

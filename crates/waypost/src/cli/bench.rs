@@ -45,7 +45,7 @@ pub(super) async fn recover_child(
     Ok(Exit::Done)
 }
 
-/// Opens what the settings name.
+/// Opens the configured backend.
 struct Opener<'a>(&'a Settings);
 
 impl Host for Opener<'_> {

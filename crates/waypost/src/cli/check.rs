@@ -1,4 +1,4 @@
-//! `waypost check`: are the invariants kept, in the logs and in the rows beside them?
+//! `waypost check`: do the invariants hold, in the logs and in the rows beside them?
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};

@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
-    // All are read before any is kept: a name that is wrong changes nothing.
+    // All are read before any is stored: a wrong name changes nothing.
     let files = Source::read_all(&args.files)?;
     if args.deny_warnings && show_all_warnings(&files, context) {
         return Ok(Exit::Failed);
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Shows the warnings of all files; true where there are any.
+/// Prints the warnings of all files; true if there are any.
 fn show_all_warnings(files: &[Source], context: &Context) -> bool {
     let mut found = false;
     for Source { name, bytes } in files {
@@ -103,8 +103,8 @@ fn sentence(deployed: &wire::Deployed, file: &str, how: Deploy) -> String {
     }
 }
 
-/// Keeps one definition for a start that names its version, and shows its warnings; `None` where it has
-/// faults, which are shown. What others start by name stays what it is.
+/// Stores one definition for a start that names its version, and prints its warnings; `None` if it
+/// has faults, which are printed. The current version stays the same.
 pub(super) async fn keep(
     target: &Target,
     source: &[u8],
@@ -146,7 +146,7 @@ async fn judge(
 
 /// The faults of a definition.
 enum Faults {
-    /// As this program sees them, too: shown in the source.
+    /// This program finds them, too: shown in the source.
     Ours(Box<Diagnostics>),
     /// Of a server that is stricter than this program.
     Theirs(Refused),
@@ -196,7 +196,7 @@ fn rendered(faults: &Diagnostics, source: &[u8], name: &str, context: &Context) 
     faults.render(source, &harmless(name), context.color_errors)
 }
 
-/// Shows what is probably not meant as it is written.
+/// Prints the warnings of a definition.
 pub(super) fn show_warnings(compiled: &Compiled, source: &[u8], name: &str, context: &Context) {
     let warnings = rendered(&compiled.warnings, source, name, context);
     if !warnings.is_empty() {

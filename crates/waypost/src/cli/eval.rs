@@ -17,9 +17,9 @@ use super::{Context, Exit, Usage, input};
 use crate::output::{Format, columns, complain, print_json};
 use crate::target::{EventsOf, Target};
 
-/// What a hole in a text begins with.
+/// The beginning of an expression in a text.
 const HOLE: &str = "${{";
-/// Names that only an execution gives a value.
+/// Names whose values only an execution has.
 const NAMES_OF_EXECUTIONS: &[&str] = &["nodes", "variables", "execution"];
 
 #[derive(clap::Args, Debug)]
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     }
 }
 
-/// What was written on the command line.
+/// The compiled argument of the command line.
 enum Compiled {
     Expression(Box<Expression>),
     Template(Template),
@@ -99,7 +99,8 @@ impl Compiled {
         found
     }
 
-    /// A top-level name and its place, if it is mentioned. Holes do not know where they are.
+    /// A top-level name and its position, if it is mentioned. Expressions in a text have no
+    /// position.
     fn mention<'n>(&self, name: &'n str) -> Option<(&'n str, Range<usize>)> {
         let place = self
             .expressions()
@@ -116,7 +117,7 @@ impl Compiled {
     }
 }
 
-/// What an expression of this execution's definition sees now.
+/// The scope of an expression in this execution's definition, as of now.
 async fn scope_of(name: &str, compiled: &Compiled, context: &Context) -> Result<Scope> {
     let target = Target::open(&context.settings)?;
     let id = target.resolve(name).await?;
@@ -178,7 +179,7 @@ fn mentioned<'n>(
     Ok(found)
 }
 
-/// What `nodes.<id>` shows, as the engine would show it.
+/// The value of `nodes.<id>`, as the engine computes it.
 async fn shown_node(
     target: &Target,
     id: &str,
@@ -230,7 +231,7 @@ async fn last(
     Ok(fields.remove(field).unwrap_or_else(Json::null))
 }
 
-/// Says what is wrong with the expression, and where. Exit code 2.
+/// Prints the fault of the expression, and its position. Exit code 2.
 fn refuse(source: &str, message: &str, range: &Range<usize>, context: &Context) -> Result<Exit> {
     if context.format == Format::Json {
         let place = json!([range.start, range.end]);
@@ -252,7 +253,7 @@ fn refuse(source: &str, message: &str, range: &Range<usize>, context: &Context) 
     Ok(Exit::Wrong)
 }
 
-/// Says that the evaluation failed, as an execution's failure would. Exit code 1.
+/// Prints the failed evaluation, as an execution's failure. Exit code 1.
 fn fail(failure: &Failure, context: &Context) -> Result<Exit> {
     match context.format {
         Format::Json => {

@@ -12,7 +12,7 @@ use crate::target::{EventsOf, Target};
 const LINES_MAX: usize = 10;
 /// Most columns of such a line.
 const COLUMNS_MAX: usize = 240;
-/// What such a line begins with.
+/// The beginning of such a line.
 const MARGIN: &str = "    | ";
 
 /// The failure of an execution in a sentence or two: its nodes and attempts come from the log.
@@ -49,8 +49,8 @@ async fn failed_nodes(target: &Target, id: &str) -> Result<Vec<String>> {
     Ok(nodes.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The last lines that a failed command printed: on standard error, or on standard output where it
-/// said nothing there.
+/// The last lines that a failed command printed: on standard error, or on standard output if that
+/// is empty.
 pub(super) fn printed(failure: &wire::Failure) -> Vec<String> {
     let details = failure.details.as_ref().and_then(|details| details.0.to_value().ok());
     let details = details.unwrap_or_default();
@@ -72,7 +72,7 @@ pub(super) fn printed(failure: &wire::Failure) -> Vec<String> {
     std::iter::once(head).chain(shown).collect()
 }
 
-/// What a terminal would show of a line that was written over itself, as progress bars are.
+/// What a terminal would show of a line that overwrote itself, as progress bars do.
 fn overwritten(line: &str) -> &str {
     let line = line.trim_end_matches('\r');
     line.rsplit('\r').next().unwrap_or(line)

@@ -14,7 +14,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Opens the target, and gives the execution's id.
+    /// Opens the target, and returns the execution's id.
     pub(crate) async fn open(&self, context: &Context) -> Result<(Target, String)> {
         let target = Target::open(&context.settings)?;
         let id = target.resolve(&self.execution).await?;

@@ -1,4 +1,4 @@
-//! `waypost init`: an example to begin with, and the schema that editors know it by.
+//! `waypost init`: a first example, and the schema for editors.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::output::{Format, print_json, print_line};
 
 /// The example.
 const WORKFLOW: &str = include_str!("init/workflow.yaml");
-/// What the example is called.
+/// The example's file name.
 const WORKFLOW_FILE: &str = "workflow.yaml";
-/// What the schema is called; the example names it.
+/// The schema's file name; the example refers to it.
 const SCHEMA_FILE: &str = "waypost.schema.json";
 
 #[derive(clap::Args, Debug)]

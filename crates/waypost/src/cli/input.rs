@@ -1,4 +1,4 @@
-//! What people write on the command line that becomes data: payloads, labels, counts.
+//! Command-line arguments that become data: payloads, labels, counts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,7 +35,7 @@ fn read(text: &str) -> Result<Json> {
 
 /// A definition that the user named: a file, or `-` for standard input.
 pub(super) struct Source {
-    /// What to call it in messages.
+    /// Its name in messages.
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }

@@ -22,7 +22,7 @@ impl Interrupts {
         })
     }
 
-    /// The next one, or one that came meanwhile.
+    /// Waits for the next one; one that came meanwhile counts.
     pub(crate) async fn next(&mut self) {
         tokio::select! { // both are cancel-safe: a signal that came is kept
             _ = self.interrupt.recv() => {}

@@ -1,4 +1,4 @@
-//! `waypost keys` and `audit`: who may do what, and who did.
+//! `waypost keys` and `audit`: API keys, and the audit log.
 
 use anyhow::Result;
 use clap::ValueEnum;

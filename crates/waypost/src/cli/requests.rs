@@ -1,5 +1,5 @@
-//! `waypost pause`, `cancel`, `signal`, `complete-wait`, and `resume` where an engine is running: what
-//! people ask of an execution.
+//! `waypost pause`, `cancel`, `signal`, `complete-wait`, and `resume` if an engine is running:
+//! requests to an execution.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -79,7 +79,7 @@ pub(crate) async fn complete_wait(args: &CompleteWaitArgs, context: &Context) ->
     told(&outcome, context)
 }
 
-/// Sends a request and says what became of it.
+/// Sends a request and prints its outcome.
 async fn send(
     named: &find::Named,
     request: Request,

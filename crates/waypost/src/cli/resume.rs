@@ -1,4 +1,4 @@
-//! `waypost resume`: go on with an execution, or with all that are not finished.
+//! `waypost resume`: resume an execution, or all that are not finished.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ fn unfinished(store: &Arc<dyn Backend>) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-/// A server goes on with everything by itself, except with what users have paused.
+/// A server continues everything by itself, except executions that users have paused.
 async fn resume_paused(client: &Client, context: &Context) -> Result<Exit> {
     let (mut resumed, mut before) = (Vec::new(), None);
     loop {

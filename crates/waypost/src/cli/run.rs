@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
 /// Deploys, starts and watches at a server, which drives the execution.
 async fn run_there(args: &Args, file: &Source, client: Client, context: &Context) -> Result<Exit> {
     let (name, source) = (&file.name, &file.bytes);
-    // A server may know more than this program: what we cannot compile is for it to judge.
+    // A server may be newer than this program: it judges definitions that do not compile here.
     let compiled = wiring::compile(source).ok();
     let input = checked_input(args, compiled.as_ref())?;
     let labels = input::labels(&args.label)?;
@@ -108,7 +108,7 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
     let store = backend::open_engine(&context.settings)?;
     let definition = wiring::define(&*store, &compiled)?;
-    // The same submission as at a server, so that the key means the same there.
+    // The submission that a server would get, so that the idempotency key means the same there.
     let submission = wire::Start {
         workflow: Short(compiled.name.clone()),
         version: Some(Count(definition.version)),
@@ -168,7 +168,7 @@ pub(super) async fn watch(
     let found = target.execution(&key).await?;
     watch::begin(&found, context);
     if found.status.0.is_end() {
-        // Before us, or faster than we could look: what is left to draw is there once the engine
+        // It ended before this call, or too fast: the rest of its events is there once the engine
         // has stopped.
         engine.stop(STOP_GRACE).await;
         while let Ok(committed) = events.try_recv() {

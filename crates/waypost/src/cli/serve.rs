@@ -1,8 +1,8 @@
 //! `waypost serve`: the HTTP API, and an engine that drives everything in the folder.
 //!
-//! The first signal drains: `/readyz` fails at once, nothing new is taken, attempts that run may end,
-//! then everything is handed over. The second one ends at once; nothing is lost by it, since nothing
-//! was ever said that was not durable.
+//! The first signal drains: `/readyz` fails at once, nothing new is accepted, running attempts may
+//! end, then everything is handed over. The second one ends at once; nothing is lost by it, since
+//! every acknowledged request is durable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::output::{Format, mention, mention_json};
 use crate::settings::{ServerFlags, Settings, Source};
 use crate::wiring;
 
-/// How long blocking work may go on after everything else has ended.
+/// How long blocking work may run after everything else has ended.
 const LEFTOVERS_MAX: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args, Debug)]
@@ -45,7 +45,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     let listener = Listener::bind(&settings.server).await.with_context(|| {
         format!("cannot listen on {address}; --listen names another address, :0 any free port")
     })?;
-    // The port is known only now where any was asked for.
+    // With port 0 the port is known only now.
     settings.server.address = listener.address()?;
     let url = advertised(&settings, &listener)?;
     let backend: Arc<dyn Backend> = match &settings.cluster.database {
@@ -91,7 +91,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The address that this instance gives as its own.
+/// The address that this instance advertises.
 fn advertised(settings: &Settings, listener: &Listener) -> Result<String> {
     if let Some(url) = &settings.server.advertise_url {
         return Ok(url.clone());

@@ -1,4 +1,4 @@
-//! `waypost instances` and `limits`: what drives executions, and how much of it there may be.
+//! `waypost instances` and `limits`: the processes that drive executions, and the limits.
 
 use anyhow::Result;
 use waypost_core::time::Millis;

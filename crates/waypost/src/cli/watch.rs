@@ -1,4 +1,4 @@
-//! `waypost watch`, and what it shares with `run`: an execution on the screen until it ends.
+//! `waypost watch`, and the parts it shares with `run`: an execution on the screen until it ends.
 
 use anyhow::Result;
 use waypost_core::event::Event;
@@ -24,10 +24,10 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     }
 }
 
-/// What a watch does where standard output takes no more.
+/// What a watch does if standard output fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unread {
-    /// It goes on to the end, for the exit code.
+    /// It continues to the end, for the exit code.
     Continue,
     /// It stops: there is nothing to watch for.
     Stop,
@@ -81,7 +81,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Says what is watched.
+/// Prints the execution that is watched.
 pub(super) fn begin(execution: &wire::Execution, context: &Context) {
     if context.format == Format::Text {
         let wire::Execution { id, workflow, version, .. } = execution;
@@ -89,7 +89,7 @@ pub(super) fn begin(execution: &wire::Execution, context: &Context) {
     }
 }
 
-/// Says how it ended.
+/// Prints how it ended.
 pub(super) async fn finish(target: &Target, id: &str, context: &Context) -> Result<Exit> {
     let shown = ShownExecution::read(target, id).await?;
     let execution = &shown.execution;
@@ -108,7 +108,7 @@ pub(super) async fn finish(target: &Target, id: &str, context: &Context) -> Resu
     Ok(exit)
 }
 
-/// Says how it ended where standard output could not, unless nothing read that any more.
+/// Prints how it ended on standard error if standard output failed, unless its reader is gone.
 fn say_unprinted(execution: &wire::Execution) {
     if output::failure().is_some_and(|error| !output::is_reader_gone(error)) {
         let wire::Execution { id, status, .. } = execution;
@@ -116,7 +116,7 @@ fn say_unprinted(execution: &wire::Execution) {
     }
 }
 
-/// What came of an execution.
+/// Prints the result of an execution.
 pub(super) async fn print_end(target: &Target, shown: &ShownExecution) -> Result<()> {
     let execution = &shown.execution;
     if let Some(failure) = &execution.failure {
@@ -130,13 +130,13 @@ pub(super) async fn print_end(target: &Target, shown: &ShownExecution) -> Result
     Ok(())
 }
 
-/// Says that it cannot go on without a person.
+/// Prints that a person has to act on it.
 pub(super) async fn quarantine(target: &Target, id: &str, context: &Context) -> Result<Exit> {
     let note = format!("quarantined: `waypost why {id}` says why");
     stop(target, id, &note, Exit::Failed, context).await
 }
 
-/// Ends the watch of an execution that has not ended: says why, or where it stands.
+/// Ends the watch of an execution that has not ended: prints why, or its state.
 async fn stop(
     target: &Target,
     id: &str,
@@ -180,8 +180,8 @@ impl Screen {
     }
 }
 
-/// The event of the core that a wire event was made from; `None` where the server is newer than this
-/// program and speaks of things that it cannot draw.
+/// The core's event for a wire event; `None` if the server is newer than this program and sends
+/// events that it cannot draw.
 fn stored(event: &wire::Event) -> Option<Event> {
     let text = format!("{{{:?}:{}}}", event.kind, event.data.0.text());
     serde_json::from_str(&text).ok()

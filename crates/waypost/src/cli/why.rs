@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &find::Named, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Who of several instances drives it.
+/// Which of several instances drives it.
 fn driven(why: &wire::Why, instances: &[wire::Instance]) -> String {
     let Some(owner) = &why.owner else {
         return "No instance drives it now: any of them takes it up when it goes on.".to_owned();

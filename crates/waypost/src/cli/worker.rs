@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let clients = target::servers("worker", settings)?;
     let mut handlers = waypost_nodes::handlers(&settings.nodes);
     if !settings.nodes.shell_enabled {
-        // One that served it all the same would take what others may do, only to refuse it.
+        // A worker that served it anyway would take tasks that others may run, only to reject them.
         handlers.remove("shell");
         if args.handlers.iter().any(|name| name == "shell") {
             return Err(Usage(

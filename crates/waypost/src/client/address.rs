@@ -18,7 +18,7 @@ pub(crate) struct Address {
     origin: Origin,
 }
 
-/// Who named a server.
+/// Where a server's address came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The command line.
@@ -70,7 +70,7 @@ impl Address {
         &self.url
     }
 
-    /// Who named it.
+    /// Where it came from.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }

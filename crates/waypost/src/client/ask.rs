@@ -34,7 +34,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Looks at something below `/v1`.
+    /// A read of something below `/v1`.
     pub(crate) fn get(path: &[&'a str]) -> Self {
         Self::new(Method::GET, path)
     }
@@ -49,39 +49,39 @@ impl<'a> Ask<'a> {
         Self::new(Method::DELETE, path)
     }
 
-    /// The same with a parameter, where it has a value.
+    /// Adds a parameter, if it has a value.
     pub(crate) fn query(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
         self.query.extend(value.map(|value| (name, value.to_string())));
         self
     }
 
-    /// The same with a header, where it has a value.
+    /// Adds a header, if it has a value.
     pub(crate) fn header(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
         self.headers.extend(value.map(|value| (name, value.to_string())));
         self
     }
 
-    /// The same with a body.
+    /// Adds a body.
     pub(crate) fn json(self, body: &impl Serialize) -> Result<Self> {
         Ok(self.body("application/json", serde_json::to_vec(body)?))
     }
 
-    /// The same with a body of some type.
+    /// Adds a body of some type.
     pub(crate) fn body(self, kind: &'static str, body: Vec<u8>) -> Self {
         Self { body: Some((kind, body)), ..self }
     }
 
-    /// The same, where the server waits so long before it answers.
+    /// Extends the timeout by the time that the server waits before it answers.
     pub(crate) fn awaited(self, wait: Duration) -> Self {
         Self { patience: Some(PATIENCE + wait), ..self }
     }
 
-    /// The same, where another server is asked when this one takes longer.
+    /// Sets the timeout after which another server is asked.
     pub(crate) fn within(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }
     }
 
-    /// The same, where the answer goes on for ever.
+    /// Removes the timeout, for an endless response.
     pub(crate) fn endless(self) -> Self {
         Self { patience: None, ..self }
     }
@@ -90,7 +90,7 @@ impl<'a> Ask<'a> {
     pub(super) fn url(&self, base: &Url) -> Result<Url> {
         if let Some(segment) = self.path.iter().find(|segment| matches!(**segment, "." | ".." | ""))
         {
-            // URLs cannot express these: they would ask for something else.
+            // URLs cannot express these segments: the request would go to another path.
             return Err(Usage(format!("{segment:?} cannot be asked for by HTTP")).into());
         }
         let mut url = base.clone();

@@ -1,5 +1,5 @@
-//! Answers that are not what was asked for, as people read them in a terminal: what is the matter,
-//! the single faults with their places, and what to do about it, in terms of this program.
+//! Error responses as people read them in a terminal: the problem, the single faults with their
+//! places, and what to do about it, in terms of this program.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -8,7 +8,7 @@ use waypost_server::problem::{FaultAt, Problem, WireProblem};
 
 use super::Address;
 
-/// What was asked for was refused, by a server or by the folder itself.
+/// A request was rejected, by a server or by the folder itself.
 #[derive(Debug)]
 pub(crate) struct Refused {
     problem: WireProblem,
@@ -44,7 +44,7 @@ impl Refused {
             "unknown_key" => Some("`waypost keys list` shows those that exist".to_owned()),
             "unknown_wait" => Some("`waypost why` names the waits that are open".to_owned()),
             "not_found" => Some("is the server older than this program?".to_owned()),
-            // Written for those who speak HTTP; people have commands.
+            // Written for users of HTTP; people have commands.
             _ => problem.hint.clone().filter(|hint| !hint.contains("/v1/")),
         };
         Self { problem, hint }
@@ -138,7 +138,7 @@ impl Unreachable {
     }
 }
 
-/// The innermost cause; the layers around it only say that something failed.
+/// The innermost cause; the layers around it only report that something failed.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(source) = cause.source() {

@@ -9,11 +9,11 @@ const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Message {
-    /// Where to go on after it, where it says so.
+    /// The position to continue from, if it has one.
     pub(super) id: Option<String>,
     /// Its type; empty where it names none.
     pub(super) kind: String,
-    /// What it says.
+    /// Its content.
     pub(super) data: String,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct SseParser {
 }
 
 impl SseParser {
-    /// Takes the next bytes; gives the messages that they complete.
+    /// Takes the next bytes; returns the messages that they complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
         for &byte in bytes {

@@ -11,8 +11,7 @@ use waypost_server::wire;
 use super::sse::{Message, SseParser};
 use super::{Ask, Client, Refused, Unreachable};
 
-/// A stream that says nothing for so long is broken: a server with nothing to say shows every 15 s
-/// that it is alive.
+/// A stream that is silent for so long is broken: an idle server sends a sign of life every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// How long after a first failure to try again; doubled each time.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
@@ -31,7 +30,7 @@ pub(crate) struct Stream {
     line: Option<OpenStream>,
     /// Tries since something was last received.
     failures: u32,
-    /// Has the server said that nothing more will come?
+    /// Has the server announced the end of the stream?
     over: bool,
 }
 
@@ -40,7 +39,7 @@ struct OpenStream {
     parser: SseParser,
 }
 
-/// What there is to know of an execution that is followed.
+/// News of an execution that is followed.
 #[derive(Debug)]
 pub(crate) enum News {
     /// Events, in order.
@@ -85,7 +84,7 @@ impl Stream {
                         return Ok(News::Events(events));
                     }
                 }
-                // Broken, ended without a last word, or silent: the same to us.
+                // Broken, ended without an end event, or silent: all are handled alike.
                 Ok(Ok(None) | Err(_)) | Err(_) => self.line = None,
             }
             if self.line.is_none() && !self.over {
@@ -153,7 +152,7 @@ impl Stream {
     }
 }
 
-/// Will the same question be answered later: by a server that restarts, or is busy?
+/// May a repeat succeed later: at a server that restarts, or is busy?
 fn is_passing(refused: &Refused) -> bool {
     matches!(refused.status(), 429 | 502 | 503 | 504)
 }

@@ -1,4 +1,4 @@
-//! Is a stream in colour? Where it is a terminal that shows colours, unless people want none.
+//! Is a stream in colour? By default if it is a terminal that supports colours.
 
 use std::ffi::OsString;
 

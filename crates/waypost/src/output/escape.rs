@@ -23,7 +23,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same in one line: a cell of a table.
+/// As [`harmless`], in one line: a cell of a table.
 pub fn harmless_line(text: &str) -> String {
     harmless(text).replace(['\n', '\t'], " ")
 }
@@ -37,7 +37,7 @@ pub fn harmless_painted(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A JSON document with the same value. All that is spelt out stands inside of its strings.
+/// A JSON document with the same value. Everything that is spelt out is inside of its strings.
 pub fn harmless_json(document: &str) -> Cow<'_, str> {
     if !document.contains(acts) {
         return Cow::Borrowed(document);
@@ -56,7 +56,8 @@ pub fn harmless_json(document: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Spells out what acts; what begins with something that `stays` says is left for so many bytes.
+/// Spells out characters that act; `stays` returns how many bytes at the start of a text are left
+/// as they are.
 fn spell_out(text: &str, stays: impl Fn(&str) -> Option<usize>) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
-//! The lines at the bottom of a terminal that are drawn again while something goes on.
+//! The lines at the bottom of a terminal that are redrawn while a command runs.
 //!
-//! To draw them again, the cursor goes up over them and clears what is below. That needs to know how
-//! many rows they take, so each line is cut to the terminal's width: a line that wraps takes more. A
+//! To redraw them, the cursor goes up over them and clears everything below. That needs the number
+//! of their rows, so each line is cut to the terminal's width: a line that wraps takes more. A
 //! terminal that became narrower since has wrapped them itself; their rows are counted again.
 
 use std::io::IsTerminal;
@@ -16,10 +16,11 @@ use super::width::{columns, fit};
 /// panic of the very thread that draws is logged, too.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What is drawn, each line as it was written.
+/// The drawn lines, as they were written.
 static DRAWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Columns and rows of the terminal that standard output is; `None` where it is none, or does not know.
+/// Columns and rows of the terminal that standard output is; `None` if it is none, or its size is
+/// unknown.
 pub(crate) fn size() -> Option<(usize, usize)> {
     size_of(std::io::stdout())
 }
@@ -36,12 +37,12 @@ pub(super) fn error_columns() -> Option<usize> {
     stderr.is_terminal().then(|| size_of(stderr).map_or(COLUMNS_ASSUMED, |(columns, _)| columns))
 }
 
-/// Columns of a terminal that does not say how wide it is.
+/// Columns of a terminal of unknown width.
 pub(crate) const COLUMNS_ASSUMED: usize = 80;
-/// Rows of a terminal that does not say how high it is.
+/// Rows of a terminal of unknown height.
 pub(crate) const ROWS_ASSUMED: usize = 24;
 
-/// Prints text that stays, whole lines, and draws `live` below it instead of what was drawn before.
+/// Prints text that stays, whole lines, and draws `live` below it instead of the previous lines.
 pub(crate) fn draw(stays: &str, live: &[String]) {
     let width = size().map_or(COLUMNS_ASSUMED, |(columns, _)| columns);
     let mut drawn = DRAWN.lock();
@@ -52,7 +53,7 @@ pub(crate) fn draw(stays: &str, live: &[String]) {
     standard::write_out(&text);
 }
 
-/// Leaves what is drawn as it is: what comes next stands below it.
+/// Leaves the drawn lines as they are: the next output goes below them.
 pub(super) fn leave(write: impl FnOnce()) {
     let drawn = DRAWN.try_lock_for(PATIENCE);
     if let Some(mut drawn) = drawn {
@@ -61,7 +62,7 @@ pub(super) fn leave(write: impl FnOnce()) {
     write();
 }
 
-/// Writes whole lines to standard error, above what is drawn.
+/// Writes whole lines to standard error, above the drawn ones.
 pub(super) fn above(write: impl FnOnce()) {
     let drawn = DRAWN.try_lock_for(PATIENCE).filter(|drawn| !drawn.is_empty());
     let Some(drawn) = drawn.filter(|_| std::io::stderr().is_terminal()) else {

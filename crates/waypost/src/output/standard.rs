@@ -10,7 +10,7 @@ use super::screen;
 /// The first error of standard output; nothing is written there after it.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
-/// Why standard output does not take what is printed, if it does not.
+/// Why standard output failed, if it did.
 pub fn failure() -> Option<&'static io::Error> {
     FAILURE.get()
 }
@@ -31,7 +31,7 @@ pub(super) fn write_out(text: &str) {
     }
 }
 
-/// Writes to standard output what only informs: an error is not remembered, and the process goes on.
+/// Writes information to standard output: an error is not remembered, and the process continues.
 pub(super) fn write_out_if_possible(text: &str) {
     try_write(io::stdout().lock(), text.as_bytes()).unwrap_or_default();
 }
@@ -46,11 +46,13 @@ fn try_write(mut stream: impl Write, bytes: &[u8]) -> io::Result<()> {
     stream.flush()
 }
 
-/// Where log lines go: to standard error, above what is drawn there. Errors are swallowed, because the
-/// subscriber would report them on standard error, and a report that fails is a panic.
+/// The writer of log lines: to standard error, above the lines that are drawn there. Errors are
+/// swallowed, because the subscriber would report them on standard error, and a report that fails
+/// is a panic.
 ///
-/// What is logged comes from anywhere. The subscriber spells out changes of colour in it, so that those
-/// left are its own; line ends inside of an event are indented, so that nothing looks like another event.
+/// Logged text may come from outside. The subscriber spells out changes of colour in it, so that
+/// those left are its own; line ends inside of an event are indented, so that nothing looks like
+/// another event.
 #[derive(Clone, Copy, Debug)]
 pub struct LogWriter {
     /// Are events logged in colour?

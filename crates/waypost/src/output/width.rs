@@ -12,7 +12,7 @@ pub fn columns(text: &str) -> usize {
     parts(text).map(|(_, width)| width).sum()
 }
 
-/// The text in one line of at most so many columns; what is cut off is an ellipsis.
+/// The text in one line of at most so many columns; an ellipsis replaces the rest.
 pub fn fit(text: &str, max: usize) -> String {
     let mut line = String::with_capacity(text.len());
     let (mut used, mut colored) = (0, false);

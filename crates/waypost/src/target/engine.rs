@@ -17,7 +17,8 @@ use crate::wiring;
 /// Committed frames, for the progress display.
 pub(crate) type Events = mpsc::UnboundedReceiver<Committed>;
 
-/// An engine that drives what this process starts or adopts, and nothing else in the folder.
+/// An engine that drives the executions that this process starts or adopts, and no others of the
+/// folder.
 pub(crate) fn open(store: &Arc<dyn Backend>, settings: &Settings) -> Result<(Engine, Events)> {
     let (sender, events) = mpsc::unbounded_channel();
     let observer: Observer = Arc::new(move |committed: &Committed| {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::{EventsOf, Folder, Target, answered};
 use crate::client::{News, Stream};
 
-/// How often the log is looked at.
+/// How often the log is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Events read at once.
 const PAGE: usize = 200;
@@ -60,8 +60,8 @@ impl Feed<'_> {
 impl Log<'_> {
     async fn next(&mut self) -> Result<News> {
         loop {
-            // In this order: what is not there after the end, or after the engine has gone, will
-            // not come.
+            // In this order: events that are not there after the end, or after the engine has gone,
+            // will not come.
             let over = self.at_end && self.has_ended()?;
             let driven = self.folder.store.engine().is_some();
             let wanted = EventsOf { after: self.after, limit: PAGE, ..EventsOf::default() };
@@ -84,7 +84,7 @@ impl Log<'_> {
         }
     }
 
-    /// Asked only where the log looks like it: it costs a fold.
+    /// Called only if the last event looks like an end: it folds the log.
     fn has_ended(&self) -> Result<bool> {
         let execution = answered(self.folder.reader.execution(&self.execution))?;
         Ok(execution.status.0.is_end())

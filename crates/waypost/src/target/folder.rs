@@ -30,7 +30,7 @@ impl Folder {
         Ok(Self::over(backend::open(settings)?, settings))
     }
 
-    /// The same; makes one where there is none.
+    /// As `open`; creates the folder if it is missing.
     pub(super) fn open_or_create(settings: &Settings) -> Result<Self> {
         backend::create(settings)?;
         Self::open(settings)
@@ -42,8 +42,8 @@ impl Folder {
         Self { store, reader, settings: settings.clone() }
     }
 
-    /// The newest execution's id. Read from its first event, since one that is damaged further on
-    /// has an id all the same.
+    /// The newest execution's id. Read from its first event: a log that is damaged later on still
+    /// has an id.
     pub(super) fn newest(&self) -> Result<Option<String>> {
         let Some(execution) = self.store.find(None)? else { return Ok(None) };
         let request = EventsRequest { limit: 1, ..EventsRequest::all(execution) };

@@ -37,7 +37,7 @@ impl Vault {
         }
     }
 
-    /// The same, where the folder may be new: a server off loopback needs a key before its start.
+    /// As `open`, but the folder may be new: a server off loopback needs a key before its start.
     pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
         if Address::named(settings)?.is_none() {
             backend::create(settings)?;
@@ -100,7 +100,7 @@ impl Vault {
     }
 }
 
-/// What is done to a folder by hand belongs into its audit, too.
+/// Changes made to a folder by hand are recorded in its audit log, too.
 pub(super) fn record(
     store: &Arc<dyn Backend>,
     action: &str,

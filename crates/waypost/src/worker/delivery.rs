@@ -26,18 +26,20 @@ use crate::client::Ask;
 
 pub(super) use waypost_core::command::Outcome;
 
-/// How long one server may take to answer before the next is asked. What was said twice counts once.
+/// How long one server may take to answer before the next one is asked. A report that is sent twice
+/// counts once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long an accepted start that is not yet in the log delays the handler. The execution's owner
 /// usually commits it within milliseconds, and within a second if no notification woke it; after
 /// this time the owner is unreachable. Well below the time after which the task is offered again.
 const ACCEPTED_MAX: Duration = Duration::from_secs(3);
-/// How long to wait before a start that was accepted is said again: twice as long each time.
+/// How long to wait before an accepted start is sent again: twice as long each time.
 const ACCEPTED_PAUSE: Duration = Duration::from_millis(25);
 const ACCEPTED_PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// While a server is away, or a key is not taken, all deliveries have the same to say, again and again.
+/// While a server is unreachable, or rejects the key, all deliveries log the same message again and
+/// again.
 static KEPT: Seldom = Seldom::every(10);
 
 pub(super) struct TaskDelivery<'a> {
@@ -55,7 +57,7 @@ impl TaskDelivery<'_> {
             node: self.task.node.clone(),
             attempt: self.task.attempt,
         };
-        // In hand before anything is looked up: what ends from here on is seen there.
+        // Registered before anything is looked up: ends from here on are seen there.
         let held = self.worker.attempts.hold(&attempt);
         let known = self.worker.finished.lock().known(&attempt);
         let outcome = match known {
@@ -104,7 +106,7 @@ impl TaskDelivery<'_> {
                 }
                 Ok(reported) if reported.committed || self.cancel.is_cancelled() => return true,
                 Ok(_) if accepted.for_long(Instant::now()) && !needs_log => return true,
-                // Both are cancel-safe. What is to stop is not begun.
+                // Both are cancel-safe. A cancelled attempt does not start.
                 Ok(_) => tokio::select! {
                     () = self.cancel.cancelled() => {}
                     () = tokio::time::sleep(accepted.pause()) => {}
@@ -145,7 +147,7 @@ impl TaskDelivery<'_> {
         };
         let outcome = attempt_outcome(handler, Arc::clone(&options.secrets), task, cancel).await;
         let outcome = match outcome {
-            // Stopped because this process stops in order, which says nothing about the task.
+            // Cancelled because this process stops in order, which is no outcome of the task.
             Outcome::Cancelled if self.worker.leaving.load(Ordering::Relaxed) => Outcome::Lost(
                 Failure::handed_over("the worker that ran the attempt was stopped in order"),
             ),
@@ -240,7 +242,7 @@ impl Accepted {
         now.duration_since(*self.since.get_or_insert(now)) >= ACCEPTED_MAX
     }
 
-    /// How long to wait before it is said again.
+    /// How long to wait before it is sent again.
     fn pause(&mut self) -> Duration {
         let pause = ACCEPTED_PAUSE.saturating_mul(1 << self.times.min(10));
         self.times += 1;
@@ -248,7 +250,7 @@ impl Accepted {
     }
 }
 
-/// A failure as the protocol takes it, with all that the retry policy asks for.
+/// A failure in the form of the protocol, with all fields that the retry policy uses.
 fn told(failure: &Failure) -> wire::TaskFailure {
     let ms = |span: Millis| Count(u32::try_from(span.0).unwrap_or(u32::MAX));
     wire::TaskFailure {

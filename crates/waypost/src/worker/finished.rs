@@ -21,7 +21,7 @@ use super::delivery::Outcome;
 const AGE_MAX: Duration = Duration::from_secs(600);
 /// How many are.
 const COUNT_MAX: usize = 10_000;
-/// Bytes of all outcomes that are kept.
+/// Bytes of all stored outcomes.
 const BYTES_MAX: usize = 64 << 20;
 
 /// Which attempt.
@@ -32,10 +32,10 @@ pub(super) struct Attempt {
     pub(super) attempt: u32,
 }
 
-/// What is known of an attempt that was made here.
+/// What is remembered of an attempt that ran here.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum KnownAttempt {
-    /// What came of it.
+    /// Its outcome.
     Outcome(Outcome),
     /// That it was.
     Settled,

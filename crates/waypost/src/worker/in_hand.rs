@@ -32,7 +32,7 @@ struct SharedAttempt {
 }
 
 impl InHand {
-    /// One more delivery of this attempt is in hand, until what this gives is dropped.
+    /// Registers one more delivery of this attempt, until the returned guard is dropped.
     pub(super) fn hold(&self, attempt: &Attempt) -> HeldAttempt<'_> {
         let mut attempts = self.attempts.lock();
         let fresh = || SharedAttempt { deliveries: 0, making: Arc::default() };
@@ -61,7 +61,7 @@ impl Drop for HeldAttempt<'_> {
     }
 }
 
-/// An attempt, which is made once.
+/// An attempt, which runs once.
 #[derive(Default)]
 pub(super) struct Making {
     has_begun: AtomicBool,

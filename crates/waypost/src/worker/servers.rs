@@ -69,7 +69,7 @@ pub(super) fn is_over(error: &anyhow::Error) -> bool {
     )
 }
 
-/// Is it what was said that is refused, not whether it may be said?
+/// Is the content of the report rejected, and not the right to send it?
 pub(super) fn is_unfit(error: &anyhow::Error) -> bool {
     is_one_of(error, &[Code::BadBody, Code::BodyTooLarge, Code::Unstorable])
 }
