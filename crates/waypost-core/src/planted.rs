@@ -66,6 +66,7 @@ bugs! {
     MailConsumedUnread = "mail-consumed-unread", "mail is deleted with a frame that does not hold it";
     CacheTrustedBySeq = "cache-trusted-by-seq", "a snapshot counts for the seq on its label, whatever it holds";
     QueuedTokenUnchecked = "queued-token-unchecked", "a report on a queued attempt counts whoever made its token";
+    SlotLeaked = "slot-leaked", "the slot of an attempt that has ended is not freed";
     OfferedOnce = "offered-once", "an offer to remote workers that was lost is not repeated";
     WorkerNeverMissed = "worker-never-missed", "nobody notices that a remote worker has died";
     ForgottenTaskKept = "forgotten-task-kept", "nobody notices that a living remote worker has forgotten an attempt";

@@ -3,11 +3,14 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `driver` | the synchronous core of the engine: `step(now, inputs) -> outputs` |
-//! | `driver/live` | one execution in memory: mailbox, the append in flight, effects that wait for its commit; `live/orders` turns them into orders |
+//! | `driver/live` | one execution in memory; `live/deciding` decides its mailbox, `live/frame` has the frame in flight and what waits for its commit, `live/orders` turns effects into orders |
+//! | `driver/admission`, `driver/taking` | submissions and claimed executions come into memory |
+//! | `driver/following`, `driver/leaving` | what follows a commit; executions leave memory |
 //! | `driver/io`, `driver/output` | what goes into the driver; what comes out of it, by destination |
-//! | `driver/requests` | requests to executions, and callers that await an end |
+//! | `driver/requests`, `driver/ends` | requests to executions; callers that await an end |
 //! | `driver/remote` | remote attempts: offers, holders, reports |
-//! | `driver/wheel`, `driver/claims`, `driver/slots`, `driver/ids` | timers of live executions; when to ask the store; what may run |
+//! | `driver/slots`, `driver/running` | slots and the attempts in them |
+//! | `driver/wheel`, `driver/claims`, `driver/ids` | timers of live executions; when to ask the store; ids |
 //! | `shell` | the threads around the driver: engine, store, worker |
 //! | `shell/clerk` | calls to the store, one try at a time |
 //! | `shell/secrets` | inserts secrets into a config just before a task runs, and masks them in its results |

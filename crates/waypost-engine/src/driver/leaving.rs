@@ -41,14 +41,9 @@ impl Driver {
 
     /// Gives back the room that a burst of executions took. To be called now and then.
     pub fn shrink(&mut self) {
-        shrink!(
-            self.live,
-            self.backlog,
-            self.ready,
-            self.waiting_for_end,
-            self.adopted,
-            self.staying
-        );
+        shrink!(self.live, self.ready, self.adopted, self.staying);
+        self.admission.shrink();
+        self.ends.shrink();
         self.wheel.shrink();
         self.slots.shrink();
     }

@@ -1,4 +1,4 @@
-//! What is asked of executions, from this process and through the inbox; and who awaits an end.
+//! Requests to executions, from this process and through the inbox.
 
 use std::sync::Arc;
 
@@ -7,15 +7,11 @@ use waypost_core::event::Origin;
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
-use waypost_core::time::Timestamp;
 use waypost_ports::store::{Mail, MailBody};
 
 use super::Driver;
 use super::io::{Answer, ControlRequest, Loaded, Outgoing, Output, StoreWork, Ticket};
 use super::live::{Letter, Live};
-
-/// Ends that are looked for at once: each is an execution to be read.
-const ENDS_AT_ONCE: usize = 64;
 
 impl Driver {
     /// A request from this process: straight to the mailbox where the execution is live, through
@@ -116,59 +112,6 @@ impl Driver {
             None => self.claims.nudge(self.now),
         }
         outputs.push(Output::Answer(ticket, answer));
-    }
-
-    /// Somebody wants to hear of an end, which may have been.
-    pub(super) fn await_end(
-        &mut self,
-        execution: ExecutionNo,
-        ticket: Ticket,
-        outputs: &mut Vec<Output>,
-    ) {
-        self.waiting_for_end.entry(execution).or_default().push(ticket);
-        if !self.live.contains_key(&execution) {
-            outputs.push(Output::Store(StoreWork::FindEnd(execution)));
-        }
-    }
-
-    /// Looks whether others have ended what somebody here awaits: a few at a time, in turn. What is in
-    /// memory here ends here.
-    pub(super) fn look_for_ends(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
-        if !self.config.among_others || now < self.ends_at || self.waiting_for_end.is_empty() {
-            return;
-        }
-        self.ends_at = now.plus(self.config.poll_every);
-        let remote = |id: &&ExecutionNo| !self.live.contains_key(id);
-        let mut awaited: Vec<_> = self.waiting_for_end.keys().filter(remote).copied().collect();
-        awaited.sort_unstable();
-        let next = awaited.partition_point(|id| *id <= self.ends_after);
-        let turn = awaited.iter().cycle().skip(next).take(awaited.len().min(ENDS_AT_ONCE));
-        for execution in turn {
-            self.ends_after = *execution;
-            outputs.push(Output::Store(StoreWork::FindEnd(*execution)));
-        }
-    }
-
-    /// It has been, or there is no such execution.
-    pub(super) fn end_found(
-        &mut self,
-        execution: ExecutionNo,
-        answer: &Answer,
-        outputs: &mut Vec<Output>,
-    ) {
-        self.adopted.remove(&execution);
-        let tickets = self.waiting_for_end.remove(&execution).unwrap_or_default();
-        outputs.extend(tickets.into_iter().map(|ticket| Output::Answer(ticket, answer.clone())));
-    }
-
-    /// Whoever awaited an end has gone away.
-    pub(super) fn forget(&mut self, execution: ExecutionNo, ticket: Ticket) {
-        if let Some(waiting) = self.waiting_for_end.get_mut(&execution) {
-            waiting.retain(|other| *other != ticket);
-            if waiting.is_empty() {
-                self.waiting_for_end.remove(&execution);
-            }
-        }
     }
 }
 

@@ -4,10 +4,17 @@
 //! ends, another instance may take the execution over, and an attempt that began shortly before would run
 //! twice. An attempt that is recorded as started and may not begin waits: a renewal releases it, and
 //! losing the execution drops it.
+//!
+//! A taken slot is a [`SlotGrant`], which frees it when it is dropped. It belongs to whatever occupies the
+//! slot: the frame in flight that starts the attempt, the attempt that is kept back, the attempt that
+//! runs. A promised slot belongs to its [`Promise`] in the same way.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use waypost_core::id::{ExecutionNo, NodeIx, Token};
+use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Timestamp};
 
 use super::io::TaskOrder;
@@ -23,11 +30,46 @@ pub(super) struct Offer {
     pub(super) since: Timestamp,
 }
 
+/// Slots that are taken, or promised; dropping it frees them.
+pub(super) struct SlotGrant {
+    count: u32,
+    /// How many all grants of this kind have.
+    of: Arc<AtomicU32>,
+}
+
+impl SlotGrant {
+    fn new(of: &Arc<AtomicU32>, count: u32) -> Self {
+        of.fetch_add(count, Ordering::Relaxed);
+        Self { count, of: Arc::clone(of) }
+    }
+
+    /// Splits off the slot of one attempt.
+    pub(super) fn split_one(&mut self) -> Self {
+        debug_assert!(self.count > 0, "an attempt starts without a slot");
+        let count = self.count.min(1);
+        self.count -= count;
+        Self { count, of: Arc::clone(&self.of) }
+    }
+}
+
+impl Drop for SlotGrant {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
+/// A slot that is promised to an attempt whose start is not decided yet.
+pub(super) struct Promise {
+    pub(super) offer: Offer,
+    _slot: SlotGrant,
+}
+
 pub(super) struct Slots {
     total: u32,
-    free: u32,
-    /// Promised to attempts whose start is not decided yet.
-    promised: u32,
+    taken: Arc<AtomicU32>,
+    promised: Arc<AtomicU32>,
+    /// The slots of attempts that run.
+    running: HashMap<Token, SlotGrant>,
     /// Queued attempts that wait for a slot.
     offers: VecDeque<Offer>,
     /// The last part of a lease, in which nothing begins.
@@ -36,15 +78,16 @@ pub(super) struct Slots {
     safe_until: Timestamp,
     /// Was a renewal asked for?
     renewing: bool,
-    kept_back: Vec<TaskOrder>,
+    kept_back: Vec<(TaskOrder, SlotGrant)>,
 }
 
 impl Slots {
     pub(super) fn new(total: u32, lease: Millis) -> Self {
         Self {
             total,
-            free: total,
-            promised: 0,
+            taken: Arc::default(),
+            promised: Arc::default(),
+            running: HashMap::new(),
             offers: VecDeque::new(),
             caution: Millis(lease.0 / 3),
             safe_until: Timestamp(i64::MAX),
@@ -53,14 +96,14 @@ impl Slots {
         }
     }
 
-    /// Gives back the room of a line that is gone.
+    /// Gives back the room that a burst of attempts took.
     pub(super) fn shrink(&mut self) {
-        shrink!(self.offers, self.kept_back);
+        shrink!(self.offers, self.kept_back, self.running);
     }
 
     /// Is every slot free?
     pub(super) fn are_idle(&self) -> bool {
-        self.free == self.total
+        self.busy() == 0
     }
 
     /// May attempts begin?
@@ -70,24 +113,30 @@ impl Slots {
 
     /// Slots that a decision may take.
     pub(super) fn available(&self, now: Timestamp) -> u32 {
-        if self.are_safe(now) { self.free.saturating_sub(self.promised) } else { 0 }
+        let promised = self.promised.load(Ordering::Relaxed);
+        if self.are_safe(now) { self.total.saturating_sub(self.busy() + promised) } else { 0 }
     }
 
-    pub(super) fn take(&mut self, count: u32) {
-        self.free = self.free.saturating_sub(count);
-    }
-
-    pub(super) fn give_back(&mut self, count: u32) {
-        self.free += count;
-    }
-
-    pub(super) fn withdraw_promises(&mut self, count: usize) {
-        self.promised -= u32::try_from(count).unwrap_or(u32::MAX);
+    /// Takes slots for the attempts that a decision starts.
+    pub(super) fn take(&self, count: u32) -> SlotGrant {
+        SlotGrant::new(&self.taken, count)
     }
 
     /// Slots that are taken.
     pub(super) fn busy(&self) -> u32 {
-        self.total.saturating_sub(self.free)
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// An attempt runs, until [`ended`](Self::ended).
+    pub(super) fn began(&mut self, token: Token, slot: SlotGrant) {
+        self.running.insert(token, slot);
+    }
+
+    /// An attempt runs no longer.
+    pub(super) fn ended(&mut self, token: Token) {
+        if !is_planted(Bug::SlotLeaked) {
+            self.running.remove(&token);
+        }
     }
 
     pub(super) fn offer(&mut self, offer: Offer) {
@@ -99,23 +148,27 @@ impl Slots {
         self.offers.iter()
     }
 
-    /// The next attempt that a slot is free for. Its slot is promised once [`promise`](Self::promise)
-    /// is called.
+    /// The next attempt that a slot is free for.
     pub(super) fn next_offer(&mut self, now: Timestamp) -> Option<Offer> {
         if self.available(now) > 0 { self.offers.pop_front() } else { None }
     }
 
-    pub(super) fn promise(&mut self) {
-        self.promised += 1;
+    /// Promises a slot to an attempt.
+    pub(super) fn promise(&self, offer: Offer) -> Promise {
+        Promise { offer, _slot: SlotGrant::new(&self.promised, 1) }
     }
 
     /// Keeps an attempt back that may not begin now.
-    pub(super) fn keep_back(&mut self, order: TaskOrder) {
-        self.kept_back.push(order);
+    pub(super) fn keep_back(&mut self, order: TaskOrder, slot: SlotGrant) {
+        self.kept_back.push((order, slot));
     }
 
     /// The lease is good until then; gives what was kept back.
-    pub(super) fn renewed(&mut self, now: Timestamp, until: Timestamp) -> Vec<TaskOrder> {
+    pub(super) fn renewed(
+        &mut self,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Vec<(TaskOrder, SlotGrant)> {
         let caution = i64::try_from(self.caution.0).unwrap_or(i64::MAX);
         self.safe_until = Timestamp(until.0.saturating_sub(caution));
         // One that does not help is not asked for again: the next heartbeat comes by itself.
@@ -130,8 +183,7 @@ impl Slots {
 
     /// Drops what was kept back: somebody else will make it.
     pub(super) fn drop_kept(&mut self) {
-        let dropped = self.kept_back.drain(..).count();
-        self.give_back(u32::try_from(dropped).unwrap_or(u32::MAX));
+        self.kept_back.clear();
     }
 
     /// Is something about to wait for the next heartbeat? A machine that slept should not.
@@ -140,9 +192,9 @@ impl Slots {
         waits && !self.are_safe(now) && !std::mem::replace(&mut self.renewing, true)
     }
 
-    /// Takes back an attempt that was kept back.
+    /// Takes back an attempt that was kept back; its slot is free.
     pub(super) fn take_kept(&mut self, token: Token) -> Option<TaskOrder> {
-        let at = self.kept_back.iter().position(|order| order.task.token == token)?;
-        Some(self.kept_back.swap_remove(at))
+        let at = self.kept_back.iter().position(|(order, _)| order.task.token == token)?;
+        Some(self.kept_back.swap_remove(at).0)
     }
 }

@@ -4,13 +4,15 @@
 //! Whatever such an execution is to decide, the store knows before: it is in doubt, since it was claimed
 //! or because [`StoreWork::Doubt`] said so. A process that dies of the decision leaves the mark behind.
 
+use std::collections::HashSet;
+
 use waypost_core::id::ExecutionNo;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_ports::store::SUSPECT_FROM;
 
 use super::Driver;
 use super::io::{Output, StoreWork};
-use super::live::Live;
+use super::live::{Activity, Live};
 
 /// What a control row says of deaths with the execution in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,12 +39,35 @@ impl Suspicion {
     }
 }
 
+/// Executions in memory that may have killed a process.
+#[derive(Default)]
+pub(super) struct Suspects {
+    /// Those that are in doubt: one, as a rule.
+    doubted: HashSet<ExecutionNo>,
+    /// Those with something to decide, while another one is in doubt.
+    undecided: Vec<ExecutionNo>,
+    /// What the store is to mark as in doubt after this step.
+    doubting: Vec<ExecutionNo>,
+}
+
+impl Suspects {
+    /// May another one be claimed? Not while one is in doubt.
+    pub(super) fn may_take_one(&self) -> bool {
+        self.doubted.is_empty()
+    }
+
+    /// A suspect in doubt came into memory.
+    pub(super) fn took(&mut self, execution: ExecutionNo) {
+        self.doubted.insert(execution);
+    }
+}
+
 impl Driver {
     /// An execution is not in doubt any more: the next suspect may be taken.
     pub(super) fn settled(&mut self, execution: ExecutionNo) {
-        if self.doubted.remove(&execution) {
+        if self.suspects.doubted.remove(&execution) {
             self.claims.nudge(self.now);
-            for next in std::mem::take(&mut self.undecided) {
+            for next in std::mem::take(&mut self.suspects.undecided) {
                 self.enqueue(next);
             }
         }
@@ -57,21 +82,22 @@ impl Driver {
             return false;
         }
         if live.suspicion.is_suspect() {
-            if !self.doubted.is_empty() {
-                self.undecided.push(execution);
+            if !self.suspects.may_take_one() {
+                self.suspects.undecided.push(execution);
                 return true;
             }
-            self.doubted.insert(execution);
+            self.suspects.took(execution);
         }
-        live.doubting = true;
-        self.doubting.push(execution);
+        live.activity = Activity::Doubting;
+        self.suspects.doubting.push(execution);
         true
     }
 
     /// Has the store mark what this step found to be decided.
     pub(super) fn ask_to_doubt(&mut self, outputs: &mut Vec<Output>) {
-        if !self.doubting.is_empty() {
-            outputs.push(Output::Store(StoreWork::Doubt(std::mem::take(&mut self.doubting))));
+        let doubting = std::mem::take(&mut self.suspects.doubting);
+        if !doubting.is_empty() {
+            outputs.push(Output::Store(StoreWork::Doubt(doubting)));
         }
     }
 
@@ -83,9 +109,9 @@ impl Driver {
         outputs: &mut Vec<Output>,
     ) {
         for execution in executions {
-            let asked = |live: &&mut Live| live.doubting;
+            let asked = |live: &&mut Live| matches!(live.activity, Activity::Doubting);
             let Some(live) = self.live.get_mut(execution).filter(asked) else { continue };
-            live.doubting = false;
+            live.activity = Activity::Idle;
             if owned.contains(execution) {
                 live.suspicion.doubt = true;
                 self.enqueue(*execution);

@@ -6,7 +6,7 @@ use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
 use super::io::{Loaded, Output};
-use super::live::{Letter, Live};
+use super::live::{Activity, Arrival, Letter, Live};
 use super::{Driver, requests};
 
 impl Driver {
@@ -23,7 +23,8 @@ impl Driver {
         }
         let execution = loaded.state.execution;
         requests::signals_first(&mut loaded);
-        if let Some(live) = self.live.get_mut(&execution).filter(|live| !live.early) {
+        let taken_over = |live: &&mut Live| !matches!(live.activity, Activity::Early);
+        if let Some(live) = self.live.get_mut(&execution).filter(taken_over) {
             // It was lost and won back, and nothing here noticed. If no other instance appended meanwhile, this
             // memory of it is as good as ever and its attempts are not lost. Where a frame is in
             // flight, its answer will tell: it may be the one that parked it.
@@ -49,10 +50,14 @@ impl Driver {
         }
         let mut live = Live::loaded(loaded);
         if live.suspicion.is_alone() {
-            self.doubted.insert(execution);
+            self.suspects.took(execution);
         }
-        live.orphaned = live.state.owner.is_some_and(|owner| owner != self.instance);
-        live.early = early.is_some();
+        if live.state.owner.is_some_and(|owner| owner != self.instance) {
+            live.arrival = Arrival::Orphaned;
+        }
+        if early.is_some() {
+            live.activity = Activity::Early;
+        }
         live.due_until = at.map(|at| at.plus(self.config.claim_ahead));
         self.live.insert(execution, live);
         self.find_held(execution);

@@ -19,8 +19,6 @@ const LONG_FILES: &[&str] = &[
     "crates/waypost-core/src/apply.rs",
     "crates/waypost-core/src/event.rs",
     "crates/waypost-core/src/projection.rs",
-    "crates/waypost-engine/src/driver.rs",
-    "crates/waypost-engine/src/driver/live.rs",
     "crates/waypost-server/src/table.rs",
 ];
 

@@ -16,14 +16,14 @@ use waypost_ports::tasks::OfferId;
 
 use super::{Live, panic_text};
 use crate::driver::io::{EndSummary, OfferOrder, TaskOrder};
-use crate::driver::slots::Offer;
+use crate::driver::slots::{Offer, SlotGrant};
 use crate::sealed::OfferedTask;
 
-/// What follows from a commit.
+/// What follows from a commit, or from a decision that had nothing to commit.
 #[derive(Default)]
-pub(in crate::driver) struct Flight {
+pub(in crate::driver) struct Consequences {
     pub(in crate::driver) evaluations: Vec<(NodeIx, u32)>,
-    pub(in crate::driver) runs: Vec<TaskOrder>,
+    pub(in crate::driver) runs: Vec<(TaskOrder, SlotGrant)>,
     pub(in crate::driver) offers: Vec<Offer>,
     /// Who is to stop, and where it runs if not here.
     pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
@@ -32,14 +32,27 @@ pub(in crate::driver) struct Flight {
     /// Attempts that were started in the log and will not be made: their config cannot be rendered,
     /// or they were cancelled in the frame that started them.
     pub(in crate::driver) never_ran: Vec<Report>,
-    pub(in crate::driver) end: Option<EndSummary>,
-    pub(in crate::driver) parked: bool,
+    /// Why the execution leaves memory, if it does.
+    pub(in crate::driver) leaves: Option<Leave>,
+}
+
+/// Why an execution leaves memory after a commit.
+pub(in crate::driver) enum Leave {
+    Ended(EndSummary),
+    Parked,
+    /// Its attempts are closed as handed over, and the next owner goes on with it.
+    HandedOver,
 }
 
 impl Live {
-    /// Effects become orders.
-    pub(super) fn follow(&self, effects: Vec<Effect>, decided_at: Timestamp) -> Flight {
-        let mut next = Flight::default();
+    /// Effects become orders. `slots` are those of the attempts that they start.
+    pub(super) fn follow(
+        &self,
+        effects: Vec<Effect>,
+        mut slots: SlotGrant,
+        decided_at: Timestamp,
+    ) -> Consequences {
+        let mut next = Consequences::default();
         let cancels = |effect: &Effect| match effect {
             Effect::Cancel { token, worker } => Some((*token, *worker)),
             _ => None,
@@ -64,17 +77,21 @@ impl Live {
                     Ok(task) => {
                         let since = self.since(node, attempt, decided_at);
                         let execution = self.state.execution;
-                        next.runs.push(TaskOrder { execution, task, since });
+                        let slot = slots.split_one();
+                        next.runs.push((TaskOrder { execution, task, since }, slot));
                     }
                     Err(report) => next.never_ran.push(*report),
                 },
             }
         }
-        next.end = self.state.end.as_ref().map(|end| EndSummary {
-            status: self.state.status,
-            output: end.output.clone(),
-            failure: end.failure.clone(),
-        });
+        next.leaves = match &self.state.end {
+            Some(end) => Some(Leave::Ended(EndSummary {
+                status: self.state.status,
+                output: end.output.clone(),
+                failure: end.failure.clone(),
+            })),
+            None => self.handed_over.then_some(Leave::HandedOver),
+        };
         next
     }
 

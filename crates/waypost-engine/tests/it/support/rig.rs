@@ -4,7 +4,7 @@
 //! Each step checks what must hold at any time: one append in flight per execution, no more tasks
 //! than slots, and no wish to be woken in the past (which would be a busy loop).
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -57,6 +57,8 @@ pub(crate) struct Rig<'w> {
     pub(crate) work: VecDeque<StoreWork>,
     /// Tasks that were handed out and have not reported.
     pub(crate) tasks: Vec<TaskOrder>,
+    /// All tasks that were handed out and have not reported, also those that a test took.
+    running: HashSet<Token>,
     pub(crate) cancelled: Vec<Token>,
     /// Offers to remote workers, in order.
     pub(crate) offers: Vec<OfferOrder>,
@@ -95,6 +97,7 @@ impl<'w> Rig<'w> {
             inputs: Vec::new(),
             work: VecDeque::new(),
             tasks: Vec::new(),
+            running: HashSet::new(),
             cancelled: Vec::new(),
             offers: Vec::new(),
             withdrawn: Vec::new(),
@@ -206,7 +209,10 @@ impl<'w> Rig<'w> {
                 self.cancelled_remote.push((worker, token));
             }
             Output::Tasks(TaskWork::Look(look)) => self.looks.push_back(look),
-            Output::Run(order) => self.tasks.push(order),
+            Output::Run(order) => {
+                self.running.insert(order.task.token);
+                self.tasks.push(order);
+            }
             Output::Cancel(token) => self.cancelled.push(token),
             Output::Answer(ticket, answer) => {
                 let before = self.answers.insert(ticket, answer);
@@ -372,6 +378,7 @@ impl<'w> Rig<'w> {
         };
         let execution = order.execution;
         self.tasks.retain(|other| other.task.token != task.token);
+        self.running.remove(&task.token);
         self.inputs.push(Input::Report { execution, report, token_free: true });
     }
 
@@ -455,7 +462,11 @@ impl<'w> Rig<'w> {
     pub(crate) fn run_to_end(&mut self) {
         for _ in 0..2_000 {
             self.settle();
-            let Some(open) = self.world.first_open() else { return };
+            let Some(open) = self.world.first_open() else {
+                let busy = usize::try_from(self.driver.slots_busy()).unwrap();
+                assert_eq!(busy, self.running.len(), "only attempts that run have a slot");
+                return;
+            };
             let wake = self.driver.next_wake();
             assert_ne!(wake, Timestamp(i64::MAX), "nothing will ever wake {open}");
             self.world.clock.set(wake);

@@ -1,0 +1,121 @@
+//! Submissions: they wait in a backlog until there is room in memory and a number for them.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use waypost_core::event::{Origin, RunCreated};
+use waypost_core::id::{AppendId, ExecutionNo};
+use waypost_core::time::Timestamp;
+use waypost_ports::store::Submission;
+
+use super::Driver;
+use super::io::{Output, Start, Ticket};
+use super::live::{Live, Round};
+use crate::config::Scope;
+use crate::room::shrink;
+
+/// Submissions that wait, and the numbers that are left for them.
+#[derive(Default)]
+pub(super) struct Admission {
+    backlog: VecDeque<Start>,
+    numbers: Range<i64>,
+}
+
+impl Admission {
+    pub(super) fn push(&mut self, start: Start) {
+        self.backlog.push_back(start);
+    }
+
+    /// Refuses everything that waits; gives the tickets to answer.
+    pub(super) fn close(&mut self) -> impl Iterator<Item = Ticket> + '_ {
+        self.backlog.drain(..).map(|start| start.ticket)
+    }
+
+    pub(super) fn refill(&mut self, numbers: Range<i64>) {
+        self.numbers = numbers;
+    }
+
+    /// Are there no numbers left?
+    pub(super) fn is_out_of_numbers(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// The next submission, with a number that is not in use. A store that lost its latest commits may
+    /// give out numbers a second time.
+    fn next(&mut self, is_used: impl Fn(ExecutionNo) -> bool) -> Option<(ExecutionNo, Start)> {
+        if self.backlog.is_empty() {
+            return None;
+        }
+        let number = self.numbers.by_ref().map(ExecutionNo).find(|number| !is_used(*number))?;
+        Some((number, self.backlog.pop_front()?))
+    }
+
+    pub(super) fn shrink(&mut self) {
+        shrink!(self.backlog);
+    }
+}
+
+impl Driver {
+    /// Places in memory that are free and not kept for what is being claimed. What waits for
+    /// remote workers has places of its own: a handler without workers must not keep out everything else.
+    pub(super) fn room(&self) -> usize {
+        let remote = self.remote.executions_waiting().min(self.config.remote_max);
+        let here = self.live.len().saturating_sub(remote);
+        self.config.active_max.saturating_sub(here + self.claims.places())
+    }
+
+    /// Accepts submissions while there is room in memory and there are numbers left. Where a
+    /// claim was put off for lack of room, it has its turn first: a flood of submissions must not
+    /// starve what waits in the store.
+    pub(super) fn admit(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
+        if self.claims.is_crowded_out() {
+            return;
+        }
+        while self.room() > 0
+            && let Some((execution, start)) =
+                self.admission.next(|number| self.live.contains_key(&number))
+        {
+            self.start(now, execution, start, outputs);
+        }
+    }
+
+    fn start(
+        &mut self,
+        now: Timestamp,
+        execution: ExecutionNo,
+        start: Start,
+        outputs: &mut Vec<Output>,
+    ) {
+        let key = start.key.clone().unwrap_or_else(|| self.ids.key(now));
+        let submission = Submission { key: key.clone(), idempotency: start.idempotency.clone() };
+        let created = RunCreated {
+            key,
+            workflow: Arc::clone(&start.plan.workflow),
+            version: start.version,
+            definition: start.plan.hash,
+            input: start.input,
+            labels: start.labels,
+            deadline: start.plan.timeout.map(|span| self.now_max.plus(span)),
+            origin: Origin { message: None, actor: start.actor },
+        };
+        if let Some(ticket) = start.await_end {
+            self.ends.watch(execution, ticket);
+        }
+        if self.config.scope == Scope::Adopted {
+            self.adopted.insert(execution);
+        }
+        let env = self.env(now);
+        let (mut live, decision) = Live::create(start.plan, execution, created, &env);
+        let round = Round {
+            env,
+            append_id: AppendId(self.ids.uuid()),
+            draining: self.draining,
+            may_stay: false,
+            config: &self.config,
+            slots: &self.slots,
+        };
+        outputs.push(live.append_first(&round, decision, (submission, start.ticket)));
+        self.live.insert(execution, live);
+    }
+}

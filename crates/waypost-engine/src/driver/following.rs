@@ -1,0 +1,203 @@
+//! After a commit: what follows from it, and executions that leave memory.
+
+use waypost_core::command::Command;
+use waypost_core::id::ExecutionNo;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_ports::store::Appended;
+
+use super::Driver;
+use super::io::{Answer, EndSummary, Output, StoreWork};
+use super::live::{Arrival, Consequences, Leave, Letter, Live, PendingFrame};
+
+impl Driver {
+    pub(super) fn appended(
+        &mut self,
+        execution: ExecutionNo,
+        appended: Appended,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Some(live) = self.live.get_mut(&execution) else { return };
+        let Some(frame) = live.take_pending() else { return };
+        match appended {
+            Appended::Committed { at } => {
+                self.measures.committed(frame.events(), live);
+                self.measures.reports_landed(frame.reported(), self.now);
+                self.measures.takeovers += u64::from(live.confirm_take_over());
+                let next = live.committed(at, frame, outputs);
+                if !live.suspicion.doubt {
+                    self.settled(execution);
+                }
+                self.follow_up(execution, next, outputs);
+            }
+            Appended::Fenced => {
+                self.measures.fenced += 1;
+                if !frame.is_first() {
+                    self.measures.lost.push(live.state.created.key.clone());
+                }
+                self.refused(execution, &frame, &Answer::Moved, outputs);
+                // If this was a take-over that came too late, its claim still stands, and no other
+                // instance will claim the execution.
+                let forgets = is_planted(Bug::LostReplyIsFailure);
+                if !frame.is_first() && !self.draining && !forgets {
+                    outputs.push(Output::Store(StoreWork::Reload(execution)));
+                }
+            }
+            Appended::Duplicate { execution: existing, same } => {
+                self.refused(execution, &frame, &Answer::Exists { existing, same }, outputs);
+            }
+            Appended::Rejected { holding } => {
+                self.refused(execution, &frame, &Answer::Rejected { holding }, outputs);
+            }
+            Appended::Poisoned { reason } => {
+                let answer = Answer::Poisoned(reason.clone());
+                self.refused(execution, &frame, &answer, outputs);
+                if !frame.is_first() {
+                    outputs.push(Output::Store(StoreWork::Hold { execution, reason }));
+                }
+            }
+        }
+    }
+
+    /// The store refused a frame: nothing that it decided has happened. Everyone who asked for part of
+    /// it gets `answer`; if it was the first frame, there is no execution whose end could be awaited.
+    fn refused(
+        &mut self,
+        execution: ExecutionNo,
+        frame: &PendingFrame,
+        answer: &Answer,
+        outputs: &mut Vec<Output>,
+    ) {
+        let mut tickets = frame.tickets();
+        if frame.is_first() {
+            self.adopted.remove(&execution);
+            tickets.extend(self.ends.take(execution));
+        }
+        outputs.extend(tickets.into_iter().map(|ticket| Output::Answer(ticket, answer.clone())));
+        self.drop_live(execution, outputs);
+    }
+
+    /// What follows from a commit, or from a decision that had nothing to commit.
+    pub(super) fn follow_up(
+        &mut self,
+        execution: ExecutionNo,
+        mut next: Consequences,
+        outputs: &mut Vec<Output>,
+    ) {
+        for (token, worker) in &next.cancelled {
+            match worker {
+                None => self.stop_task(*token, outputs),
+                Some(worker) => self.stop_remote(*worker, *token, outputs),
+            }
+        }
+        self.follow_remote(execution, &next.started_remote, outputs);
+        match next.leaves.take() {
+            Some(Leave::Ended(end)) => self.ended(execution, &end, outputs),
+            Some(Leave::Parked) => self.parked(execution, outputs),
+            Some(Leave::HandedOver) => self.drop_live(execution, outputs),
+            None => {
+                self.begin(execution, next, outputs);
+                self.await_next(execution);
+            }
+        }
+    }
+
+    /// Attempts begin or wait for a slot, and nodes are evaluated.
+    fn begin(&mut self, execution: ExecutionNo, next: Consequences, outputs: &mut Vec<Output>) {
+        for (order, slot) in next.runs {
+            self.run(order, slot, outputs);
+        }
+        for offer in next.offers {
+            match self.live.get(&execution).is_some_and(|live| live.is_foreign(offer.node)) {
+                true => self.offer_remote(offer),
+                false => self.slots.offer(offer),
+            }
+        }
+        if !self.draining {
+            for (node, attempt) in next.evaluations {
+                self.post(execution, Letter::command(Command::Evaluate { node, attempt }));
+            }
+        }
+        for report in next.never_ran {
+            self.report(execution, report);
+        }
+    }
+
+    /// Has the execution decide what is in its mailbox, or wait for its timer.
+    fn await_next(&mut self, execution: ExecutionNo) {
+        let Some(live) = self.live.get(&execution) else { return };
+        if !live.mailbox.is_empty() {
+            return self.enqueue(execution);
+        }
+        match live.next_due() {
+            // It came due while the frame was in flight.
+            Some(due) if due <= self.now => {
+                self.measures.timer(due, self.now);
+                self.post(execution, Letter::command(Command::Tick));
+            }
+            due => {
+                let due = due.filter(|_| !is_planted(Bug::TimerNeverArmed));
+                self.wheel.arm(execution, due);
+            }
+        }
+    }
+
+    /// It leaves memory until its timer or mail brings it back.
+    fn parked(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
+        self.withdraw_all(execution, outputs);
+        let Some(live) = self.remove(execution) else { return };
+        if live.claimed_again && !self.draining {
+            outputs.push(Output::Store(StoreWork::Reload(execution)));
+        }
+        self.claims.parked(live.state.next_due(), &self.config);
+        self.is_queued(&live.state);
+        if live.mail_waits || !live.mailbox.is_empty() {
+            // Mail that came while the park was in flight has made it ready.
+            self.claims.nudge(self.now);
+        }
+        self.ask_again(live, outputs);
+    }
+
+    /// It has ended: it leaves memory, and the callers that await its end are answered.
+    fn ended(&mut self, execution: ExecutionNo, end: &EndSummary, outputs: &mut Vec<Output>) {
+        self.withdraw_all(execution, outputs);
+        let live = self.remove(execution);
+        let was_loaded = |live: &&Live| live.arrival != Arrival::Created;
+        if let Some(live) = live.as_ref().filter(was_loaded).filter(|_| self.config.contexts) {
+            outputs.push(Output::Forget(live.state.created.key.clone()));
+        }
+        if live.as_ref().is_some_and(|live| live.state.place.is_some()) {
+            // The next in the queue is ready: claim it now and not with the next poll.
+            self.claims.nudge(self.now);
+        }
+        self.adopted.remove(&execution);
+        let late = live.map(Live::into_tickets).unwrap_or_default();
+        let tickets = self.ends.take(execution).into_iter().chain(late);
+        outputs.extend(tickets.map(|t| Output::Answer(t, Answer::Ended(end.clone()))));
+    }
+
+    /// Drops an execution that another instance owns now, and stops its attempts.
+    pub(super) fn drop_live(&mut self, execution: ExecutionNo, outputs: &mut Vec<Output>) {
+        if let Some(live) = self.remove(execution) {
+            for token in live.running_tokens().collect::<Vec<_>>() {
+                self.stop_task(token, outputs);
+            }
+            self.ask_again(live, outputs);
+        }
+    }
+
+    /// Requests in the mailbox of an execution that has left memory: their callers ask again.
+    fn ask_again(&self, live: Live, outputs: &mut Vec<Output>) {
+        let tickets = live.into_tickets().into_iter();
+        outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Moved)));
+    }
+
+    /// Takes an execution out of memory.
+    fn remove(&mut self, execution: ExecutionNo) -> Option<Live> {
+        self.wheel.arm(execution, None);
+        self.remote.forget(execution);
+        self.handing_over.remove(&execution);
+        self.staying.remove(&execution);
+        self.settled(execution);
+        self.live.remove(&execution)
+    }
+}

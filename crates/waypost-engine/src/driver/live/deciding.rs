@@ -1,0 +1,293 @@
+//! One round of decisions: everything in the mailbox, decided together.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use waypost_core::command::{Command, Decision, Effect, Env, Refusal, Request};
+use waypost_core::decide::decide;
+use waypost_core::event::{Event, MessageId, RunEvent};
+use waypost_core::id::AppendId;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::store::{Settled, Side};
+
+use super::orders::Consequences;
+use super::{Letter, Live, Recovery, panic_text};
+use crate::config::Config;
+use crate::driver::io::{Answer, EndSummary, Output, Ticket};
+use crate::driver::slots::Slots;
+
+/// Reports that came as mail and are remembered: more than one look into the inbox brings at once.
+const HEARD_MAX: usize = 1_000;
+
+/// Bytes of kept signals from which on an execution stays in memory for a while after a signal.
+const STAYS_BYTES_MIN: usize = 64 * 1024;
+
+/// What the driver gives to a round of decisions.
+pub(in crate::driver) struct Round<'a> {
+    pub(in crate::driver) env: Env,
+    /// The id of the frame, if there is one.
+    pub(in crate::driver) append_id: AppendId,
+    pub(in crate::driver) draining: bool,
+    /// May the execution stay in memory for more signals?
+    pub(in crate::driver) may_stay: bool,
+    pub(in crate::driver) config: &'a Config,
+    pub(in crate::driver) slots: &'a Slots,
+}
+
+/// What became of a round of decisions.
+pub(in crate::driver) enum Decided {
+    /// A frame is in flight.
+    Appended,
+    /// There is nothing to record, so what follows, follows at once.
+    Nothing(Box<Consequences>),
+}
+
+/// A broken invariant: the execution must be set aside.
+pub(in crate::driver) struct Broken {
+    pub(in crate::driver) reason: String,
+    /// Whose requests went under.
+    pub(in crate::driver) tickets: Vec<Ticket>,
+}
+
+impl Live {
+    /// Decides everything in the mailbox and appends it as one frame.
+    pub(in crate::driver) fn decide(
+        &mut self,
+        round: &Round<'_>,
+        outputs: &mut Vec<Output>,
+    ) -> Result<Decided, Broken> {
+        let env = &round.env;
+        let mut batch = Batch::default();
+        let letters = AssertUnwindSafe(|| self.decide_letters(round, &mut batch));
+        if let Err(panic) = catch_unwind(letters) {
+            let reason = format!("decide panicked: {}", panic_text(&*panic));
+            let answered = batch.answers.into_iter().map(|(ticket, _)| ticket);
+            return Err(Broken { reason, tickets: answered.chain(batch.deciding).collect() });
+        }
+        if batch.decision.events.is_empty() {
+            let answers = batch.answers.into_iter();
+            outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
+            self.reported.clear();
+            let next = self.follow(batch.decision.effects, round.slots.take(0), env.now);
+            return Ok(Decided::Nothing(Box::new(next)));
+        }
+        if is_planted(Bug::ActBeforeCommit) {
+            let is_run = |effect: &mut Effect| matches!(effect, Effect::Run { .. });
+            let runs: Vec<Effect> = batch.decision.effects.extract_if(.., is_run).collect();
+            let next = self.follow(runs.clone(), round.slots.take(runs_in(&runs)), env.now);
+            outputs.extend(next.runs.into_iter().map(|(order, _)| Output::Run(order)));
+        }
+        if is_planted(Bug::AnswerBeforeCommit) {
+            let answers = batch.answers.drain(..);
+            outputs.extend(answers.map(|(ticket, answer)| Output::Answer(ticket, answer)));
+        }
+        let queued = |event: &Event| matches!(event, Event::Run(RunEvent::Queued { .. }));
+        let goes_back =
+            batch.decision.events.iter().any(queued) && !is_planted(Bug::PermitForgottenInQueue);
+        let side = Side {
+            permit: self.permit_request().filter(|_| goes_back),
+            control: self.control_change(&batch.decision.events),
+            consumed: std::mem::take(&mut self.consumed),
+            settled: self.settles(&batch.decision.effects),
+            ..Side::default()
+        };
+        outputs.push(self.append(round, batch.decision, batch.answers, side));
+        Ok(Decided::Appended)
+    }
+
+    fn decide_letters(&mut self, round: &Round<'_>, batch: &mut Batch) {
+        let mut slots = round.env.slots;
+        let mut left = round.config.frame_commands_max;
+        // The take-over is whole where it ends in this frame: left to the next one, a recovery that finds
+        // nothing to do would have no frame that says so.
+        let recovers = |letter: &Letter| matches!(letter.command, Command::Recover);
+        while let Some(letter) = self.mailbox.pop_front_if(|next| left > 0 || recovers(next)) {
+            left = left.saturating_sub(1);
+            batch.deciding = letter.ticket;
+            let asked = match &letter.command {
+                Command::Request(_, origin) => origin.message.as_ref(),
+                _ => None,
+            };
+            if let Some(message) = asked.or(letter.mail.as_ref()) {
+                if !self.consumed.contains(message) {
+                    self.consumed.push(Arc::clone(message));
+                }
+                // Mail is read again until its frame is committed: an echo is no request. A caller that
+                // awaits an answer is told that the message was already received.
+                let echo = self.state.messages.contains(message) || self.heard.contains(message);
+                if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
+                    continue;
+                }
+            }
+            if let Some(message) = &letter.mail {
+                self.heard.truncate(HEARD_MAX - 1);
+                self.heard.push_front(Arc::clone(message));
+            }
+            self.handed_over |= matches!(letter.command, Command::HandOver);
+            if matches!(
+                letter.command,
+                Command::Recover | Command::Request(Request::Retry { .. }, _)
+            ) {
+                self.recovery = self.recovery.decided();
+            }
+            let seq = self.state.seq;
+            let from_remote =
+                matches!(&letter.command, Command::Report(report) if report.worker.is_some());
+            // Entropy is used once per command, so that no two deliveries share a token.
+            let entropy = round.env.entropy ^ (u128::from(self.state.seq) << 64);
+            let env = Env { slots, entropy, ..round.env };
+            let answer = match decide(&self.plan, &mut self.state, letter.command, &env) {
+                Ok(mut decision) => {
+                    slots = slots.saturating_sub(runs_in(&decision.effects));
+                    let refusal = decision.refusal.take();
+                    batch.merge(decision);
+                    refusal.map_or_else(|| self.done(), Answer::Refused)
+                }
+                Err(refusal) => {
+                    self.reports_refused += u64::from(from_remote);
+                    self.refused(refusal)
+                }
+            };
+            if let Some(message) = letter.mail.filter(|_| self.state.seq == seq) {
+                self.ignore(message, &answer, &env, batch);
+            }
+            batch.answers.extend(batch.deciding.take().map(|ticket| (ticket, answer)));
+        }
+        self.park_if_idle(round, batch);
+        for (_, answer) in &mut batch.answers {
+            if matches!(answer, Answer::Done { .. }) {
+                *answer = self.done();
+            }
+        }
+    }
+
+    fn done(&self) -> Answer {
+        Answer::Done { status: self.state.shown_status(), pausing: self.state.pausing }
+    }
+
+    /// Mail that changed nothing is consumed by an event all the same: left in the inbox, it would be
+    /// read again and again, and keep out what came after it.
+    fn ignore(&mut self, message: MessageId, answer: &Answer, env: &Env, batch: &mut Batch) {
+        let reason = match answer {
+            Answer::Refused(refusal) => refusal.to_string(),
+            _ => "it was reported before".to_owned(),
+        };
+        let command = Command::Ignore { message, reason };
+        if let Ok(decision) = decide(&self.plan, &mut self.state, command, env) {
+            batch.merge(decision);
+        }
+    }
+
+    /// Parks in the same frame where nothing is left to do for a while.
+    fn park_if_idle(&mut self, round: &Round<'_>, batch: &mut Batch) {
+        let (env, config) = (&round.env, round.config);
+        let far = |due: Timestamp| due > env.now.plus(config.park_after);
+        let rests = self.state.next_due().is_none_or(far);
+        // Who is queued has no business here, however soon his deadline is: only the store knows
+        // when his turn comes. One that was claimed for nothing but that deadline awaits it.
+        let in_queue = self.state.status == Status::Scheduling
+            && !batch.decision.events.iter().all(is_take_over);
+        let idle = self.mailbox.is_empty()
+            && !round.draining
+            && !self.stays(round, &batch.decision.events)
+            && batch.decision.effects.iter().all(|effect| matches!(effect, Effect::Cancel { .. }))
+            && self.state.is_idle()
+            && (rests || in_queue)
+            && !self.woke_for_nothing(&batch.decision.events);
+        if idle && let Ok(decision) = decide(&self.plan, &mut self.state, Command::Park, env) {
+            batch.merge(decision);
+        }
+    }
+
+    /// Does it stay in memory for the signals that may follow one that it keeps? To read it back costs
+    /// as much as it keeps, for each of them.
+    fn stays(&mut self, round: &Round<'_>, events: &[Event]) -> bool {
+        let now = round.env.now;
+        let received =
+            events.iter().any(|event| matches!(event, Event::Run(RunEvent::SignalReceived { .. })));
+        if received && round.may_stay {
+            let kept: usize = self.state.early.iter().map(|signal| signal.body.bytes()).sum();
+            self.stays_until = (kept >= STAYS_BYTES_MIN).then(|| now.plus(round.config.park_after));
+        }
+        self.stays_until = self.stays_until.filter(|until| now < *until && self.state.acts());
+        self.stays_until.is_some()
+    }
+
+    /// The store's time never goes back and may be ahead of ours: an execution that is due there and
+    /// not yet due here awaits its time in memory. Parked, it would be claimed again at once, and
+    /// so on. Only what was parked can have been woken so: an orphan, whose owner died while it
+    /// waited in memory, is taken over without being resumed, and parks. So does what a person resumed, and
+    /// what was not due in the store either: it was woken for mail that another instance had taken.
+    fn woke_for_nothing(&self, events: &[Event]) -> bool {
+        let resumed = |event: &Event| matches!(event, Event::Run(RunEvent::Resumed { origin, .. }) if origin.message.is_none());
+        let woke = |event: &Event| resumed(event) || is_take_over(event);
+        let due = self.state.next_due();
+        let was_due = due.is_some_and(|due| self.due_until.is_none_or(|until| due <= until));
+        was_due && events.iter().any(resumed) && events.iter().all(woke)
+    }
+
+    /// What the frame proves, where the execution was in hand at a death. The take-over alone proves
+    /// nothing as long as there is something to evaluate behind it.
+    fn settles(&self, effects: &[Effect]) -> Option<Settled> {
+        let evaluates = |effect: &Effect| matches!(effect, Effect::Evaluate { .. });
+        match self.suspicion.is_some() {
+            true if self.recovery == Recovery::Durable => Some(Settled::Progress),
+            true if self.mailbox.is_empty() && !effects.iter().any(evaluates) => {
+                self.suspicion.doubt.then_some(Settled::Decided)
+            }
+            _ => None,
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Answer {
+        match (refusal, &self.state.end) {
+            (Refusal::Ended(status), Some(end)) => Answer::Ended(EndSummary {
+                status,
+                output: end.output.clone(),
+                failure: end.failure.clone(),
+            }),
+            (refusal, _) => Answer::Refused(refusal),
+        }
+    }
+}
+
+/// What one round of a mailbox came to.
+#[derive(Default)]
+struct Batch {
+    decision: Decision,
+    answers: Vec<(Ticket, Answer)>,
+    /// Who asked for what is being decided.
+    deciding: Option<Ticket>,
+}
+
+impl Batch {
+    fn merge(&mut self, decision: Decision) {
+        // A later command of the same frame may have ended what an earlier one wanted to start.
+        let ending = decision.events.iter().any(|event| {
+            matches!(event, Event::Run(RunEvent::Ending { .. } | RunEvent::Quarantined { .. }))
+        });
+        if ending {
+            let stays =
+                |effect: &Effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. });
+            self.decision.effects.retain(stays);
+        }
+        // The first one is taken as it is; but one without events may have effects all the same.
+        if self.decision.events.is_empty() && self.decision.effects.is_empty() {
+            self.decision = decision;
+        } else {
+            self.decision.events.extend(decision.events);
+            self.decision.effects.extend(decision.effects);
+        }
+    }
+}
+
+fn is_take_over(event: &Event) -> bool {
+    matches!(event, Event::Run(RunEvent::Owned { .. }))
+}
+
+pub(super) fn runs_in(effects: &[Effect]) -> u32 {
+    let runs = effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count();
+    u32::try_from(runs).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,211 @@
+//! The frame in flight: what goes to the store, and what waits for its commit.
+
+use std::sync::Arc;
+
+use waypost_core::command::{Decision, Effect};
+use waypost_core::event::{Event, NodeEvent, RunEvent};
+use waypost_core::frame::{FrameHeader, encode};
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::status::Status;
+use waypost_core::time::Timestamp;
+use waypost_ports::mirror::Context;
+use waypost_ports::store::{Append, ControlChange, PermitRequest, Settled, Side, Submission};
+
+use super::deciding::{Round, runs_in};
+use super::orders::{Consequences, Leave};
+use super::{Activity, Live};
+use crate::driver::io::{Answer, Committed, Output, StoreWork, Ticket};
+use crate::driver::slots::SlotGrant;
+use crate::driver::suspicion::Suspicion;
+use crate::queue::permit_request;
+
+/// A frame in flight, and what waits for its commit.
+pub(in crate::driver) struct PendingFrame {
+    header: FrameHeader,
+    events: Arc<[Event]>,
+    effects: Vec<Effect>,
+    /// The slots of the attempts that it starts.
+    slots: SlotGrant,
+    answers: Vec<(Ticket, Answer)>,
+    /// When the reports came that it answers to.
+    reported: Vec<Timestamp>,
+    parked: bool,
+    settled: Option<Settled>,
+    /// What it was parked with, for a mirror.
+    context: Option<Box<Context>>,
+}
+
+impl PendingFrame {
+    /// Whom to tell when the frame is refused.
+    pub(in crate::driver) fn tickets(&self) -> Vec<Ticket> {
+        self.answers.iter().map(|(ticket, _)| *ticket).collect()
+    }
+
+    pub(in crate::driver) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// When the reports came that it answers to.
+    pub(in crate::driver) fn reported(&self) -> &[Timestamp] {
+        &self.reported
+    }
+
+    /// Is it the first frame of its execution?
+    pub(in crate::driver) fn is_first(&self) -> bool {
+        self.header.parent.is_none()
+    }
+}
+
+impl Live {
+    /// The first frame, with the names that it claims and whom to tell.
+    pub(in crate::driver) fn append_first(
+        &mut self,
+        round: &Round<'_>,
+        decision: Decision,
+        (submission, ticket): (Submission, Ticket),
+    ) -> Output {
+        let execution = self.state.execution;
+        let key = self.state.created.key.clone();
+        let answers = vec![(ticket, Answer::Started { execution, key })];
+        let side = Side {
+            control: Some(self.control(ControlChange::Owned)),
+            submission: Some(submission),
+            permit: self.permit_request(),
+            ..Side::default()
+        };
+        self.append(round, decision, answers, side)
+    }
+
+    /// Takes the slots of the attempts that the frame starts, and sends it to the store.
+    pub(super) fn append(
+        &mut self,
+        round: &Round<'_>,
+        decision: Decision,
+        answers: Vec<(Ticket, Answer)>,
+        mut side: Side,
+    ) -> Output {
+        let config = round.config;
+        let body = encode(&decision.events);
+        let count = u64::try_from(decision.events.len()).unwrap_or(u64::MAX);
+        let needed = decision.events.iter().map(Event::requires).max().unwrap_or(1);
+        self.requires = self.requires.max(needed).max(config.log_format_min);
+        let header = FrameHeader {
+            execution: self.state.execution,
+            first_seq: self.state.seq + 1 - count,
+            last_seq: self.state.seq,
+            append_id: round.append_id,
+            parent: self.parent,
+            instance: round.env.instance,
+            epoch: self.state.epoch,
+            decided_at: round.env.now,
+            requires: self.requires,
+        };
+        self.log_bytes += body.len();
+        let due = self.log_bytes > self.snapshot_bytes.max(config.snapshot_bytes_min);
+        if due && !self.state.status.is_end() {
+            let snapshot = self.state.encode();
+            self.snapshot_bytes = snapshot.len();
+            self.log_bytes = 0;
+            side.snapshot = Some(snapshot);
+        }
+        let parked =
+            matches!(side.control, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }));
+        let context = (parked && config.contexts).then(|| Box::new(self.context()));
+        side.digest = context.as_ref().map(|context| *blake3::hash(&context.state).as_bytes());
+        self.activity = Activity::Committing(PendingFrame {
+            context,
+            header,
+            events: decision.events.into(),
+            slots: round.slots.take(runs_in(&decision.effects)),
+            effects: decision.effects,
+            answers,
+            reported: std::mem::take(&mut self.reported),
+            parked,
+            settled: side.settled,
+        });
+        Output::Store(StoreWork::Append(Append { header, body, side }))
+    }
+
+    /// The control row changes at transitions only; which one, the state after the frame says.
+    pub(super) fn control_change(&self, events: &[Event]) -> Option<ControlChange> {
+        let transition = |event: &Event| match event {
+            Event::Run(
+                RunEvent::Paused { .. }
+                | RunEvent::Queued { .. }
+                | RunEvent::Admitted {}
+                | RunEvent::Quarantined { .. }
+                | RunEvent::Reopened { .. },
+            ) => true,
+            // A failover may have lost the claim: then the row names no owner, and if this instance dies,
+            // no other one claims the execution.
+            Event::Run(RunEvent::Owned { .. }) => true,
+            // A request from the inbox ended the pause: the row still says that it is held.
+            Event::Run(RunEvent::Resumed { origin, .. }) => origin.message.is_some(),
+            _ => event.is_end(),
+        };
+        events.iter().any(transition).then(|| self.control(ControlChange::Owned))
+    }
+
+    fn control(&self, otherwise: ControlChange) -> ControlChange {
+        let next_due = self.state.next_due().filter(|_| !is_planted(Bug::TimerOutsideCommit));
+        match self.state.status {
+            status if status.is_end() => ControlChange::Ended,
+            Status::Waiting => ControlChange::Parked { next_due },
+            _ => match self.state.held_for().filter(|_| self.state.owner.is_none()) {
+                Some(reason) => ControlChange::Held { reason, next_due },
+                None => otherwise,
+            },
+        }
+    }
+
+    /// What it asks of the store where it stands in the queue of its concurrency key.
+    pub(super) fn permit_request(&self) -> Option<PermitRequest> {
+        let in_queue = self.state.status == Status::Scheduling && self.state.owner.is_none();
+        permit_request(&self.state).filter(|_| in_queue)
+    }
+
+    /// Takes the frame in flight, whose commit was answered.
+    pub(in crate::driver) fn take_pending(&mut self) -> Option<PendingFrame> {
+        match std::mem::replace(&mut self.activity, Activity::Idle) {
+            Activity::Committing(frame) => Some(frame),
+            other => {
+                self.activity = other;
+                None
+            }
+        }
+    }
+
+    /// The frame is durable: answers go out, effects become orders.
+    pub(in crate::driver) fn committed(
+        &mut self,
+        at: Timestamp,
+        frame: PendingFrame,
+        outputs: &mut Vec<Output>,
+    ) -> Consequences {
+        self.parent = Some(frame.header.as_parent());
+        self.stored_at = at;
+        self.recovery = self.recovery.committed();
+        match frame.settled {
+            Some(Settled::Progress) => self.suspicion = Suspicion::default(),
+            Some(Settled::Decided) => self.suspicion.doubt = false,
+            None => {}
+        }
+        let started = |event: &Event| match event {
+            Event::Node(NodeEvent::Started { node, remote: Some(_), .. }) => self.plan.find(node),
+            _ => None,
+        };
+        let started_remote = frame.events.iter().filter_map(started).collect();
+        outputs.push(Output::Committed(Committed {
+            execution: self.state.execution,
+            key: self.state.created.key.clone(),
+            first_seq: frame.header.first_seq,
+            at,
+            events: frame.events,
+        }));
+        outputs.extend(frame.answers.into_iter().map(|(t, answer)| Output::Answer(t, answer)));
+        outputs.extend(frame.context.map(Output::Keep));
+        let next = self.follow(frame.effects, frame.slots, frame.header.decided_at);
+        let leaves = if frame.parked { Some(Leave::Parked) } else { next.leaves };
+        Consequences { started_remote, leaves, ..next }
+    }
+}

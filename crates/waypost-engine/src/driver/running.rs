@@ -1,0 +1,63 @@
+//! Attempts on this instance: slots are promised, attempts begin, are kept back and are stopped.
+
+use waypost_core::command::{Command, Outcome, Report};
+use waypost_core::id::Token;
+use waypost_core::planted::{Bug, is_planted};
+use waypost_core::time::Timestamp;
+
+use super::Driver;
+use super::io::{Output, TaskOrder};
+use super::live::Letter;
+use super::slots::SlotGrant;
+
+impl Driver {
+    /// Promises free slots to attempts that wait for one; each is taken when its start is decided.
+    pub(super) fn hand_out_slots(&mut self, now: Timestamp) {
+        while !self.draining
+            && let Some(offer) = self.slots.next_offer(now)
+        {
+            if let Some(live) = self.live.get_mut(&offer.execution) {
+                live.promised.push(self.slots.promise(offer));
+                let start = Command::Start { node: offer.node, attempt: offer.attempt };
+                self.post(offer.execution, Letter::command(start));
+            }
+        }
+    }
+
+    /// The lease is confirmed: what was kept back may begin, where it is still to be made.
+    pub(super) fn renewed(&mut self, until: Timestamp, outputs: &mut Vec<Output>) {
+        for (order, slot) in self.slots.renewed(self.now, until) {
+            // It may have been given up by a frame that is still on its way.
+            let token = order.task.token;
+            let live = self.live.get(&order.execution);
+            if live.is_some_and(|live| live.running_tokens().any(|running| running == token))
+                || is_planted(Bug::KeptBackRunsAnyway)
+            {
+                self.run(order, slot, outputs);
+            }
+        }
+    }
+
+    /// Has an attempt made, as soon as that is safe.
+    pub(super) fn run(&mut self, order: TaskOrder, slot: SlotGrant, outputs: &mut Vec<Output>) {
+        if self.slots.are_safe(self.now) {
+            self.measures.attempt_begins(order.since, self.now);
+            self.slots.began(order.task.token, slot);
+            outputs.push(Output::Run(order));
+        } else if !self.draining {
+            self.slots.keep_back(order, slot);
+        }
+    }
+
+    /// Has an attempt stopped. One that was kept back has not begun and never will.
+    pub(super) fn stop_task(&mut self, token: Token, outputs: &mut Vec<Output>) {
+        match self.slots.take_kept(token) {
+            None => outputs.push(Output::Cancel(token)),
+            Some(TaskOrder { execution, task, .. }) => {
+                let (node, attempt, outcome) = (task.path, task.attempt, Outcome::Cancelled);
+                let worker = None;
+                self.report(execution, Report { node, attempt, token, worker, outcome });
+            }
+        }
+    }
+}
