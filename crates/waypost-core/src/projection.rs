@@ -12,6 +12,9 @@
 //! Execution rows hold absolute values, because a status depends on the one before. Node rows are
 //! differences, so that a store need not read thousands of rows in order to touch one.
 
+mod canonical;
+pub mod columns;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +25,8 @@ use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
+
+pub use canonical::{CanonicalNode, canonical_nodes};
 
 /// Where an event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +64,7 @@ pub struct ExecutionView {
     /// The node that moved last; absent once it has ended.
     pub current_node: Option<Arc<str>>,
     /// Why it failed or stands still.
-    pub error: Option<String>,
+    pub error: Option<Arc<str>>,
     /// Has a node ever waited? If not, no wait can be left to close.
     pub waited: bool,
 }
@@ -179,15 +184,38 @@ pub enum WaitChange {
     },
 }
 
-/// How a wait ended.
+/// How a wait ended; its number is that of the rows, where 0 is a wait that is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitEnd {
     /// What it waited for came.
-    Completed,
+    Completed = 1,
     /// It took too long.
-    Timeout,
+    Timeout = 2,
     /// The node failed or was stopped.
-    Failed,
+    Failed = 3,
+}
+
+/// The columns of a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitTerms {
+    /// The name of its kind.
+    pub kind: &'static str,
+    /// When time ends it.
+    pub resume_at: Option<Timestamp>,
+    /// When waiting becomes a failure.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl WaitTerms {
+    /// Of a wait.
+    pub fn of(wait: &Wait) -> Self {
+        let (kind, resume_at, expires_at) = match wait {
+            Wait::Delay { due } => ("DELAY", Some(*due), None),
+            Wait::Signal { due, .. } => ("WAIT_EVENTS", None, *due),
+            Wait::Retry { due } => ("RETRY", Some(*due), None),
+        };
+        Self { kind, resume_at, expires_at }
+    }
 }
 
 impl Changes {
@@ -220,18 +248,18 @@ impl Changes {
                 view.resumed_by = origin.actor;
                 view.error = None;
             }
-            RunEvent::Quarantined { reason } => view.error = Some(reason),
+            RunEvent::Quarantined { reason } => view.error = Some(reason.into()),
             RunEvent::Ending { cause, .. } => view.error = describe(&cause),
             RunEvent::Completed { output } => {
                 view.error = None;
                 self.end = Some(End { output: Some(output), failure: None });
             }
             RunEvent::Failed { failure, output, .. } => {
-                view.error = Some(failure.message.clone());
+                view.error = Some(failure.message.as_str().into());
                 self.end = Some(End { output, failure: Some(failure) });
             }
             RunEvent::Cancelled { reason } => {
-                view.error = reason;
+                view.error = reason.map(Into::into);
                 self.end = Some(End::default());
             }
             RunEvent::TimedOut {} => {
@@ -426,13 +454,13 @@ fn opened_wait(event: &NodeEvent) -> Option<Wait> {
     }
 }
 
-fn describe(cause: &EndCause) -> Option<String> {
+fn describe(cause: &EndCause) -> Option<Arc<str>> {
     match cause {
-        EndCause::Cancel { reason, .. } => reason.clone(),
+        EndCause::Cancel { reason, .. } => reason.as_deref().map(Into::into),
         EndCause::Failure { failure, .. } | EndCause::NotQueued { failure } => {
-            Some(failure.message.clone())
+            Some(failure.message.as_str().into())
         }
-        EndCause::Deadline => Some("took longer than its timeout".to_owned()),
+        EndCause::Deadline => Some("took longer than its timeout".into()),
     }
 }
 

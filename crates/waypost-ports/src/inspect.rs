@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionNo;
-use waypost_core::projection::{ExecutionView, WaitChange};
-use waypost_core::status::NodeStatus;
+use waypost_core::projection::columns::{Cell, NODE};
+use waypost_core::projection::{ExecutionView, NodeChange, WaitChange};
 use waypost_core::time::Timestamp;
 
 use crate::query::Query;
@@ -142,18 +142,16 @@ pub struct ShownRows {
 pub struct ShownNode {
     /// Its path.
     pub path: String,
-    /// Where it stands.
-    pub status: NodeStatus,
-    /// Its newest attempt.
-    pub attempt: Option<u32>,
-    /// When its first attempt began.
-    pub started_at: Option<Timestamp>,
-    /// When it settled.
-    pub completed_at: Option<Timestamp>,
-    /// Its output, as JSON.
-    pub output: Option<String>,
-    /// The branch it selected.
-    pub branch: Option<String>,
+    /// The values of [`NODE`].
+    pub cells: Vec<Cell<'static>>,
+}
+
+impl ShownNode {
+    /// The row that a log leads to.
+    pub fn of(path: &str, change: &NodeChange) -> Self {
+        let cells = NODE.iter().map(|column| column.get(change).into_owned()).collect();
+        Self { path: path.to_owned(), cells }
+    }
 }
 
 /// The row of a wait that is open.

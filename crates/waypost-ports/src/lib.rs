@@ -6,6 +6,7 @@
 //! | `query` | lists and logs: what people need |
 //! | `access` | API keys, and the audit log of who did what |
 //! | `inspect` | everything of every execution: what a checker needs |
+//! | `statement` | SQL that the stores make from the columns of the read tables |
 //! | `handler` | the code of action kinds |
 //! | `secret` | values that only tasks may hold |
 //! | `tasks` | tasks for remote workers, and the workers |
@@ -30,5 +31,6 @@ pub mod nudge;
 pub mod query;
 pub mod relay;
 pub mod secret;
+pub mod statement;
 pub mod store;
 pub mod tasks;

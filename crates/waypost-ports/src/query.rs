@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
+use waypost_core::projection::ExecutionView;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 
@@ -159,22 +160,14 @@ pub struct ExecutionRow {
     pub workflow: Arc<str>,
     /// Which version.
     pub version: u32,
-    /// Where it stands.
-    pub status: Status,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// When it ended.
-    pub completed_at: Option<Timestamp>,
-    /// Nodes that have completed or failed.
-    pub nodes_executed: u64,
-    /// Why it failed.
-    pub error: Option<String>,
-    /// Where it stands in its graph.
-    pub current_node: Option<String>,
-    /// When it goes on by itself.
-    pub resume_at: Option<Timestamp>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// When it continues without a message.
+    pub resume_at: Option<Timestamp>,
+    /// What changes over its life.
+    pub view: ExecutionView,
 }
 
 /// A place in the feed: after a frame. The order of places is the order of commits.

@@ -14,13 +14,14 @@
 //! | --- | --- |
 //! | `queue` | what was committed and is not shown |
 //! | `fold` | from frames to changes |
-//! | `write`, `document` | from changes to columns |
+//! | `write`, `cells`, `document` | from changes to columns |
 //! | `rows` | reading logs and rows, writing batches |
 //! | `portion` | how much of that at once |
 //! | `projector` | what to write next; why nothing is lost |
 //! | `thread` | when to do it |
 //! | `list`, `shown` | reading rows: pages of them, all of one execution |
 
+mod cells;
 mod document;
 mod fold;
 pub(crate) mod list;

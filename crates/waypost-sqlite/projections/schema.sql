@@ -54,7 +54,7 @@ CREATE TABLE execution_rows (
     resumed_by TEXT,
     deadline INTEGER,
     nodes_executed INTEGER NOT NULL,
-    current_path INTEGER,
+    current_node INTEGER,
     waited INTEGER NOT NULL,
     error TEXT,
     failure TEXT,
@@ -135,7 +135,7 @@ FROM execution_rows AS e
 JOIN statuses AS s ON s.code = e.status
 JOIN definitions AS d ON d.id = e.definition
 JOIN workflows AS w ON w.id = e.workflow
-LEFT JOIN paths AS p ON p.id = e.current_path;
+LEFT JOIN paths AS p ON p.id = e.current_node;
 
 CREATE VIEW node_executions AS
 SELECT e.key || '/' || p.path AS id,
@@ -183,24 +183,3 @@ JOIN execution_rows AS e ON e.execution = o.execution
 JOIN statuses AS s ON s.code = e.status
 JOIN paths AS p ON p.id = o.path
 JOIN workflows AS w ON w.id = e.workflow;
-
--- What lists need, with the numbers that their indexes are made of.
-CREATE VIEW listed AS
-SELECT e.execution AS execution,
-       e.status AS status,
-       e.workflow AS workflow,
-       e.key AS key,
-       w.name AS workflow_name,
-       d.version AS version,
-       e.created_at AS created_at,
-       e.completed_at AS completed_at,
-       e.nodes_executed AS nodes_executed,
-       e.error AS error,
-       p.path AS current_node,
-       (SELECT min(coalesce(o.resume_at, o.expires_at)) FROM wait_rows AS o
-        WHERE o.execution = e.execution AND o.status = 0) AS resume_at,
-       e.labels AS labels
-FROM execution_rows AS e
-CROSS JOIN definitions AS d ON d.id = e.definition
-CROSS JOIN workflows AS w ON w.id = e.workflow
-LEFT JOIN paths AS p ON p.id = e.current_path;

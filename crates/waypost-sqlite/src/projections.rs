@@ -9,9 +9,11 @@
 //! | `file` | making and recognising the file |
 //! | `projector` | from frames to changes |
 //! | `rows` | from changes to rows |
+//! | `cells` | values of columns as SQLite has them |
 //! | `thread` | when to do it |
 //! | `list`, `shown` | reading rows: pages of them, all of one execution |
 
+mod cells;
 mod file;
 mod list;
 mod projector;

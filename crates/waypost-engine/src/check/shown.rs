@@ -1,8 +1,8 @@
 //! What the projections show of an execution, against the fold of its log up to the same point.
 
 use waypost_core::json::Json;
-use waypost_core::projection::{Changes, ExecutionView, NodeChange};
-use waypost_core::status::NodeStatus;
+use waypost_core::projection::columns::{NODE, VIEW};
+use waypost_core::projection::{Changes, ExecutionView};
 use waypost_ports::inspect::{Shown, ShownNode, ShownRows, open_waits};
 
 /// The first difference, in words.
@@ -30,17 +30,11 @@ pub(super) fn compare(shown: &Shown, folded: &Changes) -> Option<String> {
 }
 
 fn compare_views(row: &ExecutionView, log: &ExecutionView) -> Option<String> {
-    if row == log {
-        return None;
-    }
-    if row.status != log.status {
-        return Some(format!("its row is {}, its log {}", row.status, log.status));
-    }
-    if row.nodes_executed != log.nodes_executed {
-        let (row, log) = (row.nodes_executed, log.nodes_executed);
-        return Some(format!("its row counts {row} nodes executed, its log {log}"));
-    }
-    Some("its row differs from its log in times, owner, current node or error".to_owned())
+    let differs = VIEW.iter().find(|column| column.get(row) != column.get(log))?;
+    Some(match row.status == log.status {
+        true => format!("its row differs from its log in {}", differs.name),
+        false => format!("its row is {}, its log {}", row.status, log.status),
+    })
 }
 
 fn compare_output(rows: &ShownRows, folded: &Changes) -> Option<String> {
@@ -54,12 +48,11 @@ fn compare_nodes(rows: &ShownRows, folded: &Changes) -> Option<String> {
         let Some(log) = folded.nodes.get(path.as_str()) else {
             return Some(format!("node {path:?} has a row, and nothing happened to it"));
         };
-        let status = log.status.unwrap_or(NodeStatus::Pending);
-        if row.status != status {
-            return Some(format!("the row of node {path:?} is {}, the log {status}", row.status));
-        }
-        if !is_same_node(row, log) {
-            return Some(format!("the row of node {path:?} differs from the log"));
+        let log = ShownNode::of(path, log);
+        let mut pairs = NODE.iter().zip(row.cells.iter().zip(&log.cells));
+        if let Some((column, _)) = pairs.find(|(_, (row, log))| row != log) {
+            let name = column.name;
+            return Some(format!("the row of node {path:?} differs from the log in {name}"));
         }
     }
     if rows.nodes.len() == folded.nodes.len() {
@@ -71,14 +64,6 @@ fn compare_nodes(rows: &ShownRows, folded: &Changes) -> Option<String> {
         Some(path) => format!("node {path:?} has no row"),
         None => "a node has two rows".to_owned(),
     })
-}
-
-fn is_same_node(row: &ShownNode, log: &NodeChange) -> bool {
-    row.attempt == log.attempt
-        && row.started_at == log.started_at
-        && row.completed_at == log.completed_at
-        && row.output.as_deref() == log.output.as_ref().map(Json::text)
-        && row.branch.as_deref() == log.branch.as_deref()
 }
 
 fn compare_waits(rows: &ShownRows, folded: &Changes) -> Option<String> {

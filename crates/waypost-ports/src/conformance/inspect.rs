@@ -4,13 +4,14 @@ use waypost_core::event::{Event, NodeEvent, PauseReason, RunEvent, Wait};
 use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
+use waypost_core::projection::NodeChange;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
 use super::Backend;
 use super::rig::{Hand, Rig, START};
 use crate::inspect::{
-    Chunk, ChunkRequest, DerivedRow, Examined, Inspect, Ownership, Remedy, Repair, Shown,
+    Chunk, ChunkRequest, DerivedRow, Examined, Inspect, Ownership, Remedy, Repair, Shown, ShownNode,
 };
 use crate::store::{ControlChange, LEASE, Store, Urgency};
 
@@ -129,9 +130,13 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     let rows = shown.rows.expect("there are rows");
     assert_eq!((&*rows.key, rows.created_at), ("order-1", START));
     assert_eq!((rows.view.seq, rows.view.status), (5, Status::Waiting));
-    let node = &rows.nodes[0];
-    assert_eq!((node.path.as_str(), node.status), ("c", NodeStatus::Waiting));
-    assert_eq!((node.attempt, node.started_at), (Some(1), Some(hand.now)));
+    let node = NodeChange {
+        status: Some(NodeStatus::Waiting),
+        attempt: Some(1),
+        started_at: Some(hand.now),
+        ..NodeChange::default()
+    };
+    assert_eq!(rows.nodes, [ShownNode::of("c", &node)]);
     let wait = &rows.waits[0];
     assert_eq!((wait.seq, wait.path.as_str()), (4, "c"));
     assert_eq!(wait.due, Some(Timestamp(START.0 + 900)));

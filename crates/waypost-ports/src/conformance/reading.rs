@@ -185,9 +185,9 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
     let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
     let row = &page.rows[0];
     assert_eq!((&*row.key, &*row.workflow, row.version), ("order-1", "welcome", 1));
-    assert_eq!((row.status, row.nodes_executed), (Status::Waiting, 1));
-    assert_eq!((row.created_at, row.completed_at), (START, None));
-    assert_eq!(row.current_node.as_deref(), Some("c"));
+    assert_eq!((row.view.status, row.view.nodes_executed), (Status::Waiting, 1));
+    assert_eq!((row.created_at, row.view.completed_at), (START, None));
+    assert_eq!(row.view.current_node.as_deref(), Some("c"));
     assert_eq!(row.resume_at, Some(Timestamp(START.0 + 500)), "the earlier of two waits");
     let failure = Failure::permanent("http", "answered 404");
     let failed = Event::Run(RunEvent::Failed { failure, nodes: vec!["b".into()], output: None });
@@ -197,9 +197,12 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
     rig.settle();
     let page = list(&rig, &ListRequest { limit: 1, ..ListRequest::default() });
     let row = &page.rows[0];
-    assert_eq!((row.status, row.error.as_deref()), (Status::Failed, Some("answered 404")));
-    assert_eq!(row.completed_at, Some(hand.now));
-    assert_eq!((row.resume_at, row.current_node.as_deref()), (None, None));
+    assert_eq!(
+        (row.view.status, row.view.error.as_deref()),
+        (Status::Failed, Some("answered 404"))
+    );
+    assert_eq!(row.view.completed_at, Some(hand.now));
+    assert_eq!((row.resume_at, row.view.current_node.as_deref()), (None, None));
 }
 
 /// What a read would take into memory is known before it is made.

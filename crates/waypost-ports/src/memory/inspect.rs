@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use waypost_core::frame;
 use waypost_core::id::ExecutionNo;
-use waypost_core::projection::{Changes, NodeChange, Stamp};
-use waypost_core::status::NodeStatus;
+use waypost_core::projection::{Changes, Stamp};
 use waypost_core::time::Timestamp;
 
 use super::tables::ControlRow;
@@ -176,19 +175,7 @@ fn rows(changes: Changes) -> Option<ShownRows> {
         created_at: created.at,
         view: changes.view,
         output,
-        nodes: changes.nodes.iter().map(|(path, change)| node(path, change)).collect(),
+        nodes: changes.nodes.iter().map(|(path, change)| ShownNode::of(path, change)).collect(),
         waits: open_waits(&changes.waits),
     })
-}
-
-fn node(path: &str, change: &NodeChange) -> ShownNode {
-    ShownNode {
-        path: path.to_owned(),
-        status: change.status.unwrap_or(NodeStatus::Pending),
-        attempt: change.attempt,
-        started_at: change.started_at,
-        completed_at: change.completed_at,
-        output: change.output.as_ref().map(|output| output.text().to_owned()),
-        branch: change.branch.as_deref().map(str::to_owned),
-    }
 }

@@ -49,7 +49,7 @@ impl Query for MemoryStore {
         self.with(|data, _| {
             let ListRequest { statuses, workflow, before, .. } = request;
             let listed = data.listed().into_iter().rev().filter(|Listed { row, .. }| {
-                (statuses.is_empty() || statuses.contains(&row.status))
+                (statuses.is_empty() || statuses.contains(&row.view.status))
                     && workflow.as_deref().is_none_or(|name| *row.workflow == *name)
                     && before.is_none_or(|before| row.execution < before)
             });
@@ -284,7 +284,7 @@ fn look<'a>(row: &'a ExecutionRow, input: &'a Json) -> Looked<'a> {
         created_at: row.created_at,
         labels: &row.labels,
         key: &row.key,
-        error: row.error.as_deref(),
+        error: row.view.error.as_deref(),
         input: input.text(),
     }
 }
@@ -300,20 +300,15 @@ fn fold(changes: &mut Changes, stored: &StoredFrame) {
 
 fn listed(execution: ExecutionNo, changes: &Changes) -> Option<Listed> {
     let created = changes.created.as_ref()?;
-    let view = &changes.view;
     let row = ExecutionRow {
         execution,
         key: Arc::clone(&created.run.key.0),
         workflow: Arc::clone(&created.run.workflow),
         version: created.run.version,
-        status: view.status,
         created_at: created.at,
-        completed_at: view.completed_at,
-        nodes_executed: view.nodes_executed,
-        error: view.error.clone(),
-        current_node: view.current_node.as_deref().map(str::to_owned),
-        resume_at: resume_at(&changes.waits),
         labels: created.run.labels.clone(),
+        resume_at: resume_at(&changes.waits),
+        view: changes.view.clone(),
     };
     Some(Listed { row, input: created.run.input.clone() })
 }

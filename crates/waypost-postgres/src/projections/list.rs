@@ -9,15 +9,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tokio_postgres::Row;
 use waypost_core::id::ExecutionNo;
+use waypost_core::projection::columns::VIEW;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::{ExecutionPage, ExecutionRow, Filter, ListRequest, Looked, PageBudget};
 
-use super::rows::{status, time};
-use super::{lag, name_hash, queries};
+use super::rows::time;
+use super::{cells, lag, name_hash, queries};
 use crate::connection::Connection;
 use crate::error::DbError;
-use crate::text::{count, get, limit_and_one, narrow, text, text_or_none};
+use crate::text::{get, limit_and_one, narrow, text, text_or_none};
 
 /// Rows that are read at a time. Of filtered lists, inputs are read with them, so that it is not many.
 const ROWS_AT_ONCE: usize = 256;
@@ -83,7 +84,7 @@ async fn read_rows(
     connection: &mut Connection,
     executions: &[i64],
 ) -> Result<Vec<ExecutionRow>, DbError> {
-    let rows = connection.query(queries::LISTED_ROWS, &[&executions]).await?;
+    let rows = connection.query(&queries::LISTED_ROWS, &[&executions]).await?;
     rows.iter().map(read).collect()
 }
 
@@ -194,18 +195,15 @@ fn labels(row: &Row, column: usize) -> Result<BTreeMap<String, String>, DbError>
 }
 
 fn read(row: &Row) -> Result<ExecutionRow, DbError> {
+    let at = |column| VIEW.len() + column;
     Ok(ExecutionRow {
-        execution: ExecutionNo(get(row, 0)?),
-        key: text(row, 2)?,
-        workflow: text(row, 3)?,
-        version: narrow(row, 4)?,
-        status: status(row, 1)?,
-        created_at: Timestamp(get(row, 5)?),
-        completed_at: time(row, 6)?,
-        nodes_executed: count(row, 7)?,
-        error: text_or_none(row, 8)?.map(|error| error.to_string()),
-        current_node: text_or_none(row, 9)?.map(|path| path.to_string()),
-        resume_at: time(row, 10)?,
-        labels: labels(row, 11)?,
+        execution: ExecutionNo(get(row, at(0))?),
+        key: text(row, at(1))?,
+        workflow: text(row, at(2))?,
+        version: narrow(row, at(3))?,
+        created_at: Timestamp(get(row, at(4))?),
+        labels: labels(row, at(5))?,
+        resume_at: time(row, at(6))?,
+        view: cells::read(row, &VIEW)?,
     })
 }

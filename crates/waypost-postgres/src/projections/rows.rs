@@ -4,24 +4,23 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Deserialize;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
-use waypost_core::projection::ExecutionView;
-use waypost_core::status::Status;
+use waypost_core::projection::columns::VIEW;
+use waypost_core::projection::{CanonicalNode, canonical_nodes};
 use waypost_core::time::Timestamp;
 
 use super::fold::{Base, Folded, Touched};
 use super::portion::Portion;
 use super::queue::Frame;
 use super::write::{Documents, write};
-use super::{name_hash, queries};
+use super::{cells, name_hash, queries};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::options::Families;
-use crate::text::{count, get, is_intact, limit, narrow, text_or_none, to_stored};
+use crate::text::{count, get, is_intact, limit, narrow, to_stored};
 
 /// Makes rows.
 pub(super) struct Rows {
@@ -40,24 +39,6 @@ struct Derived {
     frames: u64,
     /// Those that had no rows at first, until somebody else was faster.
     refused: Vec<i64>,
-}
-
-/// A node as a definition's canonical form has it.
-#[derive(Deserialize)]
-struct CanonicalNode {
-    id: String,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    label: Option<String>,
-    #[serde(rename = "registryId")]
-    registry: Option<String>,
-    config: Option<Json>,
-}
-
-#[derive(Deserialize)]
-struct Canonical {
-    #[serde(default)]
-    nodes: Vec<CanonicalNode>,
 }
 
 impl Rows {
@@ -183,8 +164,7 @@ impl Rows {
                 connection.query_opt(queries::DEFINITION_CANONICAL, &[&hash.as_slice()]).await?;
             let Some(stored) = stored else { continue };
             let canonical: &[u8] = get(&stored, 0)?;
-            let Canonical { nodes } =
-                serde_json::from_slice(canonical).unwrap_or(Canonical { nodes: Vec::new() });
+            let nodes = canonical_nodes(canonical);
             let families = Arc::clone(&self.families);
             let family = |node: &CanonicalNode| {
                 node.kind.as_deref().and_then(|kind| families(kind)).map(|family| family.name())
@@ -291,43 +271,17 @@ pub(super) async fn load_bases(
     connection: &mut Connection,
     executions: &[i64],
 ) -> Result<HashMap<i64, Base>, DbError> {
-    let rows = connection.query(queries::EXECUTION_VIEWS, &[&executions, &false]).await?;
+    let rows = connection.query(&queries::EXECUTION_VIEWS, &[&executions, &false]).await?;
     let base = |row: &Row| {
-        let base = Base { projected: count(row, 1)?, view: read_view(row)?, known: true };
-        Ok((get(row, 0)?, base))
+        let (execution, projected) = (get(row, VIEW.len())?, count(row, VIEW.len() + 1)?);
+        Ok((execution, Base { projected, view: cells::read(row, &VIEW)?, known: true }))
     };
     rows.iter().map(base).collect()
-}
-
-/// The view in a row of `execution_views`.
-pub(super) fn read_view(row: &Row) -> Result<ExecutionView, DbError> {
-    Ok(ExecutionView {
-        seq: count(row, 2)?,
-        status: status(row, 3)?,
-        generation: narrow(row, 4)?,
-        epoch: narrow(row, 5)?,
-        started_at: time(row, 6)?,
-        completed_at: time(row, 7)?,
-        updated_at: Timestamp(get(row, 8)?),
-        resumed_at: time(row, 9)?,
-        resumed_by: text_or_none(row, 10)?,
-        nodes_executed: count(row, 11)?,
-        current_node: text_or_none(row, 12)?,
-        waited: get(row, 13)?,
-        error: text_or_none(row, 14)?.map(|error| error.to_string()),
-    })
 }
 
 /// A time that may be missing.
 pub(super) fn time(row: &Row, column: usize) -> Result<Option<Timestamp>, DbError> {
     Ok(get::<Option<i64>>(row, column)?.map(Timestamp))
-}
-
-/// The status of an execution in a column.
-pub(super) fn status(row: &Row, column: usize) -> Result<Status, DbError> {
-    let code: i16 = get(row, column)?;
-    let status = usize::try_from(code).ok().and_then(|code| Status::ALL.get(code));
-    status.copied().ok_or_else(|| DbError::Corrupt(format!("{code} is no status")))
 }
 
 #[cfg(test)]

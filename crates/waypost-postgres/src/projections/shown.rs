@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use waypost_core::id::ExecutionNo;
-use waypost_core::status::NodeStatus;
+use waypost_core::projection::columns::{Cell, Column, NODE, VIEW};
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{Shown, ShownNode, ShownRows, ShownWait};
 
-use super::queries;
-use super::rows::{read_view, time};
+use super::rows::time;
+use super::{cells, queries};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::text::{count, get, text, text_or_none};
@@ -25,18 +25,18 @@ pub(crate) async fn rows(
     let with_output: [&(dyn ToSql + Sync); 2] = [&numbers, &true];
     let [views, nodes, waits, due] = connection
         .read([
-            (queries::EXECUTION_VIEWS, &with_output),
-            (queries::SHOWN_NODES, &of_them),
+            (&queries::EXECUTION_VIEWS, &with_output),
+            (&queries::SHOWN_NODES, &of_them),
             (queries::SHOWN_WAITS, &of_them),
             (queries::SHOWN_DUE, &of_them),
         ])
         .await?;
     let mut shown: HashMap<i64, ShownRows> = HashMap::new();
     for row in &views {
-        shown.insert(get(row, 0)?, execution(row)?);
+        shown.insert(get(row, VIEW.len())?, execution(row)?);
     }
     for row in &nodes {
-        if let Some(rows) = shown.get_mut(&get(row, 0)?) {
+        if let Some(rows) = shown.get_mut(&get(row, NODE.len())?) {
             rows.nodes.push(node(row)?);
         }
     }
@@ -56,35 +56,24 @@ pub(crate) async fn rows(
 }
 
 fn execution(row: &Row) -> Result<ShownRows, DbError> {
+    let output = text_or_none(row, VIEW.len() + 4)?;
     Ok(ShownRows {
-        key: text(row, 15)?,
-        created_at: Timestamp(get(row, 16)?),
-        view: read_view(row)?,
-        output: owned(row, 17)?,
+        key: text(row, VIEW.len() + 2)?,
+        created_at: Timestamp(get(row, VIEW.len() + 3)?),
+        view: cells::read(row, &VIEW)?,
+        output: output.map(|output| output.to_string()),
         nodes: Vec::new(),
         waits: Vec::new(),
     })
 }
 
 fn node(row: &Row) -> Result<ShownNode, DbError> {
-    let code: i16 = get(row, 2)?;
-    let status = usize::try_from(code).ok().and_then(|code| NodeStatus::ALL.get(code)).copied();
-    let attempt: Option<i64> = get(row, 3)?;
-    Ok(ShownNode {
-        path: text(row, 1)?.to_string(),
-        status: status.ok_or_else(|| DbError::Corrupt(format!("{code} is no status")))?,
-        attempt: attempt.and_then(|attempt| u32::try_from(attempt).ok()),
-        started_at: time(row, 4)?,
-        completed_at: time(row, 5)?,
-        output: owned(row, 6)?,
-        branch: owned(row, 7)?,
-    })
+    let read =
+        |(at, column): (usize, &Column<_>)| cells::cell(row, at, column.kind).map(Cell::into_owned);
+    let cells = NODE.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    Ok(ShownNode { path: text(row, NODE.len() + 1)?.to_string(), cells })
 }
 
 fn wait(row: &Row) -> Result<ShownWait, DbError> {
     Ok(ShownWait { seq: count(row, 1)?, path: text(row, 2)?.to_string(), due: time(row, 3)? })
-}
-
-fn owned(row: &Row, column: usize) -> Result<Option<String>, DbError> {
-    Ok(text_or_none(row, column)?.map(|text| text.to_string()))
 }

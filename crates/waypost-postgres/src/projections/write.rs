@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use waypost_core::event::Wait;
-use waypost_core::failure::Failure;
+use tokio_postgres::types::ToSql;
 use waypost_core::json::Json;
-use waypost_core::projection::{Changes, NodeChange, Retry, WaitEnd};
-use waypost_core::status::NodeStatus;
+use waypost_core::projection::columns::{CREATED, END, NODE, VIEW};
+use waypost_core::projection::{End, NodeChange, WaitTerms};
 use waypost_core::time::Timestamp;
 
+use super::cells::{arrays, parameters};
 use super::fold::{Closed, Touched, Waits};
 use super::{document, name_hash, queries};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::text::{get, to_stored};
+
+/// What a failure is reckoned with besides its message and its details.
+const FAILURE_BYTES: usize = 200;
 
 /// Are documents written? Not in a second try after the database refused something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,8 +48,6 @@ pub(super) async fn write(
     Ok(written)
 }
 
-type Bytes<'a> = Option<&'a [u8]>;
-
 /// Rows of executions that have none.
 async fn insert(
     connection: &mut Connection,
@@ -57,51 +58,23 @@ async fn insert(
     if new.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let numbers =
-        |of: fn(&Touched) -> i64| -> Vec<i64> { new.iter().map(|row| of(row.1)).collect() };
-    let times = |of: fn(&Changes) -> Option<Timestamp>| -> Vec<Option<i64>> {
-        new.iter().map(|(_, touched, _)| of(&touched.changes).map(|time| time.0)).collect()
-    };
-    let seqs = |of: fn(&Touched) -> u64| -> Result<Vec<i64>, DbError> {
-        new.iter().map(|(_, touched, _)| to_stored(of(touched))).collect()
-    };
     let runs = || new.iter().map(|(_, _, created)| &created.run);
-    let labels = runs().map(|run| (!run.labels.is_empty()).then(|| json(&run.labels)));
-    let workflows = || runs().map(|run| run.workflow.as_bytes());
-    let changes = || new.iter().map(|(_, touched, _)| &touched.changes);
-    let rows = connection
-        .query(
-            queries::EXECUTION_INSERT,
-            &[
-                &new.iter().map(|row| row.0).collect::<Vec<_>>(),
-                &seqs(|touched| touched.projected)?,
-                &seqs(|touched| touched.changes.view.seq)?,
-                &workflows().map(name_hash).collect::<Vec<_>>(),
-                &seqs(|touched| touched.changes.view.nodes_executed)?,
-                &new.iter().map(|(_, _, created)| created.at.0).collect::<Vec<_>>(),
-                &numbers(|touched| touched.changes.view.updated_at.0),
-                &times(|changes| changes.view.started_at),
-                &times(|changes| changes.view.completed_at),
-                &times(|changes| changes.view.resumed_at),
-                &runs().map(|run| run.deadline.map(|time| time.0)).collect::<Vec<_>>(),
-                &runs().map(|run| i64::from(run.version)).collect::<Vec<_>>(),
-                &numbers(|touched| i64::from(touched.changes.view.generation)),
-                &numbers(|touched| i64::from(touched.changes.view.epoch)),
-                &changes().map(|changes| changes.view.status as i16).collect::<Vec<_>>(),
-                &changes().map(|changes| changes.view.waited).collect::<Vec<_>>(),
-                &runs().map(|run| run.definition.0.as_slice()).collect::<Vec<_>>(),
-                &runs().map(|run| run.key.as_str().as_bytes()).collect::<Vec<_>>(),
-                &workflows().collect::<Vec<_>>(),
-                &changes().map(current_node).collect::<Vec<_>>(),
-                &changes().map(resumed_by).collect::<Vec<_>>(),
-                &changes().map(error).collect::<Vec<_>>(),
-                &changes().map(failure).collect::<Vec<_>>(),
-                &labels.collect::<Vec<_>>(),
-                &runs().map(|run| run.input.text().as_bytes()).collect::<Vec<_>>(),
-                &changes().map(output).collect::<Vec<_>>(),
-            ],
-        )
-        .await?;
+    let projected: Result<Vec<i64>, _> = new.iter().map(|row| to_stored(row.1.projected)).collect();
+    let workflows: Vec<&[u8]> = runs().map(|run| run.workflow.as_bytes()).collect();
+    let ends: Vec<&End> = new.iter().map(|row| end_of(row.1)).collect();
+    let mut columns = arrays(&CREATED, &new.iter().map(|row| row.2).collect::<Vec<_>>());
+    let views: Vec<_> = new.iter().map(|row| &row.1.changes.view).collect();
+    columns.extend(arrays(&VIEW, &views));
+    columns.extend(arrays(&END, &ends));
+    let own: [&(dyn ToSql + Sync); 6] = [
+        &new.iter().map(|row| row.0).collect::<Vec<_>>(),
+        &projected?,
+        &workflows.iter().map(|workflow| name_hash(workflow)).collect::<Vec<_>>(),
+        &runs().map(|run| i64::from(run.version)).collect::<Vec<_>>(),
+        &runs().map(|run| run.definition.0.as_slice()).collect::<Vec<_>>(),
+        &workflows,
+    ];
+    let rows = connection.query(&queries::EXECUTION_INSERT, &parameters(&own, &columns)).await?;
     rows.iter().map(|row| get(row, 0)).collect()
 }
 
@@ -121,39 +94,24 @@ async fn update(
     let rows: Vec<&Touched> =
         known().filter(|(execution, _)| locked.contains(execution)).map(|(_, t)| t).collect();
     let executions: Vec<i64> = locked.iter().copied().collect();
-    let seqs = |of: fn(&Touched) -> u64| -> Result<Vec<i64>, DbError> {
-        rows.iter().map(|touched| to_stored(of(touched))).collect()
-    };
-    let times = |of: fn(&Changes) -> Option<Timestamp>| -> Vec<Option<i64>> {
-        rows.iter().map(|touched| of(&touched.changes).map(|time| time.0)).collect()
-    };
-    let changes = || rows.iter().map(|touched| &touched.changes);
-    connection
-        .execute(
-            queries::EXECUTION_UPDATE,
-            &[
-                &executions,
-                &seqs(|touched| touched.projected)?,
-                &seqs(|touched| touched.changes.view.seq)?,
-                &seqs(|touched| touched.changes.view.nodes_executed)?,
-                &times(|changes| Some(changes.view.updated_at)),
-                &times(|changes| changes.view.started_at),
-                &times(|changes| changes.view.completed_at),
-                &times(|changes| changes.view.resumed_at),
-                &seqs(|touched| u64::from(touched.changes.view.generation))?,
-                &seqs(|touched| u64::from(touched.changes.view.epoch))?,
-                &changes().map(|changes| changes.view.status as i16).collect::<Vec<_>>(),
-                &changes().map(|changes| changes.view.waited).collect::<Vec<_>>(),
-                &changes().map(current_node).collect::<Vec<_>>(),
-                &changes().map(resumed_by).collect::<Vec<_>>(),
-                &changes().map(error).collect::<Vec<_>>(),
-                &changes().map(|changes| changes.end.is_some()).collect::<Vec<_>>(),
-                &changes().map(failure).collect::<Vec<_>>(),
-                &changes().map(output).collect::<Vec<_>>(),
-            ],
-        )
-        .await?;
+    let projected: Result<Vec<i64>, _> = rows.iter().map(|t| to_stored(t.projected)).collect();
+    let ends: Vec<&End> = rows.iter().map(|touched| end_of(touched)).collect();
+    let views: Vec<_> = rows.iter().map(|touched| &touched.changes.view).collect();
+    let mut columns = arrays(&VIEW, &views);
+    columns.extend(arrays(&END, &ends));
+    let own: [&(dyn ToSql + Sync); 3] = [
+        &executions,
+        &projected?,
+        &rows.iter().map(|touched| touched.changes.end.is_some()).collect::<Vec<_>>(),
+    ];
+    connection.execute(&queries::EXECUTION_UPDATE, &parameters(&own, &columns)).await?;
     Ok(locked)
+}
+
+/// The end that an execution has come to; an empty one where it has not.
+fn end_of(touched: &Touched) -> &End {
+    const NONE: &End = &End { output: None, failure: None };
+    touched.changes.end.as_ref().unwrap_or(NONE)
 }
 
 /// What changed in the row of a node.
@@ -161,29 +119,17 @@ struct NodeRow<'a> {
     execution: i64,
     path: &'a str,
     change: &'a NodeChange,
-    failure: Option<Vec<u8>>,
-    retries: Option<Vec<u8>>,
 }
 
-impl<'a> NodeRow<'a> {
-    fn of(execution: i64, path: &'a str, change: &'a NodeChange) -> Self {
-        let retries = change.retries.iter().map(json::<Retry>).collect::<Vec<_>>();
-        Self {
-            execution,
-            path,
-            change,
-            failure: change.failure.as_ref().map(json::<Failure>),
-            retries: (!retries.is_empty()).then(|| retries.join(&b',')),
-        }
-    }
-
-    fn output(&self) -> Bytes<'_> {
-        self.change.output.as_ref().map(json_bytes)
-    }
-
+impl NodeRow<'_> {
+    /// About how large it is.
     fn bytes(&self) -> usize {
-        let parts = [self.output(), self.failure.as_deref(), self.retries.as_deref()];
-        parts.iter().flatten().map(|part| part.len()).sum::<usize>() + self.path.len()
+        let failures = self.change.retries.iter().map(|retry| &retry.failure);
+        let failures = failures.chain(&self.change.failure).map(|failure| {
+            failure.message.len() + failure.details.as_ref().map_or(0, Json::bytes) + FAILURE_BYTES
+        });
+        let output = self.change.output.as_ref().map_or(0, Json::bytes);
+        failures.sum::<usize>() + output + self.path.len()
     }
 }
 
@@ -194,7 +140,7 @@ async fn write_nodes<'a>(
 ) -> Result<(), DbError> {
     let nodes = rows.flat_map(|(execution, touched)| {
         let changes = touched.changes.nodes.iter();
-        changes.map(move |(path, change)| NodeRow::of(execution, path, change))
+        changes.map(move |(path, change)| NodeRow { execution, path, change })
     });
     let (mut piece, mut bytes) = (Vec::new(), 0);
     for node in nodes {
@@ -212,26 +158,13 @@ async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Resu
     if nodes.is_empty() {
         return Ok(());
     }
-    let changes = || nodes.iter().map(|node| node.change);
-    let status = |change: &NodeChange| change.status.unwrap_or(NodeStatus::Pending) as i16;
-    connection
-        .execute(
-            queries::NODES_UPSERT,
-            &[
-                &nodes.iter().map(|node| node.execution).collect::<Vec<_>>(),
-                &nodes.iter().map(|node| name_hash(node.path.as_bytes())).collect::<Vec<_>>(),
-                &changes().map(|change| change.attempt.map(i64::from)).collect::<Vec<_>>(),
-                &changes().map(|change| millis(change.started_at)).collect::<Vec<_>>(),
-                &changes().map(|change| millis(change.completed_at)).collect::<Vec<_>>(),
-                &changes().map(status).collect::<Vec<_>>(),
-                &nodes.iter().map(|node| node.path.as_bytes()).collect::<Vec<_>>(),
-                &changes().map(|c| c.branch.as_deref().map(str::as_bytes)).collect::<Vec<_>>(),
-                &nodes.iter().map(NodeRow::output).collect::<Vec<_>>(),
-                &nodes.iter().map(|node| node.failure.as_deref()).collect::<Vec<_>>(),
-                &nodes.iter().map(|node| node.retries.as_deref()).collect::<Vec<_>>(),
-            ],
-        )
-        .await?;
+    let own: [&(dyn ToSql + Sync); 3] = [
+        &nodes.iter().map(|node| node.execution).collect::<Vec<_>>(),
+        &nodes.iter().map(|node| name_hash(node.path.as_bytes())).collect::<Vec<_>>(),
+        &nodes.iter().map(|node| node.path.as_bytes()).collect::<Vec<_>>(),
+    ];
+    let columns = arrays(&NODE, &nodes.iter().map(|node| node.change).collect::<Vec<_>>());
+    connection.execute(&queries::NODES_UPSERT, &parameters(&own, &columns)).await?;
     Ok(())
 }
 
@@ -248,7 +181,7 @@ impl Closes {
     fn push(&mut self, execution: i64, path: Option<&str>, closed: Closed) {
         self.executions.push(execution);
         self.nodes.push(path.map(|path| name_hash(path.as_bytes())));
-        self.ends.push(end_code(closed.end));
+        self.ends.push(closed.end as i16);
         self.times.push(closed.at.0);
     }
 
@@ -298,10 +231,12 @@ async fn write_waits<'a>(
                 &opened().map(|(_, o)| hash(o.path)).collect::<Vec<_>>(),
                 &opened().map(|(_, o)| o.stamp.at.0).collect::<Vec<_>>(),
                 &opened().map(|(_, o)| o.closed.map(|c| c.at.0)).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| millis(terms(o.wait).1)).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| millis(terms(o.wait).2)).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| o.closed.map_or(0, |c| end_code(c.end))).collect::<Vec<_>>(),
-                &opened().map(|(_, o)| terms(o.wait).0).collect::<Vec<_>>(),
+                &opened().map(|(_, o)| millis(WaitTerms::of(o.wait).resume_at)).collect::<Vec<_>>(),
+                &opened()
+                    .map(|(_, o)| millis(WaitTerms::of(o.wait).expires_at))
+                    .collect::<Vec<_>>(),
+                &opened().map(|(_, o)| o.closed.map_or(0, |c| c.end as i16)).collect::<Vec<_>>(),
+                &opened().map(|(_, o)| WaitTerms::of(o.wait).kind).collect::<Vec<_>>(),
                 &opened().map(|(_, o)| o.path.as_bytes()).collect::<Vec<_>>(),
             ],
         )
@@ -325,51 +260,6 @@ async fn write_documents<'a>(
     Ok(())
 }
 
-/// What a wait is for, when time ends it, and when it is given up.
-fn terms(wait: &Wait) -> (&'static str, Option<Timestamp>, Option<Timestamp>) {
-    match wait {
-        Wait::Delay { due } => ("DELAY", Some(*due), None),
-        Wait::Signal { due, .. } => ("WAIT_EVENTS", None, *due),
-        Wait::Retry { due } => ("RETRY", Some(*due), None),
-    }
-}
-
-fn end_code(end: WaitEnd) -> i16 {
-    match end {
-        WaitEnd::Completed => 1,
-        WaitEnd::Timeout => 2,
-        WaitEnd::Failed => 3,
-    }
-}
-
-fn current_node(changes: &Changes) -> Bytes<'_> {
-    changes.view.current_node.as_deref().map(str::as_bytes)
-}
-
-fn resumed_by(changes: &Changes) -> Bytes<'_> {
-    changes.view.resumed_by.as_deref().map(str::as_bytes)
-}
-
-fn error(changes: &Changes) -> Bytes<'_> {
-    changes.view.error.as_deref().map(str::as_bytes)
-}
-
-fn failure(changes: &Changes) -> Option<Vec<u8>> {
-    changes.end.as_ref().and_then(|end| end.failure.as_ref()).map(json::<Failure>)
-}
-
-fn output(changes: &Changes) -> Bytes<'_> {
-    changes.end.as_ref().and_then(|end| end.output.as_ref()).map(json_bytes)
-}
-
-fn json_bytes(json: &Json) -> &[u8] {
-    json.text().as_bytes()
-}
-
 fn millis(time: Option<Timestamp>) -> Option<i64> {
     time.map(|time| time.0)
-}
-
-fn json<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    serde_json::to_vec(value).expect("these values always serialise: their keys are strings")
 }

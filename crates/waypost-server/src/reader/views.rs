@@ -178,13 +178,16 @@ pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
         id: row.key.to_string(),
         workflow: row.workflow.to_string(),
         version: row.version,
-        status: ExecutionStatus(row.status),
+        status: ExecutionStatus(row.view.status),
         labels: row.labels,
         created_at: Time(row.created_at),
-        ended_at: row.completed_at.map(Time),
-        nodes_executed: row.nodes_executed,
-        failure: row.error.map(|message| wire::execution::FailureNote { message }),
-        current_node: row.current_node,
+        ended_at: row.view.completed_at.map(Time),
+        nodes_executed: row.view.nodes_executed,
+        failure: row
+            .view
+            .error
+            .map(|message| wire::execution::FailureNote { message: message.to_string() }),
+        current_node: row.view.current_node.map(|path| path.to_string()),
         resume_at: row.resume_at.map(Time),
     }
 }

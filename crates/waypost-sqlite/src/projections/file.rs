@@ -15,7 +15,7 @@ pub(super) const NAME: &str = "projections.db";
 
 /// Raised with every change of `schema.sql` or of what rows mean; files of another layout are thrown
 /// away.
-const LAYOUT: i64 = 5;
+const LAYOUT: i64 = 6;
 
 /// Opens the projections of a store, made anew unless they are usable.
 pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<Connection> {

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use rusqlite::types::Type;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, params};
 use waypost_core::id::ExecutionNo;
+use waypost_core::projection::columns::VIEW;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::{ExecutionPage, ExecutionRow, Filter, ListRequest, Looked, PageBudget};
 
-use super::{file, queries};
-use crate::connection::from_stored;
+use super::{cells, file, queries};
 
 /// A page of executions; `head` is how far the log goes.
 pub(super) fn page(
@@ -40,7 +40,7 @@ fn rows(
     let mut walks = Walks::begin(&mut statements, &indexes)?;
     let filter = Filter::of(request);
     let mut look = connection.prepare_cached(queries::LISTED_LOOK)?;
-    let mut select = connection.prepare_cached(queries::LISTED_ROW)?;
+    let mut select = connection.prepare_cached(&queries::LISTED_ROW)?;
     while let Some(execution) = walks.next()? {
         if let Some(filter) = &filter {
             if budget.is_spent() {
@@ -169,31 +169,18 @@ fn workflow_number(connection: &Connection, name: &str) -> rusqlite::Result<Opti
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<ExecutionRow> {
-    let (key, workflow): (String, String) = (row.get(2)?, row.get(3)?);
-    let time = |column| -> rusqlite::Result<Option<Timestamp>> {
-        Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp))
-    };
+    let at = |column| VIEW.len() + column;
+    let (key, workflow): (String, String) = (row.get(at(1))?, row.get(at(2))?);
     Ok(ExecutionRow {
-        execution: ExecutionNo(row.get(0)?),
+        execution: ExecutionNo(row.get(at(0))?),
         key: key.into(),
         workflow: workflow.into(),
-        version: row.get(4)?,
-        status: status(row, 1)?,
-        created_at: Timestamp(row.get(5)?),
-        completed_at: time(6)?,
-        nodes_executed: from_stored(row.get(7)?),
-        error: row.get(8)?,
-        current_node: row.get(9)?,
-        resume_at: time(10)?,
-        labels: labels(row, 11)?,
+        version: row.get(at(3))?,
+        created_at: Timestamp(row.get(at(4))?),
+        labels: labels(row, at(5))?,
+        resume_at: row.get::<_, Option<i64>>(at(6))?.map(Timestamp),
+        view: cells::read(row, &VIEW)?,
     })
-}
-
-/// The status of an execution in a column.
-pub(super) fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<Status> {
-    let code: i64 = row.get(column)?;
-    let status = usize::try_from(code).ok().and_then(|code| Status::ALL.get(code));
-    status.copied().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, code))
 }
 
 #[cfg(test)]

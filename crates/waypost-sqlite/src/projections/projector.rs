@@ -10,12 +10,13 @@ use rusqlite::{Connection, OptionalExtension};
 use waypost_core::event::Event;
 use waypost_core::frame;
 use waypost_core::id::ExecutionNo;
+use waypost_core::projection::columns::VIEW;
 use waypost_core::projection::{Changes, ExecutionView, Stamp};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::StoreError;
 
 use super::rows::{Names, Rows};
-use super::{file, list, queries};
+use super::{cells, file, queries};
 use crate::cache::{self, PageCache};
 use crate::connection::{Readers, checkpoint, from_stored, is_intact, normalise};
 use crate::lock::FolderLock;
@@ -252,33 +253,7 @@ fn touch(rows: &Connection, execution: i64, first_seq: u64) -> rusqlite::Result<
     })
 }
 
-pub(super) fn load_view(
-    rows: &Connection,
-    execution: i64,
-) -> rusqlite::Result<Option<ExecutionView>> {
-    let mut select = rows.prepare_cached(queries::EXECUTION_VIEW)?;
-    let view = select.query_row([execution], |row| {
-        let text = |column| -> rusqlite::Result<_> {
-            Ok(row.get_ref(column)?.as_str_or_null()?.map(Into::into))
-        };
-        let time = |column| -> rusqlite::Result<Option<Timestamp>> {
-            Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp))
-        };
-        Ok(ExecutionView {
-            seq: from_stored(row.get(0)?),
-            status: list::status(row, 1)?,
-            generation: row.get(2)?,
-            epoch: row.get(3)?,
-            started_at: time(4)?,
-            completed_at: time(5)?,
-            updated_at: Timestamp(row.get(6)?),
-            resumed_at: time(7)?,
-            resumed_by: text(8)?,
-            nodes_executed: from_stored(row.get(9)?),
-            current_node: text(10)?,
-            waited: row.get(11)?,
-            error: row.get(12)?,
-        })
-    });
-    view.optional()
+fn load_view(rows: &Connection, execution: i64) -> rusqlite::Result<Option<ExecutionView>> {
+    let mut select = rows.prepare_cached(&queries::EXECUTION_VIEW)?;
+    select.query_row([execution], |row| cells::read(row, &VIEW)).optional()
 }

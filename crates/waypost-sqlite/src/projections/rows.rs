@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
-use serde::Deserialize;
-use waypost_core::event::{RunCreated, Wait};
-use waypost_core::failure::Failure;
+use rusqlite::{Connection, OptionalExtension, Statement, params};
+use waypost_core::event::RunCreated;
 use waypost_core::id::DefinitionHash;
 use waypost_core::json::Json;
-use waypost_core::projection::{Changes, Created, NodeChange, Retry, WaitChange, WaitEnd};
-use waypost_core::status::NodeStatus;
-use waypost_core::time::Timestamp;
+use waypost_core::projection::columns::{CREATED, Cell, Column, ColumnKind, END, NODE, VIEW};
+use waypost_core::projection::{
+    Changes, Created, End, NodeChange, WaitChange, WaitTerms, canonical_nodes,
+};
 
+use super::cells::Param;
 use super::projector::Touched;
 use super::queries;
 use crate::connection::to_stored;
@@ -34,24 +34,6 @@ pub(super) struct Names {
 struct DefinitionNumbers {
     definition: i64,
     workflow: i64,
-}
-
-/// A node as a definition's canonical form has it.
-#[derive(Deserialize)]
-struct CanonicalNode {
-    id: Arc<str>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    label: Option<String>,
-    #[serde(rename = "registryId")]
-    registry: Option<String>,
-    config: Option<Json>,
-}
-
-#[derive(Deserialize)]
-struct Canonical {
-    #[serde(default)]
-    nodes: Vec<CanonicalNode>,
 }
 
 impl Names {
@@ -84,15 +66,9 @@ impl Rows<'_> {
                 None => self.update_execution(*execution, &touched.changes)?,
             }
         }
-        let mut upsert = self.tx.prepare_cached(queries::NODE_UPSERT)?;
         for (execution, touched) in &batch {
             for (path, change) in &touched.changes.nodes {
-                let path = self.path(path)?;
-                if change.reset {
-                    let mut reset = self.tx.prepare_cached(queries::NODE_RESET)?;
-                    reset.execute([*execution, path])?;
-                }
-                upsert_node(&mut upsert, *execution, path, change)?;
+                self.write_node(*execution, path, change)?;
             }
         }
         for (execution, touched) in &batch {
@@ -109,65 +85,68 @@ impl Rows<'_> {
         created: &Created,
         changes: &Changes,
     ) -> rusqlite::Result<()> {
-        let run = &created.run;
-        let numbers = self.definition(run)?;
-        let view = &changes.view;
-        let current_path = view.current_node.as_ref().map(|path| self.path(path)).transpose()?;
-        let labels = (!run.labels.is_empty()).then(|| json(&run.labels));
-        let end = changes.end.as_ref();
-        let mut insert = self.tx.prepare_cached(queries::EXECUTION_INSERT)?;
-        insert.execute(params![
-            execution,
-            run.key.as_str(),
-            numbers.definition,
-            numbers.workflow,
-            created.at.0,
-            millis(run.deadline),
-            labels,
-            run.input.text(),
-            to_stored(view.seq)?,
-            view.status as u8,
-            view.generation,
-            view.epoch,
-            millis(view.started_at),
-            millis(view.completed_at),
-            view.updated_at.0,
-            millis(view.resumed_at),
-            view.resumed_by.as_deref(),
-            to_stored(view.nodes_executed)?,
-            current_path,
-            view.waited,
-            view.error,
-            end.and_then(|end| end.failure.as_ref()).map(json::<Failure>),
-            end.and_then(|end| end.output.as_ref()).map(Json::text),
-        ])?;
-        Ok(())
+        let numbers = self.definition(&created.run)?;
+        let mut insert = self.tx.prepare_cached(&queries::EXECUTION_INSERT)?;
+        let mut next = bind(&mut insert, &[execution, numbers.definition, numbers.workflow])?;
+        self.bind(&mut insert, &mut next, &CREATED, created)?;
+        self.bind(&mut insert, &mut next, &VIEW, &changes.view)?;
+        self.bind(&mut insert, &mut next, &END, changes.end.as_ref().unwrap_or(&End::default()))?;
+        insert.raw_execute().map(drop)
     }
 
     fn update_execution(&mut self, execution: i64, changes: &Changes) -> rusqlite::Result<()> {
-        let view = &changes.view;
-        let current_path = view.current_node.as_ref().map(|path| self.path(path)).transpose()?;
-        let mut update = self.tx.prepare_cached(queries::EXECUTION_UPDATE)?;
-        update.execute(params![
-            execution,
-            to_stored(view.seq)?,
-            view.status as u8,
-            view.generation,
-            view.epoch,
-            millis(view.started_at),
-            millis(view.completed_at),
-            view.updated_at.0,
-            millis(view.resumed_at),
-            view.resumed_by.as_deref(),
-            to_stored(view.nodes_executed)?,
-            current_path,
-            view.waited,
-            view.error,
-        ])?;
-        if let Some(end) = &changes.end {
-            let mut update = self.tx.prepare_cached(queries::EXECUTION_END)?;
-            let failure = end.failure.as_ref().map(json::<Failure>);
-            update.execute(params![execution, failure, end.output.as_ref().map(Json::text)])?;
+        self.update(&queries::EXECUTION_UPDATE, execution, &VIEW, &changes.view)?;
+        match &changes.end {
+            Some(end) => self.update(&queries::EXECUTION_END, execution, &END, end),
+            None => Ok(()),
+        }
+    }
+
+    fn update<T>(
+        &mut self,
+        sql: &str,
+        execution: i64,
+        columns: &[Column<T>],
+        row: &T,
+    ) -> rusqlite::Result<()> {
+        let mut update = self.tx.prepare_cached(sql)?;
+        let mut next = bind(&mut update, &[execution])?;
+        self.bind(&mut update, &mut next, columns, row)?;
+        update.raw_execute().map(drop)
+    }
+
+    fn write_node(
+        &mut self,
+        execution: i64,
+        path: &str,
+        change: &NodeChange,
+    ) -> rusqlite::Result<()> {
+        let path = self.path(path)?;
+        if change.reset {
+            self.tx.prepare_cached(queries::NODE_RESET)?.execute([execution, path])?;
+        }
+        let mut upsert = self.tx.prepare_cached(&queries::NODE_UPSERT)?;
+        let mut next = bind(&mut upsert, &[execution, path])?;
+        self.bind(&mut upsert, &mut next, &NODE, change)?;
+        upsert.raw_execute().map(drop)
+    }
+
+    /// Binds the values of columns to the next parameters.
+    fn bind<T>(
+        &mut self,
+        statement: &mut Statement<'_>,
+        next: &mut usize,
+        columns: &[Column<T>],
+        row: &T,
+    ) -> rusqlite::Result<()> {
+        for column in columns {
+            match (column.kind, column.get(row)) {
+                (ColumnKind::Path, Cell::Text(path)) => {
+                    statement.raw_bind_parameter(*next, self.path(&path)?)?;
+                }
+                (_, cell) => statement.raw_bind_parameter(*next, Param(cell))?,
+            }
+            *next += 1;
         }
         Ok(())
     }
@@ -176,11 +155,7 @@ impl Rows<'_> {
         match change {
             WaitChange::Opened { stamp, node, wait } => {
                 let path = self.path(node)?;
-                let (kind, resume_at, expires_at) = match wait {
-                    Wait::Delay { due } => ("DELAY", Some(*due), None),
-                    Wait::Signal { due, .. } => ("WAIT_EVENTS", None, *due),
-                    Wait::Retry { due } => ("RETRY", Some(*due), None),
-                };
+                let WaitTerms { kind, resume_at, expires_at } = WaitTerms::of(wait);
                 let mut open = self.tx.prepare_cached(queries::WAIT_OPEN)?;
                 open.execute(params![
                     execution,
@@ -188,25 +163,20 @@ impl Rows<'_> {
                     path,
                     kind,
                     stamp.at.0,
-                    millis(resume_at),
-                    millis(expires_at),
+                    resume_at.map(|time| time.0),
+                    expires_at.map(|time| time.0),
                 ])?;
             }
             WaitChange::Closed { at, node, end } => {
                 let path = node.as_ref().map(|node| self.path(node)).transpose()?;
-                let status = match end {
-                    WaitEnd::Completed => 1,
-                    WaitEnd::Timeout => 2,
-                    WaitEnd::Failed => 3,
-                };
                 let mut close = self.tx.prepare_cached(queries::WAIT_CLOSE)?;
-                close.execute(params![execution, path, status, at.0])?;
+                close.execute(params![execution, path, *end as i16, at.0])?;
             }
         }
         Ok(())
     }
 
-    fn path(&mut self, path: &Arc<str>) -> rusqlite::Result<i64> {
+    fn path(&mut self, path: &str) -> rusqlite::Result<i64> {
         if let Some(number) = self.names.paths.get(path) {
             return Ok(*number);
         }
@@ -214,7 +184,7 @@ impl Rows<'_> {
         if self.names.paths.len() >= PATHS_MAX {
             self.names.paths.clear();
         }
-        self.names.paths.insert(Arc::clone(path), number);
+        self.names.paths.insert(path.into(), number);
         Ok(number)
     }
 
@@ -249,10 +219,9 @@ impl Rows<'_> {
         let mut add = self.tx.prepare_cached(queries::DEFINITION_ADD)?;
         let definition = add.insert(params![run.definition.0.as_slice(), workflow, run.version])?;
         let stored = definitions::by_hash(self.log, run.definition)?;
-        let canonical = stored.and_then(|stored| serde_json::from_str(&stored.canonical).ok());
-        let Canonical { nodes } = canonical.unwrap_or(Canonical { nodes: Vec::new() });
+        let nodes = stored.map(|stored| canonical_nodes(stored.canonical.as_bytes()));
         let families = Arc::clone(&self.names.families);
-        for node in nodes {
+        for node in nodes.unwrap_or_default() {
             let path = self.path(&node.id)?;
             let family = node.kind.as_deref().and_then(|kind| families(kind));
             let mut add = self.tx.prepare_cached(queries::DEFINITION_NODE_ADD)?;
@@ -270,33 +239,10 @@ impl Rows<'_> {
     }
 }
 
-fn upsert_node(
-    upsert: &mut rusqlite::CachedStatement<'_>,
-    execution: i64,
-    path: i64,
-    change: &NodeChange,
-) -> rusqlite::Result<()> {
-    let retries = (!change.retries.is_empty())
-        .then(|| change.retries.iter().map(json::<Retry>).collect::<Vec<_>>().join(","));
-    upsert.execute(params![
-        execution,
-        path,
-        change.status.unwrap_or(NodeStatus::Pending) as u8,
-        change.attempt,
-        millis(change.started_at),
-        millis(change.completed_at),
-        change.output.as_ref().map(Json::text),
-        change.branch.as_deref(),
-        change.failure.as_ref().map(json::<Failure>),
-        retries,
-    ])?;
-    Ok(())
-}
-
-fn millis(time: Option<Timestamp>) -> Option<i64> {
-    time.map(|time| time.0)
-}
-
-fn json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("these values always serialise: their keys are strings")
+/// Binds the numbers with which a statement begins; gives the next parameter.
+fn bind(statement: &mut Statement<'_>, numbers: &[i64]) -> rusqlite::Result<usize> {
+    for (parameter, number) in (1..).zip(numbers) {
+        statement.raw_bind_parameter(parameter, number)?;
+    }
+    Ok(numbers.len() + 1)
 }

@@ -1,13 +1,12 @@
 //! What the rows show of single executions, for whoever compares them with the log.
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 use waypost_core::id::ExecutionNo;
-use waypost_core::status::NodeStatus;
+use waypost_core::projection::columns::{Cell, Column, NODE, VIEW};
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{ShownNode, ShownRows, ShownWait};
 
-use super::projector::load_view;
-use super::queries;
+use super::{cells, queries};
 use crate::connection::from_stored;
 
 /// The rows of one execution.
@@ -15,20 +14,24 @@ pub(super) fn rows(
     connection: &Connection,
     execution: ExecutionNo,
 ) -> rusqlite::Result<Option<ShownRows>> {
-    let Some(view) = load_view(connection, execution.0)? else { return Ok(None) };
-    let mut select = connection.prepare_cached(queries::SHOWN_EXECUTION)?;
-    let (key, created_at, output): (String, i64, Option<String>) =
-        select.query_row([execution.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let mut nodes = connection.prepare_cached(queries::SHOWN_NODES)?;
+    let mut select = connection.prepare_cached(&queries::EXECUTION_VIEW)?;
+    let shown = select.query_row([execution.0], |row| {
+        let key: String = row.get(VIEW.len())?;
+        Ok(ShownRows {
+            key: key.into(),
+            created_at: Timestamp(row.get(VIEW.len() + 1)?),
+            view: cells::read(row, &VIEW)?,
+            output: row.get(VIEW.len() + 2)?,
+            nodes: Vec::new(),
+            waits: Vec::new(),
+        })
+    });
+    let Some(mut shown) = shown.optional()? else { return Ok(None) };
+    let mut nodes = connection.prepare_cached(&queries::SHOWN_NODES)?;
     let mut waits = connection.prepare_cached(queries::SHOWN_WAITS)?;
-    Ok(Some(ShownRows {
-        key: key.into(),
-        created_at: Timestamp(created_at),
-        view,
-        output,
-        nodes: nodes.query_map([execution.0], node)?.collect::<Result<_, _>>()?,
-        waits: waits.query_map([execution.0], wait)?.collect::<Result<_, _>>()?,
-    }))
+    shown.nodes = nodes.query_map([execution.0], node)?.collect::<Result<_, _>>()?;
+    shown.waits = waits.query_map([execution.0], wait)?.collect::<Result<_, _>>()?;
+    Ok(Some(shown))
 }
 
 /// Executions that have rows, by number.
@@ -43,17 +46,10 @@ pub(super) fn after(
 }
 
 fn node(row: &Row<'_>) -> rusqlite::Result<ShownNode> {
-    let code: i64 = row.get(1)?;
-    let status = usize::try_from(code).ok().and_then(|code| NodeStatus::ALL.get(code));
-    Ok(ShownNode {
-        path: row.get(0)?,
-        status: status.copied().ok_or(rusqlite::Error::IntegralValueOutOfRange(1, code))?,
-        attempt: row.get(2)?,
-        started_at: row.get::<_, Option<i64>>(3)?.map(Timestamp),
-        completed_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
-        output: row.get(5)?,
-        branch: row.get(6)?,
-    })
+    let read =
+        |(at, column): (usize, &Column<_>)| cells::cell(row, at, column.kind).map(Cell::into_owned);
+    let cells = NODE.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    Ok(ShownNode { path: row.get(NODE.len())?, cells })
 }
 
 fn wait(row: &Row<'_>) -> rusqlite::Result<ShownWait> {

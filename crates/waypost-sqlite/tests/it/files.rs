@@ -50,7 +50,7 @@ fn a_copy_of_open_files_has_everything_that_was_acknowledged() {
     assert_eq!(restored.load(chain.execution).unwrap().unwrap().frames.len(), 300);
     restored.wait_projected().unwrap();
     let page = restored.list(&ListRequest { limit: 1, ..ListRequest::default() }).unwrap();
-    assert_eq!((page.rows[0].nodes_executed, page.lag.frames), (300, 0));
+    assert_eq!((page.rows[0].view.nodes_executed, page.lag.frames), (300, 0));
     assert_eq!(store.load(chain.execution).unwrap().unwrap().frames.len(), 301);
 }
 
@@ -138,7 +138,7 @@ fn a_damaged_frame_is_flagged_and_the_others_go_on() {
     store.wait_projected().unwrap();
     assert_eq!(store.frames_skipped(), 2);
     let page = store.list(&ListRequest { limit: 10, ..ListRequest::default() }).unwrap();
-    let nodes: Vec<u64> = page.rows.iter().map(|row| row.nodes_executed).collect();
+    let nodes: Vec<u64> = page.rows.iter().map(|row| row.view.nodes_executed).collect();
     assert_eq!(nodes, [3, 1]);
     commit(&store, &mut chains[1]);
 }

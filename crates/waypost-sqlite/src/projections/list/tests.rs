@@ -113,7 +113,7 @@ fn pages_walk_along_indexes() {
     ] {
         assert_eq!(plan(&connection, sql), expected);
     }
-    for sql in [queries::LISTED_LOOK, queries::LISTED_ROW] {
+    for sql in [queries::LISTED_LOOK, &queries::LISTED_ROW] {
         let steps = plan(&connection, sql);
         assert!(steps.iter().all(|step| !step.starts_with("SCAN")), "{steps:?}");
     }
