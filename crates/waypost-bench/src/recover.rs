@@ -68,7 +68,7 @@ fn kill_in_flight(folder: &Path, executions: u64) -> Result<()> {
     Ok(())
 }
 
-/// The child: starts the executions, prints [`READY`], and waits to be killed.
+/// The child: starts the executions, prints `READY`, and waits to be killed.
 pub async fn child(executions: u64, folder: PathBuf, host: &dyn Host) -> Result<()> {
     let waiting = Arc::new((AtomicU64::new(0), Notify::new()));
     let observer: Observer = {
