@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use waypost_ports::access::Role;
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// As the log and the audit log name them: `key:<id>`, or `local`.
     pub actor: Arc<str>,
-    /// What they may do.
+    /// Its rights.
     pub role: Role,
 }
 

@@ -1,5 +1,5 @@
-//! What routes do, one file per heading of the API. Each takes a request that may be made and gives
-//! a reply or a problem; none of them judges rights, limits or forms, which `http` has done.
+//! The functions of routes, one file per heading of the API. Each takes an admitted request and
+//! returns a reply or a problem; rights, limits and forms are checked in `http`.
 
 pub(crate) mod administration;
 pub(crate) mod control;
@@ -12,7 +12,7 @@ pub(crate) mod workers;
 use crate::http::call::Call;
 use crate::reader::PAGE_DEFAULT;
 
-/// The size of the page that a request asks for.
+/// The requested page size.
 fn page_size(call: &Call) -> usize {
     let asked = call.values.number("limit").and_then(|limit| usize::try_from(limit).ok());
     asked.unwrap_or(PAGE_DEFAULT)

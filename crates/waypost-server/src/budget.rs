@@ -1,11 +1,11 @@
-//! Bytes in memory for clients, over all connections: what is read from the store for them, and what is
-//! on its way to them.
+//! Bytes in memory for clients, over all connections: those read from the store for them, and those
+//! being sent to them.
 //!
 //! | part | bounds | held |
 //! | --- | --- | --- |
 //! | reading | the log that is read and folded at once | while a read is under way, so never for long |
 //! | large | replies and pages of streams above [`SMALL_BYTES`] | until the client's socket took the last byte |
-//! | small | the others, above [`TINY_BYTES`] | the same |
+//! | small | the others, above [`TINY_BYTES`] | as large |
 //!
 //! A reader that waits for its turn holds no bytes, only a place in a queue: first come, first served.
 //! Small replies have a part of their own, so that they never queue behind large ones. A reply that a client
@@ -34,7 +34,7 @@ const SMALL_PART: usize = 4;
 const PAGE_PART: usize = 8;
 /// Bytes a second below which a client may lose its connection where others wait for the room.
 const SLOWEST: u64 = 128 * 1024;
-/// How often a reader that waits looks for others to drop, where none is known.
+/// How often a waiting reader looks for overdue replies, if none is known.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The budget of a server.
@@ -76,7 +76,7 @@ impl Part {
         }
     }
 
-    /// What a number of bytes takes up: one that is larger than everything takes up everything.
+    /// The permits for a number of bytes: more than the whole part takes the whole part.
     fn room(&self, bytes: usize) -> u32 {
         u32::try_from(bytes.min(self.size)).unwrap_or(u32::MAX)
     }
@@ -92,7 +92,7 @@ impl Part {
         first.unwrap_or_else(|| Instant::now() + LOOK_EVERY)
     }
 
-    /// Drops the connections of replies that are overdue; says how many.
+    /// Drops the connections of overdue replies; returns how many.
     fn drop_overdue(&self) -> u64 {
         let now = Instant::now();
         let mut dropped = 0;
@@ -108,7 +108,7 @@ impl Part {
     }
 }
 
-/// Counts one that waits, for as long as it does.
+/// Counts a waiting reader, for as long as it waits.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
@@ -138,7 +138,7 @@ impl Budget {
         }
     }
 
-    /// Waits for room to read so much of the log. Given back when the read is done.
+    /// Waits for room to read so much of the log. Released when the read is done.
     pub async fn read(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let room = self.reading.room(bytes.saturating_mul(READ_FACTOR));
         Arc::clone(&self.reading.free).acquire_many_owned(room).await.ok()
@@ -219,7 +219,7 @@ impl Budget {
     }
 }
 
-/// Room for a reply. Dropping it gives the room back.
+/// Room for a reply. Dropping it releases the room.
 pub struct Share {
     part: Arc<Part>,
     permit: OwnedSemaphorePermit,
@@ -239,7 +239,7 @@ impl Drop for Share {
 }
 
 impl Share {
-    /// Makes it as large as a reply turned out to be; `false` where there is no room for that.
+    /// Grows it to the real size of a reply; `false` if there is no room for that.
     #[must_use]
     pub fn fit(&mut self, bytes: usize) -> bool {
         let (wanted, has) = (self.part.room(bytes) as usize, self.permit.num_permits());
@@ -292,7 +292,7 @@ mod tests {
             drop(budget.take(1_000, &other).await);
         }
         assert!(!slow.is_cancelled(), "nobody waits");
-        // What a connection does that is dropped.
+        // A connection that is dropped behaves like this.
         let connection = tokio::spawn({
             let slow = slow.clone();
             async move {

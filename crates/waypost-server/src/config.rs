@@ -15,7 +15,7 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Must every request carry a key? Always so off loopback.
     pub require_keys: bool,
-    /// Certificate and key, PEM, where it speaks TLS.
+    /// Certificate and key, PEM, if it uses TLS.
     pub tls: Option<Tls>,
     /// Bytes of a body.
     pub body_bytes_max: usize,
@@ -25,7 +25,7 @@ pub struct Config {
     pub header_timeout: Duration,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
-    /// How long a peer may refuse to read what it asked for.
+    /// How long a peer may stop reading a response.
     pub stall_timeout: Duration,
     /// Connections at once.
     pub connections_max: usize,
@@ -35,7 +35,7 @@ pub struct Config {
     pub streams_max: usize,
     /// How long the reader of a stream may read nothing.
     pub stream_slow_after: Duration,
-    /// How often a stream with nothing to say shows that it is alive.
+    /// How often an idle stream sends a sign of life.
     pub stream_sign_of_life_every: Duration,
     /// Reads of the store at once.
     pub reads_max: usize,
@@ -80,7 +80,7 @@ impl Default for Config {
             connections_per_address_max: 1_000,
             streams_max: 2_000,
             stream_slow_after: Duration::from_secs(10),
-            // Proxies customarily cut off what is silent for 30 s or 60 s.
+            // Proxies customarily close connections that are silent for 30 s or 60 s.
             stream_sign_of_life_every: Duration::from_secs(15),
             reads_max: 16,
             // A few dozen of the largest payloads, and thousands of small replies.

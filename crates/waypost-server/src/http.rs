@@ -3,10 +3,10 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `listen` | sockets: limits, timeouts, TLS, the end |
-//! | `dispatch` | the order in which a request is judged, and what is written down about it |
+//! | `dispatch` | the order in which a request is checked, and what is recorded about it |
 //! | `guard` | requests that a browser was tricked into |
-//! | `route`, `parameter` | what a route is; what it reads |
-//! | `call` | a request that may be made, and its reply |
+//! | `route`, `parameter` | the row of a route; its parameters |
+//! | `call` | an admitted request, and its reply |
 //! | `openapi` | the description of all routes |
 //! | `stall` | peers that stop reading |
 

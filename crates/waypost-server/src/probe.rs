@@ -1,6 +1,6 @@
-//! Does the store answer, does it take what is written, has it let this instance renew its lease, and
-//! does the engine go on? The store is asked at most twice a second, however many want to know: anybody
-//! may, without a key.
+//! Does the store answer and accept writes, is this instance's lease renewed, and does the engine
+//! make progress? The store is asked at most twice a second, however many probes come: they need no
+//! key.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -38,7 +38,7 @@ pub struct Reader {
     plans: Arc<Plans>,
 }
 
-/// An execution as it stands in the log.
+/// An execution as the log has it.
 pub struct Found {
     /// Its plan.
     pub plan: Arc<Plan>,
@@ -55,8 +55,8 @@ impl Found {
         held || self.state.paused == Some(PauseReason::User)
     }
 
-    /// The status that users see. The store quarantines what it cannot read back or what kills its
-    /// processes, whatever the log says.
+    /// The status that users see. The store quarantines executions that it cannot read back or that
+    /// kill their processes, whatever their logs contain.
     pub fn status(&self) -> Status {
         match self.quarantine() {
             Some(_) => Status::Quarantined,
@@ -83,7 +83,7 @@ impl Found {
         Ok(nodes.into_iter().map(|at| self.plan.node(at).id.to_string()).collect())
     }
 
-    /// What became of a message to it that the store has accepted.
+    /// The receipt of a message to it that the store has accepted.
     pub fn receipt(&self, message: &str) -> Receipt {
         Receipt::of(message, &self.state, self.control.as_ref())
     }
@@ -99,7 +99,7 @@ impl Found {
         self.state.refuses_pause().or(self.is_held().then_some(Refusal::AlreadyPaused))
     }
 
-    /// Why it would not be resumed. What the store holds can be, whatever its log says.
+    /// Why it would not be resumed. One that the store holds can be, whatever its log contains.
     pub fn refuses_resume(&self) -> Option<Refusal> {
         self.state.refuses_resume().filter(|_| !self.is_held() || self.is_queued())
     }
@@ -117,7 +117,7 @@ struct Ignored {
 pub enum Nodes {
     /// All of them.
     All,
-    /// Those that are not settled.
+    /// Nodes that are not settled.
     Incomplete,
 }
 
@@ -161,8 +161,8 @@ impl Reader {
         }
     }
 
-    /// Refuses a signal of so many bytes to an execution with an inbox that is full. One that is paused
-    /// takes nothing out of it before it is resumed, and then reads all of it at once.
+    /// Rejects a signal of so many bytes to an execution whose inbox is full. A paused execution
+    /// consumes nothing before it is resumed, and then reads all of it at once.
     pub fn refuse_full(&self, execution: ExecutionNo, bytes: usize) -> Result<(), Problem> {
         let waiting = self.backend.weigh(Read::Mail(execution))?;
         if waiting.saturating_add(bytes as u64) <= INBOX_BYTES_MAX as u64 {
@@ -185,7 +185,7 @@ impl Reader {
         Ok(views::nodes(&self.load_key(key)?, which))
     }
 
-    /// What it gave.
+    /// Its output.
     pub fn output(&self, key: &str) -> Result<wire::Payload, Problem> {
         let found = self.load_key(key)?;
         match &found.state.end {
@@ -198,7 +198,7 @@ impl Reader {
         }
     }
 
-    /// What it waits for.
+    /// Why it waits.
     pub fn why(&self, key: &str) -> Result<wire::Why, Problem> {
         Ok(views::why(&self.load_key(key)?))
     }
@@ -287,7 +287,7 @@ impl Reader {
         Ok(wire::AuditList { entries: entries.collect(), next })
     }
 
-    /// Instances; `me` is the one that answers.
+    /// Instances; `me` is the one that handles the request.
     pub fn instances(&self, me: Option<InstanceId>) -> Result<wire::InstanceList, Problem> {
         let rows = self.backend.instances()?;
         let instances = rows.into_iter().map(|row| wire::Instance {

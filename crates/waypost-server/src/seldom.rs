@@ -1,5 +1,5 @@
-//! Says at most now and then what would otherwise be said with every request: while a store is away,
-//! thousands of requests fail for one reason.
+//! Rate-limited logging for messages that would otherwise come with every request: while a store is
+//! unreachable, thousands of requests fail for one reason.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::Instant;
 pub struct Seldom {
     /// Seconds from one time to the next.
     every: u64,
-    /// The second in which something was said last, counted from 1.
+    /// The second of the last message, counted from 1.
     said: AtomicU64,
     kept_back: AtomicU64,
 }
@@ -18,7 +18,7 @@ pub struct Seldom {
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Seldom {
-    /// Once a second; has said nothing yet.
+    /// Once a second; nothing was logged yet.
     pub(crate) const fn new() -> Self {
         Self::every(1)
     }

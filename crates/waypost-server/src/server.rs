@@ -1,4 +1,4 @@
-//! What all requests share: the engine, the store, keys, limits, who watches.
+//! Shared by all requests: the engine, the store, keys, limits, watchers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ use crate::reader::{Found, Reader};
 use crate::watchers::Watchers;
 use crate::workflows::Workflows;
 
-/// Everything that a server asks of a store.
+/// Everything that a server needs of a store.
 pub trait Backend: Store + Query + Access {}
 
 impl<T: Store + Query + Access> Backend for T {}
@@ -45,9 +45,9 @@ const READS_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a large reply waits for room.
 const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a server is made of.
+/// The parts of a server.
 pub struct Parts {
-    /// What drives executions.
+    /// Drives executions.
     pub engine: Engine,
     /// Where they live.
     pub backend: Arc<dyn Backend>,
@@ -67,23 +67,23 @@ pub struct Parts {
     pub limits: Vec<(&'static str, u64)>,
 }
 
-/// What all requests share.
+/// Shared by all requests.
 pub struct Server {
-    /// What drives executions.
+    /// Drives executions.
     pub engine: Engine,
     /// Questions about executions.
     pub reader: Arc<Reader>,
     /// Definitions, compiled.
     pub workflows: Workflows,
-    /// Who watches what.
+    /// The watchers of executions.
     pub watchers: Arc<Watchers>,
     /// Limits and settings.
     pub config: Config,
     /// The keys that are worth something.
     pub keys: KeyRing,
-    /// Who did what.
+    /// The audit log.
     pub audit: AuditLog,
-    /// What is measured here.
+    /// The metrics of HTTP.
     pub metrics: HttpMetrics,
     /// Time.
     pub clock: Arc<dyn Clock>,
@@ -98,12 +98,12 @@ pub struct Server {
     pub(crate) rate: RateLimit,
     pub(crate) guard: Guard,
     pub(crate) limits: Vec<(&'static str, u64)>,
-    /// What `/openapi.json` says.
+    /// The content of `/openapi.json`.
     pub(crate) description: Bytes,
     /// Reads that may be under way: they block a thread each.
     reads: Arc<Semaphore>,
     read_threads: Threads,
-    /// For what is large.
+    /// For large reads.
     large_read_threads: Threads,
     pub(crate) probe: Probe,
     draining: AtomicBool,
@@ -167,7 +167,7 @@ impl Server {
             .await?
     }
 
-    /// Does the same once there is room in memory for what it reads: a log of any size is read and
+    /// As `blocking`, once there is room in memory for what it reads: a log of any size is read and
     /// folded without others of its size at its side.
     pub async fn weighing<T: Send + 'static>(
         self: &Arc<Self>,
@@ -211,8 +211,8 @@ impl Server {
             .await?
     }
 
-    /// Reads a page once there is room for it in memory, both for reading it and for sending it. The
-    /// page is read again where it turns out to need more room than there is: what waits holds nothing.
+    /// Reads a page once there is room for it in memory, both for reading it and for sending it. If
+    /// it turns out to need more room, it is read again: a waiting request holds no bytes.
     pub(crate) async fn page<T: Sent + Send + 'static>(
         self: &Arc<Self>,
         read: Read,
@@ -255,13 +255,13 @@ impl Server {
         }
     }
 
-    /// What waits for room in the budget, if that comes in time.
+    /// Waits for room in the budget, with a time limit.
     pub(crate) async fn with_room<T>(&self, wait: impl Future<Output = T>) -> Result<T, Problem> {
         let waited = tokio::time::timeout(REPLY_PATIENCE, wait).await;
         waited.map_err(|_| too_much_is_sent())
     }
 
-    /// The same, whatever else goes on: for what everything else depends on.
+    /// As `blocking`, ahead of queued reads: for work that everything else depends on.
     pub async fn blocking_first<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
@@ -271,7 +271,7 @@ impl Server {
         done.await.map_err(|error| Problem::internal(&error))?
     }
 
-    /// What is waited for, if it comes in time, and before the server closes.
+    /// Waits for a result until a time limit, or until the server closes.
     pub async fn patiently<T>(&self, wait: Duration, sought: impl Future<Output = T>) -> Option<T> {
         tokio::select! { // all may be dropped: nothing but patience is lost
             found = sought => Some(found),
@@ -280,14 +280,14 @@ impl Server {
         }
     }
 
-    /// What the engine answers, if the store lets it do so in time.
+    /// Waits for the engine's answer, with the time limit of commits.
     pub async fn in_time<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {
         let answered = tokio::time::timeout(self.config.commit_timeout, asked).await;
         answered.map_err(|_| problem::unanswered())
     }
 
-    /// The same for what has to be written. While writes fail nothing new is asked of the engine; what
-    /// was asked before is taken when the store works again, so its outcome is not known.
+    /// As `in_time`, for writes. While writes fail, nothing new is sent to the engine; earlier
+    /// requests are taken when the store works again, so their outcome is unknown.
     pub async fn written<T>(&self, asked: impl Future<Output = T>) -> Result<T, Problem> {
         if let Some(trouble) = self.engine.store_trouble() {
             return Err(problem::store_fails(&trouble));
@@ -311,7 +311,7 @@ impl Server {
     }
 }
 
-/// What is to be sent, and counts as long as it is in memory.
+/// A value to send, which counts as long as it is in memory.
 pub(crate) trait Sent {
     /// How much that is.
     fn bytes(&self) -> usize;
@@ -320,8 +320,8 @@ pub(crate) trait Sent {
 /// Large reads at once.
 const LARGE_READS_MAX: usize = 4;
 
-/// So many threads and no more. Each thread of a process keeps some of the memory that it has freed: what
-/// is large is read by few of them.
+/// A fixed number of threads. Each thread of a process retains some of the memory that it has
+/// freed, so few of them do large reads.
 struct Threads(Option<Runtime>);
 
 impl Threads {

@@ -34,7 +34,7 @@ const FRAMES_AT_ONCE: usize = 64;
 /// Bytes after which a page ends: with the event that reaches them.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Who reads a stream.
+/// The reader of a stream.
 pub(crate) struct Listener {
     /// Whose key must stay worth something for as long as the stream lasts.
     identity: Identity,
@@ -51,9 +51,9 @@ impl From<Call> for Listener {
 /// How far a stream goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// It stays open, for what is yet to come.
+    /// It stays open for later events.
     Follow,
-    /// It ends with what there is.
+    /// It ends with the events up to now.
     UpToNow,
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn of_one(
     listener: Listener,
 ) -> Result<Reply, Problem> {
     if server.blocking(move |server| is_over(server, execution, after)).await? {
-        // There is nothing more to come: to a browser this says not to ask again.
+        // Nothing more will come: this response stops a browser from reconnecting.
         return Ok(Reply::empty());
     }
     let (line, reply) = open(server, listener)?;
@@ -121,7 +121,7 @@ async fn follow_one(
 
 /// A page of a stream.
 struct Page<P> {
-    /// As it is sent; what a filter leaves of it.
+    /// The text to send, after the filter.
     text: String,
     /// Is there anything in it, whatever a filter leaves of that?
     any: bool,
@@ -246,7 +246,7 @@ async fn follow_all(
             Ok::<_, Problem>((page.any || until.is_some()).then_some((page, share)))
         });
         let Some((page, share)) = line.idle(look).await? else { return Ok(Ending::Gone) };
-        // What is committed meanwhile is not chased: a busy server would never let go.
+        // Later commits are not followed: on a busy server that would never end.
         if !page.any || until.is_some_and(|end| place.frame > end.0) {
             return Ok(Ending::UpToNow);
         }

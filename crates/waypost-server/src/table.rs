@@ -1,8 +1,9 @@
-//! Every route, one row each. What is not here does not exist; what a row does not allow is refused.
+//! Every route, one row each. A path without a row does not exist; what a row does not allow is
+//! rejected.
 //!
 //! The router, the rights, the checks of parameters and bodies, the description at `/openapi.json`,
-//! the reference in the docs and the tests of all these are made from this table, which stands in
-//! one file for each of its headings.
+//! the reference in the docs and the tests of all these use this table, which has one file for each
+//! of its headings.
 
 mod administration;
 mod control;

@@ -21,7 +21,7 @@ const LOOK_AMONG_OTHERS_MIN: Duration = Duration::from_millis(20);
 /// … down to this.
 const LOOK_AMONG_OTHERS_MAX: Duration = Duration::from_secs(1);
 
-/// Everyone who watches.
+/// All watchers.
 #[derive(Default)]
 pub struct Watchers {
     one: Mutex<HashMap<ExecutionNo, Watched>>,
@@ -43,7 +43,7 @@ impl Watchers {
         Self { among_others: true, ..Self::default() }
     }
 
-    /// How long to wait before the first look that nothing gives rise to, and at the most.
+    /// How long to wait before the first read without a wake-up, and at most.
     fn patience(&self) -> (Duration, Duration) {
         match self.among_others {
             true => (LOOK_AMONG_OTHERS_MIN, LOOK_AMONG_OTHERS_MAX),
@@ -106,7 +106,7 @@ impl Watch {
             if let Some(found) = look().await? {
                 return Ok(found);
             }
-            // Elapsed or woken is all the same: either way it is time to look.
+            // Elapsed or woken: either way it is time to read.
             drop(tokio::time::timeout(pause, woken).await);
             pause = longest.min(pause * 2);
         }

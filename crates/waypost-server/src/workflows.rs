@@ -16,7 +16,7 @@ use crate::reader::unknown_definition;
 use crate::server::{Backend, Compiler};
 use crate::wire::Deployed;
 
-/// Most compiled input schemas that are kept; above it the cache starts anew.
+/// Compiled input schemas in the cache; above it the cache starts anew.
 const SCHEMAS_MAX: usize = 1_000;
 
 /// Definitions, compiled.
@@ -35,14 +35,14 @@ pub struct Startable {
     pub version: u32,
 }
 
-/// What is to become of a definition?
+/// How to deploy a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deploy {
-    /// Kept, and its version is the workflow's current one from now on.
+    /// It is stored, and its version becomes the workflow's current one.
     MakeCurrent,
-    /// Kept, and the workflow's current version stays what it is, if there is one.
+    /// It is stored, and the workflow's current version stays the same, if there is one.
     KeepCurrent,
-    /// Looked at.
+    /// It is only checked.
     DryRun,
 }
 

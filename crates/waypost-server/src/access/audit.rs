@@ -79,7 +79,7 @@ impl AuditLog {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Writes what has gathered and ends the thread.
+    /// Writes the gathered entries and ends the thread.
     pub fn close(&self) {
         self.shared.state.lock().closed = true;
         self.shared.changed.notify_one();

@@ -22,10 +22,10 @@ pub const REFRESH_EVERY: Duration = Duration::from_secs(5);
 /// How long keys are believed in while the store does not answer.
 pub const STALE_AFTER: Duration = Duration::from_secs(50);
 
-/// What keys begin with, so that scanners for leaked credentials find them.
+/// The prefix of keys, so that scanners for leaked credentials find them.
 const PREFIX: &str = "wpk_";
 
-/// Makes a key: what is to be kept, and what its holder gets to see, once.
+/// Creates a key: the row to store, and the text that its holder gets, once.
 pub fn make(name: &str, role: Role) -> (NewKey, String) {
     let id = Uuid::new_v4().simple().to_string();
     let id = id.get(..12).unwrap_or_default().to_owned();
@@ -38,8 +38,8 @@ pub fn make(name: &str, role: Role) -> (NewKey, String) {
 /// The keys that are worth something.
 pub struct KeyRing {
     known: RwLock<Known>,
-    /// Held while keys are read again: what was read before a key was revoked must not replace what
-    /// was read after.
+    /// Held while keys are read again: keys that were read before a revocation must not replace
+    /// those read after it.
     refreshing: Mutex<()>,
 }
 
@@ -88,7 +88,7 @@ impl KeyRing {
         known.read_at.elapsed() <= STALE_AFTER && known.keys.contains_key(id)
     }
 
-    /// Who holds a key.
+    /// The identity of a key's holder.
     pub fn identify(&self, text: &str) -> Result<Identity, Problem> {
         let known = self.known.read();
         if known.read_at.elapsed() > STALE_AFTER {
@@ -100,7 +100,7 @@ impl KeyRing {
         let id = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
         let key = id.and_then(|(id, _)| known.keys.get(id));
         match key {
-            // The comparison of these hashes takes the same time wherever they differ.
+            // The comparison of these hashes takes constant time.
             Some(key) if key.digest == digest => Ok(key.identity.clone()),
             _ => Err(unauthenticated("the key is not known, or it was revoked")),
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Buckets kept; above it the full ones, whose owners have been quiet, are forgotten.
+/// Buckets in memory; above it the full ones, whose owners have been idle, are dropped.
 const BUCKETS_MAX: usize = 10_000;
 
 /// A limit, each identity for itself.
@@ -28,7 +28,7 @@ impl RateLimit {
         Self { per_second, burst: per_second * 2.0, buckets: Mutex::default() }
     }
 
-    /// Takes a token, or says how long there is none.
+    /// Takes a token, or returns how long there is none.
     pub fn take(&self, who: &Arc<str>, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock();
         if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(who) {

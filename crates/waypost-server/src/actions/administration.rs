@@ -38,7 +38,7 @@ pub(crate) async fn revoke_key(server: Arc<Server>, call: Call) -> Result<Reply,
     server
         .blocking(move |server| {
             let backend = server.reader.backend();
-            // A key that was revoked is gone, except from the list; the first time stands.
+            // A revoked key is gone, except from the list; the first revocation counts.
             let known = |row: &KeyRow| *row.key.id == *id && row.revoked_at.is_none();
             if !backend.keys()?.iter().any(known) || !backend.revoke_key(&id)? {
                 let detail = format!("no key that is worth something has the id {id:?}");

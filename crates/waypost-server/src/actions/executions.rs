@@ -17,7 +17,7 @@ use crate::stream::{self, Reach};
 
 /// How long a list that must not be behind is waited for.
 const CONSISTENT_MAX: Duration = Duration::from_secs(2);
-/// How often it is looked at.
+/// How often it is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -43,8 +43,8 @@ pub(crate) async fn list(server: Arc<Server>, call: Call) -> Result<Reply, Probl
     Reply::ok(&server.blocking(move |server| server.reader.list(&request)).await?)
 }
 
-/// Waits until lists show what was committed before; gives up silently, since the list says itself
-/// how far behind it is.
+/// Waits until lists contain everything committed before; gives up silently, since the list has its
+/// own lag.
 async fn catch_up(server: &Arc<Server>) -> Result<(), Problem> {
     let deadline = tokio::time::Instant::now() + CONSISTENT_MAX;
     while tokio::time::Instant::now() < deadline {
@@ -68,7 +68,7 @@ pub(crate) async fn get(server: Arc<Server>, call: Call) -> Result<Reply, Proble
     Reply::ok(&folded(&server, key, Reader::execution).await?)
 }
 
-/// What is read off an execution's log.
+/// A value computed from an execution's log.
 async fn folded<T: Send + 'static>(
     server: &Arc<Server>,
     key: String,

@@ -24,7 +24,7 @@ use crate::wire::payload::object;
 /// A request that may be made, with its parameters checked and its body read.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who asks.
+    /// The caller.
     pub identity: Identity,
     /// From where.
     pub address: SocketAddr,
@@ -48,19 +48,19 @@ impl Call {
         object(&mut deserializer).map_err(|error| bad_body(&error))
     }
 
-    /// Who asks, as the log names them.
+    /// The caller, as the log names it.
     pub fn actor(&self) -> Option<Arc<str>> {
         Some(Arc::clone(&self.identity.actor))
     }
 }
 
 fn bad_body(error: &dyn std::fmt::Display) -> Problem {
-    // Messages of the parser may quote a piece of what was sent, of any length.
+    // The parser's messages may quote a part of the body, of any length.
     let message: String = error.to_string().chars().take(300).collect();
     Problem::new(Code::BadBody, message).hint("/openapi.json says what the body must be")
 }
 
-/// What a route answers.
+/// A route's response.
 #[derive(Debug)]
 pub struct Reply {
     /// Its status.
@@ -69,7 +69,7 @@ pub struct Reply {
     pub headers: HeaderMap,
     /// Its body.
     pub body: ReplyBody,
-    /// What was acted upon, for the audit log.
+    /// The subject of the action, for the audit log.
     pub subject: Option<Arc<str>>,
     /// The room that its body takes up in the budget, where it has been counted.
     pub share: Option<Share>,
@@ -80,8 +80,8 @@ impl Reply {
     pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Self, Problem> {
         let mut body = serde_json::to_vec(value).map_err(|error| Problem::internal(&error))?;
         body.push(b'\n');
-        // A vector that grew has up to twice the room that it needs, for as long as the reply is on its
-        // way; only what is needed is counted.
+        // A vector that grew has up to twice the room that it needs, for as long as the reply is
+        // being sent; only the needed part is counted.
         let body = match body.len() > SMALL_BYTES {
             true => Bytes::copy_from_slice(&body),
             false => body.into(),
@@ -145,13 +145,13 @@ impl Reply {
         }
     }
 
-    /// Bytes that are in memory once, however many ask for them.
+    /// Bytes that are in memory once, for any number of requests.
     pub fn shared(media_type: &'static str, body: Bytes) -> Self {
         let reply = Self::text(StatusCode::OK, media_type, Bytes::new());
         Self { body: ReplyBody::Shared(Some(body)), ..reply }
     }
 
-    /// The same with a header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: header::HeaderName, value: &str) -> Self {
         if let Ok(value) = header::HeaderValue::from_str(value) {
@@ -160,7 +160,7 @@ impl Reply {
         self
     }
 
-    /// The same about something, for the audit log.
+    /// Sets the subject, for the audit log.
     #[must_use]
     pub fn about(self, subject: impl Into<Arc<str>>) -> Self {
         Self { subject: Some(subject.into()), ..self }
@@ -178,7 +178,7 @@ impl Sent for Reply {
 pub enum ReplyBody {
     /// All of it; none once it is sent.
     Whole(Option<Bytes>),
-    /// All of it, and the same for every request.
+    /// All of it, shared by all requests.
     Shared(Option<Bytes>),
     /// Pieces, as they come.
     Stream(mpsc::Receiver<Bytes>),

@@ -1,8 +1,9 @@
-//! Requests that a browser was tricked into. A page anywhere on the web can have a browser send
-//! requests to a server on its user's own machine, and with a name of its own that resolves to
-//! 127.0.0.1 it can even read the answers. So on loopback the `Host` must be a name of this machine,
-//! and an `Origin` must be this server; bodies are JSON or YAML, which no page can send unasked. An
-//! empty body needs no type, so `Sec-Fetch-Site` is looked at as well: every browser sends it.
+//! Requests that a browser was tricked into. Any page on the web can have a browser send requests
+//! to a server on its user's own machine, and with a name of its own that resolves to 127.0.0.1 it
+//! can even read the responses. So on loopback the `Host` must be a name of this machine, and an
+//! `Origin` must be this server; bodies are JSON or YAML, which no page can send without a
+//! preflight. An empty body needs no type, so `Sec-Fetch-Site` is checked as well: every browser
+//! sends it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,7 +35,7 @@ impl Guard {
         };
         let mut named = headers.get_all(header::HOST).iter();
         let host = match (named.next().map(|value| value.to_str()), named.next(), authority) {
-            // A request line that names a host, too, must name the same one.
+            // A host in the request line must equal the `Host` header.
             (Some(Ok(host)), None, named)
                 if named.is_none_or(|named| named.eq_ignore_ascii_case(host)) =>
             {
@@ -50,7 +51,7 @@ impl Guard {
         for origin in headers.get_all(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
             let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-            // The same host and port as the request's own: a page of this server.
+            // Host and port of the request itself: a page of this server.
             if rest != Some(host.as_str()) {
                 return Err(refuse("the request comes from another site"));
             }

@@ -11,9 +11,9 @@ use crate::problem::{self, Code, WireProblem};
 use crate::table::routes;
 use crate::wire;
 
-/// What may come of any request.
+/// Problems of every request.
 const ANYWHERE: &[Code] = &[Code::BadParameter, Code::ForeignOrigin];
-/// What may come of any request that is not a probe.
+/// Problems of every request that is not a probe.
 const BEHIND_THE_DOOR: &[Code] =
     &[Code::Forbidden, Code::RateLimited, Code::Internal, Code::StoreUnavailable];
 
@@ -61,7 +61,7 @@ fn example() -> Value {
     json!({ "name": "greeting", "nodes": [{ "id": "greet", "type": "output", "config": config }] })
 }
 
-/// A schema that stood alone, as a component: its references now start from the document's root.
+/// A schema of its own document, as a component: its references now start from the root.
 fn component(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -152,7 +152,7 @@ fn parameter(parameter: &Parameter) -> Value {
     })
 }
 
-/// One of the events that a stream is made of: until version 3.2, OpenAPI describes streams so.
+/// One of the events of a stream: until version 3.2, OpenAPI describes streams so.
 fn event(data: &Schema) -> Value {
     json!({
         "type": "object",

@@ -1,5 +1,5 @@
-//! Parameters: what a route reads from path, query and headers. Their forms are data, so that what
-//! is checked and what is documented are the same thing.
+//! Parameters of a route, from path, query and headers. Their forms are data, so that the checks
+//! and the documentation agree.
 
 mod form;
 
@@ -28,17 +28,17 @@ pub const REPEATED_MAX: usize = 20;
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// Where it stands.
+    /// Where it is in a request.
     pub place: Place,
-    /// What it may be.
+    /// Its form.
     pub form: Form,
     /// May it be given more than once?
     pub many: bool,
-    /// What it is for.
+    /// Its description.
     pub about: &'static str,
 }
 
-/// Where a parameter stands.
+/// Where a parameter is in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// In the path; always required.
@@ -74,7 +74,7 @@ pub const fn in_header(name: &'static str, form: Form, about: &'static str) -> P
 pub struct Values(BTreeMap<&'static str, Vec<String>>);
 
 impl Values {
-    /// Checks everything that a request says against what its route reads.
+    /// Checks all parameters of a request against those of its route.
     pub fn read(
         parameters: &'static [Parameter],
         path: BTreeMap<&'static str, String>,
@@ -202,7 +202,7 @@ fn read_query(query: &str) -> Result<Vec<(String, String)>, Problem> {
     Ok(values)
 }
 
-/// What `+` stands for.
+/// How `+` is decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Plus {
     /// Itself, as in paths.

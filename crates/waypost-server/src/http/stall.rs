@@ -23,7 +23,7 @@ impl<T> Stall<T> {
         Self { inner, limit, timer: Box::pin(tokio::time::sleep(limit)), stuck: false }
     }
 
-    /// Passes on what a write said, unless it has been saying "later" for too long.
+    /// Passes on a write's result, unless it has been pending for too long.
     fn judge<R>(
         &mut self,
         context: &mut Context<'_>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::payload::{Payload, Time};
 use crate::problem::FaultAt;
 
-/// What became of a deployment.
+/// The result of a deployment.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployed {
@@ -18,7 +18,7 @@ pub struct Deployed {
     pub version: Option<u32>,
     /// Identity of the content.
     pub hash: String,
-    /// Is the version new? The same content again is the version it was.
+    /// Is the version new? Equal content is the earlier version.
     pub created: bool,
     /// The version that starts use from now on when they name none; absent after a dry run of
     /// something new. After a dry run: the version that they would use.
@@ -29,14 +29,14 @@ pub struct Deployed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32")]
     pub previous: Option<u32>,
-    /// What is probably not meant as it is written.
+    /// Warnings about probable mistakes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<FaultAt>,
 }
 
 impl Deployed {
-    /// What the audit log calls it: the workflow, its version, and what was current before where that
-    /// changed.
+    /// The subject of the audit log's entry: the workflow, its version, and the previous current
+    /// version if that changed.
     pub fn subject(&self) -> String {
         let Self { workflow, .. } = self;
         match (self.version, self.previous) {
@@ -94,7 +94,7 @@ pub struct DefinitionSummary {
 pub struct DefinitionList {
     /// The page.
     pub definitions: Vec<DefinitionSummary>,
-    /// Give this as `cursor` to go on; absent on the last page.
+    /// Pass this as `cursor` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub next: Option<String>,

@@ -41,8 +41,8 @@ impl JsonSchema for Payload {
     }
 }
 
-/// Reads a field that may be absent, but is not `null`: where `null` is a payload, it is read as one,
-/// and anywhere else it is refused, as the schema says.
+/// Reads a field that may be absent, but is not `null`: if `null` is a payload, it is read as one,
+/// and otherwise it is rejected, as in the schema.
 pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -57,7 +57,7 @@ pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     T::deserialize(FromObject(deserializer))
 }
 
-/// The same for a field that may be absent, but is not `null`.
+/// As [`present`], for an object.
 pub fn present_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -79,7 +79,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for FromObject<D> {
     }
 }
 
-/// Reads one of several words from a text and from nothing else: left to itself, serde would take
+/// Reads one of several words from a text and from nothing else: serde by itself would accept
 /// `{"word": null}` too.
 pub fn word<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
@@ -234,7 +234,7 @@ impl JsonSchema for Time {
     }
 }
 
-/// Where an execution stands.
+/// The status of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExecutionStatus(pub Status);
@@ -249,7 +249,7 @@ impl JsonSchema for ExecutionStatus {
     }
 }
 
-/// Where a node stands.
+/// The status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeState(pub NodeStatus);

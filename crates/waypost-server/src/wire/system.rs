@@ -44,7 +44,7 @@ pub struct Instance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub lag_ms: Option<u64>,
-    /// Is it the one that answers?
+    /// Is it the instance that handles this request?
     pub me: bool,
 }
 
@@ -62,9 +62,9 @@ pub struct InstanceList {
 pub struct ApiKey {
     /// Its public part.
     pub id: String,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What its holder may do.
+    /// Its holder's rights.
     pub role: RoleName,
     /// Since when.
     pub created_at: Time,
@@ -88,9 +88,9 @@ pub struct ApiKeyList {
 pub struct MadeKey {
     /// Its public part.
     pub id: String,
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// What its holder may do.
+    /// Its holder's rights.
     pub role: RoleName,
     /// The key itself: shown this once.
     pub key: String,
@@ -108,13 +108,13 @@ pub struct AuditRow {
     pub actor: String,
     /// From where.
     pub address: String,
-    /// What.
+    /// The action, by the name of the route or command.
     pub action: String,
     /// On what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub subject: Option<String>,
-    /// What came of it: an HTTP status.
+    /// The result: an HTTP status.
     pub status: u16,
 }
 
@@ -124,7 +124,7 @@ pub struct AuditRow {
 pub struct AuditList {
     /// The page.
     pub entries: Vec<AuditRow>,
-    /// Give this as `cursor` to go on; absent on the last page.
+    /// Pass this as `cursor` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub next: Option<String>,

@@ -11,11 +11,11 @@ use super::payload::{ExecutionStatus, Time};
 pub struct Why {
     /// The execution's id.
     pub id: String,
-    /// Where it stands.
+    /// Its status.
     pub status: ExecutionStatus,
     /// Every reason, the most telling first.
     pub reasons: Vec<Reason>,
-    /// Who drives it.
+    /// The instance that drives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub owner: Option<String>,
@@ -29,7 +29,7 @@ pub struct Reason {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub node: Option<String>,
-    /// What the matter is: a clause without a subject.
+    /// The reason: a clause without a subject.
     pub what: String,
     /// Since when.
     pub since: Time,

@@ -18,12 +18,12 @@ pub const TASKS_MAX: u32 = 100_000;
 /// Which try of a node, from 1.
 pub type Attempt = Count<1, { u32::MAX }>;
 
-/// What a worker says of itself with each sign of life.
+/// A worker's description of itself, with each sign of life.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "PollRequest")]
 pub struct Poll {
-    /// What people call it.
+    /// Its name.
     pub name: Short<128>,
     /// The handlers that it serves.
     #[schemars(length(min = 1, max = 256))]
@@ -37,7 +37,7 @@ pub struct Poll {
     #[serde(default = "one")]
     pub max: PollMax,
     /// The tokens of the tasks that it has: each from when it got it until its report was answered.
-    /// What it began and does not name is given to others. Absent: it does not say.
+    /// A started task that is not listed is given to others. Absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Vec<TaskToken>", length(max = 100_000))]
     pub tasks: Option<Vec<TaskToken>>,
@@ -51,7 +51,7 @@ fn one() -> PollMax {
     Count(1)
 }
 
-/// What a poll gives.
+/// The response to a poll.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Polled {
@@ -65,7 +65,7 @@ pub struct Polled {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// The right to report on it; to be kept secret.
+    /// The right to report on it; a secret.
     pub token: String,
     /// The execution.
     pub execution: String,
@@ -77,13 +77,13 @@ pub struct Task {
     pub attempt: u32,
     /// Which handler.
     pub handler: String,
-    /// What the handler is given.
+    /// The handler's input.
     pub input: Payload,
     /// How long the attempt may take, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub timeout_ms: Option<u64>,
-    /// The same for every attempt of this node: what an outside system deduplicates by.
+    /// Equal for every attempt of this node: for deduplication by an outside system.
     pub idempotency_key: String,
     /// Must it not begin before its start was answered with 200?
     #[serde(default)]
@@ -94,7 +94,7 @@ pub struct Task {
     pub checkpoint: Option<Payload>,
 }
 
-/// Which task, and by whom: what every report names besides the token in its path.
+/// The task and its worker: every report names them besides the token in its path.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "TaskStart")]
@@ -109,7 +109,7 @@ pub struct TaskStart {
     pub attempt: Attempt,
 }
 
-/// A mark from which a later attempt may go on.
+/// A mark from which a later attempt may continue.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "TaskCheckpoint")]
@@ -124,9 +124,9 @@ pub struct TaskCheckpoint {
     pub attempt: Attempt,
     /// The mark.
     pub data: Payload,
-    /// Which mark of this attempt it is, from 1. One that is not after the last that was taken is late,
-    /// and changes nothing. Without it marks are taken as they come, and one that is equal to one
-    /// before may be taken for that one.
+    /// The number of this mark in its attempt, from 1. A mark that is not after the last one taken
+    /// is late, and changes nothing. Without numbers marks are taken as they come, and one that
+    /// equals an earlier one may be taken for it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Count<1, { u32::MAX }>")]
     pub number: Option<Count<1, { u32::MAX }>>,
@@ -148,19 +148,19 @@ pub struct TaskReport {
     pub node: Short<256>,
     /// The attempt.
     pub attempt: Attempt,
-    /// What became of it.
+    /// The outcome.
     #[serde(deserialize_with = "word")]
     pub status: TaskStatus,
-    /// What the node gives, where it is completed.
+    /// The node's output, if it completed.
     #[serde(default)]
     pub output: Payload,
-    /// What went wrong, where it failed or was abandoned.
+    /// The failure, if it failed or was abandoned.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present_object")]
     #[schemars(with = "TaskFailure")]
     pub failure: Option<TaskFailure>,
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
@@ -170,12 +170,12 @@ pub enum TaskStatus {
     Failed,
     /// It was cancelled.
     Cancelled,
-    /// It was lost through no fault of the node: the handler broke down, or its worker stops. It is
-    /// made again, and does not count as a try.
+    /// It was abandoned through no fault of the node: the handler panicked, or its worker stops. It
+    /// is run again, and does not count as a try.
     Abandoned,
 }
 
-/// What went wrong in a worker.
+/// A failure in a worker.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "TaskFailure")]
@@ -198,13 +198,13 @@ pub struct TaskFailure {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Count<0, { u32::MAX }>")]
     pub retry_after_ms: Option<Count<0, { u32::MAX }>>,
-    /// What else is known.
+    /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Payload")]
     pub details: Option<Payload>,
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reported {
@@ -218,7 +218,7 @@ pub struct Reported {
 pub struct Worker {
     /// New at every start.
     pub id: String,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Did it give a sign of life in the last 15 seconds?
     pub alive: bool,
@@ -234,7 +234,7 @@ pub struct Worker {
     pub instance: String,
 }
 
-/// What waits for the workers of a handler.
+/// Tasks that wait for the workers of a handler.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {

@@ -1,5 +1,5 @@
-//! What a parameter may be: each form is checked and documented here, side by side, so that the
-//! pattern that is published and the check that is made say the same thing.
+//! The form of a parameter: each is checked and documented here, side by side, so that the
+//! published pattern and the check agree.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use waypost_core::limits::WORKFLOW_NAME_CHARS_MAX;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
-/// What a parameter may be.
+/// The form of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// Text of 1 to so many characters, without control characters.
     Text(usize),
-    /// 1 to so many visible ASCII characters: all that survives in a header.
+    /// 1 to so many visible ASCII characters: those that a header can carry.
     Token(usize),
     /// A workflow's name.
     Workflow,
@@ -66,7 +66,7 @@ pub fn is_uuid(value: &str) -> bool {
 }
 
 impl Form {
-    /// Is this a value of the form? If not, what is?
+    /// Does the value have this form? If not, returns the rule.
     pub fn check(self, value: &str) -> Result<(), String> {
         let fits = match self {
             Self::Text(max) => {
@@ -164,8 +164,9 @@ impl Form {
     }
 }
 
-/// How long to wait. The grammar is small, so that a pattern can say all of it; and a unit is asked
-/// for, because a bare number is milliseconds in definitions and would be taken for seconds here.
+/// How long to wait. The grammar is small, so that a pattern can express it; and a unit is
+/// required, because a bare number is milliseconds in definitions and would be taken for seconds
+/// here.
 pub(super) fn patience(text: &str) -> Option<Duration> {
     let number = |digits: &str, most: u64| {
         digits.parse().ok().filter(|number| is_number(digits) && *number <= most)
@@ -176,7 +177,7 @@ pub(super) fn patience(text: &str) -> Option<Duration> {
     }
 }
 
-/// What [`patience`] takes.
+/// The grammar of [`patience`].
 const PATIENCE_PATTERN: &str =
     "^((0|[1-9]|[1-5][0-9]|60)s|(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|60000)ms)$";
 
