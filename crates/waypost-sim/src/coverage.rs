@@ -44,7 +44,7 @@ impl Coverage {
         (arrows.copied().collect(), faults.collect())
     }
 
-    /// Arrows that were taken and are not in [`ARROWS`].
+    /// Arrows that were taken and are not in `ARROWS`.
     pub fn unknown(&self) -> Vec<Arrow> {
         self.arrows.keys().filter(|arrow| !ARROWS.contains(arrow)).copied().collect()
     }
