@@ -10,7 +10,7 @@ use waypost_core::time::Timestamp;
 
 use crate::store::StoreError;
 
-/// What the server asks of a store about keys and the audit log.
+/// The server's interface to keys and the audit log.
 pub trait Access: Send + Sync {
     /// Keeps a key. Refused where there is one of its id, revoked or not: the audit log names keys by
     /// their ids.
@@ -76,16 +76,16 @@ pub struct NewKey {
     pub id: Arc<str>,
     /// What people call it.
     pub name: Arc<str>,
-    /// What it may do.
+    /// Its rights.
     pub role: Role,
     /// Of its secret.
     pub digest: [u8; 32],
 }
 
-/// A key that is kept.
+/// A stored key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyRow {
-    /// What was kept.
+    /// The key.
     pub key: NewKey,
     /// Since when.
     pub created_at: Timestamp,
@@ -102,11 +102,11 @@ pub struct AuditEntry {
     pub actor: Arc<str>,
     /// From where.
     pub address: Arc<str>,
-    /// What, by the name of the route or command.
+    /// The action, by the name of the route or command.
     pub action: Arc<str>,
     /// On what: an execution's key, a workflow, a key's id.
     pub subject: Option<Arc<str>>,
-    /// What came of it: an HTTP status.
+    /// The result: an HTTP status.
     pub status: u16,
 }
 

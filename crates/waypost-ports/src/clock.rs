@@ -1,4 +1,4 @@
-//! Time, as the engine asks for it.
+//! Time, as a trait of the engine.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since 1970. May jump; the engine never fires a timer because of it.
     fn now(&self) -> Timestamp;
 
-    /// Time since some moment in the past, which never jumps or goes back, and goes on while the
+    /// Time since some moment in the past, which never jumps or goes back, and continues while the
     /// machine sleeps.
     fn steady(&self) -> Millis;
 }
@@ -48,7 +48,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows this time.
+    /// A clock at this time.
     pub fn at(now: Timestamp) -> Self {
         Self { now: AtomicI64::new(now.0), steady: AtomicU64::new(0) }
     }

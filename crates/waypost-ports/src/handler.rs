@@ -31,14 +31,14 @@ pub struct Task {
     /// Where in the config secrets belong that are not there yet. The worker puts them in; a handler
     /// finds none.
     pub placeholders: Vec<Placeholder>,
-    /// The secrets that are in the config, for the handler to ask what may be done with them.
+    /// The secrets in the config, with which the handler checks what it may do with them.
     pub secrets: Vec<Grant>,
     /// How long the attempt may take; the caller enforces it, handlers may use it for their own
     /// timeouts.
     pub timeout: Option<Millis>,
-    /// The mark that an earlier attempt of this node left last, from which this one may go on.
+    /// The last mark of an earlier attempt of this node, from which this one may continue.
     pub checkpoint: Option<Json>,
-    /// The same for every attempt of this node: what an outside system deduplicates by.
+    /// Equal for every attempt of this node: for deduplication by an outside system.
     pub idempotency_key: String,
     /// The right to report on this delivery.
     pub token: Token,
@@ -73,13 +73,13 @@ impl fmt::Debug for Task {
 /// The future must stop soon after `cancel` fires and must leave nothing behind when it is dropped:
 /// the caller drops it when it does not stop. A panic is caught by the caller.
 pub trait Handler: Send + Sync {
-    /// Does it ask, for every secret of a task, whether it may do with it what it does? A handler
-    /// that does not is given no secrets.
+    /// Does it check, for every secret of a task, whether it may use it as it does? A handler that
+    /// does not is given no secrets.
     fn minds_secrets(&self) -> bool {
         false
     }
 
-    /// Makes one attempt; gives the node's output or why there is none.
+    /// Runs one attempt; returns the node's output or the failure.
     fn run(
         &self,
         task: Task,

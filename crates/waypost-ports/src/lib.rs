@@ -1,16 +1,16 @@
-//! What the engine asks of the world, as traits and the values that cross them.
+//! The engine's interfaces to the world, as traits and the values that cross them.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `store` | the log and the rows beside it: what the engine needs |
-//! | `query` | lists and logs: what people need |
-//! | `access` | API keys, and the audit log of who did what |
-//! | `inspect` | everything of every execution: what a checker needs |
-//! | `statement` | SQL that the stores make from the columns of the read tables |
+//! | `store` | the log and the rows beside it: for the engine |
+//! | `query` | lists and logs: for readers |
+//! | `access` | API keys, and the audit log |
+//! | `inspect` | everything of every execution: for a checker |
+//! | `statement` | SQL that the stores generate from the columns of the read tables |
 //! | `handler` | the code of action kinds |
 //! | `secret` | values that only tasks may hold |
 //! | `tasks` | tasks for remote workers, and the workers |
-//! | `nudge` | "look now", between instances |
+//! | `nudge` | "poll now", between instances |
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | copies outside of the store, for speed and for people |
 //! | `clock` | time |

@@ -1,8 +1,8 @@
 //! A store without a disk, for tests and for the simulator.
 //!
 //! It exists to be obviously right, so that the other stores can be compared with it. Nothing is
-//! cached and nothing is indexed twice; lists fold the whole log. [`Tables`] holds the rows and the
-//! statements that work on them; [`MemoryStore`] makes each operation of a store out of those, one
+//! cached and nothing is indexed twice; lists fold the whole log. [`Tables`] has the rows and the
+//! statements that work on them; [`MemoryStore`] composes each operation of a store from those, one
 //! operation at a time. The simulator runs the same statements with others in between.
 
 mod access;
@@ -43,7 +43,7 @@ impl MemoryStore {
         Self { clock, tables: Arc::default() }
     }
 
-    /// The same data under another clock.
+    /// Its data under another clock.
     #[must_use]
     pub fn with_clock(&self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, tables: Arc::clone(&self.tables) }

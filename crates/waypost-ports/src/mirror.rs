@@ -1,5 +1,5 @@
-//! Copies outside of the store: for speed, and for people who look. Never the truth, never asked to
-//! decide anything; whatever is in there may be gone, old, or forged.
+//! Copies outside of the store: for speed, and for people who inspect them. They never decide
+//! anything; their content may be gone, old, or forged.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use waypost_core::time::{Millis, Timestamp};
 /// How often an instance repeats which executions it owns.
 pub const MIRROR_EVERY: Millis = Millis::from_secs(10);
 
-/// Where copies go. No call blocks for longer than it takes to hand over: what cannot be copied now
-/// is dropped and counted. Only [`contexts`](Self::contexts) and [`owner`](Self::owner) wait for an
-/// answer, shortly.
+/// Where copies go. No call blocks for longer than it takes to hand over: copies that cannot be
+/// made now are dropped and counted. Only [`contexts`](Self::contexts) and [`owner`](Self::owner)
+/// wait for an answer, briefly.
 pub trait Mirror: Send + Sync {
     /// An instance is alive.
     fn alive(&self, instance: &Presence);
@@ -40,10 +40,10 @@ pub trait Mirror: Send + Sync {
     fn health(&self) -> Health;
 }
 
-/// What people are shown of an instance.
+/// What is published about an instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Presence {
-    /// Who.
+    /// The instance.
     pub instance: InstanceId,
     /// Which build.
     pub version: Arc<str>,
@@ -57,7 +57,7 @@ pub struct Presence {
     pub at: Timestamp,
 }
 
-/// What an execution was parked with.
+/// The copy of a parked execution.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Context {
     /// Which one.
@@ -89,7 +89,7 @@ pub enum Health {
     Up,
     /// No.
     Down {
-        /// What is wrong.
+        /// The reason.
         reason: String,
         /// For how long it has been.
         since: Millis,

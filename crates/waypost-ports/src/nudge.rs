@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use waypost_core::id::InstanceId;
 
-/// What there is to look at.
+/// What to poll.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Nudge {
     /// Executions of this owner have mail.
     Mail(InstanceId),
-    /// Something can be claimed, by anybody.
+    /// Executions can be claimed, by any instance.
     Claimable,
     /// Tasks of this handler wait.
     Offered(Arc<str>),
@@ -23,11 +23,11 @@ pub type Hear = Arc<dyn Fn(Nudge) + Send + Sync>;
 
 /// How instances nudge each other.
 pub trait Nudges: Send + Sync {
-    /// Sends a nudge, soon; several that say the same may be sent as one. Never blocks.
+    /// Sends a nudge, soon; equal ones may be sent as one. Never blocks.
     fn send(&self, nudge: Nudge);
 
-    /// From now on `hear` is called with what others send to this instance or to all; what it sends
-    /// itself need not come back.
+    /// From now on `hear` is called with nudges of others to this instance or to all; its own need
+    /// not come back.
     fn listen(&self, instance: InstanceId, hear: Hear);
 }
 

@@ -19,18 +19,18 @@ use crate::store::{Mail, StoreError};
 
 /// How mail gets from one instance to another. Calls block.
 pub trait Relay: Send + Sync {
-    /// Sends mail to the instance that owns its execution, and waits until that has committed it or
-    /// said why not: a few seconds at the longest. An error means what [`Relayed::Unknown`] does.
+    /// Sends mail to the instance that owns its execution, and waits until that has committed or
+    /// rejected it: a few seconds at the longest. An error means what [`Relayed::Unknown`] does.
     fn send(&self, to: InstanceId, mail: Mail) -> Result<Relayed, StoreError>;
 
     /// From now on `hear` is called with the mail that others send to this instance.
     fn listen(&self, instance: InstanceId, hear: HearMail);
 }
 
-/// What became of mail that was sent.
+/// The outcome of mail that was sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Relayed {
-    /// The owner has committed what it says.
+    /// The owner has committed its effect.
     Committed,
     /// The owner will not: it does not own it any more, it has ended, the token is not the right
     /// one, or the like.
@@ -43,7 +43,7 @@ pub enum Relayed {
 /// later.
 pub type HearMail = Arc<dyn Fn(Mail, Answer) + Send + Sync>;
 
-/// How the owner answers one piece of mail. One that is dropped gives no answer.
+/// How the owner answers one piece of mail. Dropping it gives no answer.
 pub struct Answer(Box<dyn FnOnce(Relayed) + Send>);
 
 impl Answer {
@@ -52,7 +52,7 @@ impl Answer {
         Self(Box::new(tell))
     }
 
-    /// What the mail says is committed. To be said after the commit and never before.
+    /// The effect of the mail is committed. Called after the commit and never before.
     pub fn committed(self) {
         (self.0)(Relayed::Committed);
     }

@@ -18,8 +18,8 @@ use waypost_core::failure::{Failure, kind};
 
 pub use hosts::{BadHost, HostPattern, Target};
 
-/// Characters that a secret must have at least. A shorter one could neither be found in what comes
-/// back, for it would be everywhere, nor be hard to guess.
+/// Characters that a secret must have at least. A shorter one would occur by chance in too many
+/// outputs to be scrubbed, and be easy to guess.
 pub const SECRET_CHARS_MIN: usize = 4;
 /// Bytes that a secret may have.
 pub const SECRET_BYTES_MAX: usize = 64 * 1024;
@@ -65,7 +65,7 @@ impl Grant {
 pub struct SecretText(Arc<str>);
 
 impl SecretText {
-    /// Takes a value that can be kept secret.
+    /// Takes a value that can be a secret.
     pub fn new(text: &str) -> Result<Self, BadSecret> {
         if text.chars().take(SECRET_CHARS_MIN).count() < SECRET_CHARS_MIN {
             return Err(BadSecret::TooShort);
@@ -76,7 +76,7 @@ impl SecretText {
         Ok(Self(text.into()))
     }
 
-    /// The value itself. What is made of it must not be stored, logged or shown.
+    /// The value itself. Nothing derived from it may be stored, logged or shown.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -100,7 +100,7 @@ pub enum BadSecret {
     TooLong,
 }
 
-/// Why a task does not get a secret. Never says anything about a value.
+/// Why a task does not get a secret. Never contains anything of a value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretRefused {

@@ -23,14 +23,14 @@ pub const WORKER_LEASE: Millis = Millis::from_secs(15);
 /// Where tasks wait for workers, and where workers are known. Calls block, as those of a
 /// [`Store`](crate::store::Store) do.
 pub trait Tasks: Send + Sync {
-    /// Puts tasks out. One that is out already, by its [`OfferId`], stays as it is.
+    /// Offers tasks. One that is offered already, by its [`OfferId`], stays as it is.
     fn offer(&self, offers: &[Offer]) -> Result<(), StoreError>;
 
     /// Withdraws tasks that must not start any more. Those that were taken stay taken.
     fn withdraw(&self, offers: &[OfferId]) -> Result<(), StoreError>;
 
-    /// Takes the oldest tasks of some handlers, each of which is given to one taker. What was taken
-    /// is not kept: where the taker loses it, its owner offers it again.
+    /// Takes the oldest tasks of some handlers, each for one taker. Taken tasks are deleted: if the
+    /// taker loses one, its owner offers it again.
     fn take(&self, handlers: &[Arc<str>], limit: usize) -> Result<Vec<Offer>, StoreError>;
 
     /// Records a sign of life of a worker. Returns the cancellations that no earlier call has
@@ -41,8 +41,8 @@ pub trait Tasks: Send + Sync {
     /// workers talk to, each once, so that they can be nudged.
     fn cancel(&self, cancels: &[(WorkerId, Token)]) -> Result<Vec<InstanceId>, StoreError>;
 
-    /// Whether workers are alive and have attempts, as far as their last signs of life say: an
-    /// answer for each that is asked about, in order. What else they have stays where it is kept.
+    /// Whether workers are alive and have attempts, by their last signs of life: an answer for each
+    /// question, in order. Their other tasks are not returned.
     fn who_holds(&self, asked: &[(WorkerId, Token)]) -> Result<Vec<Holds>, StoreError>;
 
     /// All workers that are alive or were within the last hour, by id.
@@ -74,20 +74,20 @@ pub struct Offer {
     pub id: OfferId,
     /// Which handler it needs.
     pub handler: Arc<str>,
-    /// Who offers it.
+    /// The instance that offers it.
     pub owner: InstanceId,
     /// The task, encoded and sealed by the instance that offers it. Opaque here.
     pub body: Vec<u8>,
 }
 
-/// A worker says that it is there.
+/// A worker's sign of life.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignOfLife {
-    /// Who.
+    /// The worker.
     pub worker: WorkerId,
     /// What people call it.
     pub name: Arc<str>,
-    /// What it serves.
+    /// The handlers that it serves.
     pub handlers: Vec<Arc<str>>,
     /// How many tasks it takes at once.
     pub capacity: u32,
@@ -95,18 +95,18 @@ pub struct SignOfLife {
     pub running: u32,
     /// The instance that it talks to.
     pub through: InstanceId,
-    /// The last one: what it holds is lost.
+    /// The last one: its attempts are abandoned.
     pub leaving: bool,
     /// What it has in hand; absent if it does not say, and in every [`WorkerRow`]: tokens are not
     /// for display.
     pub hand: Option<Hand>,
-    /// Is there word that it has something to stop? Then that is looked for wherever it may be kept,
-    /// not only where it is quickest. Of this one asking; never so in a [`WorkerRow`].
+    /// Was there a notification of a cancellation for it? Then every place that may have one is
+    /// read, not only the fastest. Of this call; never set in a [`WorkerRow`].
     pub thorough: bool,
 }
 
-/// The tasks that a worker says it has: each from when it was handed over until its end was reported
-/// and that was answered.
+/// The tasks that a worker lists: each from when it was handed over until the report of its end was
+/// answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hand {
     /// Their tokens.
@@ -121,11 +121,11 @@ pub struct Hand {
 pub enum Holds {
     /// It is not alive, or unknown.
     Gone,
-    /// It is alive, and does not say what it has.
+    /// It is alive, and does not list its tasks.
     Unsaid,
-    /// It says that it has it.
+    /// It lists the attempt.
     Yes,
-    /// It says that it has not.
+    /// Its list does not have the attempt.
     No {
         /// How long ago it said so, by the clock of the component that stores it.
         said_ago: Millis,
@@ -143,7 +143,7 @@ pub struct WorkerRow {
     pub alive: bool,
 }
 
-/// What waits for the workers of one handler.
+/// Tasks that wait for the workers of one handler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Depth {
     /// The handler.

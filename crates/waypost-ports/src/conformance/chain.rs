@@ -211,7 +211,7 @@ pub fn time_never_goes_back<B: Backend>(backend: &B) {
     assert_eq!(rig.commit(hand.next(1)), high);
     rig.reopen();
     assert_eq!(rig.commit(hand.next(1)), high, "also after the store was opened again");
-    // It may go on meanwhile, or wait for the clock; it is not behind the clock.
+    // It may continue meanwhile, or wait for the clock; it is not behind the clock.
     rig.clock.set(Timestamp(high.0 + 1));
     assert!(rig.commit(hand.next(1)) > high);
 }

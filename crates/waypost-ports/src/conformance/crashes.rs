@@ -1,4 +1,4 @@
-//! Deaths of owners, and what was in hand at them.
+//! Deaths of owners, and the executions in hand at them.
 
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Millis;
@@ -16,7 +16,7 @@ fn suspicion<B: Backend>(rig: &Rig<'_, B>, execution: ExecutionNo) -> (u32, bool
     (control.crashes, control.doubt)
 }
 
-/// The owner dies, and the next instance takes what it had in hand.
+/// The owner dies, and the next instance takes its executions.
 fn die_and_claim<B: Backend>(rig: &Rig<'_, B>, next: u128) -> (InstanceId, Vec<Hand>) {
     rig.advance(LONG);
     let instance = rig.instance(next);
@@ -77,8 +77,9 @@ pub fn an_orderly_end_counts_nothing<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, execution), (1, true), "neither more nor less");
 }
 
-/// After a failover to a store that lacks the last heartbeats, all leases are over and all instances
-/// live. Each of them would take what the others own, and each time would count as a death.
+/// After a failover to a store that lacks the last heartbeats, all leases have expired and all
+/// instances live. Each of them would take the executions of the others, and each take-over would
+/// count as a death.
 pub fn a_claimer_whose_lease_is_over_takes_nothing<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));

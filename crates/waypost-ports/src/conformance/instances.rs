@@ -12,7 +12,7 @@ fn list<B: Backend>(rig: &Rig<'_, B>) -> Vec<InstanceRow> {
     rig.store().instances().expect("the list is answered")
 }
 
-/// One that gave its sign of life then, and has been silent for so long.
+/// An instance whose last sign of life was then, and that has been silent for so long.
 fn alive(instance: InstanceId, since: u64, silent: u64, owned: u64) -> InstanceRow {
     InstanceRow {
         instance,

@@ -1,4 +1,4 @@
-//! Lists: what they can be filtered by, and how they are paged.
+//! Lists: filters and pages.
 
 use std::collections::BTreeMap;
 

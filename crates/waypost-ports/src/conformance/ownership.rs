@@ -232,8 +232,8 @@ pub fn an_instance_keeps_its_own<B: Backend>(backend: &B) {
     assert_eq!(rig.control(hand.execution).owner, Some(instance));
 }
 
-/// A zombie whose lease is over may still win the race for one frame; what it then claims to own
-/// must not be lost.
+/// A zombie whose lease has expired may still win the race for one frame; an execution that it then
+/// owns must not be lost.
 pub fn an_owner_that_never_announced_itself_is_dead<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
@@ -378,7 +378,7 @@ pub fn a_reconciliation_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
     assert_eq!(rig.control(driven.execution).owner, Some(instance));
 }
 
-/// A process that stopped without a word is followed by another.
+/// A process that died is followed by another.
 pub fn ownership_survives_reopening_as_claimable<B: Backend>(backend: &B) {
     let mut rig = Rig::new(backend);
     let hand = rig.start(rig.instance(1));

@@ -140,7 +140,7 @@ pub fn lists_are_filtered_and_paged<B: Backend>(backend: &B) {
     assert_eq!(numbers(&list(&rig, &nobody)), []);
 }
 
-/// An execution with a node that completed, one that is tried again and one that waits.
+/// An execution with a node that completed, one that is retried and one that waits.
 fn busy(hand: &mut Hand) -> Vec<Event> {
     let started = |node: &str| {
         Event::Node(NodeEvent::Started {
@@ -205,7 +205,7 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
     assert_eq!((row.resume_at, row.view.current_node.as_deref()), (None, None));
 }
 
-/// What a read would take into memory is known before it is made.
+/// The bytes that a read would take into memory are known before it.
 pub fn a_read_is_weighed_before_it_is_made<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);

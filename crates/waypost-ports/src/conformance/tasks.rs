@@ -15,25 +15,25 @@ use crate::tasks::{Depth, Offer, OfferId, SignOfLife, Tasks};
 
 pub use presence::*;
 
-/// What a backend's test binary brings: a place for tasks with nothing in it.
+/// Implemented by a backend's test binary: an empty place for tasks.
 pub trait TasksBackend {
-    /// What is under test.
+    /// The implementation under test.
     type Tasks: Tasks;
 
     /// Opens it. Called again for the same data.
     fn open(&self) -> Self::Tasks;
 
-    /// Lets this much time pass, for the tasks; a backend whose time is a server's
-    /// moves what it has written back.
+    /// Lets this much time pass for the tasks; a backend with a server's time moves its rows back
+    /// instead.
     fn pass(&self, span: Millis);
 
-    /// By how much a span that it measures may differ from one that passed.
+    /// By how much a measured span may differ from the real one.
     fn tolerance(&self) -> Millis {
         Millis(0)
     }
 }
 
-/// A clock for backends that take one: those whose time only passes when a case says so.
+/// A clock for backends that take one: time passes only when a case advances it.
 pub fn still_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Timestamp(1_000_000_000_000)))
 }

@@ -1,4 +1,4 @@
-//! Reading what the store in memory holds, and the definitions it keeps.
+//! Reads of the store in memory, and its definitions.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Tasks for remote workers, kept in this process: for tests, for the simulator, and for a home
-//! that is one process. What is lost with it is offered again by the owners of the attempts.
+//! Tasks for remote workers in the memory of this process: for tests, for the simulator, and for a
+//! backend of one process. Tasks that are lost with it are offered again by the owners of the
+//! attempts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,7 +46,7 @@ struct WaitingTask {
 
 #[derive(Default)]
 struct KnownWorker {
-    /// The last one, without what is in hand.
+    /// The last one, without the tasks in hand.
     sign: Option<(SignOfLife, Timestamp)>,
     /// What it has in hand, and how old that statement was when it arrived.
     hand: Option<(BTreeSet<Token>, Millis)>,
@@ -77,7 +78,7 @@ impl MemoryTasks {
         Self { clock, cluster_key, rows: Arc::default() }
     }
 
-    /// The same data under another clock.
+    /// Its data under another clock.
     #[must_use]
     pub fn with_clock(&self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self.clone() }

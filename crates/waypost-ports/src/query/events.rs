@@ -1,4 +1,4 @@
-//! Events of one execution, as readers ask for them and as they are read off stored frames.
+//! Events of one execution: the request of a reader, and reading them from stored frames.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct EventsRequest {
     pub after: u64,
     /// At most so many.
     pub limit: usize,
-    /// No more once they have so many bytes: the last one is the one that reaches them.
+    /// Ends with the event that reaches so many bytes.
     pub bytes: usize,
 }
 
@@ -56,14 +56,14 @@ pub struct EventRow {
     pub node: Option<String>,
     /// The attempt it is about.
     pub attempt: Option<u32>,
-    /// Everything it says, as an object.
+    /// Its content, as an object.
     pub fields: Json,
 }
 
-/// The type of the row that stands for a frame which cannot be read.
+/// The type of the row for a frame that cannot be read.
 pub const UNREADABLE: &str = "Unreadable";
 
-/// Adds to `rows` those events of a frame that `request` asks for, up to its limits.
+/// Adds to `rows` those events of a frame that `request` selects, up to its limits.
 ///
 /// Events are read as any object with one key, so that a log written by a newer version can still
 /// be shown. A frame that cannot be read gives one row of type [`UNREADABLE`]; the events around it
@@ -109,8 +109,8 @@ pub fn read_events(stored: &StoredFrame, request: &EventsRequest, rows: &mut Vec
     }
 }
 
-/// Looks for the names that are asked for in the text of a frame: of a long log most frames need not
-/// be parsed. A name that stands there by chance costs a parse, no more.
+/// Searches the text of a frame for the names in the request: most frames of a long log need not be
+/// parsed. A name that is there by chance costs a parse, no more.
 fn may_match(stored: &StoredFrame, request: &EventsRequest) -> bool {
     let Some(text) = stored.body.as_ref().ok().and_then(|body| str::from_utf8(body).ok()) else {
         return true;
@@ -122,7 +122,7 @@ fn may_match(stored: &StoredFrame, request: &EventsRequest) -> bool {
     })
 }
 
-/// What an event is about, where it says so.
+/// The subject of an event, if it has one.
 #[derive(Default, serde::Deserialize)]
 struct Subject {
     #[serde(default)]

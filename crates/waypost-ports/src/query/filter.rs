@@ -1,8 +1,8 @@
-//! Which executions a list shows, beyond their status and workflow, for which stores have indexes.
+//! Filters of lists, beyond status and workflow, for which stores have indexes.
 //!
-//! Stores walk their rows newest first and ask here about each. One judge for all of them: nothing
-//! that a user wrote becomes part of a statement or of a pattern, and all stores agree on what a
-//! capital letter is. A [`PageBudget`] bounds the walk.
+//! Stores walk their rows newest first and test each here. There is one implementation for all of
+//! them: no text of a user becomes part of a statement or of a pattern, and all stores agree on
+//! upper and lower case. A [`PageBudget`] bounds the walk.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use super::{ListRequest, SCANNED_BYTES_MAX, SCANNED_MAX};
 #[derive(Debug)]
 pub struct Filter<'a> {
     request: &'a ListRequest,
-    /// The text to look for, in lower case.
+    /// The text to search for, in lower case.
     text: Option<String>,
 }
 
-/// What is looked at of a row.
+/// The fields of a row that a filter tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Looked<'a> {
     /// When it was accepted.
@@ -34,7 +34,7 @@ pub struct Looked<'a> {
     pub input: &'a str,
 }
 
-/// How much one page may still look at.
+/// How much one page may still scan.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBudget {
     /// Rows.
@@ -44,14 +44,14 @@ pub struct PageBudget {
 }
 
 impl<'a> Filter<'a> {
-    /// Nothing where all rows of the statuses and the workflow are asked for.
+    /// `None` if all rows of the statuses and the workflow are wanted.
     pub fn of(request: &'a ListRequest) -> Option<Self> {
         let ListRequest { since, until, labels, text, .. } = request;
         let any = since.is_some() || until.is_some() || !labels.is_empty() || text.is_some();
         any.then(|| Self { request, text: text.as_deref().map(lower) })
     }
 
-    /// Does it look at inputs?
+    /// Does it test inputs?
     pub fn reads_input(&self) -> bool {
         self.text.is_some()
     }
@@ -75,7 +75,7 @@ impl PageBudget {
         self.rows == 0 || self.bytes == 0
     }
 
-    /// A row was looked at.
+    /// Counts a row that was tested.
     pub fn spend(&mut self, row: &Looked<'_>) {
         let bytes = row.key.len() + row.error.map_or(0, str::len) + row.input.len();
         self.rows = self.rows.saturating_sub(1);
@@ -113,8 +113,8 @@ fn string_holds(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Letter by letter: `str::to_lowercase` looks at what stands around a sigma, which differs between a
-/// text and the place it is found in.
+/// Letter by letter: `str::to_lowercase` depends on the letters around a sigma, which differ
+/// between a text and the place it is found in.
 fn lower(text: &str) -> String {
     match text.is_ascii() {
         true => text.to_ascii_lowercase(),

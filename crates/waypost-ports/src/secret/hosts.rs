@@ -41,7 +41,7 @@ pub struct BadHost {
 }
 
 impl HostPattern {
-    /// May what is meant for these hosts go there?
+    /// May a secret for these hosts go there?
     pub fn covers(&self, target: &Target<'_>) -> bool {
         let host = normalised(target.host);
         let named = match self.below {
@@ -61,7 +61,7 @@ fn normalised(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// What goes there does not leave the machine.
+/// Traffic to it does not leave the machine.
 fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -17,10 +17,10 @@ pub struct NewDefinition {
     pub make_current: bool,
 }
 
-/// What became of a definition.
+/// The result of storing a definition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Defined {
-    /// As it is kept.
+    /// The stored definition.
     pub definition: Definition,
     /// Is the version new?
     pub created: bool,
@@ -30,7 +30,7 @@ pub struct Defined {
     pub current: u32,
 }
 
-/// A definition that is kept.
+/// A stored definition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Definition {
     /// The workflow.
@@ -43,7 +43,7 @@ pub struct Definition {
     pub canonical: Arc<str>,
 }
 
-/// How a definition is asked for.
+/// How a definition is looked up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DefinitionRef {
     /// By content.

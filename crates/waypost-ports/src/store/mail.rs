@@ -16,21 +16,21 @@ pub struct Mail {
     pub execution: ExecutionNo,
     /// By which duplicates are known.
     pub message: MessageId,
-    /// Who sent it.
+    /// The sender.
     pub actor: Option<Arc<str>>,
     /// What it says.
     pub body: MailBody,
 }
 
-/// What a message says.
+/// The content of a message.
 ///
-/// A row has either as JSON with the kind as its only key, as in `{"cancel": …}` or `{"report": …}`.
-/// A request to resume without a reason is the string `"resume"`.
+/// A row has either as JSON with the kind as its only key, as in `{"cancel": …}` or `{"report":
+/// …}`. A request to resume without a reason is the string `"resume"`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MailBody {
     /// A control request.
     Request(Request),
-    /// What a remote worker says of an attempt.
+    /// A remote worker's report on an attempt.
     Report(Report),
 }
 
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for MailBody {
     }
 }
 
-/// What became of a piece of mail.
+/// The outcome of a piece of mail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// It is in the inbox; the owner, if there is one, should be nudged.

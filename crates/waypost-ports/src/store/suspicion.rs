@@ -17,12 +17,12 @@ use waypost_core::planted::{Bug, is_planted};
 /// From this count on an execution is a suspect: its owner takes it alone.
 pub const SUSPECT_FROM: u32 = 2;
 
-/// What a frame of an execution proves that was in hand when an owner died.
+/// What a frame proves about an execution that was in hand when an owner died.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
     /// All decisions that follow from loading it are made: it is not in doubt any more.
     Decided,
-    /// It goes on: the deaths do not count any more.
+    /// It makes progress: the deaths do not count any more.
     Progress,
 }
 

@@ -1,4 +1,4 @@
-//! Workers: who is alive, for how long, and what they have in hand.
+//! Workers: which are alive, for how long, and the tasks in hand.
 
 use uuid::Uuid;
 use waypost_core::id::{InstanceId, Token, WorkerId};
@@ -51,7 +51,7 @@ pub fn whoever_leaves_is_gone<B: TasksBackend>(backend: &B) {
     assert_eq!(rows.iter().map(|row| row.alive).collect::<Vec<_>>(), [false]);
 }
 
-/// What is said of attempts, each by its worker and token; how long ago, within the tolerance.
+/// Checks the answers about attempts, each by its worker and token; ages within the tolerance.
 fn expect_holds<B: TasksBackend>(backend: &B, asked: &[(u128, u128)], expected: &[Holds]) {
     let asked: Vec<_> = asked.iter().map(|(of, token)| (worker(*of), Token(*token))).collect();
     let found = backend.open().who_holds(&asked).expect("it is answered");
@@ -75,7 +75,7 @@ pub fn workers_have_what_they_say<B: TasksBackend>(backend: &B) {
     let first =
         [Holds::Yes, no(0), Holds::Yes, Holds::Unsaid, no(0), Holds::Yes, Holds::Gone, no(0)];
     expect_holds(backend, &asked, &first);
-    // What is said last counts, also where it is nothing.
+    // The last list counts, also an absent one.
     backend.pass(Millis(5_000));
     tasks.hear(&with_hand(1, &[8], 0)).expect("it is answered");
     tasks.hear(&sign(2)).expect("it is answered");
