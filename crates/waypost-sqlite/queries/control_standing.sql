@@ -1,4 +1,4 @@
--- inspect: what a claim looks at. Served by the keys of control and instances.
+-- inspect: the columns that a claim uses. Served by the keys of control and instances.
 SELECT control.owner, instances.alive_until, control.wakes_from, control.requires
 FROM control LEFT JOIN instances ON instances.number = control.owner
 WHERE control.execution = ?1

@@ -1,2 +1,2 @@
--- projector: which store the projections were made from.
+-- projector: the store that the projections are derived from.
 SELECT id FROM store

@@ -1,2 +1,2 @@
--- append, find: who has a key. Served by the unique key.
+-- append, find: the execution of a key. Served by the unique key.
 SELECT execution FROM submissions WHERE key = ?1

@@ -1,2 +1,2 @@
--- append: gives the names back when the frame did not go in. Served by the key of submissions.
+-- append: releases the names if the frame was not inserted. Served by the key of submissions.
 DELETE FROM submissions WHERE execution = ?1

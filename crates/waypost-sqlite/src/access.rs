@@ -46,7 +46,7 @@ impl Access for SqliteStore {
     }
 }
 
-/// Says no where the id is taken.
+/// Returns false if the id is taken.
 fn add(write: &Write<'_>, key: &NewKey) -> rusqlite::Result<bool> {
     let NewKey { id, name, role, digest } = key;
     let mut insert = write.tx.prepare_cached(queries::KEY_INSERT)?;

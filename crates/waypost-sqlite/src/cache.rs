@@ -1,7 +1,7 @@
-//! When a connection gives back the memory of its page cache.
+//! When a connection releases the memory of its page cache.
 //!
-//! A writer's cache may grow to `CACHE_KIB` (see `connection`), which a burst of work makes use of and an
-//! idle process does not. SQLite keeps such pages until the connection is closed, unless asked.
+//! A writer's cache may grow to `CACHE_KIB` (see `connection`), which a burst of work uses and an
+//! idle process does not. SQLite keeps such pages until the connection is closed or shrunk.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 /// Frames within a window below which a connection counts as quiet: 100 a second.
 const QUIET_MAX: u64 = 500;
 
-/// Frames since the pages were last given back, below which there is nothing worth giving back.
+/// Frames since the last release, below which there is nothing worth releasing.
 const GROWN_MIN: u64 = 1_000;
 
 /// How much a connection has written, and whether it may give its pages back.
@@ -28,8 +28,8 @@ impl PageCache {
         Self { window_begins: now, in_window: 0, since_release: 0 }
     }
 
-    /// Counts frames, and says whether to release the pages now. Must be called every few seconds, with
-    /// 0 where nothing was written.
+    /// Counts frames, and returns whether to release the pages now. Must be called every few
+    /// seconds, with 0 if nothing was written.
     pub(crate) fn wrote(&mut self, frames: u64, now: Instant) -> bool {
         self.in_window = self.in_window.saturating_add(frames);
         self.since_release = self.since_release.saturating_add(frames);
@@ -46,7 +46,7 @@ impl PageCache {
     }
 }
 
-/// Gives back the pages that are not in use.
+/// Releases the pages that are not in use.
 pub(crate) fn release(connection: &Connection) {
     if let Err(error) = connection.execute_batch("PRAGMA shrink_memory") {
         tracing::debug!(%error, "the page cache was not given back");

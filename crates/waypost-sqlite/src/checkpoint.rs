@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   appends ──▶ WAL has many pages ──▶ thread copies them and syncs ──▶ next append copies the few that
-//!                                      (appends go on)                  came meanwhile; the WAL begins anew
+//!                                      (appends continue)               came meanwhile; the WAL restarts
 //! ```
 //!
-//! A copy writes and syncs thousands of pages. Made by the append that happens to fill the WAL, as SQLite
-//! does by itself, it delays that append and all that wait behind it by tens of milliseconds.
+//! A copy writes and syncs thousands of pages. If the append that happens to fill the WAL made it,
+//! as SQLite does by itself, that append and all behind it would be delayed by tens of
+//! milliseconds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ enum Stage {
 }
 
 impl Stage {
-    /// What a commit does that leaves so many pages in the WAL: the next stage, and whether to copy the
-    /// rest itself.
+    /// The next stage after a commit that leaves so many pages in the WAL, and whether the commit
+    /// copies the rest itself.
     fn after_commit(self, pages: u32) -> (Self, bool) {
         match self {
             Self::Idle if pages >= CHECKPOINT_PAGES => (Self::Copying, false),
@@ -77,7 +78,7 @@ impl Checkpoints {
         Ok(Self { shared, handle: Some(handle) })
     }
 
-    /// Ends the thread, when it has copied what it was about to.
+    /// Ends the thread after its current copy.
     pub(crate) fn stop(&mut self) {
         self.shared.move_to(Stage::Stop);
         if let Some(handle) = self.handle.take()
@@ -95,7 +96,7 @@ impl Drop for Checkpoints {
 }
 
 impl CheckpointShared {
-    /// Is it on the commit that calls this to copy what is left?
+    /// Must the calling commit copy the rest?
     fn is_rest_due(&self, pages: u32) -> bool {
         let mut stage = self.stage.lock();
         let (next, rest_is_due) = stage.after_commit(pages);
@@ -108,7 +109,7 @@ impl CheckpointShared {
 
     fn run(&self, copier: &Connection) {
         while self.await_order() {
-            // What it leaves, because of an error or a reader, is copied by an append.
+            // Pages that it leaves, because of an error or a reader, are copied by an append.
             if let Err(error) = connection::copy_wal(copier) {
                 tracing::debug!(%error, "the WAL was not copied back");
             }

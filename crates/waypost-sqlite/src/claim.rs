@@ -1,7 +1,7 @@
-//! Taking ownership, and setting aside.
+//! Claiming, and quarantining.
 //!
-//! Taking is a write and is kept short; the histories are read after it has committed, by a reader,
-//! so that a claim of hundreds of executions does not hold up appends.
+//! A claim is a short write; the histories are read after it has committed, by a reader, so that a
+//! claim of hundreds of executions does not delay appends.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use waypost_core::id::{ExecutionNo, InstanceId};
@@ -12,7 +12,7 @@ use crate::connection::{Readers, is_corrupt};
 use crate::store::Write;
 use crate::{history, instances, queries};
 
-/// What was taken.
+/// The claimed executions.
 pub(crate) struct Taken {
     executions: Vec<ExecutionNo>,
     more: bool,
@@ -21,8 +21,8 @@ pub(crate) struct Taken {
     at: Timestamp,
 }
 
-/// For a reconciliation: what the claimer owns and does not have in memory, as a reader sees it. The
-/// scan of all control rows must not hold up appends, so it is made outside of the write.
+/// For a reconciliation: executions that the claimer owns and does not have in memory, as a reader
+/// sees them. The scan of all control rows must not delay appends, so it runs outside of the write.
 pub(crate) fn find_forgotten(
     connection: &Connection,
     request: &ClaimRequest,
@@ -38,7 +38,8 @@ pub(crate) fn find_forgotten(
     rows.collect()
 }
 
-/// Makes an instance the owner of what can be claimed, besides what it owns already and forgot.
+/// Makes an instance the owner of claimable executions, besides those that it owns already and
+/// forgot.
 pub(crate) fn take(
     write: &Write<'_>,
     request: &ClaimRequest,
@@ -85,7 +86,7 @@ pub(crate) fn take(
     Ok(Taken { executions, more, next_due, lapsed: false, at })
 }
 
-/// Those that are to be taken alone: the least suspicious, and whether there are more.
+/// Executions that are to be taken alone: the least suspicious, and whether there are more.
 fn suspects(
     write: &Write<'_>,
     request: &ClaimRequest,
@@ -98,8 +99,8 @@ fn suspects(
     rows.collect()
 }
 
-/// Reads what was taken: what is still the claimer's. One that cannot be read is handed out all the
-/// same, as damaged: the claim is made, and the others must not wait for it.
+/// Reads the claimed executions that are still the claimer's. An unreadable one is returned as
+/// damaged: it is claimed, and the others must not wait for it.
 pub(crate) fn read(
     readers: &Readers,
     taken: &Taken,
@@ -137,7 +138,7 @@ pub(crate) fn hold(
     Ok(())
 }
 
-/// Marks what this owner is about to decide.
+/// Marks executions that this owner is about to decide.
 pub(crate) fn doubt(
     write: &Write<'_>,
     owner: InstanceId,

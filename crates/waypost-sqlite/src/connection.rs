@@ -24,10 +24,10 @@ pub(crate) const CHECKPOINT_PAGES: u32 = 4_000;
 /// KiB of pages that a connection which writes may keep in memory, until it is quiet (`cache`).
 const CACHE_KIB: i32 = 16_000;
 
-/// Statements kept prepared; more than there are in `queries`.
+/// Prepared statements in the cache; more than there are in `queries`.
 const STATEMENTS: usize = 96;
 
-/// Readers kept open. More may be in use at a time.
+/// Idle readers that stay open. More may be in use at a time.
 const READERS_IDLE: usize = 4;
 
 /// Opens the log's file for writing, with every commit synced.
@@ -40,8 +40,8 @@ pub(crate) fn open_log(path: &Path, options: &Options) -> Result<Connection, Sto
     Ok(connection)
 }
 
-/// Opens the projections' file for writing. Commits are consistent but not synced: what a power cut
-/// takes is derived again.
+/// Opens the projections' file for writing. Commits are consistent but not synced: rows lost in a
+/// power cut are derived again.
 pub(crate) fn open_projections(path: &Path) -> rusqlite::Result<Connection> {
     let connection = open(path, Options::guest().page_bytes)?;
     tune_writer(&connection, "NORMAL", CHECKPOINT_PAGES)?;
@@ -57,8 +57,8 @@ pub(crate) fn check_version() -> Result<(), StoreError> {
     Err(StoreError::Refused(format!("SQLite {version} can lose commits; 3.51.3 is needed")))
 }
 
-/// Makes the file for its owner alone, where there is none: SQLite would let everybody read it, and
-/// its other files take after it. Where that fails, SQLite says why.
+/// Creates the file for its owner alone, if there is none: SQLite would let everyone read it, and
+/// its other files copy its mode. If that fails, SQLite reports why.
 fn make_private(path: &Path) {
     use std::os::unix::fs::OpenOptionsExt;
     let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -102,7 +102,7 @@ pub(crate) fn open_copier(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Copies what can be copied without waiting for anybody.
+/// Copies the pages that can be copied without waiting for a reader or writer.
 pub(crate) fn copy_wal(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
@@ -146,7 +146,7 @@ impl Readers {
         result.map_err(normalise)
     }
 
-    /// Has those that are not in use give back the memory of their pages.
+    /// Releases the page memory of idle readers.
     pub(crate) fn release(&self) {
         self.idle.lock().iter().for_each(cache::release);
     }
@@ -173,7 +173,7 @@ pub(crate) fn is_about_data(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Names an error for what the caller does about it.
+/// Maps an error to the variant for what the caller does about it.
 #[expect(clippy::needless_pass_by_value, reason = "made to stand alone in `map_err`")]
 pub(crate) fn normalise(error: rusqlite::Error) -> StoreError {
     let message = error.to_string();
@@ -185,7 +185,7 @@ pub(crate) fn normalise(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Is what is stored not what was written?
+/// Does the stored data differ from what was written?
 pub(crate) fn is_corrupt(error: &rusqlite::Error) -> bool {
     let of_file = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
     error.sqlite_error_code().is_some_and(|code| of_file.contains(&code))
@@ -212,12 +212,12 @@ pub(crate) fn limit_and_one(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)
 }
 
-/// What is kept beside bytes in order to notice when they change.
+/// A checksum that is stored beside bytes to detect changes.
 pub(crate) fn checksum(bytes: &[u8]) -> i64 {
     xxhash_rust::xxh3::xxh3_64(bytes).cast_signed()
 }
 
-/// Are these the bytes that the checksum was made of?
+/// Do the bytes match their checksum?
 pub(crate) fn is_intact(bytes: &[u8], stored: i64) -> bool {
     checksum(bytes) == stored
 }

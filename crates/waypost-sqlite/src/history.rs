@@ -21,7 +21,7 @@ pub(crate) fn load(
     }
 }
 
-/// The same without a snapshot: the whole log.
+/// The history without a snapshot: the whole log.
 pub(crate) fn load_all(
     connection: &Connection,
     execution: ExecutionNo,
@@ -29,13 +29,13 @@ pub(crate) fn load_all(
     load_from(connection, execution, None, 0)
 }
 
-/// What stands for an execution whose rows cannot be read.
+/// The history of an execution whose rows cannot be read.
 pub(crate) fn unreadable(execution: ExecutionNo, reason: String) -> History {
     let frames = vec![unreadable_frame(execution, reason)];
     History { execution, control: None, snapshot: None, frames, mail: Vec::new() }
 }
 
-/// What stands for a frame whose row cannot be read.
+/// The frame for a row that cannot be read.
 pub(crate) fn unreadable_frame(execution: ExecutionNo, reason: String) -> StoredFrame {
     let header = FrameHeader {
         execution,

@@ -1,7 +1,7 @@
 //! Leases and numbers.
 //!
-//! An instance is alive until its lease runs out. Ending a lease releases what the instance owned, in
-//! the same transaction: from then on these executions are simply ready, and claims need not look for
+//! An instance is alive until its lease expires. Ending a lease releases the instance's executions
+//! in the same transaction: from then on these executions are ready, and claims need not look for
 //! dead owners.
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -60,7 +60,7 @@ pub(crate) fn release_all(write: &Write<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Those that are alive or own something.
+/// Instances that are alive or own executions.
 pub(crate) fn list(connection: &Connection, now: Timestamp) -> rusqlite::Result<Vec<InstanceRow>> {
     let latest = connection.prepare_cached(queries::TIME_LATEST)?.query_row([], |row| row.get(0));
     // Another process may have recorded a later time.
@@ -101,7 +101,7 @@ fn from_json(text: Option<&str>) -> About {
     }
 }
 
-/// How an instance went: only a death counts against what it had in hand.
+/// How an instance ended: only a death counts against the executions that it had in hand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
     Left,

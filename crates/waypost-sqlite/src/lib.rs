@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   folder/
-//!     lock               held by the one process that runs the engine; says which one, and where its
-//!                        server listens
+//!     lock               held by the one process that runs the engine; names it, and the address of
+//!                        its server
 //!     log.db             frames, control, inbox, …: the truth; WAL, every commit is synced
 //!     projections.db     rows for readers; WAL, may be deleted at any time
 //!     projections.lock   held by the process that writes the projections
@@ -26,9 +26,9 @@
 //! | `query` | lists and logs for people |
 //! | `inspect` | everything of every execution, for a checker |
 //! | `projections` | the second file and the thread that writes it |
-//! | `cache` | when a connection gives the memory of its pages back |
+//! | `cache` | when a connection releases the memory of its pages |
 //! | `checkpoint` | copying the WAL back, on a thread of its own |
-//! | `connection` | pragmas, readers, errors made plain |
+//! | `connection` | pragmas, readers, errors of the port |
 //! | `migrate` | layouts of the log's file |
 //! | `lock` | one engine a folder |
 //! | `queries` | the SQL |

@@ -14,7 +14,7 @@ pub(crate) struct FolderLock {
     _file: File,
 }
 
-/// What the file says about who holds it.
+/// The holder of a lock, as its file names it.
 #[derive(Serialize, Deserialize)]
 struct Holder {
     pid: u32,
@@ -34,7 +34,7 @@ pub struct EngineProcess {
 }
 
 impl FolderLock {
-    /// Takes the lock of the engine, or says who has it.
+    /// Takes the engine's lock, or returns which process has it.
     pub(crate) fn engine(
         folder: &Path,
         now: Timestamp,
@@ -92,7 +92,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 /// The process that runs the engine of a folder, if one does. Opens no store and makes no file.
 pub fn engine_of(folder: &Path) -> Option<EngineProcess> {
     let mut file = File::open(folder.join("lock")).ok()?;
-    // Shared, so that two processes that look at once do not take each other for the engine.
+    // Shared, so that two processes that check at once do not take each other for the engine.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
         Ok(()) | Err(TryLockError::Error(_)) => None,

@@ -62,7 +62,7 @@ pub(crate) fn collect(
                 }
             }
         }
-        // Fewer than the limit says that there is no more: what cannot be read does not count.
+        // Fewer rows than the limit mean that there are no more: unreadable ones count as rows.
         if found < asked || readable.len() >= limit {
             readable.truncate(limit);
             return Ok(readable);

@@ -16,21 +16,21 @@ use crate::options::Options;
 pub struct Migration {
     /// The layout it leads to, from 1 without gaps.
     pub version: u32,
-    /// What it is about.
+    /// Its topic.
     pub name: &'static str,
     sql: &'static str,
 }
 
-/// Where a folder stands.
+/// The layout of a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Migrations {
     /// The layout of its file; 0 when there is none.
     pub current: u32,
-    /// What is still to be applied, in order.
+    /// Migrations still to be applied, in order.
     pub pending: Vec<Migration>,
 }
 
-/// Every layout this build knows.
+/// Every layout of this build.
 const KNOWN: &[Migration] = &[
     Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
     Migration { version: 2, name: "access", sql: include_str!("../migrations/0002_access.sql") },
@@ -40,7 +40,7 @@ const KNOWN: &[Migration] = &[
     Migration { version: 6, name: "names", sql: include_str!("../migrations/0006_names.sql") },
 ];
 
-/// Where a folder stands, without changing it.
+/// The layout of a folder, without changing it.
 pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {
     let path = folder.join(crate::store::LOG_FILE);
     if !path.exists() {
@@ -52,7 +52,8 @@ pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {
     Ok(Migrations { current, pending: pending.copied().collect() })
 }
 
-/// Brings a folder to the newest layout; gives what was applied. Opening a store does the same.
+/// Migrates a folder to the newest layout; returns the applied migrations. Opening a store does so,
+/// too.
 pub fn migrate(folder: &Path) -> Result<Vec<Migration>, StoreError> {
     std::fs::create_dir_all(folder).map_err(|error| {
         StoreError::Unavailable(format!("cannot create {}: {error}", folder.display()))
@@ -63,8 +64,8 @@ pub fn migrate(folder: &Path) -> Result<Vec<Migration>, StoreError> {
     apply(&mut connection, KNOWN)
 }
 
-/// Applies what is missing. Safe against another process that does the same, and against a kill at
-/// any point: a migration and the note that it was applied are one transaction.
+/// Applies missing migrations. Safe against another process that does so, and against a kill at any
+/// point: a migration and its row in `migrations` are one transaction.
 pub(crate) fn apply_known(connection: &mut Connection) -> Result<Vec<Migration>, StoreError> {
     apply(connection, KNOWN)
 }

@@ -121,8 +121,8 @@ fn events(connection: &Connection, request: &EventsRequest) -> rusqlite::Result<
     Ok(rows)
 }
 
-/// Reads the lengths of rows, which stand before their bytes: a log of megabytes costs no more than one
-/// of so many small frames.
+/// Reads the lengths of rows, which are stored before their bytes: a log of megabytes costs no more
+/// than one of as many small frames.
 fn weigh(connection: &Connection, read: Read) -> rusqlite::Result<u64> {
     let stored = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let bytes: i64 = match read {

@@ -53,7 +53,7 @@ fn a_newer_layout_is_refused() {
     assert!(error.to_string().contains("layout 2 and this version knows 1"), "{error}");
 }
 
-/// What layout 1 had in it: two versions of a workflow, an execution and its mail.
+/// Data of layout 1: two versions of a workflow, an execution and its mail.
 const OF_LAYOUT_1: &str = r#"
     INSERT INTO instances VALUES (1, zeroblob(16), NULL, 1);
     INSERT INTO definitions VALUES (zeroblob(32), 'hello', 1, '{"a":1}');
