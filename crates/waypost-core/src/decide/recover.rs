@@ -11,8 +11,8 @@ use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 
 impl Decider<'_> {
-    /// Makes this instance the owner. The event is the fence: whoever owned the execution before
-    /// can not append behind it.
+    /// Makes this instance the owner. The event is the fence: a former owner can not append after
+    /// it.
     pub(super) fn take_over(&mut self) -> Result<(), Refusal> {
         self.refuse_ended()?;
         let epoch = self.state.epoch + 1;
@@ -20,9 +20,9 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Goes on from where the last owner left off. Attempts that it made itself are lost; those
-    /// that mail has started since the take-over are not, and neither are those of workers
-    /// elsewhere, which live on and report to whoever owns the execution.
+    /// Continues from where the last owner stopped. Attempts that ran in its own process are
+    /// abandoned; those that mail has started since the take-over are not, and neither are those of
+    /// remote workers, which continue and report to the current owner.
     pub(super) fn recover(&mut self) {
         if self.state.status.is_end() || self.state.status.is_parked() {
             return;

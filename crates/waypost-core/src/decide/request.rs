@@ -1,8 +1,8 @@
-//! What people ask of an execution.
+//! Requests to an execution: pause, resume, cancel, retry, signals, completing a wait.
 //!
-//! A request with a message id must be consumed by an event even when it changes nothing: as mail it
-//! would lie in the inbox for ever, and whoever sends it again must hear that it was received. One
-//! without is only answered.
+//! A request with a message id must be consumed by an event even if it changes nothing: as mail it
+//! would stay in the inbox for ever, and a repeat must be answered as received. A request without
+//! an id is only answered.
 
 use std::sync::Arc;
 
@@ -78,8 +78,7 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Ends one wait for whoever asks: what a filter would say, and when time would have, does not
-    /// matter.
+    /// Completes one wait on request, regardless of its filter and its due time.
     fn complete_wait(&mut self, wait: u64, body: Json, origin: Origin) -> Result<(), Refusal> {
         if let Some(refusal) = self.state.refuses_complete_wait(self.plan, wait) {
             return self.ignore(origin, refusal);
@@ -112,8 +111,8 @@ impl Decider<'_> {
         let mut work_left = FILTERS_WORK_MAX;
         let acts = self.state.acts();
         let takers = if acts { self.takers(name, body, &mut work_left).0 } else { Vec::new() };
-        // The limits are for what would have to be kept: a flood of signals that nobody waits for
-        // must not keep out the one that somebody does.
+        // The limits are for signals that would have to be stored: a flood of signals that no node
+        // waits for must not keep out one that a node waits for.
         if takers.is_empty()
             && let Some(refusal) = self.refuses_to_keep(body)
         {
