@@ -12,7 +12,7 @@ use super::live::{Letter, Live};
 use crate::room::shrink;
 
 impl Driver {
-    /// Was it told to stop?
+    /// Is it stopping?
     pub fn is_draining(&self) -> bool {
         self.draining
     }
@@ -48,8 +48,8 @@ impl Driver {
         self.slots.shrink();
     }
 
-    /// An execution left memory for the line of its concurrency key. There may have been room for it;
-    /// or somebody here is to be cancelled for it.
+    /// An execution left memory for the queue of its concurrency key. A permit may be free for it;
+    /// or an execution here has to be cancelled for it.
     pub(super) fn is_queued(&mut self, state: &State) {
         let Some(place) = state.place.as_ref().filter(|_| state.status == Status::Scheduling)
         else {

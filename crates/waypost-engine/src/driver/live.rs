@@ -31,7 +31,7 @@ use super::suspicion::Suspicion;
 /// [`EARLY_SIGNALS_BYTES_MAX`](waypost_core::limits::EARLY_SIGNALS_BYTES_MAX) of them.
 pub(super) const STAYING_MAX: usize = 4;
 
-/// A command in a mailbox, and who wants to hear of it.
+/// A command in a mailbox, and the ticket that awaits its answer.
 #[derive(Debug)]
 pub(super) struct Letter {
     pub(super) command: Command,
@@ -69,7 +69,7 @@ pub(super) struct Live {
     pub(super) mail_waits: bool,
     /// Until when it stays in memory with nothing to do.
     pub(super) stays_until: Option<Timestamp>,
-    /// Reports from elsewhere that were refused, and not counted yet.
+    /// Reports of remote workers that were rejected, and not counted yet.
     pub(super) reports_refused: u64,
     /// Reports that came as mail and were decided: mail is read again until its frame is committed.
     heard: VecDeque<MessageId>,

@@ -70,8 +70,8 @@ pub enum StoreWork {
         /// Why.
         reason: String,
     },
-    /// These executions were in memory at a process death and are about to be decided: mark them as in
-    /// doubt; answered with [`Input::Doubted`](super::Input::Doubted).
+    /// These executions were in memory at a process death and are about to be decided: mark them as
+    /// in doubt; answered with [`Input::Doubted`](super::Input::Doubted).
     Doubt(Vec<ExecutionNo>),
     /// A frame was refused: read the execution again. Answered with
     /// [`Input::Reloaded`](super::Input::Reloaded) if the control row names this instance as the owner,
@@ -102,7 +102,7 @@ pub enum TaskWork {
     Offer(OfferOrder),
     /// Withdraw an offer, unless a worker has taken it.
     Withdraw(OfferId),
-    /// Tell a worker to stop an attempt.
+    /// Cancel an attempt at its worker.
     Cancel(WorkerId, Token),
     /// Look whether workers are alive and have the attempts that they started; answered with
     /// [`Input::WorkersSeen`](super::Input::WorkersSeen).
@@ -147,7 +147,7 @@ pub struct OfferOrder {
     pub id: OfferId,
     /// Which handler it needs.
     pub handler: Arc<str>,
-    /// What whoever takes it is told.
+    /// The task as its worker receives it.
     pub task: OfferedTask,
 }
 

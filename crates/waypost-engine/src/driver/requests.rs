@@ -62,14 +62,14 @@ impl Driver {
         self.post_request(request, ticket);
     }
 
-    /// Has mail put into an inbox. Whoever sent it is told what became of it, so this is awaited before
-    /// the engine is quiet.
+    /// Puts mail into an inbox. Its sender gets the outcome, so the engine is not quiet before it
+    /// is known.
     pub(super) fn deliver(&mut self, outgoing: Outgoing, outputs: &mut Vec<Output>) {
         self.delivering += 1;
         outputs.push(Output::Store(StoreWork::Deliver(outgoing)));
     }
 
-    /// Mail from the inbox. Nobody awaits its answer.
+    /// Mail from the inbox. No caller awaits its answer.
     pub(super) fn mail(&mut self, mail: Mail) {
         let Mail { execution, message, actor, body } = mail;
         let letter = match body {
@@ -103,7 +103,7 @@ impl Driver {
         outputs: &mut Vec<Output>,
     ) {
         self.delivering = self.delivering.saturating_sub(1);
-        // Nobody owned it, or it was claimed here in the meantime, without this mail.
+        // It was unowned, or this instance claimed it meanwhile without this mail.
         match self.live.get_mut(&execution) {
             Some(live) => {
                 live.mail_waits = true;
@@ -115,9 +115,9 @@ impl Driver {
     }
 }
 
-/// A held execution notes signals and acts on none of them, so they are decided before the request
-/// that ends the pause or the execution, whichever came first. Their senders were told that they are
-/// in the log or will be: see [`Receipt::Kept`](crate::Receipt::Kept).
+/// A held execution records signals and acts on none of them, so they are decided before the
+/// request that ends the pause or the execution, whichever came first. Their senders were promised
+/// that they are or will be in the log: see [`Receipt::Kept`](crate::Receipt::Kept).
 pub(super) fn signals_first(loaded: &mut Loaded) {
     let state = &loaded.state;
     let is_held = loaded.row_held || !state.moves() || state.status == Status::Scheduling;

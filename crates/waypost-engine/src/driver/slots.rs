@@ -74,7 +74,7 @@ pub(super) struct Slots {
     offers: VecDeque<Offer>,
     /// The last part of a lease, in which nothing begins.
     caution: Millis,
-    /// Until when attempts may begin; for ever, as long as nobody speaks of leases.
+    /// Until when attempts may start; for ever if there are no leases.
     safe_until: Timestamp,
     /// Was a renewal asked for?
     renewing: bool,
@@ -163,7 +163,7 @@ impl Slots {
         self.kept_back.push((order, slot));
     }
 
-    /// The lease is good until then; gives what was kept back.
+    /// The lease is valid until then; returns the attempts that waited for it.
     pub(super) fn renewed(
         &mut self,
         now: Timestamp,
@@ -181,7 +181,7 @@ impl Slots {
         self.safe_until = Timestamp(i64::MIN);
     }
 
-    /// Drops what was kept back: somebody else will make it.
+    /// Drops the attempts that wait for the lease: another instance will run them.
     pub(super) fn drop_kept(&mut self) {
         self.kept_back.clear();
     }

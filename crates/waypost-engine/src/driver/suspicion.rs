@@ -1,8 +1,8 @@
-//! Executions that were in hand when a process died. Those that may have killed it are decided one at a
-//! time; see `ports/store/suspicion.rs`.
+//! Executions that were in hand when a process died. Those that may have killed it are decided one
+//! at a time; see `ports/store/suspicion.rs`.
 //!
-//! Whatever such an execution is to decide, the store knows before: it is in doubt, since it was claimed
-//! or because [`StoreWork::Doubt`] said so. A process that dies of the decision leaves the mark behind.
+//! Before such an execution is decided, the store has marked it as in doubt, at its claim or by
+//! [`StoreWork::Doubt`]. A process that dies of the decision leaves the mark behind.
 
 use std::collections::HashSet;
 
@@ -73,8 +73,8 @@ impl Driver {
         }
     }
 
-    /// Must it be put in doubt before it is decided? Then it is, and is decided when the store has
-    /// answered: at once, or when no other suspect is in doubt.
+    /// Must it be marked as in doubt before it is decided? Then it is marked, and decided when the
+    /// store has answered: at once, or when no other suspect is in doubt.
     pub(super) fn is_put_in_doubt(&mut self, execution: ExecutionNo) -> bool {
         let Some(live) = self.live.get_mut(&execution) else { return false };
         let Suspicion { crashes, doubt } = live.suspicion;

@@ -25,9 +25,10 @@ impl Driver {
         requests::signals_first(&mut loaded);
         let taken_over = |live: &&mut Live| !matches!(live.activity, Activity::Early);
         if let Some(live) = self.live.get_mut(&execution).filter(taken_over) {
-            // It was lost and won back, and nothing here noticed. If no other instance appended meanwhile, this
-            // memory of it is as good as ever and its attempts are not lost. Where a frame is in
-            // flight, its answer will tell: it may be the one that parked it.
+            // Ownership was lost and regained without this instance noticing. If no other instance
+            // appended meanwhile, the state in memory is current and its attempts are not
+            // abandoned. If a frame is in flight, its result decides: it may be the one that parked
+            // the execution.
             live.claimed_again |= live.is_in_flight();
             if live.is_in_flight() || live.is_as_new_as(&loaded.parent) {
                 live.suspicion = loaded.suspicion;
@@ -73,8 +74,9 @@ impl Driver {
         }
     }
 
-    /// The due time of a parked execution that was claimed ahead of it, where there is nothing else to do.
-    /// One that was in hand at a death is decided at once: the sooner, the shorter it is in doubt.
+    /// The due time of a parked execution that was claimed ahead of it, if there is nothing else to
+    /// do. One that was in hand at a death is decided at once, so that it is in doubt for a short
+    /// time only.
     fn early_due(&self, loaded: &Loaded) -> Option<Timestamp> {
         let parked = loaded.state.status.is_parked() && loaded.mail.is_empty();
         let soon = self.now_max.plus(self.config.claim_ahead);

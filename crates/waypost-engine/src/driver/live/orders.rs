@@ -170,7 +170,7 @@ impl Live {
         }
     }
 
-    /// Is a task's handler only elsewhere?
+    /// Is a task's handler only remote?
     pub(in crate::driver) fn is_foreign(&self, at: NodeIx) -> bool {
         let node = self.plan.nodes.get(at.at());
         node.is_some_and(|node| matches!(node.behaviour, Behaviour::Task { foreign: true, .. }))

@@ -94,14 +94,14 @@ impl Clerk {
         Ok(self.was_received(outgoing)?.then_some(Known::Received))
     }
 
-    /// Was a message of this id consumed before? The inbox forgets what was consumed, the execution
-    /// does not. Whoever did not choose the id need not ask.
+    /// Was a message of this id consumed before? The inbox forgets consumed messages, the execution
+    /// does not. Needed only for ids that the sender chose.
     pub fn was_received(&self, outgoing: &Outgoing) -> Result<bool, StoreError> {
         let Outgoing { mail: Mail { execution, message, .. }, chosen: true, .. } = outgoing else {
             return Ok(false);
         };
         let history = match self.store.load(*execution) {
-            // Asking again does not mend it, and everybody else's mail would wait.
+            // A retry would not fix it, and all other mail would wait.
             Err(StoreError::Corrupt(_)) => return Ok(false),
             loaded => loaded?.filter(|history| history.control.is_some()),
         };
@@ -109,13 +109,13 @@ impl Clerk {
         match fold_guarded(history, &self.plans, &*self.store) {
             Ok(loaded) => Ok(loaded.state.messages.contains(message)),
             Err(Damage::Store(error)) if !matches!(error, StoreError::Corrupt(_)) => Err(error),
-            // Nobody can drive it as it is, so nobody consumes the message twice.
+            // No instance can drive it as it is, so the message is not consumed twice.
             Err(_) => Ok(false),
         }
     }
 
-    /// The answer to a report that need not be delivered: it was heard before, or would be refused.
-    /// Of what is committed, that is; the rest is for whoever owns the execution.
+    /// The answer to a report that need not be delivered: it is a repeat, or would be rejected.
+    /// Judged by what is committed; the rest is up to the execution's owner.
     pub fn report_answer(&self, outgoing: &Outgoing) -> Result<Option<Answer>, StoreError> {
         let Mail { execution, body: MailBody::Report(report), .. } = &outgoing.mail else {
             return Ok(None);
@@ -175,9 +175,9 @@ impl Clerk {
         self.answered(&outgoing, answer)
     }
 
-    /// What mail is answered with whose addressee has ended. It may have ended with this very mail:
-    /// between the moment that the mail was put there and the look at who is to be woken, or since a
-    /// try whose answer was lost. Then it was taken, and nobody may be told otherwise.
+    /// The answer to mail whose addressee has ended. It may have ended with this very mail: after
+    /// the mail was inserted and before its addressee was woken, or since a try whose answer was
+    /// lost. Then the mail was taken, and the answer must say so.
     fn answer_of_ended(&self, outgoing: &Outgoing) -> Result<Answer, StoreError> {
         let mail = &outgoing.mail;
         let Some(history) = self.store.load(mail.execution)? else {
