@@ -1,4 +1,5 @@
-//! The inbox and waking up. Whoever comes second, the parker or the sender, sees the other.
+//! The inbox and waking up. Whichever commits second, the parking owner or the sender, sees the
+//! other.
 
 use uuid::Uuid;
 use waypost_core::command::{Outcome, Report, Request};

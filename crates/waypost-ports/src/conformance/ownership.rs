@@ -95,7 +95,7 @@ pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
     assert_eq!(rig.control(never).owner, None);
 }
 
-/// What is overdue comes first, and what is left tells when it is due.
+/// Overdue executions come first, and the claim returns when the rest is due.
 pub fn claims_reach_ahead_as_far_as_they_are_asked_to<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
@@ -338,7 +338,8 @@ pub fn holding_again_does_not_spin<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [hand.execution]);
 }
 
-/// A repeat of a hold whose reply was lost comes after somebody has released and claimed it.
+/// A repeat of a hold whose response was lost arrives after another instance has claimed the
+/// released execution.
 pub fn only_the_owner_sets_aside<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
@@ -350,7 +351,7 @@ pub fn only_the_owner_sets_aside<B: Backend>(backend: &B) {
     assert_eq!(rig.control(hand.execution).owner, Some(two));
 }
 
-/// A claim whose reply is lost would leave its executions to an owner that never hears of them.
+/// A claim whose response is lost leaves its executions to an owner that never received them.
 pub fn a_reconciliation_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
