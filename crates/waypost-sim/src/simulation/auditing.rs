@@ -73,9 +73,9 @@ impl Simulation {
         });
     }
 
-    /// What is decided now to last for a span lasts so long from now on, by the true time, which is the
-    /// store's: whatever the decider's clocks say. A log alone shows less, because nobody records when
-    /// it really was.
+    /// A span that is decided now lasts that long from now on by the true time, which is the
+    /// store's, whatever the decider's clocks say. A log alone shows less, because it does not
+    /// record the true time.
     pub(super) fn check_spans(&mut self, outputs: &[Output]) {
         let now = self.truth.now();
         for output in outputs {
@@ -226,7 +226,7 @@ impl Simulation {
         }
     }
 
-    /// Nothing is set aside in a world whose logs are whole, unless the store refused the data.
+    /// In a world whose logs are whole nothing is quarantined, unless the store rejected the data.
     pub(super) fn check_holds(&mut self) {
         // Only a failover lets an old version own what a newer one has written.
         let failed_over = self.auditor.failed_over;
@@ -268,7 +268,7 @@ impl Simulation {
         })
     }
 
-    /// Nobody takes an execution from an owner that lives.
+    /// No instance takes an execution from an owner that is alive.
     pub(super) fn check_owners(
         &mut self,
         by: InstanceId,
@@ -284,9 +284,10 @@ impl Simulation {
         }
     }
 
-    /// While people look after a healed world: what was accepted is there, and mail wakes.
+    /// While people unblock executions after the faults: accepted messages are there, and mail
+    /// wakes.
     pub(super) fn check_open(&mut self) {
-        // As the next claim does, whenever somebody has room for one.
+        // As the next claim of an instance with free capacity does.
         self.store.with(|tables, _| tables.sweep());
         for execution in self.open_executions() {
             let examined = self.store.with(|tables, now| tables.examine(execution, now));

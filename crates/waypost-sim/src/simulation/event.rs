@@ -1,4 +1,4 @@
-//! What can happen in a simulation, and how a driver's outputs are told.
+//! What can happen in a simulation, and how a driver's outputs are described.
 
 use waypost_core::command::Outcome;
 use waypost_core::event::Event as LogEvent;
@@ -40,13 +40,13 @@ pub enum Event {
     Call(Life, Box<TaskOrder>),
     /// An attempt ends.
     Ended { life: Life, order: Box<TaskOrder>, outcome: Outcome },
-    /// Somebody submits.
+    /// A user submits.
     Submit { at: usize, again: bool },
-    /// Somebody asks something of an execution: of this one, or of any.
+    /// A user sends a request to an execution: to this one, or to any.
     Request(Option<ExecutionNo>),
-    /// Somebody asks again, under the same message id; for a signal, with its serial number.
+    /// A user repeats a request, under the same message id; for a signal, with its serial number.
     Repeat(ControlRequest, Option<u64>),
-    /// Somebody releases an execution that was set aside.
+    /// A user releases a quarantined execution.
     Release(ExecutionNo),
     /// Something happens around remote workers.
     Far(super::far::FarEvent),
@@ -56,7 +56,7 @@ pub enum Event {
     Start { machine: usize },
     /// A process goes on after it stood still.
     Resume(Life),
-    /// A process that was told to stop has had its time: it hands over what still runs.
+    /// The grace time of a stopping process is over: it hands over the attempts that still run.
     HandOver(Life),
     /// It leaves, whether that was committed or not.
     Leave(Life),
@@ -66,7 +66,7 @@ pub enum Event {
     SpaceComes,
     /// The projector writes.
     Project,
-    /// After everything has healed: people look after what stands still.
+    /// After the faults: people unblock executions that make no progress.
     Care,
 }
 

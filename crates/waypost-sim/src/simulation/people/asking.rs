@@ -12,7 +12,7 @@ use crate::process::Life;
 use crate::program::Signal;
 
 impl Simulation {
-    /// This is a bad moment for an execution to hear from people: they may choose it.
+    /// A bad moment for an execution to get a request: people may choose it.
     pub(in crate::simulation) fn tempt(&mut self, execution: ExecutionNo) {
         if !self.healed && self.people.random.percent(50) {
             let soon = self.people.random.below(30);
@@ -35,7 +35,7 @@ impl Simulation {
         }
     }
 
-    /// Whoever sees that an execution was set aside may let it go on at once.
+    /// A user who sees a quarantined execution may release it at once.
     pub(in crate::simulation) fn release(&mut self, execution: ExecutionNo) {
         if !self.healed {
             self.ask(execution, Request::Resume { reason: None }, None);
@@ -89,7 +89,7 @@ impl Simulation {
         self.ask(execution, body, Some(serial));
     }
 
-    /// Somebody ends a wait by hand: one that they see open, or that they have seen.
+    /// A user completes a wait by hand: one that is open, or was.
     fn end_wait(&mut self, execution: ExecutionNo) {
         let Some(state) = self.auditor.state(execution) else { return };
         let mut waits: Vec<u64> = state.nodes.iter().map(|node| node.wait_seq).collect();
