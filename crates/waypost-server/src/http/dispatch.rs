@@ -17,7 +17,7 @@ use waypost_ports::access::AuditEntry;
 
 use super::call::{Call, Reply, ReplyBody};
 use super::parameter::Values;
-use super::route::{Access, Body, Matched, Route, find};
+use super::route::{Access, Body, Effect, Matched, Route, find};
 use crate::access::{Identity, keys};
 use crate::budget::Share;
 use crate::problem::{self, Code, Problem};
@@ -41,33 +41,29 @@ pub struct Peer {
 
 /// Answers a request.
 ///
-/// What changes something goes on and is written down even where its sender hangs up meanwhile, so
-/// it has a task of its own: whoever drops this drops the reply alone. A worker that waits for tasks
-/// and hangs up waits no longer: it would be given some.
+/// A request that changes something runs in a Tokio task of its own: it is carried out and audited
+/// even if its caller hangs up meanwhile and Hyper drops this future. All others end with it.
 pub async fn answer(
     server: Arc<Server>,
     request: Request<Incoming>,
     peer: Peer,
 ) -> Response<ReplyBody> {
-    if ends_with_its_sender(&request) {
-        return answer_here(server, request, peer).await;
+    let matched = find(routes(), request.method(), request.uri().path());
+    // A request without a route is rejected before the first `.await`.
+    let dropped =
+        !matches!(&matched, Matched::Route(route, _) if !route.effect.is_dropped_with_caller());
+    let answered = answer_here(Arc::clone(&server), request, matched, peer);
+    if dropped {
+        return answered.await;
     }
-    let answered = server.tasks.spawn(answer_here(Arc::clone(&server), request, peer)).await;
+    let answered = server.tasks.spawn(answered).await;
     answered.unwrap_or_else(|error| respond(Reply::problem(&Problem::internal(&error)), false))
-}
-
-fn ends_with_its_sender(request: &Request<Incoming>) -> bool {
-    let method = request.method();
-    let polls = || {
-        let matched = find(routes(), method, request.uri().path());
-        matches!(matched, Matched::Route(route, _) if route.name == "pollTasks")
-    };
-    matches!(*method, Method::GET | Method::HEAD) || polls()
 }
 
 async fn answer_here(
     server: Arc<Server>,
     request: Request<Incoming>,
+    matched: Matched<'static>,
     peer: Peer,
 ) -> Response<ReplyBody> {
     let began = Instant::now();
@@ -76,7 +72,7 @@ async fn answer_here(
     // Whoever sends this sends nothing more before it is told to go on.
     let expects = parts.headers.contains_key(header::EXPECT);
     let mut known = Known::default();
-    let reply = match judge(&server, parts, &mut body, &peer, &mut known).await {
+    let reply = match judge(&server, parts, matched, &mut body, &peer, &mut known).await {
         Ok(reply) => reply,
         Err(problem) => {
             if problem.code != Code::BodyTimeout && !expects && !body.is_end_stream() {
@@ -112,6 +108,7 @@ struct Known {
 async fn judge(
     server: &Arc<Server>,
     parts: Parts,
+    matched: Matched<'static>,
     body: &mut Incoming,
     peer: &Peer,
     known: &mut Known,
@@ -119,7 +116,6 @@ async fn judge(
     server
         .guard
         .check(&parts.headers, parts.uri.authority().map(|authority| authority.as_str()))?;
-    let matched = find(routes(), &parts.method, parts.uri.path());
     let public = matches!(&matched, Matched::Route(route, _) if route.access == Access::Public);
     let identity = if public { Identity::local() } else { identify(server, &parts.headers)? };
     known.identity = (!public).then(|| identity.clone());
@@ -139,8 +135,7 @@ async fn judge(
         let detail = format!("a key of role {} may not do this", identity.role);
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    let reads = route.method == Method::GET;
-    if server.is_draining() && !reads {
+    if server.is_draining() && route.effect != Effect::Reads {
         return Err(problem::draining());
     }
     let values = Values::read(route.parameters, path, parts.uri.query(), &parts.headers)?;
@@ -349,12 +344,8 @@ fn note(server: &Server, known: &Known, reply: &Reply, address: SocketAddr, bega
         status,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
     );
-    // Starts are in the logs of their executions, each with its actor, and are many; so is what
-    // workers say, with their ids, and that they live is no change.
-    let changes = known.route.is_some_and(|route| {
-        route.method != Method::GET && route.name != "startExecution" && route.tag != "workers"
-    });
-    if changes || refused {
+    let audited = known.route.is_some_and(|route| route.effect == Effect::Audited);
+    if audited || refused {
         let actor = known.identity.as_ref().map(|identity| Arc::clone(&identity.actor));
         server.audit.add(AuditEntry {
             at: server.clock.now(),

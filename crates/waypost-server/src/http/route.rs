@@ -31,6 +31,8 @@ pub struct Route {
     pub path: &'static str,
     /// Who may use it.
     pub access: Access,
+    /// What a request changes.
+    pub effect: Effect,
     /// What it does, in a line.
     pub summary: &'static str,
     /// What else there is to know.
@@ -76,6 +78,28 @@ impl Access {
             Self::Public => true,
             Self::Roles(roles) => roles.contains(&role),
         }
+    }
+}
+
+/// What a request changes. The dispatcher derives from it what happens when the caller hangs up, and
+/// whether the audit log has an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing.
+    Reads,
+    /// Something that only the audit log attributes to its caller.
+    Audited,
+    /// Something that the log of an execution attributes to its caller, or a heartbeat: there are many,
+    /// and the audit log has none of them.
+    Unaudited,
+    /// The caller gets tasks. One that has hung up must not get any.
+    HandsOut,
+}
+
+impl Effect {
+    /// Does a request end when its caller hangs up?
+    pub fn is_dropped_with_caller(self) -> bool {
+        matches!(self, Self::Reads | Self::HandsOut)
     }
 }
 

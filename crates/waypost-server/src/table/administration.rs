@@ -5,7 +5,7 @@ use hyper::Method;
 use super::{LIMIT, MAX_I64};
 use crate::actions;
 use crate::http::parameter::{Form, in_path, in_query};
-use crate::http::route::{ADMINISTER, Body, Content, Documented, Route, of};
+use crate::http::route::{ADMINISTER, Body, Content, Documented, Effect, Route, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -15,6 +15,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/keys",
         access: ADMINISTER,
+        effect: Effect::Audited,
         tag: "administration",
         summary: "Create an API key",
         notes: "",
@@ -33,6 +34,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/keys",
         access: ADMINISTER,
+        effect: Effect::Reads,
         tag: "administration",
         summary: "List API keys",
         notes: "",
@@ -51,6 +53,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::DELETE,
         path: "/v1/keys/{id}",
         access: ADMINISTER,
+        effect: Effect::Audited,
         tag: "administration",
         summary: "Revoke an API key",
         notes: "",
@@ -69,6 +72,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/audit",
         access: ADMINISTER,
+        effect: Effect::Reads,
         tag: "administration",
         summary: "List the audit log, newest first",
         notes: "",

@@ -5,7 +5,7 @@ use hyper::Method;
 use super::EXECUTION;
 use crate::actions;
 use crate::http::parameter::{Form, in_path};
-use crate::http::route::{Body, Content, Documented, Route, STEER, of};
+use crate::http::route::{Body, Content, Documented, Effect, Route, STEER, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -15,6 +15,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/executions/{id}/pause",
         access: STEER,
+        effect: Effect::Audited,
         tag: "control",
         summary: "Pause an execution",
         notes: "",
@@ -45,6 +46,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/executions/{id}/resume",
         access: STEER,
+        effect: Effect::Audited,
         tag: "control",
         summary: "Resume a paused or quarantined execution",
         notes: "",
@@ -75,6 +77,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/executions/{id}/cancel",
         access: STEER,
+        effect: Effect::Audited,
         tag: "control",
         summary: "Cancel an execution",
         notes: "Where the reply says 200, the execution ends as CANCELLED, whatever it was about to do; where it had ended, 409 says how.",
@@ -105,6 +108,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/executions/{id}/retry",
         access: STEER,
+        effect: Effect::Audited,
         tag: "control",
         summary: "Retry an execution that failed, timed out or was cancelled",
         notes: "Runs the nodes again that failed or were cancelled, and those after them. Completed nodes keep their outputs. With `dryRun`, `nodes` lists what would run again, and nothing changes.",
@@ -128,6 +132,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/executions/{id}/signals",
         access: STEER,
+        effect: Effect::Audited,
         tag: "control",
         summary: "Send a signal to an execution",
         notes: "A signal that nothing waits for yet is kept, and goes to the first wait that it fits. 503 with a `messageId`: it is in the inbox, and the execution may end without it; send it again under that id to learn what became of it.",
@@ -158,6 +163,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/waits/{id}/complete",
         access: STEER,
+        effect: Effect::Audited,
         tag: "control",
         summary: "Complete a wait now",
         notes: "A delay passes, a retry is made, a wait for a signal is given `body`.",

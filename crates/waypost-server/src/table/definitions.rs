@@ -5,7 +5,7 @@ use hyper::Method;
 use super::{LIMIT, MAX_U32, WORKFLOW};
 use crate::actions;
 use crate::http::parameter::{Form, in_path, in_query};
-use crate::http::route::{Body, Content, Documented, LOOK, Route, STEER, of};
+use crate::http::route::{Body, Content, Documented, Effect, LOOK, Route, STEER, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -15,6 +15,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/definitions",
         access: STEER,
+        effect: Effect::Audited,
         tag: "definitions",
         summary: "Deploy a definition",
         notes: "The same content again is the version it was. Either way that version is current afterwards: starts that name no version use it, on every instance, so that deploying an older content again rolls back to it. `current` and `previous` say what starts use now and used before. Faults come all at once, each with its place in the source.",
@@ -47,6 +48,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/definitions",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "definitions",
         summary: "List workflows, each with its newest version and the number of its current one",
         notes: "",
@@ -65,6 +67,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/definitions/{name}",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "definitions",
         summary: "Get the current version of a workflow",
         notes: "",
@@ -83,6 +86,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/definitions/{name}/versions",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "definitions",
         summary: "List the versions of a workflow, newest first",
         notes: "",
@@ -105,6 +109,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/definitions/{name}/versions/{version}",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "definitions",
         summary: "Get one version of a workflow",
         notes: "",

@@ -5,7 +5,7 @@ use hyper::Method;
 use super::{EXECUTION, FOLLOW, LIMIT, MAX_I64};
 use crate::actions;
 use crate::http::parameter::{Form, in_header, in_query, repeated};
-use crate::http::route::{Body, Content, Documented, LOOK, Route, STEER, of};
+use crate::http::route::{Body, Content, Documented, Effect, LOOK, Route, STEER, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -15,6 +15,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/executions",
         access: STEER,
+        effect: Effect::Unaudited,
         tag: "executions",
         summary: "Start an execution",
         notes: "The answer comes when the submission is durable. A key that was used for another submission gives 422.",
@@ -54,6 +55,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/executions",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "executions",
         summary: "List executions, newest first",
         notes: "A page may be short, even empty, and still have a `next`: a filter that fits little is given up on after a while, and goes on from there.",
@@ -82,6 +84,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/executions/{id}",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "executions",
         summary: "Get an execution",
         notes: "",
@@ -103,6 +106,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/executions/{id}/nodes",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "executions",
         summary: "List the nodes of an execution",
         notes: "",
@@ -124,6 +128,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/executions/{id}/events",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "executions",
         summary: "List the events of an execution, oldest first",
         notes: "A page of large events may be shorter than asked for; `next` says whether there are more.",
@@ -148,6 +153,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/executions/{id}/stream",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "streams",
         summary: "Follow the events of an execution",
         notes: "The stream stays open for what is yet to come: every event once, in order, however often the reader comes back. A reader that reads nothing for 10 s is let go with `dropped` as the last event.",
@@ -182,6 +188,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/executions/{id}/output",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "executions",
         summary: "Get an execution's output",
         notes: "",
@@ -200,6 +207,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/executions/{id}/why",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "executions",
         summary: "Explain what an execution is waiting for",
         notes: "",
@@ -218,6 +226,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/stream",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "streams",
         summary: "Follow the events of all executions",
         notes: "The stream stays open for what is yet to come.",

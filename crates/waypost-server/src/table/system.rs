@@ -4,7 +4,7 @@ use hyper::Method;
 
 use super::any_object;
 use crate::actions;
-use crate::http::route::{ANY_KEY, Access, Body, Content, Documented, LOOK, Route, of};
+use crate::http::route::{ANY_KEY, Access, Body, Content, Documented, Effect, LOOK, Route, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -14,6 +14,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/limits",
         access: ANY_KEY,
+        effect: Effect::Reads,
         tag: "system",
         summary: "List every limit",
         notes: "",
@@ -32,6 +33,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/instances",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "system",
         summary: "List instances",
         notes: "",
@@ -50,6 +52,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/livez",
         access: Access::Public,
+        effect: Effect::Reads,
         tag: "system",
         summary: "Check liveness",
         notes: "",
@@ -64,6 +67,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/readyz",
         access: Access::Public,
+        effect: Effect::Reads,
         tag: "system",
         summary: "Check readiness",
         notes: "503 while it stops, while the store does not answer or takes no writes, and while the engine has been busy with one step for more than 5 s.",
@@ -78,6 +82,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/metrics",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "system",
         summary: "Metrics for Prometheus",
         notes: "",
@@ -92,6 +97,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/openapi.json",
         access: ANY_KEY,
+        effect: Effect::Reads,
         tag: "system",
         summary: "Get this OpenAPI document",
         notes: "",

@@ -4,7 +4,7 @@ use hyper::Method;
 
 use crate::actions;
 use crate::http::parameter::{Form, Parameter, in_path, in_query};
-use crate::http::route::{Body, Content, Documented, LOOK, Route, WORK, of};
+use crate::http::route::{Body, Content, Documented, Effect, LOOK, Route, WORK, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -43,6 +43,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::GET,
         path: "/v1/workers",
         access: LOOK,
+        effect: Effect::Reads,
         tag: "workers",
         summary: "List workers and waiting tasks",
         notes: "",
@@ -61,6 +62,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/workers/{worker}/poll",
         access: WORK,
+        effect: Effect::HandsOut,
         tag: "workers",
         summary: "Poll for tasks and cancellations",
         notes: "A sign of life as well: a worker that gives none for 15 seconds is taken for dead, and what it had begun is given to others. With `wait` the answer comes when there is a task or something to stop, or when the time is over. A task is begun under its token; what was handed out and not begun is offered again.",
@@ -79,6 +81,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/workers/{worker}/heartbeat",
         access: WORK,
+        effect: Effect::Unaudited,
         tag: "workers",
         summary: "Send a heartbeat",
         notes: "Every 5 seconds, by a worker that does not poll: it has all the tasks that it takes. The answer names what to stop.",
@@ -97,6 +100,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/workers/{worker}/leave",
         access: WORK,
+        effect: Effect::Unaudited,
         tag: "workers",
         summary: "Report that a worker is stopping",
         notes: "What it has begun and not reported on is given to others within 10 seconds.",
@@ -111,6 +115,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/tasks/{token}/start",
         access: WORK,
+        effect: Effect::Unaudited,
         tag: "workers",
         summary: "Report that a task has started",
         notes: "From then on this token alone may report on the attempt. A worker may skip it: a report on a task that was not begun is taken as both. A handler that must run at most once begins only after the answer 200.",
@@ -125,6 +130,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/tasks/{token}/checkpoint",
         access: WORK,
+        effect: Effect::Unaudited,
         tag: "workers",
         summary: "Record a checkpoint that a later attempt can continue from",
         notes: "",
@@ -139,6 +145,7 @@ pub(super) static ROUTES: &[Route] = &[
         method: Method::POST,
         path: "/v1/tasks/{token}/report",
         access: WORK,
+        effect: Effect::Unaudited,
         tag: "workers",
         summary: "Report how an attempt ended",
         notes: "A worker keeps its report and repeats it, to any instance, until it is answered with 200, 202 or 409. The same report again is answered as the first one was.",

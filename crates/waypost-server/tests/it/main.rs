@@ -13,6 +13,7 @@ mod description;
 mod guard;
 mod limits;
 mod metrics;
+mod order;
 mod paging;
 mod racing;
 mod slow_readers;
