@@ -1,4 +1,4 @@
-//! Metrics: what an engine tells of itself while it runs.
+//! Metrics: one line each in the table below. What the driver counts comes from `driver/measures.rs`.
 //!
 //! ```text
 //!   driver ── Measures of a step ──▶ EngineMetrics ◀── how long an append took ── store thread
@@ -6,9 +6,10 @@
 //!                                      render ──▶ a page in the text format of Prometheus
 //! ```
 //!
-//! The instruments are for other crates as well: whoever serves the page has things to count, too.
+//! The server declares its own metrics with the same macro and the same instruments.
 
 mod instruments;
+mod table;
 mod text;
 
 use std::time::Duration;
@@ -25,205 +26,42 @@ pub use text::{Decimal, Metric, Sample, write_metric};
 /// The statuses that an execution ends with.
 const ENDS: [Status; 4] = [Status::Completed, Status::Failed, Status::Cancelled, Status::TimedOut];
 
-/// What becomes of a report that is sent straight to whoever owns its execution.
+/// What becomes of a report that is forwarded to the owner of its execution.
 const RELAYED: [&str; 3] = ["committed", "refused", "unanswered"];
 
-/// The metrics of one engine. Fields are named as on the page, without `waypost_` and `_total`.
-#[derive(Debug)]
-#[expect(missing_docs, reason = "the page says what each is, in one place")]
-pub struct EngineMetrics {
-    pub queue_depth: Gauge,
-    pub queue_oldest_age_seconds: SecondsGauge,
-    pub nodes_queued_too_long: Gauge,
-    pub schedule_to_start_seconds: Histogram,
-    pub append_seconds: Histogram,
-    pub append_frames: Histogram,
-    pub timer_lateness_seconds: Histogram,
-    pub takeovers: Counter,
-    pub report_to_commit_seconds: Histogram,
-    pub executions_started: Counter,
-    pub executions_ended: CounterFamily,
-    pub executions_active: Gauge,
-    pub attempts_ended: CounterFamily,
-    pub executions_quarantined: Counter,
-    pub commits_fenced: Counter,
-    pub claims: Counter,
-    /// Those of them whose logs were not read, since a copy was at hand.
-    pub contexts_used: Counter,
-    pub ownership_lost: Counter,
-    pub executions_scheduled_too_long: Gauge,
-    pub attempts_remote: Gauge,
-    pub offers_repeated: Counter,
-    pub offers_broken: Counter,
-    pub reports_refused: Counter,
-    pub reports_relayed: CounterFamily,
-    pub slots_busy: Gauge,
-    pub slots: Gauge,
+crate::metrics! {
+    /// The metrics of one engine.
+    pub struct EngineMetrics {
+        queue_depth: Gauge, "Nodes that wait for a slot or a remote worker.";
+        queue_oldest_age_seconds: SecondsGauge, "Age of the oldest queued node.";
+        nodes_queued_too_long: Gauge, "Nodes that have waited for a slot or a worker for longer than the setting queued_too_long.";
+        schedule_to_start_seconds: Histogram(SECONDS), "Time from when an attempt may start until it is handed to a worker, including the commit in between.";
+        append_seconds: Histogram(SECONDS), "Duration of a store commit.";
+        append_frames: Histogram(POWERS_OF_TWO), "Frames per transaction.";
+        timer_lateness_seconds: Histogram(SECONDS), "Time between the due time of a wait, retry or deadline and the decision on it, including time in which no engine ran.";
+        takeovers_total: Counter, "Executions taken over from a dead owner.";
+        report_to_commit_seconds: Histogram(SECONDS), "Time from a worker's report to the commit of its consequences.";
+        executions_started_total: Counter, "Executions accepted by this instance.";
+        executions_ended_total: CounterFamily("status", &ENDS.map(Status::name)), "Executions that ended on this instance, by status.";
+        executions_active: Gauge, "Executions in memory; parked executions are not.";
+        executions_quarantined_total: Counter, "Executions quarantined.";
+        commits_fenced_total: Counter, "Frames rejected because another instance owns the execution.";
+        claims_total: Counter, "Executions claimed by this instance.";
+        contexts_used_total: Counter, "Claimed executions that were loaded from their copy in Redis, without reading the log.";
+        ownership_lost_total: Counter, "Executions dropped because another instance owns them.";
+        executions_scheduled_too_long: Gauge, "Executions in memory with a node that has waited too long to start.";
+        attempts_ended_total: CounterFamily("outcome", &AttemptEnd::ALL.map(AttemptEnd::name)), "Attempts that ended on this instance, including nodes that the engine evaluates itself, by outcome; handed_over: interrupted by an orderly stop.";
+        slots_busy: Gauge, "Slots in use.";
+        slots: Gauge, "Slots for concurrent attempts.";
+        attempts_remote: Gauge, "Attempts that remote workers are running for executions in memory.";
+        tasks_repeated_total: Counter, "Tasks published again because no remote worker had started them.";
+        tasks_broken_total: Counter, "Tasks dropped because their seal did not verify.";
+        reports_refused_total: Counter, "Reports of remote workers that came too late, or with a token of another attempt.";
+        reports_relayed_total: CounterFamily("outcome", &RELAYED), "Reports of remote workers forwarded to the owner through Redis, by outcome; all but the committed ones went through the inbox.";
+    }
 }
 
 impl EngineMetrics {
-    /// Everything at 0.
-    pub(crate) fn new(slots: u32) -> Self {
-        let metrics = Self {
-            queue_depth: Gauge::default(),
-            queue_oldest_age_seconds: SecondsGauge::default(),
-            nodes_queued_too_long: Gauge::default(),
-            schedule_to_start_seconds: Histogram::new(SECONDS),
-            append_seconds: Histogram::new(SECONDS),
-            append_frames: Histogram::new(POWERS_OF_TWO),
-            timer_lateness_seconds: Histogram::new(SECONDS),
-            takeovers: Counter::default(),
-            report_to_commit_seconds: Histogram::new(SECONDS),
-            executions_started: Counter::default(),
-            executions_ended: CounterFamily::new("status", &ENDS.map(Status::name)),
-            executions_active: Gauge::default(),
-            attempts_ended: CounterFamily::new("outcome", &AttemptEnd::ALL.map(AttemptEnd::name)),
-            executions_quarantined: Counter::default(),
-            commits_fenced: Counter::default(),
-            claims: Counter::default(),
-            contexts_used: Counter::default(),
-            ownership_lost: Counter::default(),
-            executions_scheduled_too_long: Gauge::default(),
-            attempts_remote: Gauge::default(),
-            offers_repeated: Counter::default(),
-            offers_broken: Counter::default(),
-            reports_refused: Counter::default(),
-            reports_relayed: CounterFamily::new("outcome", &RELAYED),
-            slots_busy: Gauge::default(),
-            slots: Gauge::default(),
-        };
-        metrics.slots.set(slots.into());
-        metrics
-    }
-
-    /// Writes the page.
-    pub fn render(&self, out: &mut String) {
-        let page: [(&str, &str, &dyn Metric); 12] = [
-            (
-                "waypost_queue_depth",
-                "Nodes that wait for a slot or a remote worker.",
-                &self.queue_depth,
-            ),
-            (
-                "waypost_queue_oldest_age_seconds",
-                "Age of the oldest queued node.",
-                &self.queue_oldest_age_seconds,
-            ),
-            (
-                "waypost_nodes_queued_too_long",
-                "Nodes that have waited too long for a slot or a worker.",
-                &self.nodes_queued_too_long,
-            ),
-            (
-                "waypost_schedule_to_start_seconds",
-                "Time from when an attempt may start to when it is handed to a worker.",
-                &self.schedule_to_start_seconds,
-            ),
-            ("waypost_append_seconds", "Duration of a store commit.", &self.append_seconds),
-            ("waypost_append_frames", "Frames of one transaction.", &self.append_frames),
-            (
-                "waypost_timer_lateness_seconds",
-                "Delay between the due time of a wait, retry or deadline and the decision on it.",
-                &self.timer_lateness_seconds,
-            ),
-            (
-                "waypost_takeovers_total",
-                "Executions taken over from a dead owner.",
-                &self.takeovers,
-            ),
-            (
-                "waypost_report_to_commit_seconds",
-                "Time from a worker's report to the commit of its consequences.",
-                &self.report_to_commit_seconds,
-            ),
-            (
-                "waypost_executions_started_total",
-                "Executions that were accepted here.",
-                &self.executions_started,
-            ),
-            (
-                "waypost_executions_ended_total",
-                "Executions that ended here, by status.",
-                &self.executions_ended,
-            ),
-            ("waypost_executions_active", "Executions in memory.", &self.executions_active),
-        ];
-        for (name, help, metric) in page.into_iter().chain(self.ownership()).chain(self.attempts())
-        {
-            write_metric(name, help, metric, out);
-        }
-    }
-
-    /// The part of the page about who owns what.
-    fn ownership(&self) -> [(&str, &str, &dyn Metric); 6] {
-        [
-            (
-                "waypost_executions_quarantined_total",
-                "Executions quarantined.",
-                &self.executions_quarantined,
-            ),
-            (
-                "waypost_commits_fenced_total",
-                "Frames rejected because another instance owns the execution.",
-                &self.commits_fenced,
-            ),
-            ("waypost_claims_total", "Executions that this instance has claimed.", &self.claims),
-            (
-                "waypost_contexts_used_total",
-                "Claimed executions that were loaded from a copy instead of their log.",
-                &self.contexts_used,
-            ),
-            (
-                "waypost_ownership_lost_total",
-                "Executions dropped because another instance owns them.",
-                &self.ownership_lost,
-            ),
-            (
-                "waypost_executions_scheduled_too_long",
-                "Executions in memory with a node that has waited too long to start.",
-                &self.executions_scheduled_too_long,
-            ),
-        ]
-    }
-
-    /// The part of the page about attempts, and where they are made.
-    fn attempts(&self) -> [(&str, &str, &dyn Metric); 8] {
-        [
-            (
-                "waypost_attempts_ended_total",
-                "Attempts that ended here, by outcome.",
-                &self.attempts_ended,
-            ),
-            ("waypost_slots_busy", "Slots in which an attempt runs.", &self.slots_busy),
-            ("waypost_slots", "Slots for attempts that run at once.", &self.slots),
-            (
-                "waypost_attempts_remote",
-                "Attempts that remote workers are running for executions in memory.",
-                &self.attempts_remote,
-            ),
-            (
-                "waypost_tasks_repeated_total",
-                "Offers to remote workers repeated because no worker had started them.",
-                &self.offers_repeated,
-            ),
-            (
-                "waypost_tasks_broken_total",
-                "Offers dropped because their seal did not verify.",
-                &self.offers_broken,
-            ),
-            (
-                "waypost_reports_refused_total",
-                "Reports of remote workers rejected as stale or foreign.",
-                &self.reports_refused,
-            ),
-            (
-                "waypost_reports_relayed_total",
-                "Reports sent straight to the owner of their execution, by what it answered.",
-                &self.reports_relayed,
-            ),
-        ]
-    }
-
     /// Takes in what a step of the driver measured.
     pub(crate) fn publish(&self, driver: &Driver) {
         self.executions_active.set(u64::try_from(driver.live()).unwrap_or(u64::MAX));
@@ -237,21 +75,21 @@ impl EngineMetrics {
     }
 
     fn take_in(&self, measures: &Measures) {
-        self.executions_started.add(measures.started);
-        self.takeovers.add(measures.takeovers);
-        self.executions_quarantined.add(measures.quarantined);
-        self.commits_fenced.add(measures.fenced);
-        self.claims.add(measures.claimed);
-        self.contexts_used.add(measures.copied);
-        self.ownership_lost.add(u64::try_from(measures.lost.len()).unwrap_or(u64::MAX));
-        self.offers_repeated.add(measures.offers_repeated);
-        self.reports_refused.add(measures.reports_refused);
+        self.executions_started_total.add(measures.started);
+        self.takeovers_total.add(measures.takeovers);
+        self.executions_quarantined_total.add(measures.quarantined);
+        self.commits_fenced_total.add(measures.fenced);
+        self.claims_total.add(measures.claimed);
+        self.contexts_used_total.add(measures.copied);
+        self.ownership_lost_total.add(u64::try_from(measures.lost.len()).unwrap_or(u64::MAX));
+        self.tasks_repeated_total.add(measures.offers_repeated);
+        self.reports_refused_total.add(measures.reports_refused);
         for status in &measures.ended {
-            self.executions_ended.add(status.name(), 1);
+            self.executions_ended_total.add(status.name(), 1);
         }
         for (end, count) in AttemptEnd::ALL.into_iter().zip(measures.attempts) {
             if count > 0 {
-                self.attempts_ended.add(end.name(), count);
+                self.attempts_ended_total.add(end.name(), count);
             }
         }
         for (spans, histogram) in [

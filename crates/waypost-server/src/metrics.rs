@@ -1,4 +1,4 @@
-//! What is measured at the target.
+//! The server's metrics: what it counts, and what it reads elsewhere when the page is requested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,29 +7,41 @@ use std::time::Duration;
 use hyper::StatusCode;
 use waypost_core::time::Millis;
 use waypost_engine::metrics::{
-    Counter, CounterFamily, Decimal, Gauge, Histogram, Metric, SECONDS, Sample, SecondsGauge,
-    write_metric,
+    Counter, CounterFamily, Decimal, Histogram, Metric, SECONDS, Sample,
 };
-use waypost_ports::query::{Backlog, ProjectionLag};
-use waypost_ports::tasks::Depth;
-
-use crate::budget::Budget;
 
 /// The classes of replies.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// What is measured at the target.
-pub struct HttpMetrics {
-    requests: CounterFamily,
-    seconds: Histogram,
-    /// Connections that are open.
-    pub connections: Level,
-    /// Connections that were refused.
-    pub connections_refused: Counter,
-    /// Streams that are open.
-    pub streams: Level,
-    /// Streams whose reader was let go.
-    pub streams_dropped: Counter,
+waypost_engine::metrics! {
+    /// What the server counts.
+    pub struct HttpMetrics {
+        http_requests_total: CounterFamily("class", &CLASSES), "Requests answered, by class of status.";
+        http_request_seconds: Histogram(SECONDS), "Response times, without streams.";
+        http_connections: Level, "Open connections.";
+        http_connections_refused_total: Counter, "Connections refused because there were too many.";
+        http_streams: Level, "Open streams.";
+        http_streams_dropped_total: Counter, "Streams closed because the client did not read.";
+    }
+}
+
+waypost_engine::metrics! {
+    /// What is read when the page is requested; made for one page.
+    pub struct Readings {
+        http_reply_bytes: Reading, "Bytes of responses and streams in transit.";
+        http_reply_bytes_peak: Reading, "Highest number of bytes in transit so far.";
+        http_replies_waiting: Reading, "Responses and streams that wait for memory.";
+        http_slow_connections_closed_total: Counter, "Connections closed because their clients read too slowly while others waited.";
+        lease_seconds: Reading, "Lease duration of this instance.";
+        lease_remaining_seconds: Reading, "Remaining lease time of this instance; normally above two thirds of the lease.";
+        tasks_waiting: ByHandler, "Tasks that wait for remote workers, by handler; the same on every instance.";
+        tasks_oldest_age_seconds: ByHandler, "Age of the oldest task that waits for a remote worker, by handler.";
+        redis_up: Reading, "Whether Redis responds, 1 or 0; only if Redis is configured.";
+        projection_lag_frames: Reading, "Commits that projections do not contain yet; absent while the store does not respond.";
+        executions_due_unclaimed: Reading, "Executions that are due or have mail and are not claimed; the same on every instance; at most 100,000 of either kind are counted; absent while the store does not respond.";
+        executions_due_oldest_lateness_seconds: Reading, "Lateness of the longest due execution that is not claimed; 0 if there is none.";
+        audit_dropped_total: Counter, "Audit log entries that could not be written.";
+    }
 }
 
 /// A number that goes up and down.
@@ -41,43 +53,64 @@ impl Level {
     pub fn add(&self, more: i64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
+}
 
-    fn gauge(&self) -> Gauge {
-        let gauge = Gauge::default();
-        gauge.set(u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0));
-        gauge
+impl Metric for Level {
+    fn kind(&self) -> &'static str {
+        "gauge"
+    }
+
+    fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
+        let value = u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0);
+        each(Sample::plain(Decimal::whole(value)));
     }
 }
 
-impl Default for HttpMetrics {
-    fn default() -> Self {
-        Self {
-            requests: CounterFamily::new("class", &CLASSES),
-            seconds: Histogram::new(SECONDS),
-            connections: Level::default(),
-            connections_refused: Counter::default(),
-            streams: Level::default(),
-            streams_dropped: Counter::default(),
-        }
+/// A value that was read for one page; none if its source did not respond.
+#[derive(Debug, Default)]
+pub struct Reading(Option<Decimal>);
+
+impl Reading {
+    /// A number of things.
+    pub fn set(&mut self, value: impl TryInto<u64>) {
+        self.0 = Some(Decimal::whole(value.try_into().unwrap_or(u64::MAX)));
+    }
+
+    /// A duration.
+    pub fn set_seconds(&mut self, value: Millis) {
+        self.0 = Some(seconds(value));
     }
 }
 
-/// What is known of the world around the engine when the page is asked for.
-pub struct Around {
-    /// How far behind lists are, where that can be told.
-    pub lag: Option<ProjectionLag>,
-    /// What no instance has claimed, where that can be told.
-    pub backlog: Option<Backlog>,
-    /// What waits for remote workers.
-    pub depths: Vec<Depth>,
-    /// This instance's lease, and what is left of it.
-    pub lease: (Millis, Millis),
-    /// Does Redis answer? `None` where there is none.
-    pub redis_up: Option<bool>,
+impl Metric for Reading {
+    fn kind(&self) -> &'static str {
+        "gauge"
+    }
+
+    fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
+        self.0.into_iter().for_each(|value| each(Sample::plain(value)));
+    }
 }
 
-/// One number for each handler.
-struct ByHandler(Vec<(Arc<str>, Decimal)>);
+/// A value for each handler.
+#[derive(Debug, Default)]
+pub struct ByHandler(Vec<(Arc<str>, Decimal)>);
+
+impl ByHandler {
+    /// A number of things.
+    pub fn add(&mut self, handler: &Arc<str>, value: u64) {
+        self.0.push((Arc::clone(handler), Decimal::whole(value)));
+    }
+
+    /// A duration.
+    pub fn add_seconds(&mut self, handler: &Arc<str>, value: Millis) {
+        self.0.push((Arc::clone(handler), seconds(value)));
+    }
+}
 
 impl Metric for ByHandler {
     fn kind(&self) -> &'static str {
@@ -91,110 +124,17 @@ impl Metric for ByHandler {
     }
 }
 
+fn seconds(value: Millis) -> Decimal {
+    Decimal::parts(value.0.saturating_mul(1_000))
+}
+
 impl HttpMetrics {
-    /// Notes a reply; how long it took is left out for streams, which last as long as they like.
+    /// Counts a reply. Streams have no duration: they last as long as their client reads.
     pub fn request(&self, status: StatusCode, took: Option<Duration>) {
         let class = usize::from(status.as_u16() / 100).saturating_sub(1);
-        self.requests.add(CLASSES.get(class).copied().unwrap_or("5xx"), 1);
+        self.http_requests_total.add(CLASSES.get(class).copied().unwrap_or("5xx"), 1);
         if let Some(took) = took {
-            self.seconds.observe(took);
-        }
-    }
-
-    /// Writes the page, with what others measure.
-    pub fn render(&self, around: &Around, audit_dropped: u64, budget: &Budget, out: &mut String) {
-        let dropped = Counter::default();
-        let by_handler = |value: fn(&Depth) -> Decimal| {
-            let of = |depth: &Depth| (Arc::clone(&depth.handler), value(depth));
-            ByHandler(around.depths.iter().map(of).collect())
-        };
-        let depth = by_handler(|depth| Decimal::whole(depth.waiting));
-        let oldest = by_handler(|depth| Decimal::parts(depth.oldest.0.saturating_mul(1_000)));
-        dropped.add(audit_dropped);
-        let (connections, streams) = (self.connections.gauge(), self.streams.gauge());
-        let (lease, left) = (SecondsGauge::default(), SecondsGauge::default());
-        lease.set(around.lease.0.to_std());
-        left.set(around.lease.1.to_std());
-        let page: [(&str, &str, &dyn Metric); 11] = [
-            ("waypost_lease_seconds", "Lease duration of this instance.", &lease),
-            ("waypost_lease_remaining_seconds", "Remaining lease time of this instance.", &left),
-            (
-                "waypost_http_requests_total",
-                "Requests answered, by class of status.",
-                &self.requests,
-            ),
-            ("waypost_http_request_seconds", "How long replies took.", &self.seconds),
-            ("waypost_http_connections", "Connections that are open.", &connections),
-            (
-                "waypost_http_connections_refused_total",
-                "Connections that were refused.",
-                &self.connections_refused,
-            ),
-            ("waypost_http_streams", "Streams that are open.", &streams),
-            (
-                "waypost_http_streams_dropped_total",
-                "Streams closed because the client did not read.",
-                &self.streams_dropped,
-            ),
-            ("waypost_tasks_waiting", "Tasks that wait for remote workers, by handler.", &depth),
-            (
-                "waypost_tasks_oldest_age_seconds",
-                "Age of the oldest task that waits for a worker, by handler.",
-                &oldest,
-            ),
-            ("waypost_audit_dropped_total", "Inspect entries that could not be written.", &dropped),
-        ];
-        for (name, help, metric) in page {
-            write_metric(name, help, metric, out);
-        }
-        Self::render_known(around, budget, out);
-    }
-
-    /// Writes what is asked for at this moment, where it is known.
-    fn render_known(around: &Around, budget: &Budget, out: &mut String) {
-        let (slow, bytes) = (Counter::default(), |bytes: usize| Some(bytes as u64));
-        slow.add(budget.dropped());
-        let help = "Connections closed because their clients read too slowly while others waited.";
-        write_metric("waypost_http_slow_connections_closed_total", help, &slow, out);
-        for (name, help, known) in [
-            (
-                "waypost_http_reply_bytes",
-                "Bytes of replies and streams that are being sent to clients.",
-                bytes(budget.in_flight()),
-            ),
-            (
-                "waypost_http_reply_bytes_peak",
-                "The most bytes of replies and streams that were on their way at once.",
-                bytes(budget.peak()),
-            ),
-            (
-                "waypost_http_replies_waiting",
-                "Replies and streams that wait for room in memory.",
-                bytes(budget.waiting()),
-            ),
-            (
-                "waypost_projection_lag_frames",
-                "Commits that projections do not contain yet.",
-                around.lag.map(|lag| lag.frames),
-            ),
-            (
-                "waypost_executions_due_unclaimed",
-                "Executions that are ready or due and unclaimed.",
-                around.backlog.map(|backlog| backlog.executions),
-            ),
-            ("waypost_redis_up", "Does Redis answer? 1 or 0.", around.redis_up.map(u64::from)),
-        ] {
-            let Some(known) = known else { continue };
-            let gauge = Gauge::default();
-            gauge.set(known);
-            write_metric(name, help, &gauge, out);
-        }
-        if let Some(backlog) = around.backlog {
-            let late = SecondsGauge::default();
-            late.set(backlog.oldest.to_std());
-            let help =
-                "How late the execution is that was due first and that no instance has claimed.";
-            write_metric("waypost_executions_due_oldest_lateness_seconds", help, &late, out);
+            self.http_request_seconds.observe(took);
         }
     }
 }

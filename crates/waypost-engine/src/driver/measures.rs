@@ -120,21 +120,17 @@ impl Measures {
         *self == Self::default()
     }
 
-    /// Forgets the last step; keeps the room that it took.
+    /// Forgets the last step; keeps the memory of its lists.
     pub(super) fn clear(&mut self) {
-        let Self { started, takeovers, quarantined, fenced, ended, attempts, .. } = self;
-        let Self { offers_repeated, reports_refused, claimed, copied, lost, .. } = self;
-        lost.clear();
-        let engine = [started, takeovers, quarantined, fenced, claimed, copied];
-        for count in engine.into_iter().chain([offers_repeated, reports_refused]) {
-            *count = 0;
-        }
-        attempts.fill(0);
-        ended.clear();
-        let Self { schedule_to_start, timer_lateness, report_to_commit, .. } = self;
-        for spans in [schedule_to_start, timer_lateness, report_to_commit] {
-            spans.clear();
-        }
+        let mut kept = std::mem::take(self);
+        kept.ended.clear();
+        kept.lost.clear();
+        kept.schedule_to_start.clear();
+        kept.timer_lateness.clear();
+        kept.report_to_commit.clear();
+        let Self { ended, lost, schedule_to_start, timer_lateness, report_to_commit, .. } = kept;
+        let lists = Self { ended, lost, schedule_to_start, ..Self::default() };
+        *self = Self { timer_lateness, report_to_commit, ..lists };
     }
 
     /// Events became durable.

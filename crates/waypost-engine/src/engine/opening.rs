@@ -110,6 +110,8 @@ impl Engine {
 
 impl Shared {
     fn new(parts: &Parts, cluster_key: &[u8; 32]) -> Self {
+        let metrics = EngineMetrics::default();
+        metrics.slots.set(parts.config.slots.into());
         Self {
             instance: parts.instance,
             mint: Mint::new(cluster_key),
@@ -124,7 +126,7 @@ impl Shared {
             questions: Arc::new(Questions::default()),
             stop: Arc::new(Mutex::new(None)),
             over: CancellationToken::new(),
-            metrics: Arc::new(EngineMetrics::new(parts.config.slots)),
+            metrics: Arc::new(metrics),
         }
     }
 

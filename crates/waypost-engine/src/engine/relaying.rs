@@ -73,7 +73,7 @@ impl Relaying {
             }
             Relayed::Unknown => "unanswered",
         };
-        self.metrics.reports_relayed.add(outcome, 1);
+        self.metrics.reports_relayed_total.add(outcome, 1);
         relayed == Relayed::Committed
     }
 }

@@ -2,10 +2,11 @@ use super::*;
 
 #[test]
 fn the_page_names_explains_and_shows_every_metric() {
-    let metrics = EngineMetrics::new(4);
-    metrics.executions_started.add(3);
-    metrics.executions_ended.add("FAILED", 2);
-    metrics.attempts_ended.add("abandoned", 1);
+    let metrics = EngineMetrics::default();
+    metrics.slots.set(4);
+    metrics.executions_started_total.add(3);
+    metrics.executions_ended_total.add("FAILED", 2);
+    metrics.attempts_ended_total.add("abandoned", 1);
     metrics.look_at(&Queue {
         depth: 7,
         oldest: waypost_core::time::Millis(61_500),
@@ -56,6 +57,8 @@ fn the_page_names_explains_and_shows_every_metric() {
         assert!(page.lines().any(|shown| shown == line), "{line} is not in\n{page}");
     }
     assert!(page.ends_with('\n'));
-    let kinds = page.lines().filter(|line| line.starts_with("# TYPE ")).count();
-    assert_eq!(kinds, 26);
+    metrics.each(|name, _, metric| {
+        assert!(page.contains(&format!("# TYPE {name} {}\n", metric.kind())), "{name}");
+        assert_eq!(name.ends_with("_total"), metric.kind() == "counter", "{name}");
+    });
 }

@@ -10,6 +10,11 @@ pub trait Metric {
     /// `counter`, `gauge` or `histogram`.
     fn kind(&self) -> &'static str;
 
+    /// Is there anything to show? A metric whose source does not answer is left out.
+    fn is_known(&self) -> bool {
+        true
+    }
+
     /// Gives its samples, in the order in which they are shown.
     fn samples(&self, each: &mut dyn FnMut(Sample<'_>));
 }
@@ -64,6 +69,9 @@ impl fmt::Display for Decimal {
 
 /// Writes one metric: what it is, its kind, its samples.
 pub fn write_metric(name: &str, help: &str, metric: &dyn Metric, out: &mut String) {
+    if !metric.is_known() {
+        return;
+    }
     out.push_str("# HELP ");
     out.push_str(name);
     out.push(' ');

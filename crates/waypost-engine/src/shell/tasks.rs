@@ -218,7 +218,7 @@ impl TasksThread {
             let room = group.iter().map(|one| one.poll.max).fold(0, usize::saturating_add);
             match self.desk.take(&handlers, room) {
                 Ok((taken, broken)) => {
-                    self.metrics.offers_broken.add(broken);
+                    self.metrics.tasks_broken_total.add(broken);
                     waiting.extend(self.share_out(taken, group));
                 }
                 Err(error) => {

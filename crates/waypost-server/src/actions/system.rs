@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use waypost_ports::mirror::Health;
 
 use crate::http::call::{Call, Reply};
-use crate::metrics::Around;
+use crate::metrics::Readings;
 use crate::problem::{self, Problem};
 use crate::server::Server;
 use crate::wire;
@@ -50,18 +50,33 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
         server.patiently(PATIENCE, backlog),
         server.patiently(PATIENCE, depths),
     );
-    let around = Around {
-        lag: lag.and_then(Result::ok),
-        backlog: backlog.and_then(Result::ok),
-        depths: depths.and_then(Result::ok).unwrap_or_default(),
-        lease: (server.engine.lease(), server.engine.lease_remaining()),
-        redis_up: match server.engine.mirror_health() {
-            Health::Absent => None,
-            Health::Up => Some(true),
-            Health::Down { .. } => Some(false),
-        },
-    };
-    server.metrics.render(&around, server.audit.dropped(), &server.budget, &mut text);
+    let mut readings = Readings::default();
+    if let Some(Ok(lag)) = lag {
+        readings.projection_lag_frames.set(lag.frames);
+    }
+    if let Some(Ok(backlog)) = backlog {
+        readings.executions_due_unclaimed.set(backlog.executions);
+        readings.executions_due_oldest_lateness_seconds.set_seconds(backlog.oldest);
+    }
+    for depth in depths.and_then(Result::ok).unwrap_or_default() {
+        readings.tasks_waiting.add(&depth.handler, depth.waiting);
+        readings.tasks_oldest_age_seconds.add_seconds(&depth.handler, depth.oldest);
+    }
+    readings.lease_seconds.set_seconds(server.engine.lease());
+    readings.lease_remaining_seconds.set_seconds(server.engine.lease_remaining());
+    match server.engine.mirror_health() {
+        Health::Absent => {}
+        Health::Up => readings.redis_up.set(1_u64),
+        Health::Down { .. } => readings.redis_up.set(0_u64),
+    }
+    let budget = &server.budget;
+    readings.http_reply_bytes.set(budget.in_flight());
+    readings.http_reply_bytes_peak.set(budget.peak());
+    readings.http_replies_waiting.set(budget.waiting());
+    readings.http_slow_connections_closed_total.add(budget.dropped());
+    readings.audit_dropped_total.add(server.audit.dropped());
+    server.metrics.render(&mut text);
+    readings.render(&mut text);
     Ok(Reply::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }
 

@@ -121,7 +121,7 @@ pub async fn serve(server: Arc<Server>, listener: Listener) {
             }
         };
         let Some(pass) = target.admit(address.ip()) else {
-            server.metrics.connections_refused.add(1);
+            server.metrics.http_connections_refused_total.add(1);
             continue;
         };
         let (server, tls, watcher) =
@@ -129,9 +129,9 @@ pub async fn serve(server: Arc<Server>, listener: Listener) {
         server.tasks.spawn({
             let server = Arc::clone(&server);
             async move {
-                server.metrics.connections.add(1);
+                server.metrics.http_connections.add(1);
                 connection(&server, stream, address, tls, watcher).await;
-                server.metrics.connections.add(-1);
+                server.metrics.http_connections.add(-1);
                 drop(pass);
             }
         });

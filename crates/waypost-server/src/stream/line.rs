@@ -86,12 +86,12 @@ impl Line {
         if self.pages.try_send(Bytes::from_static(b"retry: 1000\n\n")).is_err() {
             return;
         }
-        server.metrics.streams.add(1);
+        server.metrics.http_streams.add(1);
         let word = match stream.await {
             Ok(Ending::Over) => Some("event: end\ndata: {}\n\n".to_owned()),
             Ok(Ending::Gone | Ending::UpToNow) => None,
             Ok(Ending::Slow) => {
-                server.metrics.streams_dropped.add(1);
+                server.metrics.http_streams_dropped_total.add(1);
                 let data = "{\"reason\":\"slow_reader\"}";
                 Some(format!("event: dropped\ndata: {data}\n\n"))
             }
@@ -100,7 +100,7 @@ impl Line {
                 Some(format!("event: problem\ndata: {data}\n\n"))
             }
         };
-        server.metrics.streams.add(-1);
+        server.metrics.http_streams.add(-1);
         if let (Some(permit), Some(word)) = (self.last.lock().take(), word) {
             drop(permit.send(Bytes::from(word)));
         }

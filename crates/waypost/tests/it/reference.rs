@@ -1,5 +1,4 @@
-//! Reference pages against what they describe: the page of the HTTP API is made from the table that
-//! the server works by, and the page of settings has what `waypost config` has.
+//! Reference pages are made from the tables of routes, settings and metrics.
 
 mod http;
 
@@ -7,6 +6,8 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
+use waypost_engine::metrics::{EngineMetrics, Metric};
+use waypost_server::metrics::{HttpMetrics, Readings};
 
 use crate::tidy::{refuse, root};
 
@@ -19,18 +20,60 @@ const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p waypost --test it reference::"
 
 #[test]
 fn the_page_of_the_http_api_is_up_to_date() {
-    let page = http::render(UPDATE);
-    let file = root().join(HTTP);
+    is_up_to_date(HTTP, |_| http::render(UPDATE));
+}
+
+#[test]
+fn the_page_of_metrics_is_up_to_date() {
+    let (mut engine, mut server) = (String::new(), String::new());
+    let row = |rows: &mut String, name: &str, help: &str, metric: &dyn Metric| {
+        let (mut labels, mut values) = (BTreeSet::new(), Vec::new());
+        metric.samples(&mut |sample| {
+            for (label, value) in sample.label.iter().filter(|(label, _)| *label != "le") {
+                labels.insert(format!(" by `{label}`"));
+                values.push(format!("`{value}`"));
+            }
+        });
+        let by = labels.pop_first().unwrap_or_default();
+        let values = if values.is_empty() { values.join("") } else { values.join(", ") + ". " };
+        rows.push_str(&format!("| `{name}` | {}{by} | {values}{help} |\n", metric.kind()));
+    };
+    EngineMetrics::default().each(|name, help, metric| row(&mut engine, name, help, metric));
+    HttpMetrics::default().each(|name, help, metric| row(&mut server, name, help, metric));
+    Readings::default().each(|name, help, metric| row(&mut server, name, help, metric));
+    is_up_to_date(METRICS, |page| with_tables(page, "| metric |", &[engine, server]));
+}
+
+/// Compares a page with what is made from it and the tables; with `UPDATE_DOCS`, writes it.
+fn is_up_to_date(name: &str, make: impl FnOnce(&str) -> String) {
+    let file = root().join(name);
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    let page = make(&found);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file, page).unwrap();
-        return;
-    }
-    let found = std::fs::read_to_string(file).unwrap_or_default();
-    let differs = (1..).zip(page.lines()).zip(found.lines()).find(|((_, new), old)| new != old);
-    if found != page {
+    } else if found != page {
+        let differs = (1..).zip(page.lines()).zip(found.lines()).find(|((_, new), old)| new != old);
         let line = differs.map_or(found.lines().count(), |((line, _), _)| line);
-        refuse(&[format!("{HTTP}:{line}: is not up to date; this makes it so:\n    {UPDATE}")]);
+        refuse(&[format!("{name}:{line}: is not up to date; this makes it so:\n    {UPDATE}")]);
     }
+}
+
+/// A page whose tables with this heading have these rows, in order.
+fn with_tables(page: &str, heading: &str, tables: &[String]) -> String {
+    let (mut tables, mut made, mut lines) = (tables.iter(), String::new(), page.lines());
+    while let Some(line) = lines.next() {
+        made.push_str(line);
+        made.push('\n');
+        if line.starts_with(heading) {
+            made.push_str(lines.next().unwrap());
+            made.push('\n');
+            made.push_str(tables.next().expect("the page has a table for each"));
+            made.push('\n');
+            lines.by_ref().find(|line| !line.starts_with('|'));
+        }
+    }
+    assert!(tables.next().is_none(), "the page has a table for each");
+    made
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn thread(tasks: impl Tasks + 'static) -> TasksThread {
         work: Arc::new(Inbox::new()),
         engine: Arc::new(Inbox::new()),
         store: Arc::new(Inbox::new()),
-        metrics: Arc::new(EngineMetrics::new(1)),
+        metrics: Arc::new(EngineMetrics::default()),
         _gone: CancellationToken::new().drop_guard(),
     }
 }

@@ -158,9 +158,9 @@ async fn an_engine_tells_of_itself() {
     held.complete();
     started.ended().await.unwrap();
     assert_eq!((metrics.executions_active.get(), metrics.slots_busy.get()), (0, 0));
-    let ended = metrics.executions_ended.get("COMPLETED");
-    let attempts = metrics.attempts_ended.get("completed");
-    assert_eq!((metrics.executions_started.get(), ended, attempts), (1, 1, 1));
+    let ended = metrics.executions_ended_total.get("COMPLETED");
+    let attempts = metrics.attempts_ended_total.get("completed");
+    assert_eq!((metrics.executions_started_total.get(), ended, attempts), (1, 1, 1));
     for histogram in [&metrics.schedule_to_start_seconds, &metrics.report_to_commit_seconds] {
         assert_eq!(histogram.count(), 1);
     }

@@ -149,7 +149,7 @@ impl Pair {
 
     /// How often the other was answered so.
     fn relayed(&self, outcome: &str) -> u64 {
-        self.other.metrics().reports_relayed.get(outcome)
+        self.other.metrics().reports_relayed_total.get(outcome)
     }
 
     fn mail(&self) -> Vec<Mail> {
@@ -199,7 +199,7 @@ async fn what_reaches_the_owner_itself_is_not_sent() {
     let task = pair.task().await;
     let reported = pair.owner.report(report(&task, Outcome::Started)).await.unwrap();
     assert_eq!(reported, Reported::Committed);
-    assert_eq!(pair.owner.metrics().reports_relayed.get("unanswered"), 0);
+    assert_eq!(pair.owner.metrics().reports_relayed_total.get("unanswered"), 0);
     pair.end().await;
 }
 

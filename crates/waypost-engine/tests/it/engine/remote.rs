@@ -183,7 +183,7 @@ async fn a_forged_offer_is_dropped_and_counted() {
     lab.tasks.offer(&[forged]).unwrap();
     assert_eq!(engine.depths().await.unwrap()[0].waiting, 1);
     assert_eq!(engine.poll(poll(1, 9), Duration::ZERO).await.unwrap(), Polled::default());
-    assert_eq!(engine.metrics().offers_broken.get(), 1);
+    assert_eq!(engine.metrics().tasks_broken_total.get(), 1);
     assert_eq!(engine.depths().await.unwrap(), []);
     engine.stop(LONG).await;
 }
