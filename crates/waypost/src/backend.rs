@@ -14,7 +14,7 @@ use waypost_ports::tasks::Tasks;
 use waypost_postgres::PostgresStore;
 use waypost_sqlite::SqliteStore;
 
-use crate::settings::{Database, Settings, without_password};
+use crate::settings::{Database, Settings};
 use crate::wiring;
 
 /// A store as commands see it.
@@ -101,9 +101,8 @@ pub fn open_engine(settings: &Settings) -> Result<Arc<dyn Backend>> {
 
 /// Opens a database, and brings its layout up to date.
 pub fn open_database(database: &Database) -> Result<PostgresStore> {
-    let place = without_password(&database.url);
-    PostgresStore::open(&database.url, wiring::database_options(database))
-        .with_context(|| format!("the database {place} cannot be opened"))
+    PostgresStore::open(&database.url.0, wiring::database_options(database))
+        .with_context(|| format!("the database {} cannot be opened", database.url))
 }
 
 /// Makes a backend where there is none yet.
@@ -117,7 +116,7 @@ pub fn create(settings: &Settings) -> Result<()> {
 /// What people call it.
 pub fn name(settings: &Settings) -> String {
     match &settings.cluster.database {
-        Some(database) => format!("database {}", without_password(&database.url)),
+        Some(database) => format!("database {}", database.url),
         None => format!("data folder {}", settings.data.display()),
     }
 }

@@ -41,7 +41,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::client::Refused;
 use crate::output::{self, Color, Format, LogWriter, complain, print_json, print_line};
-use crate::settings::{Flags, ServerFlags, Settings};
+use crate::settings::{Flags, Settings};
 
 /// Runs workflows that survive crashes, restarts and long waits.
 #[derive(Parser, Debug)]
@@ -298,11 +298,11 @@ fn start_logging(filter: &str, color: bool) -> Result<()> {
 }
 
 async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
-    let server = match &cli.command {
-        Command::Serve(args) => args.flags.clone(),
-        _ => ServerFlags::default(),
+    let flags = match &cli.command {
+        Command::Serve(args) => cli.flags.with_server(&args.flags),
+        _ => cli.flags,
     };
-    let settings = Settings::load(&cli.flags, &server)?;
+    let settings = Settings::load(&flags)?;
     let context = Context { settings, format: cli.output, color, color_errors };
     match cli.command {
         Command::Init(args) => init::run(&args, &context),

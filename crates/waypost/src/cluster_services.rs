@@ -25,7 +25,7 @@ use waypost_ports::tasks::Tasks;
 use waypost_redis::{Redis, RedisMirror, RedisNudges, RedisRelay, RedisTasks};
 
 use crate::backend::Backend;
-use crate::settings::{Settings, without_password};
+use crate::settings::Settings;
 
 /// See the module.
 pub struct ClusterServices {
@@ -66,7 +66,6 @@ impl ClusterServices {
         let nudges = backend.nudges().unwrap_or_else(|| Arc::new(Alone));
         let within = Self { tasks, nudges, shared: true, ..alone };
         let Some(settings) = &settings.cluster.redis else { return Ok(within) };
-        let place = without_password(&settings.url);
         let key = within.tasks.cluster_key()?;
         let authority = settings.authority.as_ref().map(|path| {
             fs::read(path)
@@ -75,10 +74,10 @@ impl ClusterServices {
         let config = waypost_redis::RedisConfig {
             prefix: settings.prefix.clone(),
             authority: authority.transpose()?,
-            ..waypost_redis::RedisConfig::new(settings.url.clone())
+            ..waypost_redis::RedisConfig::new(settings.url.0.clone())
         };
         let redis = Redis::connect(&config, &key)
-            .with_context(|| format!("Redis at {place} cannot be used"))?;
+            .with_context(|| format!("Redis at {} cannot be used", settings.url))?;
         let mirror: Arc<dyn Mirror> = Arc::new(RedisMirror::new(&redis));
         backend.use_mirror(Arc::clone(&mirror));
         let Self { instance, tasks, nudges, .. } = within;

@@ -1,8 +1,10 @@
-//! Settings: flag > `WAYPOST_*` > file > default, each value with where it came from.
+//! Settings: flag > `WAYPOST_*` > file > default, each value with where it came from. `table.rs` has one
+//! line for each; nothing here names one.
 
-mod cluster;
-mod engine;
-mod server;
+mod draft;
+mod flags;
+mod table;
+mod value;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,69 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use serde::Serialize;
-use waypost_core::time::Millis;
 use waypost_engine::config::Config;
-use waypost_nodes::egress::{Allowance, Egress};
 
 use crate::secrets::GrantedSecrets;
 
-pub(crate) use cluster::without_password;
-pub use cluster::{Cluster, Database, Redis};
-pub use server::ServerFlags;
+use draft::Draft;
 
-/// Settings that may be given on any command line.
-#[derive(Args, Clone, Debug, Default)]
-pub struct Flags {
-    /// Folder where executions live
-    #[arg(long, global = true, value_name = "FOLDER")]
-    pub data: Option<PathBuf>,
-    /// Database of a cluster, postgres://user:password@host/name: executions live there, not in a folder
-    #[arg(long, global = true, value_name = "URL")]
-    pub database_url: Option<String>,
-    /// Redis of a cluster, redis://host, which makes it faster
-    #[arg(long, global = true, value_name = "URL")]
-    pub redis_url: Option<String>,
-    /// Schema of the database that holds the tables
-    #[arg(long, global = true, value_name = "NAME", hide = true)]
-    pub database_schema: Option<String>,
-    /// Connections to the database for requests of people
-    #[arg(long, global = true, value_name = "N", hide = true)]
-    pub database_connections: Option<u32>,
-    /// What all keys in Redis begin with
-    #[arg(long, global = true, value_name = "TEXT", hide = true)]
-    pub redis_prefix: Option<String>,
-    /// Certificate of the authority that signed that of Redis, PEM
-    #[arg(long, global = true, value_name = "FILE", hide = true)]
-    pub redis_authority: Option<PathBuf>,
-    /// The server to talk to, for example http://127.0.0.1:7070; found by the data folder where
-    /// none is named. Its key is taken from WAYPOST_KEY
-    #[arg(long, global = true, value_name = "URL")]
-    pub server: Option<String>,
-    /// Settings file
-    #[arg(long, global = true, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Attempts that run at once
-    #[arg(long, global = true, value_name = "N")]
-    pub slots: Option<u32>,
-    /// Let api-call reach this host, host:port, *.suffix or network, besides the public internet
-    /// (may be repeated)
-    #[arg(long, global = true, value_name = "TARGET")]
-    pub allow_egress: Vec<String>,
-    /// May definitions run commands on this machine? (servers: only where this says so)
-    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    pub enable_shell: Option<bool>,
-    /// Executions held in memory at once
-    #[arg(long, global = true, value_name = "N", hide = true)]
-    pub active_max: Option<usize>,
-    /// An execution whose next due time is further away than this leaves memory
-    #[arg(long, global = true, value_name = "DURATION", hide = true)]
-    pub park_after: Option<String>,
-    /// One of the engine's intervals and limits, as the reference lists them (may be repeated)
-    #[arg(long, global = true, value_name = "NAME=VALUE", hide = true)]
-    pub set: Vec<String>,
-}
+pub use draft::{Cluster, Database, Redis};
+pub use flags::{Flags, ServerFlags};
+pub use table::{Flag, Must, SECTIONS, Setting};
+pub use value::SecretUrl;
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -150,14 +100,10 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// Names that the settings file may use.
-const NAMES: &[&str] =
-    &["data", "slots", "allow_egress", "enable_shell", "active_max", "park_after", "server"];
-
 impl Settings {
     /// Reads all sources.
-    pub fn load(flags: &Flags, server: &ServerFlags) -> Result<Self> {
-        Self::decide(flags, server, &|name| std::env::var(name).ok())
+    pub fn load(flags: &Flags) -> Result<Self> {
+        Self::decide(flags, &|name| std::env::var(name).ok())
     }
 
     /// Where a setting's value came from.
@@ -165,118 +111,36 @@ impl Settings {
         self.shown.iter().find(|shown| shown.name == name).map(|shown| &shown.source)
     }
 
-    fn decide(
-        flags: &Flags,
-        server: &ServerFlags,
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self> {
-        let (file, named) =
-            match flags.config.clone().or_else(|| environment("WAYPOST_CONFIG").map(PathBuf::from))
-            {
-                Some(path) => (path, true),
-                None => (
-                    user_folder(environment, "XDG_CONFIG_HOME", ".config").join("config.toml"),
-                    false,
-                ),
+    fn decide(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let named = flags.config.clone().or_else(|| environment("WAYPOST_CONFIG").map(Into::into));
+        let path = named.clone().unwrap_or_else(|| {
+            user_folder(environment, "XDG_CONFIG_HOME", ".config").join("config.toml")
+        });
+        let (file, secrets) = read_file(&path, named.is_some())?;
+        let mut draft = Draft::new(user_folder(environment, "XDG_DATA_HOME", ".local/share"));
+        let mut shown = Vec::new();
+        for setting in table::all() {
+            let (name, variable) = (setting.name, setting.variable());
+            let flag = flags.values.get(name).map(|value| (value.clone(), Source::Flag));
+            let given = flag
+                .or_else(|| Some((environment(&variable)?, Source::Environment)))
+                .or_else(|| Some((file.get(name)?.clone(), Source::File)));
+            let (value, source) = match given {
+                Some((value, source)) => ((setting.assign)(&mut draft, &value)?, source),
+                None => ((setting.show)(&draft), Source::Default),
             };
-        let (file, secrets) = read_file(&file, named)?;
-        let mut sources = Sources { environment, file, shown: Vec::new() };
-        let defaults = Config::default();
-
-        let data_default = user_folder(environment, "XDG_DATA_HOME", ".local/share");
-        let data = flags.data.as_ref().map(|path| path.display().to_string());
-        let data = sources.pick("data", data, &data_default.display().to_string());
-        let slots = sources.pick("slots", text(flags.slots), &defaults.slots.to_string());
-        let egress = (!flags.allow_egress.is_empty()).then(|| flags.allow_egress.join(","));
-        let egress = sources.pick("allow_egress", egress, "");
-        let shell = sources.pick("enable_shell", text(flags.enable_shell), "true");
-        let active =
-            sources.pick("active_max", text(flags.active_max), &defaults.active_max.to_string());
-        let park =
-            sources.pick("park_after", flags.park_after.clone(), &defaults.park_after.to_string());
-
-        let allowances = egress.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let allowances = allowances
-            .map(|part| part.parse::<Allowance>().with_context(|| format!("allow_egress {part:?}")))
-            .collect::<Result<Vec<_>>>()?;
-        let mut engine = Config {
-            slots: parse("slots", &slots)?,
-            active_max: parse("active_max", &active)?,
-            park_after: Millis::parse(&park)
-                .with_context(|| format!("setting park_after: {park:?}"))?,
-            ..defaults
-        };
-        if engine.slots == 0 || engine.active_max == 0 {
-            bail!("slots and active_max must be at least 1");
+            shown.push(Shown { name: name.into(), value, source, variable });
         }
-        engine::decide(&mut engine, &flags.set, &mut sources)?;
-        let nodes = waypost_nodes::Settings {
-            egress: Egress::new(allowances),
-            shell_enabled: parse("enable_shell", &shell)?,
-            ..waypost_nodes::Settings::default()
-        };
-        let url = sources.pick("server", flags.server.clone(), "");
-        let remote = Remote {
-            url: (!url.is_empty()).then_some(url),
-            // Not a setting that is shown, and not one for a file that others read.
-            key: environment("WAYPOST_KEY").filter(|key| !key.is_empty()),
-        };
-        let server = server::decide(server, &mut sources)?;
-        let cluster = cluster::decide(flags, engine.lease, &mut sources)?;
-        let mut shown = sources.shown;
         shown.extend(secrets.described().map(|(name, value)| Shown {
             name: format!("secrets.{name}").into(),
             value,
             source: Source::File,
             variable: String::new(),
         }));
-        let (data, secrets) = (PathBuf::from(data), Arc::new(secrets));
-        Ok(Self { data, cluster, engine, nodes, server, remote, secrets, shown })
+        // Not a setting that is shown, and not one for a file that others read.
+        draft.remote.key = environment("WAYPOST_KEY").filter(|key| !key.is_empty());
+        Ok(Self { secrets: Arc::new(secrets), shown, ..draft.finish()? })
     }
-}
-
-struct Sources<'a> {
-    environment: &'a dyn Fn(&str) -> Option<String>,
-    file: BTreeMap<String, String>,
-    shown: Vec<Shown>,
-}
-
-impl Sources<'_> {
-    /// The first source that names the setting.
-    fn pick(&mut self, name: &'static str, flag: Option<String>, default: &str) -> String {
-        let variable = format!("WAYPOST_{}", name.to_uppercase());
-        let (value, source) = if let Some(value) = flag {
-            (value, Source::Flag)
-        } else if let Some(value) = (self.environment)(&variable) {
-            (value, Source::Environment)
-        } else if let Some(value) = self.file.get(name) {
-            (value.clone(), Source::File)
-        } else {
-            (default.to_owned(), Source::Default)
-        };
-        self.shown.push(Shown { name: name.into(), value: value.clone(), source, variable });
-        value
-    }
-
-    /// The same for a URL, which may hold a password: that is not shown.
-    fn pick_url(&mut self, name: &'static str, flag: Option<String>) -> String {
-        let url = self.pick(name, flag, "");
-        if let Some(shown) = self.shown.last_mut().filter(|_| !url.is_empty()) {
-            shown.value = without_password(&url);
-        }
-        url
-    }
-}
-
-fn text(value: Option<impl ToString>) -> Option<String> {
-    value.map(|value| value.to_string())
-}
-
-fn parse<T: std::str::FromStr>(name: &str, value: &str) -> Result<T>
-where
-    T::Err: std::error::Error + Send + Sync + 'static,
-{
-    value.parse().with_context(|| format!("setting {name}: {value:?}"))
 }
 
 fn user_folder(
@@ -304,9 +168,9 @@ fn read_file(path: &Path, named: bool) -> Result<(BTreeMap<String, String>, Gran
     let secrets = secrets.with_context(|| path.display().to_string())?.unwrap_or_default();
     let mut values = BTreeMap::new();
     for (name, value) in table {
-        let names = [NAMES, engine::NAMES, server::NAMES, cluster::NAMES].concat();
-        if !names.contains(&name.as_str()) {
-            let known = names.join(", ") + ", secrets";
+        if !table::all().any(|setting| setting.name == name) {
+            let known: String = table::all().map(|setting| format!("{}, ", setting.name)).collect();
+            let known = known + "secrets";
             bail!("{}: unknown setting {name:?}; known are: {known}", path.display());
         }
         let value = match value {
@@ -324,12 +188,15 @@ fn read_file(path: &Path, named: bool) -> Result<(BTreeMap<String, String>, Gran
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, FromArgMatches};
+    use waypost_core::time::Millis;
+
     use super::*;
 
     fn settings(flags: &Flags, environment: &[(&str, &str)]) -> Result<Settings> {
         let environment: BTreeMap<String, String> =
             environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Settings::decide(flags, &ServerFlags::default(), &|name| environment.get(name).cloned())
+        Settings::decide(flags, &|name| environment.get(name).cloned())
     }
 
     fn source_of(settings: &Settings, name: &str) -> Source {
@@ -342,7 +209,7 @@ mod tests {
         let file = folder.path().join("w.toml");
         std::fs::write(&file, "slots = 7\nactive_max = 9\nallow_egress = [\"a.test\", \"b.test\"]")
             .unwrap();
-        let flags = Flags { config: Some(file), data: Some("/d".into()), ..Flags::default() };
+        let flags = Flags { config: Some(file), ..Flags::default() }.with("data", "/d");
         let environment = [("WAYPOST_SLOTS", "5"), ("WAYPOST_DATA", "/e"), ("HOME", "/h")];
         let settings = settings(&flags, &environment).unwrap();
         assert_eq!(settings.data, PathBuf::from("/d"));
@@ -379,17 +246,68 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_named() {
+    fn wrong_values_are_rejected_with_name_and_range() {
         for (variable, value, part) in [
-            ("WAYPOST_SLOTS", "many", "slots"),
-            ("WAYPOST_SLOTS", "0", "at least 1"),
-            ("WAYPOST_PARK_AFTER", "soon", "park_after"),
-            ("WAYPOST_ENABLE_SHELL", "perhaps", "enable_shell"),
-            ("WAYPOST_ALLOW_EGRESS", "http://x", "allow_egress"),
+            ("WAYPOST_SLOTS", "many", "setting slots: \"many\": invalid digit"),
+            ("WAYPOST_SLOTS", "0", "setting slots must be at least 1, not 0"),
+            ("WAYPOST_PARK_AFTER", "soon", "setting park_after: \"soon\": not a duration"),
+            ("WAYPOST_ENABLE_SHELL", "perhaps", "setting enable_shell"),
+            ("WAYPOST_ALLOW_EGRESS", "http://x", "setting allow_egress"),
             ("WAYPOST_CONFIG", "/nowhere/at/all.toml", "cannot read"),
+            ("WAYPOST_LEASE", "1s", "setting lease must be between 3s and 10m, not 1s"),
+            ("WAYPOST_CLAIM_BATCH", "0", "between 1 and 10000"),
+            ("WAYPOST_CLAIM_BATCH", "-1", "setting claim_batch"),
+            ("WAYPOST_OFFER_AGAIN", "10m", "offer_again_max must be at least offer_again, 10m"),
+            ("WAYPOST_REMOTE_MAX", "10000001", "at most 10000000"),
+            ("WAYPOST_REPLY_BYTES_MAX", "1", "between 4194304 and 2147483648"),
+            ("WAYPOST_LISTEN", "here", "setting listen: \"here\": not an address"),
+            ("WAYPOST_ADVERTISE_URL", "here", "setting advertise_url: \"here\": not a URL"),
+            ("WAYPOST_TLS_KEY", "k.pem", "tls_certificate and tls_key go together"),
+            ("WAYPOST_DATABASE_SCHEMA", "a-b", "setting database_schema: \"a-b\": '-' is neither"),
+            ("WAYPOST_DATABASE_URL", "mysql://u:canary@h", "database_url: \"mysql://u:***@h\""),
+            ("WAYPOST_DATABASE_URL", "canary", "setting database_url: \"***\": not a URL"),
+            ("WAYPOST_REDIS_URL", "http://u:canary@h", "redis_url: \"http://u:***@h\""),
+            ("WAYPOST_REDIS_URL", "redis://h", "needs database_url as well"),
         ] {
             let error = settings(&Flags::default(), &[(variable, value)]).unwrap_err();
-            assert!(format!("{error:#}").contains(part), "{variable}: {error:#}");
+            let error = format!("{error:#}");
+            assert!(error.contains(part) && !error.contains("canary"), "{variable}: {error}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_valid_and_those_of_the_engine() {
+        let found = settings(&Flags::default(), &[("HOME", "/h")]).unwrap();
+        assert_eq!(format!("{:?}", found.engine), format!("{:?}", Config::default()));
+        for Shown { name, value, variable, .. } in &found.shown {
+            let given = settings(&Flags::default(), &[("HOME", "/h"), (variable, value)]).unwrap();
+            assert_eq!(source_of(&given, name), Source::Environment);
+            assert_eq!(format!("{:?}", given.engine), format!("{:?}", found.engine), "{name}");
+            assert_eq!(format!("{:?}", given.server), format!("{:?}", found.server), "{name}");
+            assert_eq!(given.cluster, found.cluster, "{name}");
+        }
+    }
+
+    #[test]
+    fn set_takes_the_last_value_and_heartbeats_follow_the_lease() {
+        let parsed = |args: &[&str]| {
+            let command = Flags::augment_args(clap::Command::new("waypost"));
+            let matches = command.try_get_matches_from([&["waypost"], args].concat())?;
+            Flags::from_arg_matches(&matches)
+        };
+        let args = ["--set", "lease=30s", "--set", "claim_batch=7", "--set", "lease=6s"];
+        let engine = settings(&parsed(&args).unwrap(), &[]).unwrap().engine;
+        assert_eq!((engine.lease, engine.claim_batch), (Millis(6_000), 7));
+        assert_eq!(engine.heartbeat_every, Millis(2_000));
+        for (args, part) in [
+            (["--set", "lease"], "NAME=VALUE"),
+            (["--set", "leese=5s"], "no such setting"),
+            (["--set", "lease=soon"], "not a duration"),
+            (["--set", "lease=1s"], "lease must be between 3s and 10m"),
+            (["--slots", "0"], "slots must be at least 1"),
+        ] {
+            let error = parsed(&args).unwrap_err().to_string();
+            assert!(error.contains(part), "{args:?}: {error}");
         }
     }
 }

@@ -52,7 +52,7 @@ fn in_folder(args: &Args, folder: &Path) -> Result<(Layout, usize)> {
 }
 
 fn in_database(args: &Args, database: &Database) -> Result<(Layout, usize)> {
-    let (url, options) = (&database.url, wiring::database_options(database));
+    let (url, options) = (&database.url.0, wiring::database_options(database));
     let found = waypost_postgres::migrations(url, &options)?;
     let pending = found.pending.iter().map(|m| (m.version, m.name.to_owned())).collect();
     let applied = if args.dry_run { 0 } else { waypost_postgres::migrate(url, &options)?.len() };

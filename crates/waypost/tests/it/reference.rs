@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::Value;
+use waypost::settings::{SECTIONS, Setting};
 use waypost_engine::metrics::{EngineMetrics, Metric};
 use waypost_server::metrics::{HttpMetrics, Readings};
 
@@ -35,8 +36,11 @@ fn the_page_of_metrics_is_up_to_date() {
             }
         });
         let by = labels.pop_first().unwrap_or_default();
-        let values = if values.is_empty() { values.join("") } else { values.join(", ") + ". " };
-        rows.push_str(&format!("| `{name}` | {}{by} | {values}{help} |\n", metric.kind()));
+        let values = match values.join(", ") {
+            none if none.is_empty() => none,
+            values => format!(" Values: {values}."),
+        };
+        rows.push_str(&format!("| `{name}` | {}{by} | {help}{values} |\n", metric.kind()));
     };
     EngineMetrics::default().each(|name, help, metric| row(&mut engine, name, help, metric));
     HttpMetrics::default().each(|name, help, metric| row(&mut server, name, help, metric));
@@ -77,44 +81,27 @@ fn with_tables(page: &str, heading: &str, tables: &[String]) -> String {
 }
 
 #[test]
-fn the_page_of_settings_has_every_setting() {
-    let page = std::fs::read_to_string(root().join(SETTINGS)).unwrap();
-    let rows: Vec<Vec<&str>> = page
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect();
-    let help = output(&["serve", "--help"]) + &output(&["--help"]);
-    let mut faults = Vec::new();
-    let shown: Value = serde_json::from_str(&output(&["config", "-o", "json"])).unwrap();
-    let shown = shown.as_array().unwrap();
-    let name_of = |setting: &Value| setting["name"].as_str().unwrap().to_owned();
-    for setting in shown {
-        let name = name_of(setting);
-        let Some(row) = rows.iter().find(|row| row[0] == format!("`{name}`")) else {
-            faults.push(format!("{SETTINGS}: {name} is not there"));
-            continue;
-        };
-        let flag = row[1].trim_matches('`').split(' ').next().unwrap_or_default();
-        if !flag.starts_with("--") || !HIDDEN.contains(&flag) && !help.contains(flag) {
-            faults.push(format!("{SETTINGS}: {name} has no flag {flag}"));
-        }
-        let variable = setting["variable"].as_str().unwrap();
-        if row[2] != format!("`{variable}`") {
-            faults.push(format!("{SETTINGS}: the variable of {name} is {variable}"));
-        }
-        let default = match setting["value"].as_str().unwrap().replace("/home/you", "~") {
+fn the_page_of_settings_is_up_to_date() {
+    let defaults: Value = serde_json::from_str(&output(&["config", "-o", "json"])).unwrap();
+    let mut defaults = defaults.as_array().unwrap().iter();
+    let mut row = |setting: &Setting| {
+        let shown = defaults.next().unwrap();
+        assert_eq!(shown["name"], setting.name);
+        let default = match shown["value"].as_str().unwrap().replace("/home/you", "~") {
             none if none.is_empty() => "none".to_owned(),
             some => format!("`{some}`"),
         };
-        if row[3] != default {
-            faults.push(format!("{SETTINGS}: the default of {name} is {default}, not {}", row[3]));
-        }
-    }
-    let known: Vec<_> = shown.iter().map(|setting| format!("`{}`", name_of(setting))).collect();
-    let unknown = rows.iter().filter(|row| row.len() == COLUMNS && !known.contains(&row[0].into()));
-    faults.extend(unknown.map(|row| format!("{SETTINGS}: there is no setting {}", row[0])));
-    refuse(&faults);
+        let range = match setting.must.to_string() {
+            any if any.is_empty() => any,
+            range => format!(" Must be {range}."),
+        };
+        let (name, usage, variable) = (setting.name, setting.usage(), setting.variable());
+        let help = setting.help;
+        format!("| `{name}` | `{usage}` | `{variable}` | {default} | {help}{range} |\n")
+    };
+    let tables: Vec<String> =
+        SECTIONS.iter().map(|section| section.iter().map(&mut row).collect()).collect();
+    is_up_to_date(SETTINGS, |page| with_tables(page, "| setting |", &tables));
 }
 
 /// What units, manifests, alerts and texts about deployments name is there.
@@ -174,20 +161,6 @@ const METRICS_AND_VARIABLES: &[&str] = &[
     // Users of the database.
     "waypost_a",
     "waypost_b",
-];
-
-/// Name, flag, variable, default, meaning.
-const COLUMNS: usize = 5;
-
-/// Flags that work, and that the help leaves out: few will ever need them.
-const HIDDEN: &[&str] = &[
-    "--active-max",
-    "--park-after",
-    "--set",
-    "--database-schema",
-    "--database-connections",
-    "--redis-prefix",
-    "--redis-authority",
 ];
 
 /// What the program prints where nobody has set anything.

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use waypost::backend::{self, Backend};
 use waypost::cluster_services::ClusterServices;
-use waypost::settings::{Flags, ServerFlags, Settings};
+use waypost::settings::{Flags, Settings};
 use waypost::wiring;
 use waypost_core::command::Request;
 use waypost_core::event::Origin;
@@ -54,7 +54,13 @@ fn engines_write_the_same_logs_over_every_store() {
     ];
     let mut told: Option<Told> = None;
     for (name, database_url, redis_url) in backends {
-        let flags = Flags { database_url, redis_url, ..flags(&folder.path().join(name)) };
+        let mut flags = flags(&folder.path().join(name));
+        for (setting, url) in [("database_url", database_url), ("redis_url", redis_url)] {
+            flags = match url {
+                Some(url) => flags.with(setting, url),
+                None => flags,
+            };
+        }
         let tells = runtime.block_on(async { Side::open(name, &flags).await.run().await });
         match &told {
             None => told = Some(tells),
@@ -82,7 +88,9 @@ fn flags(folder: &Path) -> Flags {
     std::fs::create_dir_all(folder).unwrap();
     let config = folder.join("settings.toml");
     std::fs::write(&config, "").unwrap();
-    Flags { data: Some(folder.join("data")), config: Some(config), ..Flags::default() }
+    let mut flags = Flags::default().with("data", folder.join("data").display().to_string());
+    flags.config = Some(config);
+    flags
 }
 
 /// An engine over one of the backends.
@@ -95,7 +103,7 @@ struct Side {
 
 impl Side {
     async fn open(name: &'static str, flags: &Flags) -> Arc<Self> {
-        let settings = Settings::load(flags, &ServerFlags::default()).unwrap();
+        let settings = Settings::load(flags).unwrap();
         let open = move || {
             let backend = backend::open_engine(&settings).unwrap();
             let around = ClusterServices::of(&backend, &settings).unwrap();

@@ -1,0 +1,201 @@
+//! Where the values of settings go, and the rules about more than one of them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use reqwest::Url;
+use waypost_core::time::Millis;
+use waypost_engine::config::Config;
+use waypost_nodes::egress::{Allowance, Egress};
+use waypost_server::config::Tls;
+
+use super::value::SecretUrl;
+use super::{Remote, Settings};
+
+/// The database that the instances of a cluster share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Database {
+    /// `postgres://user:password@host:port/name?sslmode=verify-full`
+    pub url: SecretUrl,
+    /// The schema that holds the tables.
+    pub schema: String,
+    /// Connections for API requests; the engine has its own.
+    pub connections: u32,
+    /// The engine's lease: a renewal that takes longer is useless.
+    pub lease: Millis,
+}
+
+/// The Redis of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Redis {
+    /// `redis://user:password@host:port/0`, or `rediss://` for TLS.
+    pub url: SecretUrl,
+    /// What all keys begin with.
+    pub prefix: String,
+    /// The certificate, PEM, of the authority that signed the server's, if the system does not know it.
+    pub authority: Option<PathBuf>,
+}
+
+/// What the instances of a cluster share; nothing if executions live in a folder.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cluster {
+    /// The store of executions.
+    pub database: Option<Database>,
+    /// Makes the cluster faster.
+    pub redis: Option<Redis>,
+}
+
+/// The values of all settings, before the rules about more than one of them are checked.
+pub(super) struct Draft {
+    pub(super) data: PathBuf,
+    pub(super) engine: Config,
+    pub(super) nodes: waypost_nodes::Settings,
+    pub(super) allow_egress: Vec<String>,
+    pub(super) database: Database,
+    pub(super) redis: Redis,
+    pub(super) server: waypost_server::config::Config,
+    pub(super) tls: Tls,
+    pub(super) remote: Remote,
+}
+
+impl Draft {
+    /// The defaults.
+    pub(super) fn new(data: PathBuf) -> Self {
+        let engine = Config::default();
+        Self {
+            data,
+            nodes: waypost_nodes::Settings { shell_enabled: true, ..Default::default() },
+            allow_egress: Vec::new(),
+            database: Database {
+                url: SecretUrl::default(),
+                schema: "waypost".to_owned(),
+                connections: 16,
+                lease: engine.lease,
+            },
+            redis: Redis {
+                url: SecretUrl::default(),
+                prefix: "waypost:".to_owned(),
+                authority: None,
+            },
+            server: waypost_server::config::Config::default(),
+            tls: Tls { certificate: PathBuf::new(), key: PathBuf::new() },
+            remote: Remote::default(),
+            engine,
+        }
+    }
+
+    /// Checks the rules about more than one setting, and builds what depends on several.
+    pub(super) fn finish(self) -> Result<Settings> {
+        let Self { data, mut engine, mut nodes, database, redis, mut server, tls, .. } = self;
+        if engine.offer_again_max < engine.offer_again {
+            bail!("setting offer_again_max must be at least offer_again, {}", engine.offer_again);
+        }
+        // Three heartbeats within a lease: one may be lost, and the response to one may take long.
+        engine.heartbeat_every = Millis(engine.lease.0 / 3);
+        let allowances = self.allow_egress.iter().map(|target| {
+            target.parse::<Allowance>().with_context(|| format!("setting allow_egress: {target:?}"))
+        });
+        nodes.egress = Egress::new(allowances.collect::<Result<Vec<_>>>()?);
+        let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
+        if is_set(&tls.certificate) != is_set(&tls.key) {
+            bail!("settings tls_certificate and tls_key go together; one is missing");
+        }
+        server.tls = is_set(&tls.key).then_some(tls);
+        let database = Database { lease: engine.lease, ..database };
+        let cluster = Cluster {
+            database: (!database.url.0.is_empty()).then_some(database),
+            redis: (!redis.url.0.is_empty()).then_some(redis),
+        };
+        if cluster.database.is_none() && cluster.redis.is_some() {
+            bail!(
+                "redis_url is for a cluster, which needs database_url as well: Redis alone is no backend"
+            );
+        }
+        let (secrets, shown) = Default::default();
+        Ok(Settings { data, cluster, engine, nodes, server, remote: self.remote, secrets, shown })
+    }
+}
+
+pub(super) fn database_url(text: &str) -> Result<String> {
+    match Url::parse(text).context("not a URL")?.scheme() {
+        "postgres" | "postgresql" => Ok(text.to_owned()),
+        _ => bail!("it must begin with postgres:// or postgresql://"),
+    }
+}
+
+pub(super) fn database_schema(text: &str) -> Result<String> {
+    match text.chars().find(|c| !c.is_ascii_alphanumeric() && *c != '_') {
+        Some(wrong) => bail!("{wrong:?} is neither a letter, a digit nor _"),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// The URL of a Redis Cluster has several hosts: `Url` would reject it.
+pub(super) fn redis_url(text: &str) -> Result<String> {
+    waypost_redis::RedisConfig::new(text).check()?;
+    Ok(text.to_owned())
+}
+
+/// `http://10.0.0.7:7070`: scheme, host and port, and nothing else.
+pub(super) fn advertise_url(text: &str) -> Result<String> {
+    const WRONG: &str = "not a URL like http://10.0.0.7:7070 or https://a.example.com, without \
+                         user, path or query";
+    let url = Url::parse(text).context(WRONG)?;
+    let bare = matches!(url.scheme(), "http" | "https")
+        && url.host_str().is_some_and(|host| !host.is_empty())
+        && (url.username(), url.password()) == ("", None)
+        && (url.path(), url.query(), url.fragment()) == ("/", None, None)
+        // What the parser accepts silently: `http:/host`, line ends, an empty user.
+        && text.contains("://")
+        && !text.contains(|c: char| c == '@' || c == '\\' || c.is_whitespace() || c.is_control());
+    match bare {
+        true => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        false => bail!(WRONG),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redis_url_is_checked_by_the_redis_client() {
+        for url in ["redis://h", "rediss://u:p@h:1/2", "redis+cluster://a:6379,b:6379"] {
+            redis_url(url).unwrap();
+        }
+        for url in ["h:6379", "http://u:canary@h", "redis://u:canary@a:1,b:2", "redis://"] {
+            let error = format!("{:#}", redis_url(url).unwrap_err());
+            assert!(!error.contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn advertise_url_is_an_address_and_nothing_else() {
+        for (text, expected) in [
+            ("http://10.0.0.7:7070", "http://10.0.0.7:7070"),
+            ("https://a.example.com/", "https://a.example.com"),
+            ("http://[fd00::7]:7070", "http://[fd00::7]:7070"),
+        ] {
+            assert_eq!(advertise_url(text).unwrap(), expected);
+        }
+        for wrong in [
+            "10.0.0.7:7070",
+            "a.example.com",
+            "/path",
+            "ftp://a.example.com",
+            "http://",
+            "http://ann:secret@a.example.com",
+            "http://ann@a.example.com",
+            "http://@a.example.com",
+            "http://a.example.com/waypost",
+            "http://a.example.com?x=1",
+            "http://a.example.com/#top",
+            "http:a.example.com",
+            "http://a.example.com\n",
+            "http:\\\\a.example.com",
+            "http://a b",
+        ] {
+            assert!(advertise_url(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
