@@ -1,4 +1,4 @@
--- projector: what can be searched for; a later part adds to an earlier one. Served by the key of
+-- projector: searchable documents; a later part adds to an earlier one. Served by the key of
 -- execution_documents.
 INSERT INTO execution_documents AS d (execution, document)
 SELECT c.execution, convert_from(c.document, 'UTF8')::jsonb

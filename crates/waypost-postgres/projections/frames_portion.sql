@@ -1,6 +1,6 @@
--- projector, rebuild: how many of executions ($1), from the first on, have fewer than $3 frames and $4 bytes
--- together beyond what their rows show ($2). Looks at no more than that, and the next one. Served by the key
--- of frames.
+-- projector, rebuild: how many of executions ($1), from the first on, have fewer than $3 frames and
+-- $4 bytes together beyond their rows ($2). Reads no more than that, and the next one. Served by
+-- the key of frames.
 WITH RECURSIVE taken (n, frames, bytes) AS (
     SELECT 0, 0::int8, 0::int8
     UNION ALL

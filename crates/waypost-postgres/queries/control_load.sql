@@ -1,5 +1,5 @@
--- load, claim: control rows, with where they stand in the queue for their concurrency key. Served by the
--- keys of control, permits and permit_keys.
+-- load, claim: control rows, with their places in the queues of their concurrency keys. Served by
+-- the keys of control, permits and permit_keys.
 SELECT c.execution, c.owner, c.epoch, c.next_due, c.ready, c.held, k.key, s.holding,
        (SELECT count(*) FROM permits AS b WHERE b.key = s.key AND b.ticket < s.ticket),
        c.crashes, c.doubt

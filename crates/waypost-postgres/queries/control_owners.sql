@@ -1,2 +1,2 @@
--- deliver: who owns these executions now. Served by the key of control.
+-- deliver: the current owners of these executions. Served by the key of control.
 SELECT execution, owner FROM control WHERE execution = ANY ($1::int8[])

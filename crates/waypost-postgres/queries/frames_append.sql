@@ -1,7 +1,8 @@
--- append: frames without side rows. The parent is looked up by a scalar sub-select, which no plan can
--- turn into a join; a frame that has none must be the first. Rows go in in the order of executions, so
--- that two who write the same ones cannot wait for each other. The snapshot of this statement cannot see
--- a row that it waited for: what did not go in is looked up by another one. Served by the key of frames.
+-- append: frames without side rows. The parent is looked up by a scalar sub-select, which no plan
+-- can turn into a join; a frame without a parent must be the first. Rows are inserted in the order
+-- of executions, so that two writers of the same ones cannot deadlock. The snapshot of this
+-- statement cannot have a row that it waited for: frames that were not inserted are looked up by
+-- another one. Served by the key of frames.
 INSERT INTO frames (execution, first_seq, last_seq, place, at, decided_at, epoch, checksum, append_id,
                     instance, requires, body)
 SELECT linked.execution, linked.first_seq, linked.last_seq, (SELECT waypost_place()) + linked.n,

@@ -1,5 +1,5 @@
--- load, claim: frames of executions, each from where $2 says: 0 all, 1 from its snapshot on, 2 the last
--- one. The frame before the first that is wanted comes too, as its parent, without its body. Of each at most
+-- load, claim: frames of executions, from a start by $2: 0 all, 1 from its snapshot on, 2 the last
+-- one. The frame before the first one comes too, as its parent, without its body. Of each at most
 -- $4, and no more once their bodies have $3 bytes. Served by the keys of frames and snapshots.
 SELECT f.execution, f.first_seq, f.last_seq, f.append_id, f.instance, f.epoch, f.decided_at, f.at,
        f.requires, f.checksum, CASE WHEN f.first_seq >= w.wanted THEN f.body END

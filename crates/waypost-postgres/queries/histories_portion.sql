@@ -1,7 +1,7 @@
--- load, claim: how many of executions ($1), from the first on, can be read at once: those that have fewer
--- than $3 bytes together, in snapshots, in frames (at most $4 of each) from where $2 says, as in frames_load,
--- and in mail. Looks at no more than that, and the next one. Served by the keys of frames and snapshots and by
--- inbox_by_execution.
+-- load, claim: how many of executions ($1), from the first on, can be read at once: those that have
+-- fewer than $3 bytes together, in snapshots, in frames (at most $4 of each) from a start by $2, as
+-- in frames_load, and in mail. Reads no more than that, and the next one. Served by the keys of
+-- frames and snapshots and by inbox_by_execution.
 WITH RECURSIVE taken (n, bytes) AS (
     SELECT 0, 0::int8
     UNION ALL

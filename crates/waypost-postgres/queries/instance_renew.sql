@@ -1,6 +1,7 @@
--- heartbeat: an instance is alive until the lease ($2 ms) is over, or leaves ($2 NULL); and sets numbers
--- ($7) for executions aside. Gives what the others that are alive can read. One statement, so that a late answer cannot come between. Served by the
--- keys of instances and numbers.
+-- heartbeat: an instance is alive until the lease ($2 ms) expires, or leaves ($2 NULL); reserves
+-- numbers ($7) for executions. Returns the log format that all other live instances can read. One
+-- statement, so that a late answer cannot come between. Served by the keys of instances and
+-- numbers.
 WITH clock AS MATERIALIZED (
     SELECT waypost_now() AS now
 ), renewed AS (

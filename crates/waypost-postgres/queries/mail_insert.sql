@@ -1,6 +1,6 @@
--- deliver: puts mail into inboxes, each message once, in its order. Gives for each piece, by position,
--- whether the addressee is unfinished and whether it ever began; and then what went in. Served by the
--- keys of control and frames and by inbox_by_execution.
+-- deliver: puts mail into inboxes, each message once, in its order. Returns for each piece, by
+-- position, whether the addressee is unfinished and whether it ever began; and then what was
+-- inserted. Served by the keys of control and frames and by inbox_by_execution.
 WITH m AS MATERIALIZED (
     SELECT m.*,
            (SELECT true FROM control AS c WHERE c.execution = m.execution) IS TRUE AS unfinished,

@@ -1,4 +1,4 @@
--- tasks: puts tasks out, oldest first; one that is out already stays as it is. Served by
+-- tasks: offers tasks, oldest first; one that is offered already stays as it is. Served by
 -- task_offers_by_attempt.
 INSERT INTO task_offers (execution, attempt, offered_at, owner, path, handler, body)
 SELECT o.execution, o.attempt, (SELECT waypost_now()), o.owner, o.path, o.handler, o.body

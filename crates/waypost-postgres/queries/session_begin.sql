@@ -1,5 +1,6 @@
--- every connection, once: $1 search path, $2 to $4 time limits in milliseconds, $5 joins and $6 scans of
--- whole tables. Plans are made once: a table that was empty then must not be scanned when it is not.
+-- every connection, once: $1 search path, $2 to $4 time limits in milliseconds, $5 joins and $6
+-- scans of whole tables. Plans are cached: a table that was empty then must not be scanned when it
+-- is not.
 SELECT set_config('search_path', $1, false),
        set_config('statement_timeout', $2, false),
        set_config('lock_timeout', $3, false),

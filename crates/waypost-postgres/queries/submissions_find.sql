@@ -1,5 +1,5 @@
--- append: who has the names that were not given, each by its position. Served by the unique indexes of
--- submissions.
+-- append: the executions of names that were taken, each by its position. Served by the unique
+-- indexes of submissions.
 SELECT a.n, (SELECT s.execution FROM submissions AS s WHERE sha256(s.key) = sha256(a.key)),
        i.execution, i.digest
 FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS a (key, idempotency, n)

@@ -1,5 +1,5 @@
--- tasks: a sign of life, good for $2 ms (NULL: the last one); gives what the worker is to stop, once.
--- What it has in hand is $8, said $9 ms ago (NULL, both: it does not say).
+-- tasks: a sign of life, valid for $2 ms (NULL: the last one); returns the worker's cancellations,
+-- once. Its tasks in hand are $8, as of $9 ms ago (both NULL: unknown).
 -- Served by the keys of workers and task_cancels.
 WITH clock AS MATERIALIZED (
     SELECT waypost_now() AS now

@@ -1,6 +1,6 @@
--- tasks: of these workers ($1) those that are alive; how long ago each said what it has (NULL: it does
--- not say), and which of the tokens that it is asked for ($2, beside $1) are not among them. What a
--- worker has does not leave the database. All tokens are compared at once, however many workers there
+-- tasks: of these workers ($1) those that are alive; how long ago each listed its tasks (NULL: it
+-- does not), and which of the tokens in question ($2, beside $1) are not in the list. A worker's
+-- list does not leave the database. All tokens are compared at once, however many workers there
 -- are. Served by the key of workers.
 WITH clock AS MATERIALIZED (
     SELECT waypost_now() AS now

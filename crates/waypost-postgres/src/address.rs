@@ -1,9 +1,9 @@
-//! Where the database is, and how it is trusted.
+//! The address of the database, and how its certificate is verified.
 //!
 //! `postgres://user:password@host:port/database?sslmode=disable|prefer|require|verify-full&sslrootcert=file`
 //!
-//! A certificate is verified wherever TLS is used, but for a server on this machine that was not asked
-//! to prove itself. The password is never printed.
+//! A certificate is verified wherever TLS is used, except for a server on this machine without
+//! `verify-full`. The password is never printed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl fmt::Debug for Address {
 impl Address {
     /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Self, StoreError> {
-        // What is wrong may stand next to the password, so neither is repeated.
+        // The fault may be next to the password, so neither is repeated.
         let bad = |what: &str| StoreError::Refused(format!("the URL of the database {what}"));
         let mut url = Url::parse(url).map_err(|error| bad(&format!("cannot be read: {error}")))?;
         if !["postgres", "postgresql"].contains(&url.scheme()) {
@@ -116,7 +116,7 @@ pub(crate) enum Driver {
 }
 
 impl Driver {
-    /// What the server says next by itself.
+    /// The server's next asynchronous message.
     pub(crate) fn poll_message(
         &mut self,
         context: &mut std::task::Context<'_>,
@@ -127,7 +127,8 @@ impl Driver {
         }
     }
 
-    /// Carries statements until the connection ends, and gives what the server says by itself.
+    /// Transports statements until the connection ends, and passes on the server's asynchronous
+    /// messages.
     pub(crate) async fn run(mut self, mut hear: impl FnMut(tokio_postgres::AsyncMessage)) {
         while let Some(Ok(message)) =
             std::future::poll_fn(|context| self.poll_message(context)).await
@@ -137,7 +138,7 @@ impl Driver {
     }
 }
 
-/// What a URL asks for beyond what the driver reads.
+/// Options of a URL that the driver does not read.
 struct UrlOptions {
     mode: SslMode,
     verify: bool,

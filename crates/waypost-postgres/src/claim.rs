@@ -23,7 +23,7 @@ use crate::{permits, queries};
 /// How often claims look for work that a dead process left half done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// How often they look at all mail, however old.
+/// How often they check all mail, however old.
 const SWEEP_ALL_EVERY: Duration = Duration::from_secs(60);
 
 /// How long the row of a stopped instance is kept: each start of a process leaves one.
@@ -32,17 +32,17 @@ const GONE_FOR_MS: i64 = 24 * 3_600_000;
 /// How often copies of parked executions spared a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copies {
-    /// The copy was what the execution was parked with.
+    /// The copy matched the digest that the execution was parked with.
     pub hits: u64,
     /// There was none, or another.
     pub misses: u64,
 }
 
-/// What claims remember from one to the next.
+/// The state of claims from one to the next.
 #[derive(Default)]
 pub(crate) struct Sweeps {
     last: Mutex<Option<(Instant, Instant)>>,
-    /// Mail up to here was looked at when it was old.
+    /// Mail up to here was checked when it was old.
     seen: AtomicI64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -119,7 +119,7 @@ async fn take(
     let held = request.held.as_ref().map(numbers);
     let fold = i32::from(request.fold);
     let ahead = i64::try_from(request.ahead.0).unwrap_or(i64::MAX / 2);
-    // Never at the end of what can be counted: the statement asks for one more.
+    // Below the largest number: the statement adds one.
     let limit = limit(request.limit).min(1 << 20);
     let rows = connection
         .query(
@@ -139,7 +139,7 @@ async fn take(
     Ok((executions, claims))
 }
 
-/// What an execution was parked with.
+/// The digest that an execution was parked with.
 struct Digest {
     execution: ExecutionNo,
     key: ExecutionId,
@@ -180,7 +180,7 @@ fn find_copies(mirror: &dyn Mirror, digests: &[Digest]) -> Vec<(ExecutionNo, Sna
     exact.collect()
 }
 
-/// Reads what was taken: what is still the claimer's.
+/// Reads the claimed executions that are still the claimer's.
 async fn read(
     connection: &mut Connection,
     executions: &[ExecutionNo],
@@ -233,7 +233,7 @@ pub(crate) async fn hold(
     Ok(())
 }
 
-/// Marks what this owner is about to decide.
+/// Marks executions that this owner is about to decide.
 pub(crate) async fn doubt(
     connection: &mut Connection,
     owner: InstanceId,

@@ -26,7 +26,7 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a statement waits for a row that another transaction has locked.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What the client allows beyond that, at most, for the way there and back.
+/// What the client allows beyond that, at most, for the round trip.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long a transaction may be idle: then its client is gone.
@@ -35,16 +35,16 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a migration may take, including the wait for another process that runs it.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a connection is for. Kept apart, so that no load on one can hold up the others.
+/// The role of a connection. Roles are separate, so that no load on one can delay the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// Signs of life, and nothing else.
     Renewals,
     /// Appends.
     Writers,
-    /// What the engine needs besides.
+    /// Other calls of the engine.
     Engine,
-    /// What people ask for.
+    /// Requests of people.
     Api,
     /// Rows for readers.
     Projections,
@@ -55,7 +55,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// What the server's lists of connections show.
+    /// Its name in `pg_stat_activity`.
     fn name(self) -> &'static str {
         match self {
             Self::Renewals => "waypost/renewals",
@@ -77,7 +77,7 @@ impl Role {
         }
     }
 
-    /// How long the server works on a statement. A renewal is given up early enough to be sent again
+    /// How long the server works on a statement. A renewal times out early enough to be sent again
     /// within the lease.
     fn statement_timeout(self, lease: Duration) -> Duration {
         match self {
@@ -87,7 +87,7 @@ impl Role {
         }
     }
 
-    /// What the client allows beyond that for the way there and back.
+    /// What the client allows beyond that for the round trip.
     fn grace(self, lease: Duration) -> Duration {
         match self {
             Self::Renewals => GRACE.min(lease / 10),
@@ -103,7 +103,7 @@ impl Role {
     }
 }
 
-/// What all connections of a store have in common.
+/// Shared by all connections of a store.
 pub(crate) struct Home {
     pub(crate) address: Address,
     pub(crate) schema: String,
@@ -117,7 +117,7 @@ pub(crate) struct Home {
 /// A connection that is ready for statements.
 pub(crate) struct Connection {
     client: Client,
-    /// What carries its statements.
+    /// Transports its statements.
     driver: AbortHandle,
     /// By the address of the SQL, which is shorter than the SQL. Texts that the compiler has stored
     /// twice are prepared twice, at worst.
@@ -141,8 +141,8 @@ impl Connection {
         role: Role,
         hear: impl FnMut(AsyncMessage) + Send + 'static,
     ) -> Result<Self, DbError> {
-        // The driver's own limit is about TCP alone: a server that accepts and says nothing would be
-        // waited for without an end.
+        // The driver's own limit is about TCP alone: a server that accepts and stays silent would
+        // be awaited without an end.
         let patience = role.connect_timeout(home.lease);
         let opened = timeout(patience, Self::open_at_last(home, role, hear)).await;
         opened.unwrap_or_else(|_| {
@@ -186,8 +186,8 @@ impl Connection {
     async fn begin_session(&mut self, home: &Home, role: Role) -> Result<(), DbError> {
         let millis = |span: Duration| span.as_millis().to_string();
         let search_path = format!("\"{}\"", home.schema);
-        // The writers' few statements are looked up by keys; a plan that joins whole tables is never
-        // right for them, whatever the statistics say.
+        // The writers' few statements use keys; a plan that joins whole tables is never right for
+        // them, whatever the statistics are.
         let by_keys = matches!(role, Role::Writers | Role::Projections);
         let joins = if by_keys { "off" } else { "on" };
         let scans = if by_keys || role == Role::Engine { "off" } else { "on" };
@@ -212,7 +212,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs a statement and gives its rows.
+    /// Runs a statement and returns its rows.
     pub(crate) async fn query(
         &mut self,
         sql: &'static str,
@@ -254,7 +254,7 @@ impl Connection {
         rows.try_into().map_err(|_| DbError::Corrupt("an answer is missing".to_owned()))
     }
 
-    /// Runs a statement that gives at most one row.
+    /// Runs a statement that returns at most one row.
     pub(crate) async fn query_opt(
         &mut self,
         sql: &'static str,
@@ -263,7 +263,7 @@ impl Connection {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
-    /// Runs a statement that always gives a row.
+    /// Runs a statement that always returns a row.
     pub(crate) async fn query_one(
         &mut self,
         sql: &'static str,
@@ -273,7 +273,7 @@ impl Connection {
         row.ok_or_else(|| DbError::Corrupt("a row that is always there is missing".to_owned()))
     }
 
-    /// Runs a statement and gives the number of rows that it changed.
+    /// Runs a statement and returns the number of rows that it changed.
     pub(crate) async fn execute(
         &mut self,
         sql: &'static str,
@@ -292,8 +292,8 @@ impl Connection {
         self.judge(answer)
     }
 
-    /// Begins a transaction, each statement of which sees what was committed before it. What fails inside
-    /// of it, or never commits, costs the connection.
+    /// Begins a transaction, each statement of which sees everything committed before it. A
+    /// statement that fails inside of it, or a missing commit, costs the connection.
     pub(crate) async fn begin(&mut self) -> Result<(), DbError> {
         self.in_transaction = true;
         self.run_all("BEGIN").await

@@ -36,7 +36,7 @@ pub(crate) async fn define(
     Ok(Defined { definition, created, previous, current })
 }
 
-/// The definition as it is kept. Also says whether it is new.
+/// The stored definition. Also returns whether it is new.
 async fn insert(
     connection: &mut Connection,
     new: &NewDefinition,

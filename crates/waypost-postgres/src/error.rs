@@ -6,10 +6,10 @@ use waypost_ports::store::StoreError;
 /// Why a statement failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum DbError {
-    /// The data of a row is refused; others may go in. The connection is as good as before.
+    /// The data of a row is rejected; others may be inserted. The connection stays usable.
     #[error("{0}")]
     Data(String),
-    /// Two transactions stood in each other's way; the same statement again may succeed.
+    /// Two transactions conflicted; a repeat of the statement may succeed.
     #[error("{0}")]
     Conflict(String),
     /// Out of reach, too slow, or going down.
@@ -24,7 +24,7 @@ pub(crate) enum DbError {
     /// What is stored is not what was written.
     #[error("{0}")]
     Corrupt(String),
-    /// It will not do this, however often it is asked.
+    /// It is rejected, however often it is repeated.
     #[error("{0}")]
     Refused(String),
 }
@@ -81,7 +81,7 @@ pub(crate) fn in_spite_of_others<T>(
     }
 }
 
-/// The driver's errors say what went wrong only together with their causes.
+/// The driver's errors are complete only together with their causes.
 fn with_cause(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

@@ -27,10 +27,10 @@ use crate::{history, queries};
 /// How long to wait for transactions that are older than the newest frame.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How often to look for their end.
+/// How often to check whether they have ended.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Frames of a page, however many are asked for.
+/// The maximum of frames of a page.
 const FRAMES_MAX: i64 = 10_000;
 
 /// The frames after a place.
@@ -54,8 +54,8 @@ pub(crate) async fn end(connection: &mut Connection) -> Result<FeedPosition, DbE
     Ok(FeedPosition(from_stored(get(&row, 0)?)))
 }
 
-/// A place before which nothing new can appear; beyond every frame there is now, if that does not take
-/// long. A statement of its own: what those that follow see is at least as new.
+/// A place before which nothing new can appear; beyond every current frame, if that does not take
+/// long. A statement of its own: the snapshots of later ones are at least as new.
 async fn settled_end(connection: &mut Connection, after: i64) -> Result<i64, DbError> {
     let started = Instant::now();
     let mut wanted = None;

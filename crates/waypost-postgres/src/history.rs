@@ -28,7 +28,7 @@ const FRAMES_AT_ONCE: i64 = 5_000;
 pub(crate) enum From {
     /// The whole log, and no snapshot.
     Beginning = 0,
-    /// The newest snapshot and what came after it.
+    /// The newest snapshot and the frames after it.
     Snapshot = 1,
     /// The last frame alone: the state is known.
     End = 2,
@@ -43,14 +43,14 @@ pub(crate) async fn load(
     Ok(load_many(connection, &[(execution, from)]).await?.pop())
 }
 
-/// The same of many, in their order; those that have no log are left out. What cannot be read of one is
-/// given as damaged: the others must not wait for it.
+/// The histories of many executions, in their order; those without a log are left out. An
+/// unreadable one is returned as damaged: the others must not wait for it.
 pub(crate) async fn load_many(
     connection: &mut Connection,
     wanted: &[(ExecutionNo, From)],
 ) -> Result<Vec<History>, DbError> {
     let mut histories = read_many(connection, wanted).await?;
-    // A snapshot is a cache: one that is damaged counts as none.
+    // A snapshot is a cache: a damaged one counts as none.
     let damaged: Vec<_> = histories
         .iter()
         .filter(|(_, loaded)| loaded.snapshot_is_damaged)
@@ -126,8 +126,9 @@ async fn read_some(
     assemble(wanted, &controls, &snapshots, &frames, &mails)
 }
 
-/// The whole logs of executions with everything beside them but their snapshots, in their order, and the
-/// answers to three more questions from the same state of the database. Those that have no log are left out.
+/// The whole logs of executions with everything beside them but their snapshots, in their order,
+/// and the results of three more queries from the same snapshot of the database. Executions without
+/// a log are left out.
 pub(crate) async fn load_with(
     connection: &mut Connection,
     executions: &[ExecutionNo],
@@ -153,11 +154,11 @@ pub(crate) async fn load_with(
     Ok((histories.collect(), [first, second, third]))
 }
 
-/// A statement and what it asks about.
+/// A statement and its parameters.
 type Question<'a> = (&'static str, &'a [&'a (dyn ToSql + Sync)]);
 
-/// Asks questions, the first of which is `frames_load`, of one state of the database, and reads on where a
-/// log was too long for one answer.
+/// Runs queries, the first of which is `frames_load`, in one snapshot of the database, and reads on
+/// if a log was too long for one result.
 async fn read_whole<const N: usize>(
     connection: &mut Connection,
     all: [Question<'_>; N],
@@ -200,7 +201,7 @@ async fn read_on(
     }
 }
 
-/// The executions whose logs may go on after what was answered, and where.
+/// The executions whose logs may continue after this result, and where.
 fn cut(frames: &[Row]) -> Result<Vec<(i64, i64)>, DbError> {
     let mut cut = Vec::new();
     for log in frames.chunk_by(|one, next| one.get::<_, i64>(0) == next.get::<_, i64>(0)) {
@@ -313,7 +314,7 @@ pub(crate) fn read_frame(row: &Row, parent: Option<Parent>) -> Result<StoredFram
     Ok(StoredFrame { header, at: Timestamp(get(row, 7)?), body })
 }
 
-/// What stands for a frame whose row cannot be read.
+/// The frame for a row that cannot be read.
 pub(crate) fn unreadable_frame(execution: ExecutionNo, reason: String) -> StoredFrame {
     let header = FrameHeader {
         execution,

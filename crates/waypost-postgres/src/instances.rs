@@ -1,5 +1,5 @@
-//! Leases and numbers. An instance is alive until its lease runs out, by the database's time. What it
-//! owned is not touched when it dies: claims look for rows whose owner is not alive.
+//! Leases and numbers. An instance is alive until its lease expires, by the database's time. Its
+//! executions are not touched when it dies: claims look for rows whose owner is not alive.
 
 use waypost_core::time::Timestamp;
 use waypost_ports::store::{Heartbeat, Renewal};

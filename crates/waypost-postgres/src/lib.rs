@@ -19,15 +19,15 @@
 //! | `definitions` | versions of workflows |
 //! | `access` | API keys and the audit log |
 //! | `query`, `feed` | lists and logs for people |
-//! | `inspect` | what a checker asks |
+//! | `inspect` | reads and repairs of a checker |
 //! | `projections` | rows for readers, and the thread that writes them |
 //! | `tasks` | tasks for remote workers |
-//! | `nudges` | "look now", by LISTEN and NOTIFY |
+//! | `nudges` | "poll now", by LISTEN and NOTIFY |
 //! | `pool` | connections, lent and taken back |
 //! | `connection` | one of them: statements, time limits |
-//! | `sent` | how many statements, by what they are for |
+//! | `sent` | how many statements, by role |
 //! | `waiting` | waiting for the runtime, on any thread |
-//! | `error` | errors made plain |
+//! | `error` | errors of the port |
 //! | `address` | where the database is, and how to trust it |
 //! | `migrate` | layouts |
 //! | `text` | values on their way into rows and back |

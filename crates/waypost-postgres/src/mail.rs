@@ -44,7 +44,7 @@ pub(crate) async fn deliver(
         let Delivery::Accepted { owner } = delivery else { continue };
         match owners.get(&mail.execution.0) {
             Some(now) => *owner = *now,
-            // It ended in the meantime. Whether with this mail or without it, the log says.
+            // It has ended meanwhile. The log shows whether it took this mail.
             None => {
                 ended.push(mail.execution.0);
                 *delivery = Delivery::Ended;
@@ -127,7 +127,7 @@ pub(crate) async fn collect(
                 }
             }
         }
-        // Fewer than the limit says that there is no more: what cannot be read does not count.
+        // Fewer rows than the limit mean that there are no more: unreadable ones count as rows.
         if rows.len() < asked || readable.len() >= most {
             readable.truncate(most);
             return Ok(readable);

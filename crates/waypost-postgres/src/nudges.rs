@@ -97,7 +97,7 @@ impl Nudges for PostgresNudges {
     }
 }
 
-/// A connection, and word of its end.
+/// A connection, and a notification of its end.
 struct ListenConnection {
     connection: Connection,
     ended: oneshot::Receiver<()>,

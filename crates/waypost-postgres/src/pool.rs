@@ -1,4 +1,4 @@
-//! Connections, lent to one caller at a time and taken back while they are as good as new.
+//! Connections, lent to one caller at a time and reused while they are usable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +32,8 @@ impl Pool {
         }
     }
 
-    /// Lends a connection to an action. Whatever becomes of it, one that is not as good as new is not
-    /// kept: neither one that failed, nor one inside of a transaction, nor one whose action was
-    /// dropped half-way.
+    /// Lends a connection to an action. Afterwards it is reused only if it is usable: not if it
+    /// failed, is inside of a transaction, or its action was dropped half-way.
     pub(crate) async fn with<T>(
         &self,
         action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,

@@ -160,7 +160,7 @@ async fn events(
     Ok(rows)
 }
 
-/// Adds up the lengths of rows, which the database knows without reading large ones.
+/// Adds up the lengths of rows, which the database has without reading large ones.
 async fn weigh(connection: &mut Connection, read: Read) -> Result<u64, DbError> {
     let row = match read {
         Read::State(execution) => {

@@ -1,22 +1,22 @@
-//! How many statements were sent, by what their connection is for. Counted where connections are made,
-//! so that there is none that is not counted.
+//! How many statements were sent, by the role of their connection. Counted where connections are
+//! opened, so that all are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::connection::Role;
 
-/// How many statements were sent, by what they were for. One that is prepared counts when it is run, each
-/// time; `BEGIN` and `COMMIT` count as any other.
+/// How many statements were sent, by role. A prepared statement counts each time it is run; `BEGIN`
+/// and `COMMIT` count as any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statements {
     /// Signs of life.
     pub renewals: u64,
     /// Appends.
     pub writers: u64,
-    /// What the engine needs besides.
+    /// Other calls of the engine.
     pub engine: u64,
-    /// What people asked for.
+    /// Requests of people.
     pub api: u64,
     /// Rows for readers.
     pub projections: u64,

@@ -158,14 +158,15 @@ fn read_offer(row: &Row) -> Result<Offer, DbError> {
     Ok(Offer { id, handler: text(row, 4)?, owner, body: get(row, 5)? })
 }
 
-/// How long ago a living worker said what it has, and which of the tokens asked for it has not.
+/// How long ago a live worker listed its tasks, and which of the tokens in question are not in the
+/// list.
 type PresenceSeen = (Millis, HashSet<Token>);
 
 fn read_living(row: &Row) -> Result<(WorkerId, Option<PresenceSeen>), DbError> {
     let missing: Vec<Uuid> = get(row, 2)?;
     let missing = missing.iter().map(|token| Token(token.as_u128())).collect();
     let said_ago: Option<i64> = get(row, 1)?;
-    // A clock that was set back makes nothing that was said lie ahead.
+    // After a clock was set back, a statement from the future counts as new.
     let said_ago = said_ago.map(|ms| Millis(u64::try_from(ms).unwrap_or(0)));
     Ok((WorkerId(get(row, 0)?), said_ago.map(|ago| (ago, missing))))
 }

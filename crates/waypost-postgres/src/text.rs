@@ -17,7 +17,7 @@ pub(crate) fn text(row: &Row, column: usize) -> Result<Arc<str>, DbError> {
     read_text(get(row, column)?)
 }
 
-/// The same where there may be none.
+/// As `text`, for a column that may be NULL.
 pub(crate) fn text_or_none(row: &Row, column: usize) -> Result<Option<Arc<str>>, DbError> {
     get::<Option<&[u8]>>(row, column)?.map(read_text).transpose()
 }
@@ -51,12 +51,12 @@ pub(crate) fn from_stored(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }
 
-/// A count or seq as it is stored. What is too large for PostgreSQL is refused as data.
+/// A count or seq as it is stored. A value too large for PostgreSQL is rejected as data.
 pub(crate) fn to_stored(value: u64) -> Result<i64, DbError> {
     i64::try_from(value).map_err(|_| DbError::Data(format!("{value} is too large to be stored")))
 }
 
-/// A number of rows to ask for.
+/// A row limit.
 pub(crate) fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
@@ -66,12 +66,12 @@ pub(crate) fn limit_and_one(rows: usize) -> i64 {
     limit(rows).saturating_add(1)
 }
 
-/// What is kept beside bytes in order to notice when they change.
+/// A checksum that is stored beside bytes to detect changes.
 pub(crate) fn checksum(bytes: &[u8]) -> i64 {
     xxhash_rust::xxh3::xxh3_64(bytes).cast_signed()
 }
 
-/// Are these the bytes that the checksum was made of?
+/// Do the bytes match their checksum?
 pub(crate) fn is_intact(bytes: &[u8], stored: i64) -> bool {
     checksum(bytes) == stored
 }

@@ -34,8 +34,9 @@ impl Drop for Threads {
     }
 }
 
-/// Runs a future to its end. A thread of another runtime, which must have several, is given up for as
-/// long as that takes: commands of the command line are such callers.
+/// Runs a future to its end. If the caller is on a thread of another runtime, which must have
+/// several, that thread is released for as long as that takes: commands of the command line are
+/// such callers.
 pub(crate) fn wait<T>(runtime: &Handle, future: impl Future<Output = T>) -> T {
     match Handle::try_current() {
         Err(_) => runtime.block_on(future),

@@ -1,4 +1,4 @@
-//! A batch as arrays, one for each column: what a statement of any length takes.
+//! A batch as arrays, one for each column, for one statement of any length.
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -33,7 +33,7 @@ pub(super) struct Frames<'a> {
     body: Vec<&'a [u8]>,
 }
 
-/// What must become true together with them. Most frames have nothing of this.
+/// Rows that must be committed together with them. Most frames have none.
 #[derive(Default)]
 pub(super) struct Sides<'a> {
     /// For each frame: does it need names?
@@ -78,7 +78,7 @@ struct Kept<'a> {
     body: Vec<&'a [u8]>,
 }
 
-/// Refuses what cannot be sent, before it takes others with it.
+/// Rejects values that cannot be sent, before they fail other frames.
 pub(super) fn check(append: &Append) -> Result<(), DbError> {
     let header = &append.header;
     to_stored(header.first_seq)?;
@@ -105,7 +105,7 @@ pub(super) fn is_plain(append: &Append) -> bool {
         && append.header.requires <= FIRST_LOG_FORMAT
 }
 
-/// What a frame proves of an execution that was in hand at a death, as the statement knows it.
+/// What a frame proves of an execution that was in hand at a death, as the statement's code.
 fn settled_code(side: &Side) -> i32 {
     match side.settled {
         None => 0,
@@ -179,7 +179,7 @@ impl<'a> Sides<'a> {
             None => {}
         }
         let ends = side.control == Some(ControlChange::Ended);
-        // What ends loses its whole inbox anyway.
+        // An ending execution loses its whole inbox anyway.
         for message in side.consumed.iter().filter(|_| !ends) {
             self.consumed.0.push(execution);
             self.consumed.1.push(message.as_bytes());

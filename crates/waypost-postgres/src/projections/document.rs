@@ -1,7 +1,8 @@
-//! What of an execution can be searched for by JSON fields, as PostgreSQL takes it.
+//! The searchable JSON fields of an execution, in the form that PostgreSQL accepts.
 //!
-//! `jsonb` refuses some JSON: U+0000, halves of surrogate pairs, numbers beyond its range. None of that may
-//! keep an execution from being shown, so that such parts are left out or written in another way.
+//! `jsonb` rejects some JSON: U+0000, halves of surrogate pairs, numbers beyond its range. None of
+//! that may keep an execution from being projected, so such parts are left out or written in
+//! another way.
 
 use serde_json::Value;
 use waypost_core::json::Json;
@@ -10,7 +11,7 @@ use waypost_core::projection::{Changes, Created};
 /// Bytes of one part; more is not indexed.
 const PART_BYTES_MAX: usize = 32 << 10;
 
-/// The document of an execution, or what is added to it; nothing where nothing is.
+/// The document of an execution, or an addition to it; `None` if there is nothing.
 pub(super) fn of(created: Option<&Created>, changes: &Changes) -> Option<Vec<u8>> {
     let output = changes.end.as_ref().and_then(|end| end.output.as_ref()).and_then(part);
     let input = created.and_then(|created| part(&created.run.input));

@@ -15,7 +15,7 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// What is taken as long as all goes well.
+    /// The portion while there are no errors.
     pub(super) const FULL: Self = Self { executions: 2_000, frames: 5_000, bytes: 4 << 20 };
 
     fn part(self, divisor: usize) -> Self {
@@ -28,7 +28,8 @@ impl Portion {
     }
 }
 
-/// Takes less after errors: what fails as a whole may succeed in parts, and must not be owed for ever.
+/// Takes smaller portions after errors: what fails as a whole may succeed in parts, and must be
+/// projected eventually.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     failures: u32,
@@ -42,11 +43,11 @@ const FAILURES_MAX: u32 = 5;
 
 impl Pace {
     pub(super) fn portion(self) -> Portion {
-        // One failure says nothing: connections break.
+        // A single failure does not count: connections break.
         Portion::FULL.part(DIVISOR.pow(self.failures.saturating_sub(1)))
     }
 
-    /// Hears what became of a portion. What is refused for its data is not for its size.
+    /// Records the result of a portion. A rejection because of data is independent of the size.
     pub(super) fn judge<T>(&mut self, result: &Result<T, DbError>) {
         self.failures = match result {
             Ok(_) => 0,
