@@ -1,2 +1,2 @@
--- projector: the last frame shown and its time, in the transaction that shows it.
+-- projector: the last projected frame and its time, in the transaction that projects it.
 UPDATE meta SET cursor = ?1, shown_at = ?2

@@ -1,2 +1,2 @@
--- file, lag: the store, and the last frame shown with its time.
+-- file, lag: the store, and the last projected frame with its time.
 SELECT store, cursor, shown_at FROM meta

@@ -26,7 +26,7 @@ pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<C
         Err(error) => tracing::warn!(%error, "the projections cannot be read; rebuilding them"),
     }
     for suffix in ["", "-wal", "-shm"] {
-        // What is not there need not go; what cannot go shows when the file is opened.
+        // A missing file needs no removal; one that cannot be removed fails when it is opened.
         drop(std::fs::remove_file(folder.join(format!("{NAME}{suffix}"))));
     }
     create(&path, store)
@@ -62,8 +62,8 @@ pub(super) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(layout == LAYOUT)
 }
 
-/// Nothing unless the file is of this layout and was made from this store, and from no future of it:
-/// a store that was restored from a backup goes on differently.
+/// Opens the file if it has this layout and is derived from this store, and from no future of it: a
+/// store that was restored from a backup continues differently.
 fn open_usable(path: &Path, store: &[u8], head: i64) -> rusqlite::Result<Option<Connection>> {
     if !path.exists() {
         return Ok(None);

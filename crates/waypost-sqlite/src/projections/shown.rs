@@ -1,4 +1,4 @@
-//! What the rows show of single executions, for whoever compares them with the log.
+//! The rows of single executions, for a comparison with the log.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use waypost_core::id::ExecutionNo;
