@@ -1,11 +1,11 @@
 //! `apply`: one event folded into the state. Evaluates nothing and reads no clock: every outcome is
-//! in the event. Refuses arrows that the state machines do not have, so that a damaged log is
-//! noticed and not believed. What is refused has changed nothing.
+//! in the event. Rejects arrows that the state machines do not have, so that a damaged log is
+//! noticed. A rejected event has changed nothing.
 //!
 //! ```text
 //!   apply ── execution.rs   the machine of executions: owners, pauses, ends, generations
 //!         ├─ node.rs        the machine of nodes: attempts, waits, how a node settles
-//!         └─ edges.rs       what a settled node means for those that need it
+//!         └─ edges.rs       the effect of a settled node on the nodes that need it
 //! ```
 
 mod edges;
@@ -70,7 +70,7 @@ pub fn begin(
     Ok(state)
 }
 
-/// What a step comes to: nothing, or why it is refused.
+/// The result of a step: nothing, or why it is rejected.
 type Step = Result<(), String>;
 
 fn refuse(why: &str) -> Step {

@@ -1,19 +1,19 @@
-//! The checker: reads a log frame by frame and says which invariants it breaks.
+//! The checker: reads a log frame by frame and reports which invariants it breaks.
 //!
 //! ```text
 //!   frame ─▶ LogCheck ── chain.rs   headers: gapless, linked, fenced, in time
 //!                     ├─ run.rs     the execution: created once, ends once, pauses, messages
 //!                     ├─ nodes.rs   the nodes; attempts.rs: the attempts and waits of one
-//!                     ├─ spans.rs   what lasts for a span is not cut short
+//!                     ├─ spans.rs   durations are not cut short
 //!                     ├─ graph.rs   every start and every skip is justified by the edges
-//!                     └─ apply      and the log folds: the only rule that asks the engine's own code
+//!                     └─ apply      and the log folds: the only rule that uses the engine's own code
 //! ```
 //!
-//! All rules but the last are a second reading of the design, on purpose: a checker that asked
-//! `decide` would repeat its mistakes. It never panics, whatever a log holds, and costs a frame no
-//! more than its events and the edges that they touch, so that a simulator can run it after every
-//! commit. `waypost check` and its comparison of the log with the rows beside it are built on top
-//! of this in `waypost-engine`.
+//! All rules but the last are a second reading of the design, on purpose: a checker that called
+//! `decide` would repeat its mistakes. It never panics, whatever a log contains, and a frame costs
+//! no more than its events and their edges, so that a simulator can run it after every commit.
+//! `waypost check` and its comparison of the log with the rows beside it are built on top of this
+//! in `waypost-engine`.
 
 mod attempts;
 mod chain;
@@ -42,14 +42,14 @@ pub use spans::cut_short;
 /// A rule that is broken, and how.
 type BrokenRule = (Invariant, String);
 
-/// What a rule says.
+/// The verdict of a rule.
 type Verdict = Result<(), BrokenRule>;
 
 fn broken<T>(invariant: Invariant, what: impl Into<String>) -> Result<T, BrokenRule> {
     Err((invariant, what.into()))
 }
 
-/// Where an event stands.
+/// The position of an event.
 #[derive(Clone, Copy, Debug)]
 struct EventAt {
     seq: u64,
@@ -57,15 +57,15 @@ struct EventAt {
     at: Timestamp,
     /// The time of the commands that its frame answers.
     decided_at: Timestamp,
-    /// It was decided at this time of the store's, or later: its owner knew the frame before.
+    /// It was decided at this time of the store's, or later: its owner had seen the frame before.
     earliest: Timestamp,
 }
 
 /// Checks the log of one execution, one frame at a time.
 ///
 /// One damage gives one finding, as far as possible: every rule about the execution is reported
-/// once, every node once; what comes after a gap, a repeated or an unreadable frame is only checked
-/// for what headers say; and the fold ends with the first event that it refuses.
+/// once, every node once; after a gap, a repeated or an unreadable frame only headers are checked;
+/// and the fold ends with the first event that it rejects.
 #[derive(Debug)]
 pub struct LogCheck {
     execution: ExecutionNo,
@@ -80,7 +80,7 @@ pub struct LogCheck {
     counts: Counts,
 }
 
-/// How much was looked at.
+/// How much was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Frames.
@@ -162,7 +162,7 @@ impl LogCheck {
         let (Some(state), Some(plan)) = (&self.state, &self.plan) else { return };
         let is_other = match State::decode(body, plan) {
             Some(snapshot) => snapshot != *state,
-            // One of an older build is passed over by everybody; but it is one.
+            // A snapshot of an older build is ignored by all readers; but it is one.
             None => State::definition_of(body).is_none(),
         };
         if seq != state.seq {
@@ -179,9 +179,9 @@ impl LogCheck {
         self.state.as_ref()
     }
 
-    /// A node that may run, or must be skipped or fail, and for which nothing has happened; none
-    /// without a plan. In a log that ends while its execution acts there is no such node. Costs a look
-    /// at all edges, so that frames are not checked for it.
+    /// A node that may run, or must be skipped or fail, and has no event yet; none without a plan.
+    /// A log that ends while its execution acts has no such node. Visits all edges, so that it is
+    /// not part of the check of each frame.
     pub fn forgotten(&self) -> Option<NodeIx> {
         self.nodes.forgotten()
     }
@@ -191,17 +191,17 @@ impl LogCheck {
         self.plan.as_ref()
     }
 
-    /// What is wrong so far, in order.
+    /// The violations so far, in order.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Takes out what is wrong so far. What was reported stays reported: it does not come again.
+    /// Takes the violations so far. They are not reported again.
     pub fn take_violations(&mut self) -> Vec<Violation> {
         std::mem::take(&mut self.violations)
     }
 
-    /// How much was looked at.
+    /// How much was checked.
     pub fn counts(&self) -> Counts {
         Counts { nodes: self.nodes.settled(), ..self.counts }
     }
@@ -249,7 +249,7 @@ impl LogCheck {
         self.nodes.advance(place, event, &self.run);
         self.run.advance(event);
         match (of_run, of_node) {
-            // Where the execution's own rules are broken, what the node's rules say adds nothing.
+            // If the execution's own rules are broken, the node's verdict adds nothing.
             (Err((invariant, what)), _) => self.report(invariant, place.seq, what),
             (Ok(()), Err((invariant, what))) => self.report_node(place, event, invariant, &what),
             (Ok(()), Ok(())) => {}
@@ -267,7 +267,7 @@ impl LogCheck {
         }
     }
 
-    /// Folds an event. Where another rule has named what is wrong with it, a refusal says no more.
+    /// Folds an event. If another rule has already reported the event, a refusal adds nothing.
     fn fold(&mut self, place: EventAt, event: &Event, known: bool) {
         let Some(plan) = &self.plan else { return };
         let folded = match (&mut self.state, place.seq) {
@@ -285,7 +285,8 @@ impl LogCheck {
         self.compare_losses(place, event);
     }
 
-    /// Losses are what an execution is quarantined for: the state counts the same ones as the rules.
+    /// An execution is quarantined after so many losses: the state and the rules must count the
+    /// same.
     fn compare_losses(&mut self, place: EventAt, event: &Event) {
         let (Event::Node(failed @ NodeEvent::Failed { .. }), Some(state)) = (event, &self.state)
         else {

@@ -1,18 +1,18 @@
 //! `decide`: what happens next. Pure, synchronous, deterministic.
 //!
 //! ```text
-//!   decide ── queue.rs     the line for a permit of the concurrency key
-//!          ├─ request.rs   cancel, pause, resume, reopen, signal, end a wait: what people ask
-//!          ├─ report.rs    what workers say: completions, failures, retries
+//!   decide ── queue.rs     the queue for a permit of the concurrency key
+//!          ├─ request.rs   control requests: cancel, pause, resume, retry, signal, complete a wait
+//!          ├─ report.rs    workers' reports: completions, failures, retries
 //!          ├─ evaluate.rs  control nodes: conditions, values, waits
 //!          ├─ graph.rs     what a settled node opens, skips or ends
-//!          ├─ time.rs      what time does
-//!          └─ recover.rs   going on after a take-over: the same steps from a state on disk
+//!          ├─ time.rs      due timers
+//!          └─ recover.rs   continuing after a take-over: the same steps from a loaded state
 //! ```
 //!
 //! Each event is folded into the state as soon as it is decided (`emit`), so that later steps of
-//! the same decision see it. A command that is refused has changed nothing. When the commit of a
-//! decision is lost to another owner, the whole state is thrown away; nothing is ever rolled back.
+//! the decision see it. A rejected command has changed nothing. If the commit of a decision is lost
+//! to another owner, the whole state is discarded; nothing is ever rolled back.
 
 mod evaluate;
 mod graph;
@@ -111,8 +111,8 @@ impl<'a> Decider<'a> {
         self.state.node(at)
     }
 
-    /// Is a node at this attempt and in this status? Asked of what comes back to us from outside,
-    /// which may be about anything.
+    /// Is a node at this attempt and in this status? Checked for reports from outside, which may be
+    /// about anything.
     fn is_at(&self, at: NodeIx, status: NodeStatus, attempt: u32) -> bool {
         let node = self.state.nodes.get(at.at());
         node.is_some_and(|node| node.status == status && node.attempt == attempt)
@@ -126,7 +126,7 @@ impl<'a> Decider<'a> {
         Arc::clone(&self.plan.node(at).id)
     }
 
-    /// A token for one delivery: a mix of the decision's entropy with what it is for.
+    /// A token for one delivery: a hash of the decision's entropy and the attempt.
     fn token(&self, at: NodeIx, attempt: u32) -> Token {
         let what = (u128::from(at.0) << 64) | u128::from(attempt);
         let mut hasher = blake3::Hasher::new();
@@ -144,8 +144,8 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Leaves memory with nothing to do; time or mail brings it back. What was taken over and may
-    /// go on has its recovery to do first: nothing would bring it back to that.
+    /// Leaves memory with nothing to do; a timer or mail brings it back. An execution that was
+    /// taken over and may continue has to recover first: nothing would bring it back for that.
     fn park(&mut self) -> Result<(), Refusal> {
         if self.state.status == Status::Scheduling {
             return self.requeue();

@@ -1,6 +1,6 @@
-//! How attempts that were made remotely ended. A worker repeats its report until it is answered, so
-//! the same end may come again when the answer was lost, after the next attempt has begun, or after
-//! the whole execution is over. It is known by its token and by a digest of what was said.
+//! The ends of remote attempts. A worker repeats its report until it is answered, so an end may be
+//! reported again when the answer was lost, after the next attempt has begun, or after the whole
+//! execution is over. It is identified by its token and a digest of the report.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, kind};
 use crate::id::Token;
 use crate::json::Json;
 
-/// Kinds of failures that the engine makes of a completion: its output cannot be kept, or the
+/// Kinds of failures that the engine turns a completion into: its output cannot be stored, or the
 /// variables that follow from it cannot be computed.
 const MADE_OF_COMPLETIONS: &[&str] = &[
     kind::TOO_LARGE,
@@ -20,18 +20,18 @@ const MADE_OF_COMPLETIONS: &[&str] = &[
     kind::NUMBER_OUT_OF_RANGE,
 ];
 
-/// The end of an attempt that was made remotely.
+/// The end of a remote attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ended {
     /// Which attempt.
     pub attempt: u32,
-    /// Who held it.
+    /// The token of its holder.
     pub token: Token,
-    /// What was recorded.
+    /// The recorded outcome.
     pub said: Said,
 }
 
-/// What was recorded of an end.
+/// The recorded outcome of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {

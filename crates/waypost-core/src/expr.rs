@@ -99,12 +99,12 @@ impl Expression {
         &self.source
     }
 
-    /// What it refers to.
+    /// Its references.
     pub fn references(&self) -> &References {
         &self.references
     }
 
-    /// The secret that this expression stands for, where it is `secrets.<name>` and nothing else.
+    /// The secret of this expression, if it is `secrets.<name>` and nothing else.
     pub fn secret(&self) -> Option<&str> {
         self.references.secrets.first()?.name.as_deref()
     }
@@ -145,8 +145,8 @@ impl Expression {
         write::json(&value, out, scope.budget()).map_err(|stop| self.stopped(&stop))
     }
 
-    /// Evaluates, and writes the value as it stands inside of a JSON string: strings as they are,
-    /// all else as JSON.
+    /// Evaluates, and writes the value as part of a JSON string: strings as they are, all else as
+    /// JSON.
     fn write_inside(&self, scope: &Scope, out: &mut String) -> Result<(), Failure> {
         let value = self.eval_value(scope)?;
         let budget = scope.budget();

@@ -1,4 +1,4 @@
-//! A failure: an error recorded as data, the same in events, in expressions and on the screen.
+//! A failure: an error recorded as data, in one form for events, expressions and display.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::json::Json;
 use crate::time::Millis;
 
-/// What went wrong in one attempt, with all that the retry policy needs to judge it.
+/// The failure of one attempt, with everything that the retry policy needs to judge it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
     /// A stable, lower-case name: `timeout`, `connection`, `http`, `exit_code`, …
@@ -26,10 +26,10 @@ pub struct Failure {
     /// Was the node's `onError` passed by, because the definition itself is at fault?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_error_skipped: bool,
-    /// How long the other side asked us to wait.
+    /// How long the other side asked to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Millis>,
-    /// What else is known: response body, exit code, captured output.
+    /// Further details: response body, exit code, captured output.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -58,8 +58,8 @@ impl Failure {
         Self { retryable: true, ..Self::permanent(kind, message) }
     }
 
-    /// Is the definition, or what is configured for it, at fault? Such a failure says nothing about
-    /// the business, so that `onError` does not handle it unless it asks for it.
+    /// Is the definition, or its configuration, at fault? Such a failure is not an outcome of the
+    /// workflow's logic, so `onError` handles it only on request.
     pub fn is_definition_error(&self) -> bool {
         kind::DEFINITION_ERRORS.contains(&&*self.kind)
     }
@@ -74,17 +74,17 @@ impl Failure {
         Self { message, on_error_skipped: true, ..self }
     }
 
-    /// The end of an attempt whose process stops in order: the next owner or worker makes it again.
+    /// The end of an attempt whose process stops in order: the next owner or worker runs it again.
     pub fn handed_over(message: impl Into<String>) -> Self {
         Self::transient(kind::HANDED_OVER, message)
     }
 
-    /// Was the attempt given back in order? Then its end is no evidence against its node.
+    /// Was the attempt handed over in order? Then its end is no evidence against its node.
     pub fn is_handed_over(&self) -> bool {
         self.kind == kind::HANDED_OVER
     }
 
-    /// The same failure with more known about it.
+    /// Adds details.
     #[must_use]
     pub fn with_details(self, details: Json) -> Self {
         Self { details: Some(details), ..self }
@@ -102,7 +102,7 @@ pub mod kind {
         };
     }
 
-    /// Kinds of failures for which the definition, or what is configured for it, is at fault.
+    /// Kinds of failures for which the definition, or its configuration, is at fault.
     pub const DEFINITION_ERRORS: &[&str] =
         &[EXPRESSION, EXPRESSION_LIMIT, NUMBER_OUT_OF_RANGE, INVALID_CONFIG, SECRET];
 
@@ -117,11 +117,11 @@ pub mod kind {
         FAIL_WHEN = "fail_when",
         /// A call was answered, and the node's `retryWhen` holds for the response.
         RETRY_WHEN = "retry_when",
-        /// The definition's config is wrong in a way that shows only at run time.
+        /// The definition's config is wrong in a way that appears only at run time.
         INVALID_CONFIG = "invalid_config",
         /// An expression failed: an undefined name, a wrong type.
         EXPRESSION = "expression",
-        /// An expression asked for too much: steps, depth, bytes.
+        /// An expression exceeded a limit: steps, depth, bytes.
         EXPRESSION_LIMIT = "expression_limit",
         /// A number that does not fit into 64 bits.
         NUMBER_OUT_OF_RANGE = "number_out_of_range",

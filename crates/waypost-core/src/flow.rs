@@ -37,7 +37,7 @@ pub fn plan(text: &str) -> Plan {
     build(text).unwrap_or_else(|fault| panic!("{text}: {fault}"))
 }
 
-/// The plan that a text describes, or what is wrong with its graph.
+/// The plan that a text describes, or the fault of its graph.
 pub fn build(text: &str) -> Result<Plan, PlanFault> {
     let mut failure_policy = FailurePolicy::FailFast;
     let (mut concurrency, mut timeout) = (None, None);
@@ -152,7 +152,7 @@ pub fn split<'a>(text: &'a str, separators: &[char]) -> Vec<&'a str> {
     parts
 }
 
-/// A word and what stands in the brackets behind it: `delay(5s)`.
+/// A word and the text in the brackets behind it: `delay(5s)`.
 fn call(text: &str) -> (&str, &str) {
     match text.split_once('(') {
         Some((word, rest)) => (word.trim(), rest.strip_suffix(')').expect("a closing bracket")),

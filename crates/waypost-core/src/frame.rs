@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::id::{AppendId, ExecutionNo, InstanceId};
 use crate::time::Timestamp;
 
-/// What stands once per frame.
+/// The header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
     /// Whose frame.
@@ -15,11 +15,11 @@ pub struct FrameHeader {
     pub first_seq: u64,
     /// Seq of its last event.
     pub last_seq: u64,
-    /// Its identity, kept over repeats.
+    /// Its identity, equal over repeats.
     pub append_id: AppendId,
     /// The frame that the decider saw as the last one; absent for the first.
     pub parent: Option<Parent>,
-    /// Who appended it.
+    /// The appending instance.
     pub instance: InstanceId,
     /// Under which ownership.
     pub epoch: u32,

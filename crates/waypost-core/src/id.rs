@@ -1,7 +1,7 @@
-//! Names of things: one newtype per kind of id, so that none can stand in for another.
+//! Ids: one newtype per kind, so that none can be used for another.
 //!
 //! Executions are numbered by a monotone integer because storage is ordered by it; people and APIs
-//! see an [`ExecutionId`] instead. Nothing here makes an id: ids come in from outside the core.
+//! see an [`ExecutionId`] instead. Nothing here generates an id: ids come from outside the core.
 
 use std::fmt;
 use std::str::FromStr;

@@ -76,9 +76,8 @@ impl Json {
     }
 }
 
-/// Reads a field that may be absent. For `#[serde(deserialize_with)]`: left to itself, serde takes a
-/// field that is there and says `null` for one that is absent, and what was written is not what is
-/// read.
+/// Reads a field that may be absent. For `#[serde(deserialize_with)]`: serde by itself reads a
+/// field that is `null` as absent, so that the value read would differ from the one written.
 pub fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(field).map(Some)
 }
@@ -88,8 +87,8 @@ pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Checks what [`RawValue`] does not: how deep the text nests, and whether each escape stands for a
-/// character. Half of a surrogate pair stands for none, so no value could be made of the text later.
+/// Checks what [`RawValue`] does not: how deep the text nests, and whether each escape is a
+/// character. Half of a surrogate pair is none, so the text could not become a value later.
 fn check_inside(text: &str) -> Result<(), BadJson> {
     let bytes = text.as_bytes();
     let (mut depth, mut in_string, mut at) = (0usize, false, 0);
@@ -113,8 +112,8 @@ fn check_inside(text: &str) -> Result<(), BadJson> {
     Ok(())
 }
 
-/// How many bytes belong to an escape, after its backslash; `None` for half of a surrogate pair. What
-/// is no escape at all is left to the parser.
+/// How many bytes belong to an escape, after its backslash; `None` for half of a surrogate pair.
+/// Invalid escapes are left to the parser.
 fn escape_length(bytes: &[u8], at: usize) -> Option<usize> {
     let unit = |at: usize| {
         let digits = bytes.get(at..at + 5)?.strip_prefix(b"u")?;

@@ -1,4 +1,5 @@
-//! What a node kind is to the core: a description, and a way to turn a config into a [`Behaviour`].
+//! A node kind for the core: a description, and a function that turns a config into a
+//! [`Behaviour`].
 //!
 //! ```text
 //!   kind file (waypost-nodes)        core                            engine
@@ -8,8 +9,8 @@
 //!   Handler (actions only)   ──────────────────────────────────▶    runs Behaviour::Task
 //! ```
 //!
-//! Behaviours are a small closed set that `decide` knows; kinds are an open set built on top. That
-//! is why a new kind needs no change here.
+//! Behaviours are a small closed set inside `decide`; kinds are an open set built on top. That is
+//! why a new kind needs no change here.
 
 use std::sync::Arc;
 
@@ -23,11 +24,11 @@ use crate::time::Millis;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
-    /// What starts an execution.
+    /// Starts an execution.
     Trigger,
-    /// What the engine decides by itself.
+    /// Decided by the engine itself.
     Logic,
-    /// What a handler does.
+    /// Run by a handler.
     Action,
 }
 
@@ -42,12 +43,12 @@ impl Family {
     }
 }
 
-/// The description of a kind, from which validation, the JSON Schema and the docs are made.
+/// The description of a kind, from which validation, the JSON Schema and the docs are generated.
 #[derive(Clone, Copy, Debug)]
 pub struct KindSpec {
     /// The name in the short form, `type: api-call`.
     pub name: &'static str,
-    /// Other names that mean the same.
+    /// Other names for it.
     pub aliases: &'static [&'static str],
     /// Its family.
     pub family: Family,
@@ -62,7 +63,7 @@ pub struct KindSpec {
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What may stand there.
+    /// Its shape.
     pub shape: Shape,
     /// Must it be there?
     pub required: bool,
@@ -70,7 +71,7 @@ pub struct Field {
     pub summary: &'static str,
 }
 
-/// What may stand in a field. `${{ }}` is allowed exactly in the shapes that say so.
+/// The shape of a field. `${{ }}` is allowed exactly in the shapes that say so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// A string, with holes.
@@ -91,7 +92,7 @@ pub enum Shape {
     OneOf(&'static [&'static str]),
     /// A whole number, not negative.
     Integer,
-    /// A number, or a text with a hole that gives one.
+    /// A number, or a text with an expression that results in one.
     Number,
     /// A boolean.
     Boolean,
@@ -118,7 +119,7 @@ impl ConfigFault {
         Self { path: vec![field.to_owned()], message: message.into(), hint: None }
     }
 
-    /// The same fault with advice.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -131,7 +132,7 @@ pub trait Kind: Send + Sync {
     fn spec(&self) -> &'static KindSpec;
 
     /// Turns a config into a behaviour. The fields' shapes, and every expression in them, have been
-    /// checked already; what is left are rules that concern several fields, or their meaning.
+    /// checked already; the rest are rules about several fields, or about their meaning.
     fn compile(&self, config: &Map<String, Value>) -> Result<Behaviour, Vec<ConfigFault>>;
 }
 
@@ -157,7 +158,7 @@ impl<'a> Catalog<'a> {
     }
 }
 
-/// What a node does when its turn comes. All but [`Behaviour::Task`] happen inside `decide`.
+/// The behaviour of a node when its turn comes. All but [`Behaviour::Task`] happen inside `decide`.
 #[derive(Debug, PartialEq)]
 pub enum Behaviour {
     /// Completes with `null`.
@@ -243,9 +244,9 @@ pub enum DurationTemplate {
     Fixed(Millis),
     /// Computed: a number of `unit_ms`, or a text such as `30s`.
     Computed {
-        /// What gives it.
+        /// Results in the value.
         template: Template,
-        /// What a bare number counts, in milliseconds.
+        /// The unit of a bare number, in milliseconds.
         unit_ms: u32,
     },
 }

@@ -15,11 +15,11 @@ pub const NODE_ID_CHARS_MAX: usize = 64;
 pub const WORKFLOW_NAME_CHARS_MAX: usize = 128;
 /// Bytes of a concurrency key, once it is evaluated.
 pub const CONCURRENCY_KEY_BYTES_MAX: usize = 512;
-/// Bytes of one payload kept in the log: an input, an output, a signal's body.
+/// Bytes of one payload in the log: an input, an output, a signal's body.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of the message that a `fail` node gives its failure.
+/// Bytes of a `fail` node's message.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 4 * 1024;
-/// Bytes of the details that a `fail` node gives its failure, as JSON.
+/// Bytes of a `fail` node's details, as JSON.
 pub const FAILURE_DETAILS_BYTES_MAX: usize = 64 * 1024;
 /// Different secrets in the config of one node.
 pub const SECRETS_MAX: usize = 16;
@@ -34,7 +34,7 @@ pub const EARLY_SIGNALS_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const MESSAGES_REMEMBERED_MAX: usize = 1_000;
 /// Abandoned attempts of one node before its execution is quarantined.
 pub const ABANDONED_MAX: u32 = 5;
-/// Ends of attempts made remotely that a node remembers, to know a report that comes again.
+/// Ends of remote attempts that a node remembers, to recognise a repeated report.
 pub const ENDS_REMEMBERED_MAX: usize = 8;
-/// Attempts that a retry policy may ask for.
+/// The maximum of `maxAttempts` in a retry policy.
 pub const ATTEMPTS_MAX: u32 = 1_000;

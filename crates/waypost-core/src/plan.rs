@@ -24,7 +24,7 @@ pub struct Plan {
     pub nodes: Vec<PlanNode>,
     /// Nodes without conditions: where an execution starts.
     pub entries: Vec<NodeIx>,
-    /// What an unhandled failure does to the rest.
+    /// The effect of an unhandled failure on the rest.
     pub failure_policy: FailurePolicy,
     /// How many executions may be under way at once.
     pub concurrency: Option<Concurrency>,
@@ -41,7 +41,7 @@ pub struct Plan {
 /// A limit on how many executions of a workflow may be under way at once.
 #[derive(Debug)]
 pub struct Concurrency {
-    /// What an execution shares the slots with others by; evaluated when it begins.
+    /// The key by which executions share permits; evaluated when an execution begins.
     pub key: Template,
     /// How many executions of one key may hold a slot; at least 1.
     pub limit: u32,
@@ -49,7 +49,7 @@ pub struct Concurrency {
     pub policy: ConcurrencyPolicy,
 }
 
-/// What happens to an execution for which there is no slot.
+/// What happens to an execution for which there is no permit.
 #[derive(
     Clone,
     Copy,
@@ -105,13 +105,13 @@ pub struct PlanNode {
     pub family: Family,
     /// The long form's `registryId`, carried along.
     pub registry_id: Option<Arc<str>>,
-    /// What it does.
+    /// Its behaviour.
     pub behaviour: Behaviour,
-    /// What must be so before its turn comes, one entry a source.
+    /// Its conditions, one entry a source.
     pub needs: Vec<Condition>,
     /// How `needs` combine.
     pub join: Join,
-    /// What follows a failed attempt.
+    /// The retry policy of its attempts.
     pub retry: Option<RetryPolicy>,
     /// How long one attempt may take.
     pub timeout: Option<Millis>,
@@ -121,7 +121,7 @@ pub struct PlanNode {
     pub on_error: OnError,
     /// Does `on_error` handle mistakes of the definition, too?
     pub on_definition_errors: bool,
-    /// What an interrupted attempt means.
+    /// The meaning of an interrupted attempt.
     pub delivery: Delivery,
     /// Variables to set when it completes; expressions see its own result as `output`.
     pub variables: Vec<(Arc<str>, Template)>,
@@ -178,17 +178,17 @@ pub enum OnError {
     Branch(Arc<str>),
 }
 
-/// What an unhandled failure does to the rest of the execution.
+/// The effect of an unhandled failure on the rest of the execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FailurePolicy {
     /// It ends at once.
     #[default]
     FailFast,
-    /// Branches that do not depend on the failed node go on.
+    /// Branches that do not depend on the failed node continue.
     Partial,
 }
 
-/// What an interrupted attempt means.
+/// The meaning of an interrupted attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Delivery {
     /// Try again, under the same idempotency key.
@@ -198,7 +198,7 @@ pub enum Delivery {
     AtMostOnce,
 }
 
-/// What [`Plan::build`] starts from.
+/// The input of [`Plan::build`].
 #[derive(Debug)]
 pub struct PlanDraft {
     /// See [`Plan`].
@@ -324,7 +324,7 @@ impl Plan {
     /// The node at a position.
     ///
     /// # Panics
-    /// When the position is not of this plan: positions are made by the plan alone.
+    /// When the position is not of this plan: only the plan creates positions.
     pub fn node(&self, at: NodeIx) -> &PlanNode {
         self.nodes.get(at.at()).expect("node positions are made by the plan that is asked")
     }

@@ -93,14 +93,14 @@ impl Matcher {
 }
 
 impl RetryPolicy {
-    /// Is this failure one that the policy retries (attempts left aside)?
+    /// Does the policy retry this failure, regardless of the number of attempts?
     pub fn covers(&self, failure: &Failure) -> bool {
         let best = |entries: &[Matcher]| entries.iter().filter_map(|m| m.rank(failure)).max();
         match (best(&self.retry_on), best(&self.ignore)) {
             (Some(wanted), Some(ignored)) => wanted > ignored,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            // The node's own `retryWhen` has said that it is to be tried again.
+            // The node's own `retryWhen` has decided that it is retried.
             (None, None) if failure.kind == kind::RETRY_WHEN => true,
             (None, None) => self.retry_on.is_empty() && failure.retryable,
         }

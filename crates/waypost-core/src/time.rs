@@ -113,7 +113,7 @@ impl fmt::Display for Timestamp {
 /// The store's time, as far as it is known: between these two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// It is at least this. What is due is judged by it, so that nothing happens early.
+    /// It is at least this. Timers are due by it, so that nothing happens early.
     pub least: Timestamp,
     /// It is at most this. Spans that begin now count from here, so that none is cut short.
     pub most: Timestamp,
@@ -127,7 +127,7 @@ impl From<Timestamp> for Now {
 }
 
 impl Now {
-    /// The same, known to be no earlier than this.
+    /// The time, known to be no earlier than this.
     #[must_use]
     pub fn not_before(self, earliest: Timestamp) -> Self {
         Self { least: self.least.max(earliest), most: self.most.max(earliest) }
@@ -154,7 +154,7 @@ impl Millis {
         Self(seconds.saturating_mul(1000))
     }
 
-    /// The same span for the standard library.
+    /// The span as a type of the standard library.
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_millis(self.0)
     }
@@ -322,7 +322,7 @@ mod tests {
         ] {
             assert_eq!(Millis::parse(text).map(|ms| ms.0), expected, "{text:?}");
         }
-        // Beyond what the calendar library can hold at all: refused one way or the other.
+        // Beyond the calendar library's range: rejected one way or the other.
         assert!(Millis::parse("P292277026Y").is_err());
     }
 

@@ -1,4 +1,5 @@
-//! Edges: what a settled node means for those that need it. Rule 1 of the graph, and nothing else.
+//! Edges: the effect of a settled node on the nodes that need it. Rule 1 of the graph, and nothing
+//! else.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use crate::planted::{Bug, is_planted};
 use crate::state::{NodeState, State};
 use crate::status::NodeStatus;
 
-/// What became of a condition when its source settled.
+/// The end of a condition whose source has settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EdgeEnd {
     Taken,
@@ -27,7 +28,7 @@ pub(super) fn count(node: &mut NodeState, edge: EdgeEnd) {
     }
 }
 
-/// What a settled source means for a condition on it: rule 1 of the graph.
+/// The effect of a settled source on a condition: rule 1 of the graph.
 pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Condition) -> EdgeEnd {
     let selected = |branch: Option<&Arc<str>>| {
         branch.is_some_and(|branch| condition.branches.contains(branch))
@@ -53,7 +54,7 @@ pub(super) fn edge_end(source: &PlanNode, state: &NodeState, condition: &Conditi
     }
 }
 
-/// Was this condition met by its source? Asked when a node's input is put together.
+/// Was this condition met by its source? Used when a node's input is assembled.
 pub(crate) fn is_taken(plan: &Plan, state: &State, condition: &Condition) -> bool {
     let source = state.node(condition.source);
     source.status.is_settled()

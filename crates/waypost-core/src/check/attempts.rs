@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::time::Timestamp;
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) phase: Phase,
@@ -43,7 +43,7 @@ pub(super) enum Phase {
     Settled(End),
 }
 
-/// What a node came to, as far as edges care.
+/// The end of a node, as far as it matters for edges.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Completed { branch: Option<Arc<str>> },

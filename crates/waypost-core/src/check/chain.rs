@@ -10,12 +10,12 @@ use crate::frame::FrameHeader;
 use crate::id::{ExecutionNo, InstanceId};
 use crate::time::Timestamp;
 
-/// What is known from the headers so far.
+/// The state of the chain so far, from the headers.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     last: Option<Last>,
     appends: BTreeSet<Uuid>,
-    /// The ownership that events have reached; what headers say must agree with it.
+    /// The ownership that events have reached; headers must agree with it.
     epoch: u32,
 }
 

@@ -1,6 +1,6 @@
 //! The graph's rules 1 to 3, read a second time: what a node's sources allow it to do.
 //!
-//! Worked out when a node has its turn, from its own edges alone: nothing is counted along the way,
+//! Computed when a node has its turn, from its own edges alone: nothing is counted along the way,
 //! so that nothing can be counted wrongly.
 
 use super::Invariant;
@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use crate::id::NodeIx;
 use crate::plan::{Condition, Join, OnError, Plan, PlanNode};
 
-/// What the rules say of a node that has not had its turn.
+/// The verdict of the rules on a node that has not had its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
     NotYet,

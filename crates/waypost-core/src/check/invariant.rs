@@ -1,4 +1,4 @@
-//! The invariants by name: what must be true of every store, and what it means in a sentence.
+//! The invariants by name: rules for every store, each with its meaning in a sentence.
 
 use std::fmt;
 
@@ -92,7 +92,7 @@ impl Invariant {
         Self::NothingStray,
     ];
 
-    /// Its name, as `waypost check` prints it: what it is about, and what must hold.
+    /// Its name, as `waypost check` prints it: its subject, and what must hold.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linked => "log.gapless",
@@ -124,7 +124,7 @@ impl Invariant {
         }
     }
 
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Linked => "a log has no gap, and each frame follows the one before it",
@@ -172,7 +172,7 @@ pub struct Violation {
     pub execution: ExecutionNo,
     /// Which invariant.
     pub invariant: Invariant,
-    /// At which event; for rows beside the log, the last one they should know.
+    /// At which event; for rows beside the log, the last one they should include.
     pub seq: u64,
     /// What is wrong.
     pub what: String,

@@ -1,4 +1,4 @@
-//! The nodes of an execution: what the execution, the graph and the limits allow them.
+//! The nodes of an execution: what the execution, the graph and the limits allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Nodes {
         plan.positions().find(|at| pending(*at) && graph::turn(plan, self, *at) != Turn::NotYet)
     }
 
-    /// Has a node failed with nothing to handle it, and the others went on? Unknown without a plan.
+    /// Has a node failed without a handler while the others continued? Unknown without a plan.
     pub(super) fn has_unhandled_failure(&self) -> Option<bool> {
         self.plan.is_some().then_some(self.unhandled)
     }
@@ -81,7 +81,7 @@ impl Nodes {
         Some((at, self.seen.get(at.at())?.abandoned))
     }
 
-    /// Where a node stands.
+    /// The state of a node.
     pub(super) fn seen(&self, at: NodeIx) -> Option<&Seen> {
         self.seen.get(at.at())
     }
@@ -93,7 +93,7 @@ impl Nodes {
         seen.is_none_or(|seen| !std::mem::replace(&mut seen.known, true))
     }
 
-    /// Is the event possible here? Says what is wrong and changes nothing.
+    /// Is the event possible here? Returns the broken rule and changes nothing.
     pub(super) fn judge(&self, place: EventAt, event: &Event, run: &RunCheck) -> Verdict {
         let event = match event {
             Event::Node(event) => event,
@@ -157,7 +157,7 @@ impl Nodes {
         }
     }
 
-    /// Takes the event in, whatever was said of it.
+    /// Applies the event, whatever the verdict was.
     pub(super) fn advance(&mut self, place: EventAt, event: &Event, run: &RunCheck) {
         match event {
             Event::Run(RunEvent::Ending { .. }) => self.cancel_pending(place),
@@ -188,8 +188,8 @@ impl Nodes {
         }
     }
 
-    /// Where a definition has a concurrency key, nothing begins without a slot. Without a plan, what
-    /// the log says must do.
+    /// If a definition has a concurrency key, nothing starts without a permit. Without a plan, only
+    /// the log is used.
     fn has_a_slot(&self, event: &NodeEvent, run: &RunCheck) -> Verdict {
         let starts = matches!(event, NodeEvent::Scheduled { .. } | NodeEvent::Skipped { .. });
         let keyed = self.plan.as_ref().is_some_and(|plan| plan.concurrency.is_some());
@@ -248,14 +248,15 @@ impl Nodes {
             let at = self.find(path);
             let Some(seen) = at.and_then(|at| self.seen.get_mut(at.at())) else { continue };
             match seen.phase {
-                // What may not run again does not.
+                // A completed node does not run again.
                 Phase::Settled(End::Completed { .. }) => continue,
                 Phase::Settled(_) => self.unsettled += 1,
                 _ => {}
             }
             let ran = usize::from(seen.phase == Phase::Running);
             self.running = self.running.saturating_sub(ran);
-            // Attempt numbers go on: a report of an earlier generation must never fit a later one.
+            // Attempt numbers continue: a report of an earlier generation must never fit a later
+            // one.
             *seen = Seen { attempt: seen.attempt, known: seen.known, ..Seen::default() };
         }
     }
@@ -272,8 +273,8 @@ impl Nodes {
         }
     }
 
-    /// `onError` is passed by for mistakes of the definition alone, where the node has not asked for
-    /// them. Logs from before that was so pass nothing by, and are right.
+    /// `onError` is skipped only for mistakes of the definition, if the node does not handle them.
+    /// Older logs never skip it, which is valid.
     fn may_skip_on_error(&self, at: Option<NodeIx>, failure: &Failure) -> Verdict {
         let node = self.plan.as_ref().zip(at).map(|(plan, at)| plan.node(at));
         match node {

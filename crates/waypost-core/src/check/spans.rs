@@ -1,9 +1,9 @@
-//! Spans: what the definition wants to last for a while is not due before that.
+//! Spans: durations of the definition do not end early.
 //!
-//! A span begins when its frame is decided. When that was, by the store's time, no log says; but it was
-//! after the store had kept the frame before, which the owner had seen. So a span that ends less than
-//! its length after that frame was cut short. Older builds did not record their spans, and are not
-//! judged.
+//! A span begins when its frame is decided. The log does not have that time by the store's clock;
+//! but it was after the store had committed the frame before, which the owner had seen. So a span
+//! that ends less than its length after that frame was cut short. Older builds did not record their
+//! spans, and are not judged.
 
 use super::attempts::Seen;
 use super::{EventAt, Invariant, Verdict, broken};
@@ -15,10 +15,10 @@ use crate::plan::{Plan, PlanNode};
 use crate::retry::RetryPolicy;
 use crate::time::{Millis, Timestamp};
 
-/// What lasts for a span, when it is due, and how long it has to last.
+/// A span's name, when it is due, and its length.
 type Span = (&'static str, Option<Timestamp>, Option<Millis>);
 
-/// Does this event cut something short that begins no earlier than `since`? Says what, if so.
+/// Does this event cut a span short that begins no earlier than `since`? Returns which one.
 pub fn cut_short(plan: Option<&Plan>, event: &Event, since: Timestamp) -> Option<String> {
     match event {
         Event::Run(event) => is_early(run_span(event, plan)?, since),
@@ -130,7 +130,7 @@ pub(super) fn judge(
     }
 }
 
-/// How long the definition has a node wait, where no expression says so.
+/// The duration of a node's wait, if it is a constant.
 fn fixed_span(node: &PlanNode) -> Option<Millis> {
     match &node.behaviour {
         Behaviour::Delay(Delay::For(DurationTemplate::Fixed(span)))

@@ -1,4 +1,4 @@
-//! Control nodes: what the engine decides by itself once a node's start is durable. And the config
+//! Control nodes, which the engine decides by itself once a node's start is durable. And the config
 //! of tasks, which is rendered by the same rules when a task is offered.
 
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ impl Decider<'_> {
                 self.complete(at, Some(output), Some(branch.into()))
             }
             Behaviour::Fail(fail) => {
-                // Final whatever `retry` says: the next attempt would fail in the same way.
+                // Final regardless of `retry`: the next attempt would fail in the same way.
                 let failure = failure_of(fail, &self.scope(at))?;
                 self.fail_for_good(at, failure, FailureEnd::Final);
                 Ok(())
@@ -140,8 +140,8 @@ impl Decider<'_> {
         Ok(None)
     }
 
-    /// Does a signal's body pass a wait's filter? A filter that fails on it says no: a stranger's
-    /// malformed signal must not break the execution. `None` where no work is left to find out.
+    /// Does a signal's body pass a wait's filter? A filter that fails on it rejects it: a malformed
+    /// signal must not break the execution. `None` if the budget of work is used up.
     pub(super) fn accepts(
         &self,
         at: NodeIx,
@@ -237,12 +237,12 @@ fn unsettled(status: NodeStatus) -> ScopeNode {
     ScopeNode { status: status.name(), output: Json::null(), failure: Json::null() }
 }
 
-/// What a node's expressions can see.
+/// The scope of a node's expressions.
 fn scope(plan: &Plan, state: &State, at: NodeIx, now: Timestamp, variables: &Variables) -> Scope {
     scope_as_of(plan, state, at, (now, variables), &[])
 }
 
-/// The same, where some nodes are seen as they stood at an earlier moment.
+/// As [`scope`], with some nodes as they were at an earlier moment.
 fn scope_as_of(
     plan: &Plan,
     state: &State,
@@ -271,7 +271,7 @@ fn scope_as_of(
     scope
 }
 
-/// What can be seen before there is a node to see it.
+/// The scope outside of any node.
 pub(super) fn outer_scope(state: &State, now: Timestamp) -> Scope {
     let mut scope = Scope::new();
     scope.json("input", &state.created.input);
@@ -293,8 +293,9 @@ fn failed(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Failed | NodeStatus::TimedOut)
 }
 
-/// The config of a task with every hole filled but its secrets, from the state as of the node's
-/// first `NodeScheduled`: a retry sends what the first attempt sent, with the secrets of its time.
+/// The config of a task with every expression evaluated but its secrets, from the state as of the
+/// node's first `NodeScheduled`: a retry sends what the first attempt sent, with the secrets of its
+/// time.
 pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Rendered, Failure> {
     let Behaviour::Task { config, .. } = &plan.node(at).behaviour else {
         return Ok(Rendered { config: Json::null(), secrets: Vec::new() });
@@ -309,7 +310,7 @@ pub fn render_task(plan: &Plan, state: &State, at: NodeIx) -> Result<Rendered, F
     config.render_around_secrets(&scope)
 }
 
-/// What outside systems deduplicate a node's calls by: the same in every attempt.
+/// The key by which outside systems deduplicate a node's calls: equal in every attempt.
 pub fn idempotency_key(plan: &Plan, state: &State, at: NodeIx) -> String {
     let key = format!("{}/{}/{}", state.created.key, plan.node(at).id, state.generation);
     match is_planted(Bug::AttemptInKey) {
@@ -356,8 +357,8 @@ fn time_of(template: &Template, scope: &Scope) -> Result<Timestamp, Failure> {
     }
 }
 
-/// A span that may be computed. A computed one below zero counts as zero; one that is not a
-/// duration at all is a failure.
+/// A duration that may be computed. A computed one below zero counts as zero; a value that is no
+/// duration is a failure.
 fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Millis, Failure> {
     let (template, unit_ms) = match template {
         DurationTemplate::Fixed(span) => return Ok(*span),

@@ -30,7 +30,7 @@ impl Decider<'_> {
     /// take-over.
     pub(super) fn open_all(&mut self) {
         for at in self.plan.positions() {
-            // Positions are in the order of the definition: what follows may lie before.
+            // Positions are in the order of the definition: a successor may come before.
             if self.open(at) {
                 self.follow(at);
             }
@@ -51,8 +51,8 @@ impl Decider<'_> {
         }
     }
 
-    /// Gives a PENDING node its turn, if it has come. True where that settled the node, so that
-    /// what follows it must be looked at too.
+    /// Gives a PENDING node its turn, if it has come. True if that settled the node, so that its
+    /// successors must be opened too.
     fn open(&mut self, at: NodeIx) -> bool {
         if self.node(at).status != NodeStatus::Pending || !self.state.acts() {
             return false;
@@ -70,7 +70,7 @@ impl Decider<'_> {
                 false
             }
             Turn::Unsatisfiable => {
-                // Scheduled, because only what was has an attempt to fail; never started.
+                // Scheduled, because only a scheduled node has an attempt to fail; never started.
                 self.schedule_attempt(at);
                 let message = "too few of the join's sources were taken";
                 let failure = Failure::permanent(kind::JOIN_UNSATISFIABLE, message);
@@ -142,7 +142,7 @@ impl Decider<'_> {
         }
     }
 
-    /// When a worker that begins an attempt now and then stays silent is given up.
+    /// When a worker that starts an attempt now and then stays silent is given up.
     pub(super) fn silent_at(&self, at: NodeIx) -> Option<Timestamp> {
         self.plan_node(at).timeout.map(|span| self.env.now_max.plus(span).plus(SILENCE))
     }
@@ -155,7 +155,7 @@ impl Decider<'_> {
         }
     }
 
-    /// A queued attempt cannot be handed to anybody. It counts as one that was made.
+    /// A queued attempt cannot be handed to any worker. It counts as one that ran.
     pub(super) fn unofferable(&mut self, at: NodeIx, attempt: u32, failure: Failure) {
         if self.is_at(at, NodeStatus::Queued, attempt) && self.state.acts() {
             let (node, worker) = (self.path(at), Some(self.env.instance));
@@ -217,7 +217,7 @@ impl Decider<'_> {
     }
 
     /// Records that the node has failed for good, and ends the execution if nothing handles it.
-    /// True where the graph goes on after it.
+    /// True if the graph continues after it.
     pub(super) fn node_failed(&mut self, at: NodeIx, failure: Failure, end: FailureEnd) -> bool {
         let attempt = self.node(at).attempt;
         let node = self.path(at);
@@ -303,7 +303,7 @@ impl Decider<'_> {
         self.emit(event);
     }
 
-    /// What the output nodes gave: the value of the only one, or a map of several.
+    /// The result of the output nodes: the value of the only one, or a map of several.
     fn output(&self) -> Json {
         let completed = |at: &NodeIx| self.node(*at).status == NodeStatus::Completed;
         match self.plan.outputs.as_slice() {
@@ -334,7 +334,7 @@ impl Decider<'_> {
     }
 }
 
-/// What a node gave, as others see it: a failure that is passed over is the node's output.
+/// A node's output, as others see it: an ignored failure is the node's output.
 pub(super) fn output_of(plan: &Plan, state: &State, at: NodeIx) -> Json {
     let node = state.node(at);
     let failure = node.failure.as_deref();

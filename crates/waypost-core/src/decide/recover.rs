@@ -1,5 +1,5 @@
-//! Going on after a take-over, a pause or a restart. There is no second scheduler: these are the
-//! ordinary steps, taken from a state that was read back.
+//! Continuing after a take-over, a pause or a restart. There is no second scheduler: these are the
+//! ordinary steps, from a loaded state.
 
 use super::Decider;
 use crate::command::{Effect, Refusal};
@@ -66,7 +66,7 @@ impl Decider<'_> {
         }
     }
 
-    /// Takes up everything that may go on: control nodes whose evaluation was not recorded (they
+    /// Starts everything that may continue: control nodes whose evaluation was not recorded (they
     /// are pure, the same attempt is evaluated again), queued nodes, signals that came meanwhile,
     /// nodes whose turn has come.
     pub(super) fn go_on(&mut self) {

@@ -1,4 +1,4 @@
-//! What workers say of the attempts they hold.
+//! Reports of workers on their attempts.
 
 use super::Decider;
 use crate::command::{Mark, Outcome, Refusal, Report};
@@ -32,7 +32,7 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Writes down what was reported, and what follows from it.
+    /// Records a report, and its consequences.
     fn take(&mut self, report: Report) -> Result<(), Refusal> {
         let Report { node: path, attempt, token, worker, outcome } = report;
         let at = self.plan.find(&path).ok_or(Refusal::UnknownNode(path))?;
@@ -113,9 +113,10 @@ impl Decider<'_> {
         execution.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(at.0) << 32) ^ u64::from(tries)
     }
 
-    /// An attempt was lost through no fault of the node. It does not count as a try, but the same
-    /// node cannot be lost for ever: after a few times a person has to look. An attempt that was
-    /// handed over in order says nothing about its node: it is made again at once, and not counted.
+    /// An attempt was abandoned through no fault of the node. It does not count as a try, but a
+    /// node is not retried for ever: after a few times the execution is quarantined. An attempt
+    /// that was handed over in order is no evidence against its node: it runs again at once, and
+    /// does not count.
     pub(super) fn attempt_lost(&mut self, at: NodeIx, failure: Failure) {
         if self.state.status == Status::Ending {
             let reason = CancelReason::Ending;
@@ -158,7 +159,7 @@ impl Decider<'_> {
     fn quarantine(&mut self, reason: String) {
         let not_handed_off = self.withdraw(|_| true);
         for at in self.plan.positions() {
-            // Looked at one by one: the failure of one may have ended the execution.
+            // Checked one by one: the failure of one may have ended the execution.
             let ending = self.state.status == Status::Ending;
             if ending || self.node(at).status != NodeStatus::Running {
                 continue;
@@ -169,7 +170,7 @@ impl Decider<'_> {
                 self.tell_to_stop(at);
             }
             if begun && self.plan_node(at).delivery == Delivery::AtMostOnce {
-                // What follows the failure is opened when the execution goes on.
+                // Successors of the failed node are opened when the execution continues.
                 self.node_failed(at, outcome_unknown(why), FailureEnd::Final);
             } else {
                 self.interrupt(at, why);

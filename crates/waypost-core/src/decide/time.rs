@@ -1,4 +1,4 @@
-//! What time does: waits end, retries begin, silence is given up on, deadlines strike.
+//! Due timers: waits end, retries begin, silent attempts are given up, deadlines strike.
 
 use super::Decider;
 use super::report::outcome_unknown;
@@ -12,8 +12,8 @@ use crate::status::NodeStatus;
 use crate::time::Millis;
 
 impl Decider<'_> {
-    /// Does everything that is due. Each step's events remove its timer (or, for the grace time,
-    /// what it was for), so this ends.
+    /// Fires everything that is due. Each step's events remove its timer (or, for the grace time,
+    /// its reason), so this ends.
     pub(super) fn tick(&mut self) {
         while let Some(timer) = self.due_timer() {
             match timer {

@@ -22,12 +22,12 @@ pub(super) enum ExprNode {
     Compare(Box<Self>, Vec<(Comparison, Self)>),
     And(Vec<Self>),
     Or(Vec<Self>),
-    /// Conditions with what they give, tried in order.
+    /// Conditions with their results, tried in order.
     If(Vec<(Self, Self)>, Option<Box<Self>>),
     Steps(Box<Self>, Vec<Step>),
 }
 
-/// What is done to the value on the left.
+/// An operation on the value to the left.
 #[derive(Debug)]
 pub(super) enum Step {
     Attribute(Box<str>),
@@ -44,7 +44,7 @@ pub(super) enum Step {
 pub(super) struct Arguments {
     pub(super) positional: Vec<ExprNode>,
     pub(super) named: Vec<(Box<str>, ExprNode)>,
-    /// Where each of the positional ones stands.
+    /// The positions of the positional ones.
     pub(super) places: Vec<Range<usize>>,
 }
 

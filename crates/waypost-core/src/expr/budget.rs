@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Units of work that one evaluation may do: together about 50 ms of CPU time at most.
 pub const WORK_MAX: u64 = 3_500_000;
-/// Bytes that one evaluation may allocate, counting those that it has given back.
+/// Bytes that one evaluation may allocate, including freed ones.
 pub const MEMORY_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Largest text that an operator or a filter may build.
 pub(super) const TEXT_BYTES_MAX: usize = super::RESULT_BYTES_MAX;
@@ -45,9 +45,9 @@ impl Stop {
     }
 }
 
-/// What is left for the evaluations of one [`Scope`](super::Scope).
+/// The rest of the budget for the evaluations of one [`Scope`](super::Scope).
 ///
-/// Atomic only so that a scope may be held where threads change; no two of them evaluate over one.
+/// Atomic only so that a scope may be held across threads; no two of them evaluate over one.
 #[derive(Debug)]
 pub(super) struct Budget {
     work_max: u64,

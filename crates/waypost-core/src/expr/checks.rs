@@ -1,6 +1,6 @@
-//! The tests: what may stand after `is`, and be named to `select` and its siblings.
+//! The tests: names that may follow `is`, and be passed to `select` and its siblings.
 //!
-//! Only what is in [`CHECKS`] can be used.
+//! Only those in [`CHECKS`] can be used.
 
 use super::budget::{Budget, Stop};
 use super::compare::{equal, order};

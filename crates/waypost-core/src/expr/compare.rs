@@ -110,7 +110,7 @@ fn rank(value: &Value) -> u8 {
 }
 
 /// The order that `sort`, `min`, `max` and `groupby` use: texts without regard to the case of their
-/// ASCII letters, unless it is asked for.
+/// ASCII letters, unless requested.
 pub(super) fn order_keys(
     a: &Value,
     b: &Value,

@@ -1,5 +1,5 @@
-//! The filters and the one function that expressions may use: what is in [`FILTERS`], and nothing
-//! else. `now()` and `random()` do not exist: the same state must always give the same result.
+//! The filters and the one function of expressions: those in [`FILTERS`], and no others. `now()`
+//! and `random()` do not exist: equal states must always have equal results.
 
 mod list;
 mod number;
@@ -20,7 +20,7 @@ use super::write;
 
 pub(super) struct Filter {
     pub(super) names: &'static [&'static str],
-    /// Its arguments in the order in which they may stand without a name; `*` is any number of
+    /// Its arguments in the order in which they may be given without a name; `*` is any number of
     /// them, with any names.
     parameters: &'static [&'static str],
     pub(super) run: fn(&Value, &Bound, &Budget) -> Result<Value, Stop>,
@@ -204,7 +204,7 @@ impl Bound {
         as_int(value)?.map(Some).ok_or_else(|| self.wrong(at, "an integer", value))
     }
 
-    /// A number of things, at least one of them. One that no list can reach is as good as another.
+    /// A count, at least one. All counts beyond the length of any list are equivalent.
     fn count(&self, at: usize) -> Result<usize, Stop> {
         match self.int(at)? {
             Some(count @ 1..) => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
@@ -214,7 +214,7 @@ impl Bound {
     }
 }
 
-/// A value as text, as it would stand inside of another.
+/// A value as text, as it would be part of another.
 pub(super) fn text_of(value: &Value, budget: &Budget) -> Result<Arc<str>, Stop> {
     if let Value::Text(text) = value.defined()? {
         return Ok(Arc::clone(text));
@@ -237,7 +237,7 @@ fn path(value: &Value, path: &str, budget: &Budget) -> Result<Value, Stop> {
     Ok(found)
 }
 
-/// The same, where what is missing on the way is undefined.
+/// As `path`, with undefined for a missing step.
 fn path_if_any(value: &Value, wanted: Option<&str>, budget: &Budget) -> Result<Value, Stop> {
     let Some(wanted) = wanted else { return Ok(value.clone()) };
     match path(value, wanted, budget) {

@@ -86,7 +86,7 @@ pub(super) fn as_int(value: &Value) -> Result<Option<i128>, Stop> {
     })
 }
 
-/// A JSON number, kept as it is written.
+/// A JSON number, preserved as it is written.
 pub(super) fn read(text: &str) -> Value {
     let plain = !text.contains(['.', 'e', 'E']);
     // Only `-0` is an integer that would not be written as it was read.
@@ -104,7 +104,7 @@ pub(super) fn read(text: &str) -> Value {
     Value::Spelled(text.into(), computable(text, plain))
 }
 
-/// Is it a decimal that a float is sure to be written as, so that its text need not be kept?
+/// Is it a decimal that a float is sure to be written as, so that its text need not be stored?
 fn is_shortest(text: &str) -> bool {
     let Some((whole, fraction)) = text.trim_start_matches('-').split_once('.') else {
         return false;
@@ -115,7 +115,7 @@ fn is_shortest(text: &str) -> bool {
         && !(whole == "0" && fraction.starts_with("000"))
 }
 
-/// What a decimal is to compute with: NaN where a float would be another number.
+/// The value of a decimal for computing: NaN if a float would be another number.
 fn computable(text: &str, plain: bool) -> f64 {
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0');

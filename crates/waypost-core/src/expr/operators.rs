@@ -80,7 +80,7 @@ fn arithmetic(operator: Operator, a: Number, b: Number) -> Result<Value, Stop> {
     }
 }
 
-/// What Euclid's division is off by where the divisor is negative and something remains.
+/// The correction of Euclid's division for a negative divisor with a remainder.
 fn floor_step(a: i128, b: i128) -> i128 {
     i128::from(b < 0 && a.rem_euclid(b) != 0)
 }
@@ -102,7 +102,7 @@ fn powered(a: f64, b: f64) -> Result<Value, Stop> {
     if a == 0.0 && b < 0.0 { Err(by_zero(Operator::Power)) } else { number::float(a.powf(b)) }
 }
 
-/// Quotient and remainder as Python gives them.
+/// Quotient and remainder as in Python.
 fn floor_division(a: f64, b: f64) -> (f64, f64) {
     let mut remainder = a % b;
     let mut quotient = (a - remainder) / b;
@@ -158,7 +158,7 @@ pub(super) fn negate(value: &Value, budget: &Budget) -> Result<Value, Stop> {
     }
 }
 
-/// A number with a minus before it, as one literal: so one that does not fit is carried, too.
+/// A number with a minus before it, as one literal: so one that does not fit is preserved, too.
 pub(super) fn negative_literal(value: &Value) -> Option<Value> {
     match value {
         Value::Int(0) => Some(Value::Int(0)),

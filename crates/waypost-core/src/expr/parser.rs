@@ -37,7 +37,7 @@ impl<'s> Parser<'s> {
         self.tokens.get(self.at).map_or(&Token::End, |(token, _)| token)
     }
 
-    /// Where the next token stands; at the end, where the last one does.
+    /// The position of the next token; at the end, that of the last one.
     fn place(&self) -> Range<usize> {
         let last = self.tokens.len().saturating_sub(2);
         self.tokens.get(self.at.min(last)).map_or(0..0, |(_, range)| range.clone())
@@ -79,7 +79,7 @@ impl<'s> Parser<'s> {
         ExpressionFault { message, range: self.place() }
     }
 
-    /// All that recurses comes through here.
+    /// Every recursion passes through here.
     fn expression(&mut self) -> Parsed<ExprNode> {
         self.depth += 1;
         if self.depth > NESTING_MAX {
@@ -295,7 +295,7 @@ impl<'s> Parser<'s> {
         if self.is("(") { self.arguments() } else { Ok(Arguments::default()) }
     }
 
-    /// The argument of a test may stand without parentheses: `x is divisibleby 3`.
+    /// The argument of a test may be without parentheses: `x is divisibleby 3`.
     fn arguments_of_test(&mut self) -> Parsed<Arguments> {
         let bare = match self.peek() {
             Token::Name(word) => !["and", "or", "else", "is", "if", "in", "not"].contains(word),
@@ -344,8 +344,8 @@ fn with_steps(node: ExprNode, steps: Vec<Step>) -> ExprNode {
     if steps.is_empty() { node } else { ExprNode::Steps(Box::new(node), steps) }
 }
 
-/// The fault of a name that is not in our lists: whatever another version of Jinja knows, only what
-/// is in `filters.rs` and `checks.rs` can be used.
+/// The fault of a name that is not in our lists: whatever another version of Jinja has, only the
+/// names in `filters.rs` and `checks.rs` can be used.
 pub(super) fn unknown(what: &str, name: &str, range: Range<usize>) -> ExpressionFault {
     ExpressionFault { message: format!("there is no {what} `{name}`"), range }
 }

@@ -1,6 +1,6 @@
-//! Which fields of a value an expression touches, and which of them it reckons may be missing.
+//! Which fields of a value an expression uses, and which of them it allows to be missing.
 //!
-//! Read off the tokens, and on the safe side: what may be guarded counts as guarded.
+//! Read from the tokens, and on the safe side: a field that may be guarded counts as guarded.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ impl PathRef {
 /// All mentions of these names.
 pub(super) fn scan(tokens: &[Spanned], roots: &[&str]) -> Vec<PathRef> {
     let mut paths = Vec::new();
-    // Fields that a test asks about: they are known to be there wherever else they are used.
+    // Fields that a test checks: they count as present in all other uses.
     let mut asked: Vec<(String, Vec<Option<String>>)> = Vec::new();
     // For each open parenthesis: does it hold the arguments of `default`?
     let mut fallbacks: Vec<bool> = Vec::new();
@@ -137,7 +137,7 @@ fn follow(tokens: &[Spanned], position: usize, root: &str) -> (PathRef, usize) {
             {
                 (None, 4)
             }
-            // A call of a method: what it gives is not known.
+            // A call of a method: its result is unknown.
             (Some(Token::Punctuation('(')), _) => {
                 path.steps.pop();
                 return (path, next);
@@ -150,7 +150,7 @@ fn follow(tokens: &[Spanned], position: usize, root: &str) -> (PathRef, usize) {
     }
 }
 
-/// The text before `in` or `not in`, where the path at this place is what it is looked for in.
+/// The text before `in` or `not in`, if the path at this place is the container.
 fn in_operand(tokens: &[Spanned], position: usize) -> (Option<&Token>, bool) {
     let before = |back: usize| position.checked_sub(back).and_then(|at| kind(tokens, at));
     match (is_name(before(1), "in"), is_name(before(2), "not")) {

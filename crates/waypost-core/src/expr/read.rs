@@ -1,4 +1,5 @@
-//! Payloads as values: JSON that was checked when it came in, read when an expression looks at it.
+//! Payloads as values: JSON that was checked when it came in, read when an expression first uses
+//! it.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ struct ValueReader<'a> {
     empty: Empty,
 }
 
-/// What is empty is built once, and shared: a payload may have hundreds of thousands of them.
+/// Empty lists, maps and texts are built once, and shared: a payload may have hundreds of thousands
+/// of them.
 #[derive(Default)]
 struct Empty {
     list: Option<Value>,
@@ -182,7 +184,7 @@ impl ValueReader<'_> {
     }
 }
 
-/// A copy of the one that is shared, which the first one makes.
+/// A copy of the shared value, which the first call creates.
 fn shared<T: Clone>(
     first: &mut Option<T>,
     make: impl FnOnce() -> Result<T, Stop>,

@@ -1,4 +1,4 @@
-//! What an expression refers to, read off its source.
+//! The references of an expression, read from its source.
 //!
 //! A small scanner instead of minijinja's own `undeclared_variables`, because we need positions for
 //! diagnostics and must see `nodes['cool-off']` (ids may contain hyphens, which `.` cannot spell).
@@ -30,7 +30,7 @@ pub struct SecretRef {
     pub range: Range<usize>,
 }
 
-/// All that an expression mentions.
+/// All references of an expression.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct References {
     /// Nodes, in order of appearance.

@@ -1,7 +1,7 @@
-//! The values an expression can see, built for one evaluation, and what that one may use.
+//! The values of one evaluation, and its budget.
 //!
-//! Only what the expression mentions is put in, and a payload is read when it is first touched: the
-//! cost of an evaluation does not grow with the execution.
+//! Only values that the expression mentions are in it, and a payload is read when it is first used:
+//! the cost of an evaluation does not grow with the execution.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -11,18 +11,18 @@ use super::read;
 use super::value::{Key, Value};
 use crate::json::Json;
 
-/// Payloads by name, shared between those who read them.
+/// Payloads by name, shared between readers.
 pub type Payloads = Arc<BTreeMap<Arc<str>, Json>>;
 
-/// The names that an expression may use, with their values, and one budget: all that is evaluated
-/// over one scope shares it, be it the cases of a switch or the holes of a large config.
+/// The names that an expression may use, with their values, and one budget: all evaluations over
+/// one scope share it, be it the cases of a switch or the expressions of a large config.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     names: BTreeMap<&'static str, Entry>,
     budget: Budget,
 }
 
-/// What `nodes.<id>` shows.
+/// The value of `nodes.<id>`.
 #[derive(Clone, Debug)]
 pub struct ScopeNode {
     /// `nodes.<id>.status`, upper case.
@@ -89,7 +89,7 @@ impl Scope {
     }
 }
 
-/// What a name stands for.
+/// The value of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Payload(Arc<Payload>),
@@ -98,14 +98,14 @@ pub(super) enum Entry {
     SharedPayloads(Arc<SharedPayloads>),
 }
 
-/// A payload that is read when it is looked at.
+/// A payload that is read when it is first used.
 #[derive(Debug)]
 pub(super) struct Payload {
     json: Json,
     value: OnceLock<Value>,
 }
 
-/// Payloads by name, looked up when an expression asks for them.
+/// Payloads by name, looked up when an expression uses them.
 #[derive(Debug)]
 pub(super) struct SharedPayloads {
     entries: Payloads,

@@ -168,7 +168,7 @@ impl Template {
         }
     }
 
-    /// Fills the holes. The scope must hold what the expressions refer to; a secret is a failure.
+    /// Evaluates the expressions. The scope must have their references; a secret is a failure.
     pub fn render(&self, scope: &Scope) -> Result<Json, Failure> {
         if let Self::Literal(json) = self {
             return Ok(json.clone());
@@ -272,7 +272,7 @@ fn check_size(bytes: usize) -> Result<(), Failure> {
     Err(Failure::permanent(kind::EXPRESSION_LIMIT, message))
 }
 
-/// The text as it stands inside of a JSON string.
+/// The text as part of a JSON string.
 fn push_escaped(out: &mut String, text: &str) {
     let quoted = serde_json::Value::from(text).to_string();
     out.push_str(quoted.get(1..quoted.len() - 1).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Expressions: what they give, how they fail, and that they end.
+//! Expressions: their results, their failures, and that they end.
 
 mod bounds;
 mod language;
@@ -161,7 +161,7 @@ fn a_secret_leaves_its_place() {
     let rendered = |template: &serde_json::Value| {
         let rendered = Template::compile(template).unwrap().render_around_secrets(&scope());
         let Rendered { config, secrets } = rendered.unwrap();
-        // Shown the way it will be filled: a place is right if the value lands where it was written.
+        // Filled as it will be: a placeholder is right if the value lands where it was written.
         let mut text = config.text().to_owned();
         for Placeholder { at, name } in secrets.iter().rev() {
             text.insert_str(*at, &format!("<{name}>"));

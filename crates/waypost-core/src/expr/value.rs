@@ -1,7 +1,7 @@
 //! The values that expressions compute with.
 //!
-//! There is nothing lazy in them: what a value costs was paid when it was built. Lists and maps know
-//! how deep they nest, so that walking and dropping them needs a bounded stack.
+//! Nothing in them is lazy: the cost of a value was paid when it was built. Lists and maps have
+//! their nesting depth, so that walking and dropping them needs a bounded stack.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ pub(super) enum Value {
     /// An integer of 64 bits, signed or not.
     Int(i128),
     Float(f64),
-    /// A number as it was written, and what it is to compute with: NaN where it does not fit.
+    /// A number as it was written, and its value for computing: NaN if it does not fit.
     Spelled(Arc<str>, f64),
     Text(Arc<str>),
     List(Arc<List>),
@@ -86,7 +86,7 @@ impl Value {
         if self.is_undefined() { Err(Stop::undefined()) } else { Ok(self) }
     }
 
-    /// What it counts as where `and`, `or`, `not` and `if` ask.
+    /// Its truth value for `and`, `or`, `not` and `if`.
     pub(super) fn is_true(&self) -> bool {
         match self {
             Self::Undefined | Self::None => false,
@@ -269,7 +269,7 @@ pub(super) fn items_of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, 
     Ok(Cow::Owned(items.into_vec()))
 }
 
-/// The same, as a list of its own.
+/// As `items_of`, as a list of its own.
 pub(super) fn copied_items(value: &Value, budget: &Budget) -> Result<Vec<Value>, Stop> {
     let items = items_of(value, budget)?;
     if matches!(items, Cow::Borrowed(_)) {

@@ -12,7 +12,7 @@ pub(super) enum Style {
     Compact,
     /// As `tojson` writes: with blanks, and safe inside of HTML.
     Spaced,
-    /// The same with a line per item, indented by so many blanks.
+    /// As above with a line per item, indented by so many blanks.
     Indented(usize),
 }
 
@@ -71,7 +71,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Asks for what is about to be written.
+    /// Reserves room for the next bytes.
     fn room(&self, bytes: usize) -> Result<(), Stop> {
         if self.out.len() + bytes > TEXT_BYTES_MAX {
             return Err(Stop::Limit(format!("gave more than {TEXT_BYTES_MAX} bytes")));
@@ -171,7 +171,7 @@ fn write(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     out.write_fmt(arguments).ok();
 }
 
-/// Writes a text as it stands inside of a JSON string.
+/// Writes a text as part of a JSON string.
 pub(super) fn escaped(
     text: &str,
     for_html: bool,

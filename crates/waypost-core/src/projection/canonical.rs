@@ -1,4 +1,4 @@
-//! What the read tables show of a definition: the descriptions of its nodes.
+//! The parts of a definition in the read tables: the descriptions of its nodes.
 
 use std::sync::Arc;
 

@@ -171,7 +171,7 @@ pub(super) fn unique(value: &Value, bound: &Bound, budget: &Budget) -> Result<Va
     }
     let key = |at: usize| keys.get(at).unwrap_or(nothing());
     let places = sorted(items.len(), budget, |a, b| order(key(a), key(b), budget))?;
-    // Equal ones stand together, the first of them first.
+    // Equal ones are adjacent, the first of them first.
     let mut kept = vec![true; items.len()];
     for pair in places.windows(2) {
         let [a, b] = pair else { continue };

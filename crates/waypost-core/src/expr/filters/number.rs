@@ -18,7 +18,7 @@ pub(super) fn abs(value: &Value, _: &Bound, _: &Budget) -> Result<Value, Stop> {
     }
 }
 
-/// What is given instead of a text that is no number.
+/// The default for a text that is no number.
 fn or_default(converted: Result<Value, Stop>, default: Option<&Value>) -> Result<Value, Stop> {
     match (converted, default) {
         (Err(Stop::Failed(_) | Stop::Range), Some(default)) => Ok(default.clone()),

@@ -27,8 +27,8 @@ pub(super) fn lower(value: &Value, _: &Bound, budget: &Budget) -> Result<Value, 
     rewritten(value, budget, str::to_lowercase)
 }
 
-/// Takes the work of lower case. A sigma is dear: what it becomes depends on the letters around it,
-/// and the marks between them are looked through.
+/// Pays for lower case. A sigma is expensive: its result depends on the letters around it, and the
+/// marks between them are scanned.
 pub(super) fn lower_case(text: &str, budget: &Budget) -> Result<(), Stop> {
     let times = if text.contains('Σ') { 5 } else { 1 };
     budget.work(text.len().saturating_mul(times))

@@ -1,4 +1,4 @@
-//! What operators and filters apply to: names, literals, lists, maps, and what stands in parentheses.
+//! Operands of operators and filters: names, literals, lists, maps, and expressions in parentheses.
 
 use super::{Parsed, Parser};
 use crate::expr::ast::ExprNode;

@@ -1,4 +1,4 @@
-//! Whatever an expression asks for, its evaluation ends within its budget.
+//! The evaluation of any expression ends within its budget.
 
 use super::*;
 
@@ -109,7 +109,7 @@ fn bombs_are_harmless() {
     }
 }
 
-/// A large payload can be looked at, whatever it is made of: reading it leaves work for the rest.
+/// A large payload can be used, whatever it contains: reading it leaves work for the rest.
 #[test]
 fn payloads_of_the_largest_size_can_be_used() {
     let fill = |part: &str| {
@@ -193,7 +193,7 @@ fn nesting_at_its_bound_fits_into_half_of_a_threads_stack() {
     thread.join().unwrap();
 }
 
-/// What repeats without brackets does not nest, however long it is.
+/// Repetition without brackets does not nest, however long it is.
 #[test]
 fn long_rows_of_operators_need_no_stack() {
     let fill = |head: &str, part: &str, tail: &str| {

@@ -1,4 +1,4 @@
-//! The language is minijinja's: the same expressions over the same input give the same values.
+//! The language is minijinja's: equal expressions over equal input have equal values.
 
 use super::*;
 
@@ -14,7 +14,7 @@ const INPUT: &str = r#"{
 
 const SAME: &str = include_str!("language-same.txt");
 
-/// What fails in minijinja fails here, with the same kind of failure.
+/// Expressions that fail in minijinja fail here, with the same kind of failure.
 const FAILING: &str = include_str!("language-failing.txt");
 
 fn minijinja(source: &str) -> Result<serde_json::Value, String> {

@@ -112,7 +112,7 @@ fn numbers_that_do_not_fit_are_not_computed_with() {
             let failure = eval_over(source, &input).unwrap_err();
             assert_eq!(failure.kind, kind::NUMBER_OUT_OF_RANGE, "{source}, {number}: {failure:?}");
         }
-        // What only looks at its type does not fail.
+        // An operation that only uses its type does not fail.
         assert_eq!(eval_over("input.n is number and input.n is not none", &input).unwrap(), "true");
         assert_eq!(eval_over("input.n and true", &input).unwrap(), "true");
     }
