@@ -1,4 +1,4 @@
--- projector: as execution_forget, for documents. Those of an execution that another process has
+-- projector: as executions_forget, for documents. Those of an execution that another process has
 -- written a row for again stay. Served by the keys of execution_documents and execution_rows.
 DELETE FROM execution_documents WHERE execution = ANY(ARRAY(
     SELECT forgotten FROM unnest($1::bigint[]) AS forgotten
