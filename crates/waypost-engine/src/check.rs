@@ -1,17 +1,17 @@
-//! The checker of a whole store: does every log keep the invariants, and do the rows beside it say
-//! what it says?
+//! The checker of a whole store: does every log satisfy the invariants, and do the rows beside it
+//! agree with it?
 //!
 //! ```text
 //!   check ── chunk of executions ─▶ shown (projections) ─▶ examine (log, rows) ─▶ one.rs
 //!              two threads                                     rules of the core ── log
 //!                                                              rows.rs ──────────── control, mail
 //!                                                              shown.rs ─────────── projections
-//!   repair ─ what can be derived from the log is derived again; logs themselves are never touched
+//!   repair ─ derives again what follows from the log; logs themselves are never touched
 //! ```
 //!
-//! Works on a store that is in use: every chunk is read from a moment of its own, the projections
-//! before the log, so that what they show is compared with that very point of the log; and what is
-//! found in rows is looked at once more before it is reported.
+//! Works on a store that is in use: every chunk is read from its own snapshot, the projections
+//! before the log, so that they are compared with that very point of the log; and findings in rows
+//! are checked once more before they are reported.
 
 mod one;
 mod rows;
@@ -51,12 +51,12 @@ pub struct Tally {
     pub nodes: u64,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// How much was checked.
     pub tally: Tally,
-    /// What is wrong, by execution and seq.
+    /// The findings, by execution and seq.
     pub findings: Vec<Finding>,
 }
 
@@ -72,15 +72,15 @@ impl Report {
 pub struct Finding {
     /// The execution's name outside the engine, if the log has it.
     pub key: Option<ExecutionId>,
-    /// What is wrong, and where.
+    /// The violation, and where.
     pub violation: Violation,
-    /// What [`repair`] would do about it; nothing where the log itself is damaged.
+    /// How [`repair`] would fix it; `None` if the log itself is damaged.
     pub cure: Option<Cure>,
     /// It was found, and is no more.
     pub repaired: bool,
 }
 
-/// What can be done about a finding.
+/// The repair of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cure {
     /// Derive the control row from the log.
@@ -102,8 +102,8 @@ pub fn check(
     options: &Options,
     progress: &(dyn Fn(&Tally) + Sync),
 ) -> Result<Report, StoreError> {
-    // The projections are compared as far as they go; a log that they cannot follow is what is to be
-    // found here, not a reason to give up.
+    // The projections are compared as far as they go; a log that they cannot follow is a finding,
+    // not a reason to stop.
     if let Err(error) = store.catch_up() {
         warn!(%error, "could not update the projections");
     }
@@ -132,7 +132,7 @@ pub fn check_history(
     Ok(one::read(history, plans, store, None)?.log)
 }
 
-/// Checks one execution with everything around it. What is shown, if that is of interest, must have
+/// Checks one execution with everything around it. The projections, if they are checked, must have
 /// been read before the rest.
 pub fn check_examined(
     examined: &Examined,
@@ -165,7 +165,7 @@ pub fn repair(store: &dyn Inspect, plans: &Plans, report: &mut Report) -> Result
     Ok(())
 }
 
-/// What is wrong with an execution right now.
+/// The current findings of an execution.
 fn look_again(
     store: &dyn Inspect,
     plans: &Plans,
@@ -174,7 +174,7 @@ fn look_again(
     let mut report = Report::default();
     walk::check_one(store, plans, execution, &mut report)?;
     if report.tally.executions == 0 {
-        // It has no log: all that there may be of it is stray.
+        // It has no log: all its rows are stray.
         report.findings = strays(store)?;
         report.findings.retain(|finding| finding.violation.execution == execution);
     }
@@ -242,8 +242,8 @@ fn strays(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
     Ok(strays.into_iter().map(|stray| finding(stray.execution, stray.kind)).collect())
 }
 
-/// What is wrong with the queues of concurrency keys. A permit may be on its way to who waits for it, so
-/// only what is seen twice is wrong.
+/// Faults in the queues of concurrency keys. A permit may be on its way to a waiting execution, so
+/// a fault counts only if it is seen twice.
 fn bad_lines(store: &dyn Inspect) -> Result<Vec<Finding>, StoreError> {
     let found: Vec<_> = store.permit_queues()?.iter().filter_map(bad_line).collect();
     if found.is_empty() {
@@ -273,7 +273,7 @@ fn bad_line(queue: &PermitQueue) -> Option<Finding> {
     let crowded = last_holding.filter(|_| *holding > u64::from(*limit_max));
     let stalled = first_waiting.filter(|(_, limit)| *holding < u64::from(*limit));
     let (execution, what, cure) = match (crowded, stalled) {
-        // Who has begun can not be sent back: this one is for people.
+        // An execution that has begun can not be sent back: this one needs a person.
         (Some(execution), _) => (
             execution,
             format!("{holding} hold slots of {key:?}, of which there are {limit_max}"),

@@ -19,7 +19,7 @@ pub struct Config {
     /// Executions claimed at once: large enough to spread the cost of a commit, small enough not
     /// to hold up others' commits.
     pub claim_batch: usize,
-    /// How often claimable executions and mail are looked for when nothing points to any.
+    /// How often claimable executions and mail are polled without a hint.
     pub poll_every: Millis,
     /// How often the executions that this instance owns in the store are compared with those in
     /// its memory.
@@ -29,8 +29,8 @@ pub struct Config {
     /// How long before its due time an execution is claimed and read, so that at its due time there is
     /// nothing left to do but to decide and to append.
     pub claim_ahead: Millis,
-    /// How long the instance counts as alive after a sign of life: others take over what it owns
-    /// when that is over, and for its last third it begins nothing.
+    /// How long the instance counts as alive after a sign of life: then others take over its
+    /// executions, and in the last third it starts nothing.
     pub lease: Millis,
     /// How often the instance renews its lease.
     pub heartbeat_every: Millis,
@@ -54,8 +54,8 @@ pub struct Config {
     /// How long an attempt waits for a slot before it is offered to remote workers, too, where
     /// one of them serves its handler; never, where absent.
     pub overflow_after: Option<Millis>,
-    /// How long an offer to remote workers is left alone before it is made again; doubles each
-    /// time. What was lost with a worker's connection or a server of tasks comes back by this.
+    /// How long to wait before an offer to remote workers is repeated; doubles each time. This
+    /// recovers tasks that were lost with a worker's connection or a server of tasks.
     pub offer_again: Millis,
     /// The longest that an offer is left alone.
     pub offer_again_max: Millis,
@@ -66,11 +66,12 @@ pub struct Config {
     pub polls_max: usize,
     /// Which executions to claim.
     pub scope: Scope,
-    /// The newest fold that this engine reads and writes: this build's own, and an older one only in
-    /// tests of upgrades. What everybody alive can read, it learns with its renewals.
+    /// The newest log format that this engine reads and writes: this build's own, and an older one
+    /// only in tests of upgrades. It learns with its renewals which one all live instances can
+    /// read.
     pub fold: u16,
-    /// The least that its frames say they require, although most can be read by older folds. Above 1
-    /// for tests of upgrades only.
+    /// The lowest log format that its frames require, although most can be read by older ones.
+    /// Above 1 for tests of upgrades only.
     pub log_format_min: u16,
     /// Deaths of processes, each while this one execution alone was loaded or decided, after which
     /// it is quarantined. Two deaths that point at nothing in particular come before them: four in

@@ -19,7 +19,7 @@ use waypost_ports::store::Control;
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receipt {
-    /// An event consumed it. The event may say that the message changed nothing.
+    /// An event consumed it. The event may be that the message changed nothing.
     Taken,
     /// The execution ended without it.
     Ended(Status),
@@ -30,8 +30,8 @@ pub enum Receipt {
 }
 
 impl Receipt {
-    /// What became of a message that the store has accepted, by a state and a control row that were
-    /// read after that.
+    /// The outcome of a message that the store has accepted, from a state and a control row that
+    /// were read after that.
     pub fn of(message: &str, state: &State, control: Option<&Control>) -> Self {
         let held_by_log = state.held_for();
         let is_held = |row: &Control| match is_planted(Bug::KeptWhileOwned) {

@@ -1,5 +1,4 @@
-//! Giving memory back after a burst: a collection keeps the room that its largest moment needed, unless it
-//! is asked to shrink.
+//! Releasing memory after a burst: a collection keeps its largest capacity unless it is shrunk.
 
 /// Room for fewer items than this is not worth giving back.
 const ROOM_MIN: usize = 1_024;
@@ -9,9 +8,9 @@ pub(crate) fn room_to_keep(len: usize, capacity: usize) -> Option<usize> {
     (capacity > ROOM_MIN && len < capacity / 8).then_some(len.saturating_mul(2).max(ROOM_MIN / 2))
 }
 
-/// Allocates a large piece and frees it again. An allocator that keeps freed memory for a while, in case it
-/// is needed again, looks at what it keeps when pieces of this size come and go; while nothing happens, it
-/// keeps it for ever.
+/// Allocates a large piece and frees it again. An allocator that retains freed memory for a while,
+/// in case it is needed again, reviews it when pieces of this size come and go; without any
+/// activity, it retains it for ever.
 pub(crate) fn stir_allocator() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
 }

@@ -1,7 +1,7 @@
-//! The bodies of offers: a task as JSON, sealed with a MAC under the cluster's key. Where tasks lie
-//! may be a place that others can write to; what does not verify is dropped.
+//! The bodies of offers: a task as JSON, sealed with a MAC under the cluster's key. Others may be
+//! able to write to the place of tasks; a body that does not verify is dropped.
 //!
-//! The seal holds the attempt and the handler, too, so that no body can be put under the name of
+//! The seal includes the attempt and the handler, so that no body can be put under the name of
 //! another offer.
 
 use std::fmt;
@@ -13,23 +13,23 @@ use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_ports::tasks::{Offer, OfferId};
 
-/// What the key is used for, so that it is used for nothing else.
+/// The purpose of the derived key, so that it has one use only.
 const PURPOSE: &str = "waypost sealed offers 1";
 const MAC_BYTES: usize = 32;
 
-/// What a remote worker needs to know of a task, besides which attempt it is of.
+/// The task for a remote worker, without its attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OfferedTask {
     /// The execution.
     pub execution: ExecutionId,
     /// The workflow's name.
     pub workflow: Arc<str>,
-    /// What the handler is given.
+    /// The handler's input.
     pub input: Json,
     /// How long the attempt may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Millis>,
-    /// What outside systems deduplicate by.
+    /// For deduplication by outside systems.
     pub idempotency_key: String,
     /// The mark that an earlier attempt left last.
     #[serde(
@@ -43,7 +43,7 @@ pub struct OfferedTask {
     pub at_most_once: bool,
 }
 
-/// What is sealed.
+/// The sealed content.
 #[derive(Serialize, Deserialize)]
 struct Sealed<'a> {
     number: i64,

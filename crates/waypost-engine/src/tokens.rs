@@ -17,7 +17,7 @@ use waypost_core::plan::Plan;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::state::State;
 
-/// What the key is used for, so that it is used for nothing else.
+/// The purpose of the derived key, so that it has one use only.
 const PURPOSE: &str = "waypost delivery tokens 1";
 
 /// Which attempt a token is for.
@@ -31,7 +31,7 @@ pub struct Delivery<'a> {
     pub attempt: u32,
 }
 
-/// Makes tokens, and knows its own.
+/// Creates tokens, and verifies its own.
 #[derive(Clone)]
 pub struct Mint {
     key: [u8; 32],

@@ -1,4 +1,4 @@
-//! One execution: its log by the rules of the core, then what stands beside it.
+//! One execution: its log by the rules of the core, then the rows beside it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{Damage, Plans};
 pub(super) struct Read {
     pub(super) log: LogCheck,
     key: Option<ExecutionId>,
-    /// What the projections must show, if they go as far as was asked for.
+    /// The projections as they must be, up to the requested seq.
     changes: Changes,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read(
             };
             (log, Some(created.key.clone()))
         }
-        // What is wrong with such a log is found by reading it.
+        // The fault of such a log is found by reading it.
         _ => (LogCheck::without_plan(history.execution, None), None),
     };
     let mut read = Read { log, key, changes: Changes::default() };
@@ -89,7 +89,7 @@ pub(super) fn check(
         sound &= cure.is_some();
         note(violation, cure);
     }
-    // What a damaged log says cannot be held against the rows.
+    // Rows are not compared with a damaged log.
     if let Some(state) = read.log.state().filter(|_| sound) {
         let requires = history.frames.last().map_or(0, |frame| frame.header.requires);
         for (invariant, what) in rows::check(examined, state, requires) {

@@ -55,7 +55,7 @@ pub(super) fn check_all(
     Ok(walk.report.into_inner())
 }
 
-/// Checks one execution and adds what comes of it to a report.
+/// Checks one execution and adds the result to a report.
 pub(super) fn check_one(
     store: &dyn Inspect,
     plans: &Plans,
@@ -110,13 +110,13 @@ impl StoreWalk<'_> {
         Ok(report)
     }
 
-    /// Checks as many as the store gives at once; says which are left.
+    /// Checks as many as the store returns at once; returns the rest.
     fn check_some<'a>(
         &self,
         executions: &'a [ExecutionNo],
         report: &mut Report,
     ) -> Result<&'a [ExecutionNo], StoreError> {
-        // First what is shown, then the log: so the log is never behind.
+        // First the projections, then the log: so the log is never behind.
         let shown = self.store.shown(executions)?;
         let examined = self.store.examine(executions)?;
         let last = examined.last().map(|examined| examined.history.execution);

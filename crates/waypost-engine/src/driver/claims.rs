@@ -13,7 +13,7 @@ use super::io::{Output, StoreWork};
 use super::live::Live;
 use crate::config::Config;
 
-/// How often a claim is made half as large, at most: what is left is little.
+/// How often a claim is halved, at most: little is left then.
 const HALVINGS_MAX: u32 = 9;
 
 #[derive(Default)]
@@ -34,13 +34,13 @@ pub(super) struct Claims {
     crowded_out: bool,
     /// When the next claim is to be a reconciliation.
     reconcile_at: Timestamp,
-    /// When to look for mail next.
+    /// When to read mail next.
     collect_at: Timestamp,
-    /// When it was looked for, while a question is out.
+    /// When the read under way was sent.
     collecting: Option<Timestamp>,
     /// Everything that lay in the inbox at this time was taken in.
     read_until: Option<Timestamp>,
-    /// May there be more in the inbox than what is read at once?
+    /// May the inbox have more than is read at once?
     full: bool,
     reserving: bool,
     /// How often in a row claims were left without an answer.
@@ -55,12 +55,12 @@ impl Claims {
         claim.min(self.next_look_at())
     }
 
-    /// When to look for mail next.
+    /// When to read mail next.
     pub(super) fn next_look_at(&self) -> Timestamp {
         if self.collecting.is_some() { Timestamp(i64::MAX) } else { self.collect_at }
     }
 
-    /// Places in memory that are kept for what is being claimed.
+    /// Places in memory that are reserved for claims under way.
     pub(super) fn places(&self) -> usize {
         self.claiming.unwrap_or(0)
     }
@@ -94,7 +94,7 @@ impl Claims {
         config: &Config,
     ) {
         self.caught_up = self.claiming.take().is_some_and(|limit| claimed < limit);
-        // What is left are suspects, and one of them may be taken.
+        // The rest are suspects, and one of them may be taken.
         let suspects = more && free && self.caught_up && !self.asking_suspects;
         if self.calling && more && claimed > 0 {
             // Nothing but a reconciliation finds the rest.
@@ -103,8 +103,7 @@ impl Claims {
         let soon = now.plus(config.claim_every_min);
         let hint =
             next_due.map_or(Timestamp(i64::MAX), |due| due.minus(config.claim_ahead).max(soon));
-        // Hints that came while the question was out stand: they may be about something newer than
-        // the answer.
+        // Hints that came during the call remain: they may be newer than its answer.
         self.claim_at = match (more, claimed) {
             (true, 1..) => now,
             _ if suspects => now.plus(config.claim_every_min),
@@ -112,7 +111,7 @@ impl Claims {
         };
     }
 
-    /// Mail was looked for, and all that there was came in, or not.
+    /// Mail was read; `whole` if all of it came in.
     pub(super) fn collected(&mut self, now: Timestamp, whole: bool, config: &Config) {
         self.full |= !whole;
         self.read_until = self.collecting.take().filter(|_| whole).or(self.read_until);
@@ -130,7 +129,7 @@ impl Claims {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// A claim was left without an answer: what it took, if anything, must be found.
+    /// A claim was not answered: executions that it took, if any, must be found.
     pub(super) fn unanswered(&mut self) {
         self.reconcile_at = Timestamp(i64::MIN);
         self.unanswered = (self.unanswered + 1).min(HALVINGS_MAX);
@@ -164,7 +163,7 @@ impl Claims {
                 self.claim_at = poll;
             }
             if room > 0 && !nothing_to_claim {
-                // What was too much to be read in one go is asked for in smaller pieces.
+                // A claim that was too large to be read in one go is repeated in smaller pieces.
                 let limit = room.min((config.claim_batch >> self.unanswered).max(1));
                 self.claiming = Some(limit);
                 self.claimed_at = now;
@@ -184,9 +183,8 @@ impl Claims {
         }
     }
 
-    /// Looks into the inbox, where anything is in memory that mail could be for. Mail that was taken in
-    /// and led to no event stays there until the next frame of its execution: whatever else is there
-    /// is read all the same, however much of it there is.
+    /// Reads the inbox, if an execution in memory could have mail. Mail that led to no event stays
+    /// there until the next frame of its execution; the rest is read anyway, however much there is.
     pub(super) fn ask_for_mail(
         &mut self,
         now: Timestamp,

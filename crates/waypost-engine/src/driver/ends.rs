@@ -9,16 +9,16 @@ use super::Driver;
 use super::io::{Answer, Output, StoreWork, Ticket};
 use crate::room::shrink;
 
-/// Ends that are looked for at once: each is an execution to be read.
+/// Ends that are looked up at once: each is an execution to be read.
 const ENDS_AT_ONCE: usize = 64;
 
-/// Who awaits which end. A caller is kept when its execution leaves memory.
+/// The callers that await ends. A caller stays when its execution leaves memory.
 #[derive(Default)]
 pub(super) struct EndWatchers {
     tickets: HashMap<ExecutionNo, Vec<Ticket>>,
     /// When to look next for executions that other instances have ended.
     look_at: Timestamp,
-    /// The last execution that was looked for.
+    /// The last execution that was looked up.
     looked_for: Option<ExecutionNo>,
 }
 
@@ -61,8 +61,8 @@ impl Driver {
         }
     }
 
-    /// Looks for ends that other instances have recorded, a few at a time and in turn. An execution in
-    /// memory ends here.
+    /// Looks up ends that other instances have recorded, a few at a time and in turn. An execution
+    /// in memory ends here.
     pub(super) fn look_for_ends(&mut self, now: Timestamp, outputs: &mut Vec<Output>) {
         let ends = &mut self.ends;
         if !self.config.among_others || now < ends.look_at || ends.tickets.is_empty() {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use waypost_core::id::ExecutionId;
 use waypost_core::time::Timestamp;
 
-/// What the seed is used for, so that it is used for nothing else.
+/// The purpose of the derived key, so that the seed has one use only.
 const PURPOSE: &str = "waypost driver ids 1";
 
 pub(super) struct Ids {

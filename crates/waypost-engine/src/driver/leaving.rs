@@ -39,7 +39,7 @@ impl Driver {
         self.slots.are_idle() && self.delivering == 0 && !committing
     }
 
-    /// Gives back the room that a burst of executions took. To be called now and then.
+    /// Releases the memory of a burst of executions. To be called now and then.
     pub fn shrink(&mut self) {
         shrink!(self.live, self.ready, self.adopted, self.staying);
         self.admission.shrink();

@@ -36,7 +36,7 @@ pub(super) const STAYING_MAX: usize = 4;
 pub(super) struct Letter {
     pub(super) command: Command,
     pub(super) ticket: Option<Ticket>,
-    /// The mail that it came in, where no event will say so.
+    /// The mail that it came in, if no event names it.
     pub(super) mail: Option<MessageId>,
 }
 
@@ -48,13 +48,13 @@ impl Letter {
 
 pub(super) struct Live {
     pub(super) plan: Arc<Plan>,
-    /// Includes what is in flight. Thrown away, never rolled back, when that does not commit.
+    /// Includes the frame in flight. Discarded, never rolled back, when that does not commit.
     pub(super) state: State,
     pub(super) mailbox: VecDeque<Letter>,
     pub(super) activity: Activity,
-    /// What slots are promised to: there is a `Start` letter in the mailbox for each.
+    /// Promised slots: there is a `Start` letter in the mailbox for each.
     pub(super) promised: Vec<Promise>,
-    /// What slots were promised to when the last decision was made.
+    /// The slots that were promised when the last decision was made.
     pub(super) starting: Vec<Offer>,
     /// When the reports in the mailbox came.
     pub(super) reported: Vec<Timestamp>,
@@ -87,11 +87,11 @@ pub(super) struct Live {
     snapshot_bytes: usize,
 }
 
-/// What is going on with an execution in memory.
+/// The activity of an execution in memory.
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each commit")]
 pub(super) enum Activity {
-    /// It was claimed ahead of its due time, and is not taken over yet. No frame says so: it is parked
-    /// until its timer or a letter comes.
+    /// It was claimed ahead of its due time, and is not taken over yet. It has no frame: it is
+    /// parked until its timer or a letter comes.
     Early,
     /// Nothing. There may be letters that wait until no other suspect is in doubt.
     Idle,
@@ -110,7 +110,7 @@ pub(super) enum Arrival {
     Created,
     /// It was read back from the store, so it may have been parked.
     Loaded,
-    /// The same; its last owner is gone, and the take-over is not durable yet.
+    /// As above; its last owner is gone, and the take-over is not durable yet.
     Orphaned,
 }
 
@@ -160,7 +160,7 @@ impl Live {
             parent,
             stored_at: Timestamp(i64::MIN),
             suspicion: Suspicion::default(),
-            // What was created here has nothing to recover.
+            // An execution created here has nothing to recover.
             recovery: if parent.is_none() { Recovery::Decided } else { Recovery::Undecided },
             requires: 1,
             reports_refused: 0,
@@ -191,7 +191,7 @@ impl Live {
         matches!(self.activity, Activity::Committing(_))
     }
 
-    /// Does it know this frame, or a later one?
+    /// Is its last frame this one, or a later one?
     pub(super) fn is_as_new_as(&self, frame: &Parent) -> bool {
         self.parent.is_some_and(|last| last.first_seq >= frame.first_seq)
     }
@@ -206,7 +206,7 @@ impl Live {
         !matches!(self.activity, Activity::Committing(_) | Activity::Doubting)
     }
 
-    /// Is there something to decide that the driver does not know of? From now on it does.
+    /// Does it become ready to decide? From now on it counts as ready.
     pub(super) fn becomes_ready(&mut self) -> bool {
         let becomes = matches!(self.activity, Activity::Idle) && !self.mailbox.is_empty();
         if becomes {
@@ -222,13 +222,13 @@ impl Live {
         }
     }
 
-    /// Frees the slots that were promised to it, for the decision that is made next.
+    /// Frees the slots that were promised to it, for the next decision.
     pub(super) fn redeem_promises(&mut self) {
         self.starting.clear();
         self.starting.extend(self.promised.drain(..).map(|promise| promise.offer));
     }
 
-    /// Its take-over is durable. Says whether it was an orphan until now.
+    /// Its take-over is durable. Returns whether it was an orphan until now.
     pub(super) fn confirm_take_over(&mut self) -> bool {
         let was_orphan = self.arrival == Arrival::Orphaned;
         if was_orphan {
@@ -243,27 +243,27 @@ impl Live {
         node.is_some_and(|node| node.status == NodeStatus::Queued && node.attempt == attempt)
     }
 
-    /// Takes in a letter. One that was claimed early is taken over first, and recovered behind the letter
-    /// like one that was claimed with mail.
+    /// Takes a letter. An execution that was claimed early is taken over first, and recovered after
+    /// the letter, like one that was claimed with mail.
     pub(super) fn receive(&mut self, letter: Letter) {
         if !matches!(self.activity, Activity::Early) {
             return self.mailbox.push_back(letter);
         }
         self.activity = Activity::Idle;
         self.mailbox.push_back(Letter::command(Command::TakeOver));
-        // A recovery looks at the time by itself.
+        // A recovery checks the timers by itself.
         if !matches!(letter.command, Command::Tick) {
             self.mailbox.push_back(letter);
         }
         self.mailbox.push_back(Letter::command(Command::Recover));
     }
 
-    /// When time has something to do for it, or memory is to be given back.
+    /// When a timer is due, or its memory is to be released.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.state.next_due().into_iter().chain(self.stays_until).min()
     }
 
-    /// What runs in slots.
+    /// The tokens of attempts in slots.
     pub(super) fn running_tokens(&self) -> impl Iterator<Item = Token> + '_ {
         let here = self.state.nodes.iter().filter(|node| node.remote.is_none());
         here.filter_map(|node| node.token)
@@ -275,7 +275,7 @@ impl Live {
     }
 }
 
-/// What a panic said.
+/// A panic's message.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

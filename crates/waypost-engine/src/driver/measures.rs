@@ -9,7 +9,7 @@ use waypost_core::time::{Millis, Timestamp};
 use super::Driver;
 use super::live::Live;
 
-/// What the last step counted, and the spans that it saw end.
+/// The counts of the last step, and the spans that ended in it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Measures {
     /// Executions whose first frame is durable.
@@ -30,11 +30,11 @@ pub struct Measures {
     pub copied: u64,
     /// Executions that turned out to belong to another instance.
     pub lost: Vec<ExecutionId>,
-    /// Offers to remote workers that were made again.
+    /// Offers to remote workers that were repeated.
     pub offers_repeated: u64,
     /// Reports of remote workers that were refused.
     pub reports_refused: u64,
-    /// From the moment an attempt might be made to the order to make it.
+    /// From the moment an attempt might start to the order to run it.
     pub schedule_to_start: Vec<Millis>,
     /// From a due time to the step that acts upon it.
     pub timer_lateness: Vec<Millis>,
@@ -164,14 +164,14 @@ impl Measures {
         self.reports_refused += reports;
     }
 
-    /// What follows from reports became durable.
+    /// The consequences of reports were committed.
     pub(super) fn reports_landed(&mut self, reported: &[Timestamp], now: Timestamp) {
         self.report_to_commit.extend(reported.iter().map(|at| now.since(*at)));
     }
 }
 
 impl Driver {
-    /// What the last step measured.
+    /// The measures of the last step.
     pub fn measures(&self) -> &Measures {
         &self.measures
     }
@@ -186,7 +186,8 @@ impl Driver {
         self.remote.running()
     }
 
-    /// How the queue stands, of those who wait for a slot and those who wait for a remote worker. Walks all of it: not for every step.
+    /// The state of the queue, of attempts that wait for a slot or for a remote worker. Walks all
+    /// of it: not for every step.
     pub fn queue(&self) -> Queue {
         let mut queue = Queue::default();
         let here = self.slots.offers().filter(|offer| !self.remote.is_open(offer));

@@ -1,4 +1,4 @@
-//! What comes out of the driver, by destination.
+//! Outputs of the driver, by destination.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub enum StoreWork {
         limit: usize,
         /// None but these.
         only: Option<Vec<ExecutionNo>>,
-        /// For a reconciliation: what is in memory.
+        /// For a reconciliation: the executions in memory.
         held: Option<Vec<ExecutionNo>>,
         /// May one suspect be among them?
         suspects: bool,
@@ -89,7 +89,7 @@ pub enum StoreWork {
 }
 
 impl StoreWork {
-    /// Does it change what is stored, other than by frames?
+    /// Does it change stored rows, other than by frames?
     pub(crate) fn writes(&self) -> bool {
         matches!(self, Self::Deliver(_) | Self::ReserveNumbers | Self::Hold { .. } | Self::Doubt(_))
     }
@@ -104,7 +104,7 @@ pub enum TaskWork {
     Withdraw(OfferId),
     /// Cancel an attempt at its worker.
     Cancel(WorkerId, Token),
-    /// Look whether workers are alive and have the attempts that they started; answered with
+    /// Check whether workers are alive and have the attempts that they started; answered with
     /// [`Input::WorkersSeen`](super::Input::WorkersSeen).
     Look(Look),
 }
@@ -122,7 +122,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// The same after a try that was not answered: what is there may be from that try.
+    /// This request after a try that was not answered: mail in the inbox may be from that try.
     #[must_use]
     pub fn again(self) -> Self {
         Self { chosen: false, ..self }
@@ -151,7 +151,7 @@ pub struct OfferOrder {
     pub task: OfferedTask,
 }
 
-/// What to look for among the remote workers.
+/// A question about the remote workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Look {
     /// Are these workers alive, and do they have these attempts?

@@ -48,7 +48,7 @@ pub(super) struct Remote {
     stopping: BTreeMap<Token, (WorkerId, Timestamp)>,
     /// Workers that were missed, and how often in a row.
     missed: BTreeMap<WorkerId, u32>,
-    /// When to look at the workers next.
+    /// When to check the workers next.
     look_at: Timestamp,
     /// When it was looked last, while there is no answer.
     looking: Option<Timestamp>,
@@ -73,16 +73,16 @@ struct Held {
     worker: WorkerId,
     /// Since when it is known here that it has started.
     since: Timestamp,
-    /// Its worker says that it has not got it.
+    /// Its worker's list does not have it.
     missing: Option<Missing>,
 }
 
-/// The first of the looks in a row in which a worker said that it has not got an attempt.
+/// The first of the checks in a row in which a worker's list did not have an attempt.
 #[derive(Clone, Copy)]
 struct Missing {
     /// When the answer came.
     seen_at: Timestamp,
-    /// How long ago it had said so by then.
+    /// How old the list was then.
     said_ago: Millis,
 }
 
@@ -142,7 +142,7 @@ impl Remote {
         self.held.values().map(Vec::len).sum()
     }
 
-    /// What waits, and since when.
+    /// Waiting attempts, and since when.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (ExecutionNo, NodeIx, u32, Timestamp)> {
         self.offers
             .iter()
@@ -214,7 +214,7 @@ impl Driver {
         }
     }
 
-    /// Can attempts that are made remotely be driven here?
+    /// Can remote attempts be driven here?
     fn knows_remote(&self) -> bool {
         self.config.fold >= REMOTE_LOG_FORMAT
     }
@@ -231,7 +231,8 @@ impl Driver {
         }
     }
 
-    /// An execution came into memory: who holds its attempts, and which may be on offer?
+    /// An execution was loaded: finds the workers that hold its attempts, and attempts that may be
+    /// on offer.
     pub(super) fn find_held(&mut self, execution: ExecutionNo) {
         let Some(live) = self.live.get(&execution) else { return };
         let held: Vec<Held> =
@@ -285,7 +286,7 @@ impl Driver {
             if begun {
                 self.measures.attempt_begins(open.since, self.now);
             }
-            // One that was out once and was taken is not out any more.
+            // An offer that was made once and was taken is not open any more.
             if open.times > u32::from(begun) {
                 self.withdraw(place, open.attempt, outputs);
             }
@@ -327,7 +328,7 @@ impl Driver {
         }
     }
 
-    /// Puts out what is to be offered now.
+    /// Makes the offers that are due.
     pub(super) fn offer_due(&mut self, outputs: &mut Vec<Output>) {
         while !self.draining
             && self.goes_remote()

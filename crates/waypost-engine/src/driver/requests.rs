@@ -79,7 +79,7 @@ impl Driver {
             }
             MailBody::Report(report) => {
                 let live = self.live.get(&execution);
-                // Asked once more: whoever put it into the inbox may not have been able to tell.
+                // Verified again: the sender may not have been able to.
                 let refusal = live.and_then(|live| live.refuses(&report, &self.mint, &self.config));
                 let command = match refusal {
                     Some(refusal) => {

@@ -1,4 +1,5 @@
-//! Attempts on this instance: slots are promised, attempts begin, are kept back and are stopped.
+//! Attempts on this instance: slots are promised, attempts start, wait for the lease and are
+//! cancelled.
 
 use waypost_core::command::{Command, Outcome, Report};
 use waypost_core::id::Token;
@@ -27,7 +28,7 @@ impl Driver {
     /// The lease is confirmed: what was kept back may begin, where it is still to be made.
     pub(super) fn renewed(&mut self, until: Timestamp, outputs: &mut Vec<Output>) {
         for (order, slot) in self.slots.renewed(self.now, until) {
-            // It may have been given up by a frame that is still on its way.
+            // A frame that is still in flight may have given it up.
             let token = order.task.token;
             let live = self.live.get(&order.execution);
             if live.is_some_and(|live| live.running_tokens().any(|running| running == token))

@@ -76,7 +76,7 @@ pub(super) struct Slots {
     caution: Millis,
     /// Until when attempts may start; for ever if there are no leases.
     safe_until: Timestamp,
-    /// Was a renewal asked for?
+    /// Was a renewal requested?
     renewing: bool,
     kept_back: Vec<(TaskOrder, SlotGrant)>,
 }
@@ -96,7 +96,7 @@ impl Slots {
         }
     }
 
-    /// Gives back the room that a burst of attempts took.
+    /// Releases the memory of a burst of attempts.
     pub(super) fn shrink(&mut self) {
         shrink!(self.offers, self.kept_back, self.running);
     }
@@ -171,7 +171,7 @@ impl Slots {
     ) -> Vec<(TaskOrder, SlotGrant)> {
         let caution = i64::try_from(self.caution.0).unwrap_or(i64::MAX);
         self.safe_until = Timestamp(until.0.saturating_sub(caution));
-        // One that does not help is not asked for again: the next heartbeat comes by itself.
+        // A renewal that does not help is not requested again: the next heartbeat comes by itself.
         self.renewing = !self.are_safe(now);
         std::mem::take(&mut self.kept_back)
     }
@@ -192,7 +192,7 @@ impl Slots {
         waits && !self.are_safe(now) && !std::mem::replace(&mut self.renewing, true)
     }
 
-    /// Takes back an attempt that was kept back; its slot is free.
+    /// Removes an attempt that waits for the lease; its slot is free.
     pub(super) fn take_kept(&mut self, token: Token) -> Option<TaskOrder> {
         let at = self.kept_back.iter().position(|(order, _)| order.task.token == token)?;
         Some(self.kept_back.swap_remove(at).0)

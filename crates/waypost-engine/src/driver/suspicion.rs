@@ -14,7 +14,7 @@ use super::Driver;
 use super::io::{Output, StoreWork};
 use super::live::{Activity, Live};
 
-/// What a control row says of deaths with the execution in hand.
+/// The deaths in a control row: those with the execution in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Suspicion {
     /// Deaths that count against it.
@@ -24,7 +24,7 @@ pub struct Suspicion {
 }
 
 impl Suspicion {
-    /// Was it in hand at a death, and has made no progress since?
+    /// Was it in hand at a death, without progress since?
     pub fn is_some(self) -> bool {
         self.crashes > 0
     }
@@ -93,7 +93,7 @@ impl Driver {
         true
     }
 
-    /// Has the store mark what this step found to be decided.
+    /// Requests the marks for executions that this step found to be decided.
     pub(super) fn ask_to_doubt(&mut self, outputs: &mut Vec<Output>) {
         let doubting = std::mem::take(&mut self.suspects.doubting);
         if !doubting.is_empty() {
@@ -101,7 +101,8 @@ impl Driver {
         }
     }
 
-    /// Executions are marked; those that are not among `owned` were lost, and nothing here had noticed.
+    /// Executions are marked; those that are not among `owned` were lost without this instance
+    /// noticing.
     pub(super) fn marked(
         &mut self,
         executions: &[ExecutionNo],

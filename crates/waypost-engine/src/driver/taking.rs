@@ -10,8 +10,8 @@ use super::live::{Activity, Arrival, Letter, Live};
 use super::{Driver, requests};
 
 impl Driver {
-    /// An execution that was claimed: the take-over is a frame of its own kind, decided together
-    /// with the mail that was found and with what is due. `at` is the store's time of the claim.
+    /// A claimed execution: the take-over is a frame of its own kind, decided together with its
+    /// mail and its due timers. `at` is the store's time of the claim.
     pub(super) fn claimed(
         &mut self,
         mut loaded: Loaded,
@@ -85,7 +85,7 @@ impl Driver {
     }
 }
 
-/// May it begin? It stood in the queue of its concurrency key, and has a slot.
+/// May it begin? It was queued for its concurrency key, and holds a permit.
 fn admits(loaded: &Loaded) -> bool {
     loaded.state.status == Status::Scheduling
         && (loaded.holds_permit || is_planted(Bug::AdmittedWithoutPermit))

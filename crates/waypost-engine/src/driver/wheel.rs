@@ -44,7 +44,7 @@ impl Wheel {
         Some((due, execution))
     }
 
-    /// Gives back the room of timers that are gone.
+    /// Releases the memory of timers that are gone.
     pub(super) fn shrink(&mut self) {
         shrink!(self.armed);
     }

@@ -1,4 +1,4 @@
-//! How an engine is put together: what its threads share, and the threads.
+//! How an engine is assembled: the state that its threads share, and the threads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::shell::{
 };
 use crate::tokens::Mint;
 
-/// What the threads share.
+/// Shared by the threads.
 struct Shared {
     instance: InstanceId,
     mint: Mint,
@@ -215,7 +215,7 @@ impl Shared {
     }
 }
 
-/// What nudges of others lead to.
+/// The effects of nudges.
 fn hear(inbox: Arc<Inbox<Input>>, desk: Arc<Inbox<TasksOrder>>) -> Hear {
     Arc::new(move |nudge| match nudge {
         Nudge::Mail(_) => inbox.push(Input::MailWaits),

@@ -20,8 +20,8 @@ use crate::driver::{Answer, Input, TaskReport};
 use crate::metrics::EngineMetrics;
 use crate::shell::{Inbox, Questions};
 
-/// Reports that may be on their way at once. Each has a thread that waits, and one that finds no
-/// place takes the inbox, which is always open.
+/// Reports that may be forwarded at once. Each has a waiting thread; a report that finds no place
+/// goes through the inbox, which is always available.
 const ON_THEIR_WAY_MAX: usize = 128;
 
 /// The sender's side.
@@ -78,8 +78,8 @@ impl Relaying {
     }
 }
 
-/// The receiver's side: what others send goes to the driver, and is answered when it is committed;
-/// or at once, where it will not be here.
+/// The receiver's side: passes mail to the driver, and answers when it is committed; or at once, if
+/// it will not be here.
 pub(super) fn hear_mail(
     inbox: Arc<Inbox<Input>>,
     questions: Arc<Questions>,
@@ -98,7 +98,8 @@ pub(super) fn hear_mail(
             Answer::Refused(refusal) => answer.refused(refusal.to_string()),
             Answer::Elsewhere | Answer::Moved => answer.refused("it is not in memory here"),
             Answer::Draining => answer.refused("this engine stops"),
-            // The sender asks the log, which says more; an output has no business in a refusal.
+            // The sender reads the log, which has the details; an output must not be part of a
+            // refusal.
             _ => answer.refused("it is not taken here"),
         });
         if let Some(ticket) = ticket {

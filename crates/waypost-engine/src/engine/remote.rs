@@ -14,7 +14,7 @@ use super::{Engine, EngineError};
 use crate::driver::{Answer, Input, TaskReport};
 use crate::shell::{PollAnswer, Polled, TasksOrder, Waiting, WorkerPoll};
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reported {
     /// It is in the log, or was before.
@@ -24,11 +24,11 @@ pub enum Reported {
 }
 
 impl Engine {
-    /// Notes that a worker lives, and gives it tasks as soon as there are any, at the latest after
-    /// `wait`; with something to stop, at once.
+    /// Records a worker's sign of life, and returns tasks as soon as there are any, at the latest
+    /// after `wait`; with a cancellation, at once.
     ///
-    /// Dropping this loses nothing: what was taken for it is offered to others, and what its worker was
-    /// to stop is kept for it.
+    /// Dropping this loses nothing: tasks that were taken for it are offered to others, and its
+    /// worker's cancellations are stored again.
     pub async fn poll(&self, poll: WorkerPoll, wait: Duration) -> Result<Polled, EngineError> {
         let asked_at = Instant::now();
         let permit = Arc::clone(&self.polls).acquire_owned().await;
@@ -61,7 +61,7 @@ impl Engine {
     /// a repeated one is committed.
     pub async fn report(&self, report: TaskReport) -> Result<Reported, EngineError> {
         let report = TaskReport { outcome: limited(report.outcome)?, ..report };
-        // The quick way is tried once; what it does not bring there takes the inbox.
+        // The relay is tried once; a report that it does not deliver goes through the inbox.
         let mut quick = self.relaying.as_ref().filter(|_| report.key.is_some());
         loop {
             let permit = Arc::clone(&self.requests).acquire_owned().await;
@@ -78,8 +78,8 @@ impl Engine {
                     }
                     _ => continue,
                 },
-                // It left memory meanwhile, and nothing was done: the inbox takes it now. Or it has
-                // ended: whether this is what one of its attempts ended with, its log says.
+                // It left memory meanwhile, and nothing was done: now the inbox takes it. Or it has
+                // ended: its log shows whether one of its attempts ended with this report.
                 Ok(Answer::Moved | Answer::Ended(_)) => continue,
                 Ok(Answer::Refused(refusal)) => Err(refusal.into()),
                 Ok(Answer::Unknown) => Err(EngineError::Unknown),
@@ -110,8 +110,8 @@ impl Engine {
     }
 }
 
-/// What is said, within the limits of what is kept: an output beyond them is a failure, as it is
-/// for a handler here; a mark or the details of a failure are refused.
+/// The outcome, within the limits of the log: a larger output is a failure, as it is for a handler
+/// here; a larger mark or larger details of a failure are rejected.
 fn limited(outcome: Outcome) -> Result<Outcome, EngineError> {
     let fits = |bytes: usize| match bytes > PAYLOAD_BYTES_MAX {
         true => Err(EngineError::TooLarge(bytes)),

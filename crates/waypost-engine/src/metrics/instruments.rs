@@ -1,5 +1,5 @@
-//! What metrics are made of: atomics that are added to by one thread and read by another. Reading
-//! is not a snapshot: two of them may be a moment apart.
+//! The instruments: atomics that one thread adds to and another reads. Reading is not a snapshot:
+//! two of them may be a moment apart.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// What it is.
+    /// Its value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -100,7 +100,7 @@ impl Metric for Gauge {
     }
 }
 
-/// A gauge of a span of time, shown in seconds.
+/// A gauge of a span of time, in seconds.
 #[derive(Debug, Default)]
 pub struct SecondsGauge(AtomicU64);
 
@@ -135,13 +135,13 @@ pub struct CounterFamily {
 }
 
 impl CounterFamily {
-    /// Counters that stand at 0.
+    /// Counters at 0.
     pub fn new(label: &'static str, values: &[&'static str]) -> Self {
         let counters = values.iter().map(|value| (*value, Counter::default())).collect();
         Self { label, counters }
     }
 
-    /// So many more of this value. One that is not of the family is not counted.
+    /// Adds to this value. One that is not of the family is not counted.
     pub fn add(&self, value: &str, more: u64) {
         let counter = self.counters.iter().find(|(of, _)| *of == value);
         debug_assert!(counter.is_some(), "{} has no value {value:?}", self.label);
@@ -223,8 +223,8 @@ impl Metric for Histogram {
         "histogram"
     }
 
-    /// Each bucket also counts what is in those before it. The number of all is that of the last
-    /// one, so that the two agree although others add meanwhile.
+    /// Each bucket also counts those before it. The total is the last one's, so that the two agree
+    /// although others add meanwhile.
     fn samples(&self, each: &mut dyn FnMut(Sample<'_>)) {
         let mut count = 0;
         let above = std::iter::once("+Inf".to_owned());

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::instruments::PARTS;
 
-/// Something that can be shown on a page of metrics.
+/// An instrument on a page of metrics.
 pub trait Metric {
     /// `counter`, `gauge` or `histogram`.
     fn kind(&self) -> &'static str;
@@ -15,13 +15,13 @@ pub trait Metric {
         true
     }
 
-    /// Gives its samples, in the order in which they are shown.
+    /// Calls `each` with its samples, in the order of the page.
     fn samples(&self, each: &mut dyn FnMut(Sample<'_>));
 }
 
 /// One line of a metric.
 pub struct Sample<'a> {
-    /// What follows the metric's name.
+    /// The suffix of the metric's name.
     pub suffix: &'static str,
     /// A label's name and value.
     pub label: Option<(&'static str, &'a str)>,
@@ -67,7 +67,7 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// Writes one metric: what it is, its kind, its samples.
+/// Writes one metric: its help, its kind, its samples.
 pub fn write_metric(name: &str, help: &str, metric: &dyn Metric, out: &mut String) {
     if !metric.is_known() {
         return;

@@ -17,14 +17,14 @@ use crate::driver::{Input, Look, OfferOrder};
 use crate::sealed::{OfferedTask, Seal};
 use crate::tokens::{Delivery, Mint};
 
-/// A worker asks for tasks.
+/// A worker's poll for tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerPoll {
     /// Who.
     pub worker: WorkerId,
     /// What people call it.
     pub name: Arc<str>,
-    /// What it serves.
+    /// The handlers that it serves.
     pub handlers: Vec<Arc<str>>,
     /// How many tasks it makes at once.
     pub capacity: u32,
@@ -32,18 +32,18 @@ pub struct WorkerPoll {
     pub running: u32,
     /// How many it would take now; with 0 it only sends a sign of life and reads its cancellations.
     pub max: usize,
-    /// Is it about to go? Then it is given nothing, and what it holds is lost.
+    /// Is it leaving? Then it is given nothing, and its attempts are abandoned.
     pub leaving: bool,
-    /// The tasks that it has in hand, if it says so.
+    /// The tasks that it has in hand, if it lists them.
     pub tasks: Option<Arc<[Token]>>,
 }
 
-/// What a worker is given.
+/// The answer to a poll.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Polled {
-    /// What it is to do.
+    /// Its new tasks.
     pub tasks: Vec<RemoteTask>,
-    /// What it is to stop.
+    /// Its cancellations.
     pub cancel: Vec<Token>,
 }
 
@@ -62,22 +62,22 @@ pub struct RemoteTask {
     pub node: Arc<str>,
     /// The attempt.
     pub attempt: u32,
-    /// Which handler is to make it.
+    /// The handler that runs it.
     pub handler: Arc<str>,
-    /// What the handler is given.
+    /// The handler's input.
     pub input: Json,
     /// How long the attempt may take; the owner gives it up some seconds later.
     pub timeout: Option<Millis>,
-    /// What outside systems deduplicate by.
+    /// For deduplication by outside systems.
     pub idempotency_key: String,
     /// The mark that an earlier attempt left last.
     pub checkpoint: Option<Json>,
-    /// Must it not begin before its start was answered as committed? One that was only accepted is
-    /// reported again until it is.
+    /// Must it not start before its start was answered as committed? A start that was only accepted
+    /// is sent again until it is.
     pub at_most_once: bool,
 }
 
-/// A task that was taken and is not in anybody's hands yet.
+/// A task that was taken and not handed over yet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Taken {
     /// The offer, to put it back.
@@ -125,7 +125,7 @@ impl Desk {
         Ok(())
     }
 
-    /// What there is to see of the workers.
+    /// Answers a question about the workers.
     pub fn look(&self, look: Look) -> Input {
         let Look { held: asked, serving } = look;
         let seen = match asked.as_slice() {
@@ -148,12 +148,12 @@ impl Desk {
         handlers.into_iter().collect()
     }
 
-    /// Notes that a worker lives, which asked so long ago; gives what it is to stop.
+    /// Records a sign of life of a worker, sent so long ago; returns its cancellations.
     pub fn hear(&self, poll: &WorkerPoll, said_ago: Millis) -> Result<Vec<Token>, StoreError> {
         self.tasks.hear(&self.sign(poll, said_ago))
     }
 
-    /// The same, after word that there is something to stop.
+    /// As `hear`, after a notification of a cancellation.
     pub fn hear_thoroughly(
         &self,
         poll: &WorkerPoll,
@@ -177,7 +177,7 @@ impl Desk {
         }
     }
 
-    /// Takes tasks of some handlers, and says how many were not what was offered and are dropped.
+    /// Takes tasks of some handlers, and returns how many were invalid and are dropped.
     pub fn take(
         &self,
         handlers: &[Arc<str>],

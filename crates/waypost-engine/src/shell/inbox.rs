@@ -14,7 +14,7 @@ const SPIN: Duration = Duration::from_micros(50);
 pub(crate) struct Inbox<T> {
     items: Mutex<Vec<T>>,
     arrived: Condvar,
-    /// Is there something? Looked at without the lock.
+    /// Is there something? Read without the lock.
     some: AtomicBool,
 }
 
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Far beyond what the test takes: reaching it means that a wake-up was lost.
+    /// Far beyond the duration of the test: reaching it means that a wake-up was lost.
     fn far() -> Instant {
         Instant::now() + Duration::from_secs(60)
     }

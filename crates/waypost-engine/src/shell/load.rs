@@ -24,7 +24,7 @@ pub struct Plans {
     known: Mutex<HashMap<DefinitionHash, Arc<Plan>>>,
 }
 
-/// Most plans that are kept; above it the cache starts anew.
+/// Plans in the cache; above it the cache starts anew.
 const PLANS_MAX: usize = 1_000;
 
 /// Why an execution cannot be driven. It is quarantined with this as the reason.

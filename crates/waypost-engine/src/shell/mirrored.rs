@@ -1,4 +1,4 @@
-//! What a mirror shows of an instance: that it lives, and which executions it owns.
+//! An instance's entries in a mirror: that it is alive, and which executions it owns.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The engine thread: feeds the driver and carries out what it says.
+//! The engine thread: feeds the driver and carries out its outputs.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +30,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// How often the queue is walked for the metrics.
 const QUEUE_LOOKED_AT_EVERY: Millis = Millis::from_secs(1);
 
-/// How often room that a burst took is given back.
+/// How often memory of a burst is released.
 const SHRUNK_EVERY: Millis = Millis::from_secs(10);
 
 /// How long after a drain's deadline attempts that still run may be closed as handed over. Where the
@@ -57,7 +57,7 @@ struct Question {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Who is given an answer.
+/// The receiver of an answer.
 enum Asker {
     Waits(oneshot::Sender<Answer>),
     /// Called on the engine thread, so it must be quick.
@@ -113,12 +113,12 @@ impl Questions {
         }
     }
 
-    /// The caller has gone away. Says whether the question was still open.
+    /// The caller is gone. Returns whether the question was still open.
     pub(crate) fn forget(&self, ticket: Ticket) -> bool {
         self.open.lock().questions.remove(&ticket).is_some()
     }
 
-    /// Gives back the room that a burst of questions took.
+    /// Releases the memory of a burst of questions.
     fn shrink(&self) {
         let mut open = self.open.lock();
         shrink!(open.questions);
@@ -168,7 +168,7 @@ pub(crate) struct EngineThread {
     pub(crate) mirrored: Mirrored,
     /// May an append be made on this thread, where it is the only one?
     pub(crate) inline: bool,
-    /// What goes to where tasks for remote workers wait.
+    /// Orders for the tasks thread.
     pub(crate) desk: Arc<Inbox<TasksOrder>>,
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) questions: Arc<Questions>,
@@ -177,7 +177,7 @@ pub(crate) struct EngineThread {
     pub(crate) metrics: Arc<EngineMetrics>,
     /// When the queue was last walked for the metrics.
     pub(crate) queue_looked_at: Timestamp,
-    /// When room was last given back.
+    /// When memory was last released.
     pub(crate) shrunk_at: Timestamp,
     pub(crate) running: HashMap<Token, CancellationToken>,
     /// How many these are, for readers in other threads.
@@ -186,7 +186,7 @@ pub(crate) struct EngineThread {
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
     /// Was the driver asked to hand over what still runs, and until when is that awaited?
     pub(crate) hand_over_until: Option<Instant>,
-    /// Says that this thread has ended.
+    /// Cancelled when this thread has ended.
     pub(crate) over: CancellationToken,
 }
 
@@ -228,7 +228,7 @@ impl EngineThread {
             self.lanes.renewals.push(Order::Renew);
         }
         if !self.lease.is_trusted(&*self.clock) {
-            // First: what else has come in may be a reason to begin something.
+            // First: the other inputs may be a reason to start something.
             inputs.insert(0, Input::Lapsed);
         }
         self.driver.step(now, inputs, outputs);
@@ -268,8 +268,8 @@ impl EngineThread {
             }
     }
 
-    /// At the deadline of a drain, closes what still runs as handed over: it is no loss, and the next
-    /// owner makes it again at once.
+    /// At the deadline of a drain, closes running attempts as handed over: they do not count as
+    /// lost, and the next owner runs them again at once.
     fn hand_over_in_time(&mut self) {
         let due = self.stop.lock().is_some_and(|deadline| Instant::now() >= deadline);
         if due && self.driver.is_draining() && self.hand_over_until.is_none() {
@@ -343,8 +343,8 @@ impl EngineThread {
         }
     }
 
-    /// Commits here where one execution alone has something to commit and nothing else is going on
-    /// (a hand-over to another thread costs as much as the commit); hands over otherwise.
+    /// Commits here if one execution alone has something to commit and nothing else is under way (a
+    /// hand-over to another thread costs as much as the commit); hands over otherwise.
     fn commit(
         &mut self,
         inputs: &mut Vec<Input>,

@@ -1,13 +1,13 @@
-//! Secrets on their way: into a task's config just before its handler is called, and out of what the
-//! handler gives back.
+//! Secrets: inserted into a task's config just before its handler is called, and removed from its
+//! outcome.
 //!
 //! ```text
 //!   task with places ─▶ supply ─▶ task with values ─▶ handler ─▶ outcome ─▶ Scrubber ─▶ report
 //!                       grants
 //! ```
 //!
-//! Between the two arrows at the ends is the only stretch where a value exists. Neither the driver,
-//! nor the log, nor anyone who reads either, ever has one.
+//! A value exists only between the two arrows at the ends. Neither the driver, nor the log, nor
+//! their readers ever have one.
 
 mod forms;
 mod layout;
@@ -31,7 +31,7 @@ const READ_MAX: Duration = Duration::from_secs(10);
 
 type Grants = BTreeMap<Arc<str>, Grant>;
 
-/// Puts a task's secrets into its config. Gives what takes them out of its outcome again.
+/// Inserts a task's secrets into its config. Returns the scrubber for its outcome.
 pub(super) async fn supply(
     mut task: Task,
     handler: &dyn Handler,
@@ -77,7 +77,7 @@ async fn read(
     }
 }
 
-/// Puts each value in its place, as it stands inside of a JSON string.
+/// Inserts each value in its place, as part of a JSON string.
 fn fill(config: &Json, places: &[Placeholder], grants: &Grants) -> Result<Json, Failure> {
     let mut text = String::with_capacity(config.bytes());
     let mut done = 0;
@@ -98,7 +98,7 @@ fn fill(config: &Json, places: &[Placeholder], grants: &Grants) -> Result<Json, 
         }
     }
     text.push_str(config.text().get(done..).unwrap_or_default());
-    // A parser's complaint could quote what it is about.
+    // A parser's message could quote the secret.
     Json::parse(&text).map_err(|_| refused("the config is not JSON with its secrets".to_owned()))
 }
 

@@ -46,8 +46,8 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 /// How long a lane sleeps at most when nothing comes.
 const IDLE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Threads that put requests into inboxes, where there are several lanes: one asks what is known of the
-/// next ones while one delivers.
+/// Threads that put requests into inboxes, if there are several lanes: one looks up known answers
+/// for the next ones while one delivers.
 const MAIL_LANES: usize = 2;
 
 /// How long an instance that leaves waits for its last nudge to go out.
@@ -81,7 +81,7 @@ impl Lanes {
         Self { appends: new(), errands: new(), mail: new(), renewals: one }
     }
 
-    /// Takes in what is no append.
+    /// Takes work other than appends.
     pub(crate) fn take_in(&self, work: Vec<StoreWork>) {
         let is_mail = |work: &StoreWork| matches!(work, StoreWork::Deliver(_));
         let (mail, errands): (Vec<_>, Vec<_>) = work.into_iter().partition(is_mail);
@@ -117,8 +117,8 @@ pub(crate) struct StoreThread {
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
 }
 
-/// Runs when the store thread ends, in whatever way. Where that is a panic, the engine cannot go on
-/// and must say so instead of waiting for answers.
+/// Runs when the store thread ends, in whatever way. After a panic, the engine cannot continue and
+/// must say so instead of waiting for answers.
 struct LastWords {
     engine: Arc<Inbox<Input>>,
     stop: Arc<Mutex<Option<Instant>>>,

@@ -35,7 +35,7 @@ use super::store::Order;
 use crate::driver::{Input, Look, OfferOrder, TaskWork};
 use crate::metrics::EngineMetrics;
 
-/// How often tasks are looked for when nothing points to any.
+/// How often tasks are polled without a hint.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a worker that waits is heard: three times within its lease.
 const HEAR_EVERY: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ pub(crate) enum TasksOrder {
 pub(crate) struct Waiting {
     pub(crate) poll: WorkerPoll,
     pub(crate) reply: Reply,
-    /// When its worker asked, and said what it has.
+    /// When its worker sent it, with its list of tasks.
     pub(crate) asked_at: Instant,
     /// When it is answered with nothing.
     pub(crate) until: Instant,
@@ -71,7 +71,7 @@ pub(crate) struct Waiting {
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 
-/// What came in at once, sorted.
+/// Orders that came in at once, sorted.
 #[derive(Default)]
 struct Batch {
     offers: Vec<OfferOrder>,
@@ -131,8 +131,7 @@ impl TasksThread {
         }
     }
 
-    /// Does what the driver said. What fails is warned of; offers the driver makes again
-    /// by itself.
+    /// Carries out the driver's orders. Failures are logged; the driver repeats offers by itself.
     fn carry_out(&self, batch: &mut Batch) {
         let warned = |what: &'static str, done: Result<(), StoreError>| {
             if let Err(error) = done {
@@ -184,8 +183,8 @@ impl TasksThread {
         }
     }
 
-    /// Answers a poll with what to stop. Where its caller has gone away, that is kept for the
-    /// worker's next sign of life: its owner says it again, but only after a while.
+    /// Answers a poll with cancellations. If its caller is gone, they are stored for the worker's
+    /// next sign of life: its owner repeats them, but only after a while.
     fn tell_to_stop(&self, one: Waiting, cancel: Vec<Token>) {
         let Waiting { poll, reply, .. } = one;
         let polled = Polled { tasks: Vec::new(), cancel };
@@ -200,7 +199,7 @@ impl TasksThread {
         }
     }
 
-    /// One look for all who serve the same handlers.
+    /// One read for all polls of the same handlers.
     fn look_for_tasks(&self, waiting: &mut Vec<Waiting>) {
         let mut groups: BTreeMap<Vec<Arc<str>>, Vec<Waiting>> = BTreeMap::new();
         for one in std::mem::take(waiting) {
@@ -229,7 +228,8 @@ impl TasksThread {
         }
     }
 
-    /// Gives tasks to those who wait, the first in the queue first; gives back those who got none.
+    /// Distributes tasks to waiting polls, the first in the queue first; returns the polls that got
+    /// none.
     fn share_out(&self, taken: Vec<Taken>, group: Vec<Waiting>) -> Vec<Waiting> {
         let mut taken = taken.into_iter();
         let (mut left, mut unclaimed) = (Vec::new(), Vec::new());
@@ -265,7 +265,7 @@ impl TasksThread {
 }
 
 impl Drop for TasksThread {
-    /// Where this is a panic, the engine cannot go on as if nothing had happened.
+    /// After a panic the engine cannot continue as if nothing had happened.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.store.push(Order::Stop);
@@ -279,7 +279,7 @@ fn sort(orders: impl Iterator<Item = TasksOrder>) -> Batch {
         match order {
             TasksOrder::Perform(TaskWork::Offer(order)) => batch.offers.push(order),
             TasksOrder::Perform(TaskWork::Withdraw(id)) => {
-                // In the order of the orders: one that was made before this is not put out.
+                // In the order of the orders: an offer made before this is not made.
                 batch.offers.retain(|order| order.id != id);
                 batch.unclaimed.retain(|offer| offer.id != id);
                 batch.withdrawn.push(id);

@@ -1,24 +1,24 @@
-//! What time it is for the store, as far as this process can know.
+//! The store's time, as far as this process can know it.
 //!
 //! Waits are judged by the store's time: a wait that ends here before it is due there has ended too
-//! early, whatever this machine's clock says. So the driver lives on the store's time, known from
-//! heartbeats and carried on in between by the local clocks, as two bounds:
+//! early, whatever this machine's clock shows. So the driver uses the store's time, known from
+//! heartbeats and advanced in between by the local clocks, as two bounds:
 //!
 //! ```text
 //!   heartbeat sent ─────▶ the store reads its clock ─────▶ reply received
 //!        at the latest now ◀──────────┘└──────────▶ at least now
 //! ```
 //!
-//! What is due is judged by the lower one. What is to last for a span counts from the upper one: a span
-//! that counted from the lower one would be too short by as much as that is behind, which is all the
-//! time since the last heartbeat where the wall clock was set back.
+//! Timers are due by the lower one. Durations count from the upper one: a duration that counted
+//! from the lower one would be too short by as much as that is behind, which is all the time since
+//! the last heartbeat if the wall clock was set back.
 
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Millis, Now, Timestamp};
 use waypost_ports::clock::Clock;
 
-/// How far the two local clocks may disagree on how much time has passed before the store is asked: more
-/// than an adjustment by NTP comes to between two heartbeats.
+/// How far the two local clocks may disagree on how much time has passed before the store is asked:
+/// more than NTP adjusts between two heartbeats.
 const DOUBT: Millis = Millis(100);
 
 /// See the module.
@@ -33,7 +33,7 @@ pub struct StoreTime {
     /// not take the driver's time back, and a wait that begins after its node's deadline was set
     /// must not be due before it.
     told: Now,
-    /// Was it said that the store must be asked?
+    /// Was the question to the store requested?
     doubted: bool,
     drift_ppm: u32,
 }
@@ -46,8 +46,7 @@ impl StoreTime {
         Self { base, steady: Millis(0), wall: never, told, doubted: false, drift_ppm }
     }
 
-    /// Takes in what the store said the time was, in answer to a question that was sent when the
-    /// steady clock showed `sent`.
+    /// Records the store's time, from a call that was sent when the steady clock was at `sent`.
     pub fn observe(&mut self, sent: Millis, store: Timestamp, clock: &dyn Clock) {
         let (steady, wall) = (clock.steady(), clock.now());
         let waited = Millis(steady.0.saturating_sub(sent.0));
@@ -55,7 +54,7 @@ impl StoreTime {
         let latest = store.plus(waited).plus(self.drift_in(waited));
         let carried_on = self.carried_on(steady, wall);
         let least = carried_on.least.max(store).min(latest);
-        // What was known before may be the better upper bound, unless the store's clock has jumped.
+        // The earlier upper bound may be the better one, unless the store's clock has jumped.
         let most = if carried_on.most < least { latest } else { carried_on.most.min(latest) };
         *self = Self { base: Now { least, most }, steady, wall, doubted: false, ..*self };
     }

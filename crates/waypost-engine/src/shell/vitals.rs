@@ -1,7 +1,9 @@
-//! Can this instance do its work: does the store take what is appended, and does the engine thread go on?
+//! Can this instance do its work: does the store accept appends, and does the engine thread make
+//! progress?
 //!
-//! The store threads repeat what failed until it is done, so a failing append is also the probe: the try
-//! that goes in says that the store works again. Who asks meanwhile need not wait for that.
+//! The store threads repeat failed calls until they are done, so a failing append is also the
+//! probe: the first successful try shows that the store works again. Callers meanwhile need not
+//! wait for that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +20,7 @@ const FAILING_MAX: Millis = Millis::from_secs(1);
 pub(crate) struct Vitals {
     /// Since when writes fail, by the steady clock.
     failing_since: Mutex<Option<Millis>>,
-    /// What new requests are refused with.
+    /// The error for new requests.
     trouble: watch::Sender<Option<StoreError>>,
     /// When the engine thread last began a step, by the steady clock.
     stepped_at: AtomicU64,

@@ -76,7 +76,7 @@ pub async fn attempt_outcome(
 ) -> Outcome {
     let made = AssertUnwindSafe(make(handler, secrets, task, cancel)).catch_unwind().await;
     made.unwrap_or_else(|_| {
-        // What it says was not scrubbed.
+        // The panic's message was not scrubbed.
         let message = "the attempt panicked outside of its handler";
         Outcome::Lost(Failure::transient(kind::PANIC, message))
     })

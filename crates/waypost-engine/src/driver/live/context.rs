@@ -1,4 +1,4 @@
-//! What a mirror keeps of an execution that parks: its state, and a few words for people who look.
+//! The copy of an execution that parks, for a mirror: its state, and a few fields for people.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use waypost_ports::mirror::Context;
 
 use super::Live;
 
-/// Nodes of the path that are shown: the last ones.
+/// Nodes of the path that are included: the last ones.
 const PATH_MAX: usize = 1_000;
 
 impl Live {
@@ -37,7 +37,7 @@ impl Live {
         }
     }
 
-    /// The nodes that were made, in the order in which they settled.
+    /// The nodes that ran, in the order in which they settled.
     fn path(&self) -> Vec<Arc<str>> {
         let made = |node: &NodeState| node.attempt > 0 && node.settled_seq > 0;
         let nodes = self.plan.positions().map(|at| (at, self.state.node(at)));

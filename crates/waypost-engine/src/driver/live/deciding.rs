@@ -18,13 +18,13 @@ use crate::config::Config;
 use crate::driver::io::{Answer, EndSummary, Output, Ticket};
 use crate::driver::slots::Slots;
 
-/// Reports that came as mail and are remembered: more than one look into the inbox brings at once.
+/// Reports from the inbox that are remembered: more than one read returns.
 const HEARD_MAX: usize = 1_000;
 
-/// Bytes of kept signals from which on an execution stays in memory for a while after a signal.
+/// Bytes of stored signals from which on an execution stays in memory for a while after a signal.
 const STAYS_BYTES_MIN: usize = 64 * 1024;
 
-/// What the driver gives to a round of decisions.
+/// The driver's inputs to a round of decisions.
 pub(in crate::driver) struct Round<'a> {
     pub(in crate::driver) env: Env,
     /// The id of the frame, if there is one.
@@ -36,7 +36,7 @@ pub(in crate::driver) struct Round<'a> {
     pub(in crate::driver) slots: &'a Slots,
 }
 
-/// What became of a round of decisions.
+/// The result of a round of decisions.
 pub(in crate::driver) enum Decided {
     /// A frame is in flight.
     Appended,
@@ -100,8 +100,8 @@ impl Live {
     fn decide_letters(&mut self, round: &Round<'_>, batch: &mut Batch) {
         let mut slots = round.env.slots;
         let mut left = round.config.frame_commands_max;
-        // The take-over is whole where it ends in this frame: left to the next one, a recovery that finds
-        // nothing to do would have no frame that says so.
+        // The take-over is complete if it ends in this frame: left to the next one, a recovery that
+        // finds nothing to do would have no frame.
         let recovers = |letter: &Letter| matches!(letter.command, Command::Recover);
         while let Some(letter) = self.mailbox.pop_front_if(|next| left > 0 || recovers(next)) {
             left = left.saturating_sub(1);
@@ -167,8 +167,8 @@ impl Live {
         Answer::Done { status: self.state.shown_status(), pausing: self.state.pausing }
     }
 
-    /// Mail that changed nothing is consumed by an event all the same: left in the inbox, it would be
-    /// read again and again, and keep out what came after it.
+    /// Mail that changed nothing is still consumed by an event: left in the inbox, it would be read
+    /// again and again, and keep out later mail.
     fn ignore(&mut self, message: MessageId, answer: &Answer, env: &Env, batch: &mut Batch) {
         let reason = match answer {
             Answer::Refused(refusal) => refusal.to_string(),
@@ -180,7 +180,7 @@ impl Live {
         }
     }
 
-    /// Parks in the same frame where nothing is left to do for a while.
+    /// Parks in the same frame if nothing is left to do for a while.
     fn park_if_idle(&mut self, round: &Round<'_>, batch: &mut Batch) {
         let (env, config) = (&round.env, round.config);
         let far = |due: Timestamp| due > env.now.plus(config.park_after);
@@ -201,8 +201,8 @@ impl Live {
         }
     }
 
-    /// Does it stay in memory for the signals that may follow one that it keeps? To read it back costs
-    /// as much as it keeps, for each of them.
+    /// Does it stay in memory for the signals that may follow a stored one? Loading it costs as
+    /// much as it has stored, for each of them.
     fn stays(&mut self, round: &Round<'_>, events: &[Event]) -> bool {
         let now = round.env.now;
         let received =
@@ -215,11 +215,14 @@ impl Live {
         self.stays_until.is_some()
     }
 
-    /// The store's time never goes back and may be ahead of ours: an execution that is due there and
-    /// not yet due here awaits its time in memory. Parked, it would be claimed again at once, and
-    /// so on. Only what was parked can have been woken so: an orphan, whose owner died while it
-    /// waited in memory, is taken over without being resumed, and parks. So does what a person resumed, and
-    /// what was not due in the store either: it was woken for mail that another instance had taken.
+    /// The store's time never goes back and may be ahead of ours: an execution that is due there
+    /// and not yet due here waits for its time in memory. Parked, it would be claimed again at
+    /// once, and so on. Only a parked execution can have been woken so:
+    /// - An orphan, whose owner died while it waited in memory, is taken over without being
+    ///   resumed, and parks.
+    /// - So does an execution that a person resumed.
+    /// - So does one that was not due in the store either: it was woken for mail that another
+    ///   instance had taken.
     fn woke_for_nothing(&self, events: &[Event]) -> bool {
         let resumed = |event: &Event| matches!(event, Event::Run(RunEvent::Resumed { origin, .. }) if origin.message.is_none());
         let woke = |event: &Event| resumed(event) || is_take_over(event);
@@ -228,8 +231,8 @@ impl Live {
         was_due && events.iter().any(resumed) && events.iter().all(woke)
     }
 
-    /// What the frame proves, where the execution was in hand at a death. The take-over alone proves
-    /// nothing as long as there is something to evaluate behind it.
+    /// What the frame proves, if the execution was in hand at a death. The take-over alone proves
+    /// nothing as long as there is something to evaluate after it.
     fn settles(&self, effects: &[Effect]) -> Option<Settled> {
         let evaluates = |effect: &Effect| matches!(effect, Effect::Evaluate { .. });
         match self.suspicion.is_some() {
@@ -253,18 +256,18 @@ impl Live {
     }
 }
 
-/// What one round of a mailbox came to.
+/// The result of one round of a mailbox.
 #[derive(Default)]
 struct Batch {
     decision: Decision,
     answers: Vec<(Ticket, Answer)>,
-    /// Who asked for what is being decided.
+    /// The ticket of the command that is being decided.
     deciding: Option<Ticket>,
 }
 
 impl Batch {
     fn merge(&mut self, decision: Decision) {
-        // A later command of the same frame may have ended what an earlier one wanted to start.
+        // A later command of the frame may have ended what an earlier one wanted to start.
         let ending = decision.events.iter().any(|event| {
             matches!(event, Event::Run(RunEvent::Ending { .. } | RunEvent::Quarantined { .. }))
         });
@@ -273,7 +276,7 @@ impl Batch {
                 |effect: &Effect| matches!(effect, Effect::Cancel { .. } | Effect::Run { .. });
             self.decision.effects.retain(stays);
         }
-        // The first one is taken as it is; but one without events may have effects all the same.
+        // The first one is taken as it is; but one without events may still have effects.
         if self.decision.events.is_empty() && self.decision.effects.is_empty() {
             self.decision = decision;
         } else {

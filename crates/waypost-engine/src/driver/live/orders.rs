@@ -1,4 +1,4 @@
-//! From effects to orders: what follows from a decision once it is durable.
+//! From effects to orders: the consequences of a decision once it is durable.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::driver::io::{EndSummary, OfferOrder, TaskOrder};
 use crate::driver::slots::{Offer, SlotGrant};
 use crate::sealed::OfferedTask;
 
-/// What follows from a commit, or from a decision that had nothing to commit.
+/// The consequences of a commit, or of a decision that had nothing to commit.
 #[derive(Default)]
 pub(in crate::driver) struct Consequences {
     pub(in crate::driver) evaluations: Vec<(NodeIx, u32)>,
     pub(in crate::driver) runs: Vec<(TaskOrder, SlotGrant)>,
     pub(in crate::driver) offers: Vec<Offer>,
-    /// Who is to stop, and where it runs if not here.
+    /// Attempts to cancel, with the worker of a remote one.
     pub(in crate::driver) cancelled: Vec<(Token, Option<WorkerId>)>,
     /// Nodes whose attempts have started remotely.
     pub(in crate::driver) started_remote: Vec<NodeIx>,
@@ -40,7 +40,7 @@ pub(in crate::driver) struct Consequences {
 pub(in crate::driver) enum Leave {
     Ended(EndSummary),
     Parked,
-    /// Its attempts are closed as handed over, and the next owner goes on with it.
+    /// Its attempts are closed as handed over, and the next owner continues it.
     HandedOver,
 }
 
@@ -95,7 +95,7 @@ impl Live {
         next
     }
 
-    /// Since when an attempt might be made: one that a slot was promised to has waited for it.
+    /// Since when an attempt might start: one that a slot was promised to has waited for it.
     fn since(&self, node: NodeIx, attempt: u32, decided_at: Timestamp) -> Timestamp {
         let promised = self.starting.iter().find(|o| (o.node, o.attempt) == (node, attempt));
         promised.map_or(decided_at, |offer| offer.since)

@@ -14,7 +14,7 @@ use crate::driver::io::{Answer, Outgoing, Output, Ticket};
 use crate::driver::live::{Letter, Live};
 use crate::tokens::Mint;
 
-/// What a remote worker says of an attempt.
+/// A remote worker's report on an attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TaskReport {
     /// Of which execution.
@@ -27,7 +27,7 @@ pub struct TaskReport {
     pub attempt: u32,
     /// The right to say so.
     pub token: Token,
-    /// Who says it.
+    /// The reporting worker.
     pub worker: WorkerId,
     /// What it says.
     pub outcome: Outcome,
@@ -41,8 +41,8 @@ impl From<TaskReport> for Report {
 }
 
 impl Driver {
-    /// What a remote worker says: straight to the mailbox where the execution is live, through
-    /// the inbox where it is not, unless it is for this memory alone.
+    /// A remote worker's report: straight to the mailbox if the execution is live, through the
+    /// inbox if it is not, unless it is for this memory alone.
     pub(in crate::driver) fn task_report(
         &mut self,
         said: TaskReport,
@@ -126,7 +126,7 @@ impl TaskReport {
     }
 }
 
-/// The id of a report in an inbox: one that says the same again is the same message.
+/// The id of a report in an inbox: an equal report is the same message.
 fn message_of(report: &Report) -> MessageId {
     let kind = match &report.outcome {
         Outcome::Started => "started",

@@ -32,10 +32,10 @@ const MISSES_MAX: u32 = 2;
 /// does not confirm it.
 const STOPPING_MAX: Millis = Millis::from_secs(60);
 
-/// What is said of attempts whose workers are dead.
+/// The failure's message for attempts whose workers are dead.
 pub const DEAD: &str =
     "the worker that held the attempt shows no sign of life: its lease has expired";
-/// What is said of attempts that living workers have forgotten.
+/// The failure's message for attempts that live workers have forgotten.
 pub const FORGOTTEN: &str =
     "the worker that held the attempt lives, and says that it has not got it";
 
@@ -53,7 +53,7 @@ impl Driver {
         outputs.push(Output::Tasks(TaskWork::Cancel(worker, token)));
     }
 
-    /// The first look comes a while after there is something to look at.
+    /// The first check comes a while after there is something to check.
     pub(super) fn begin_to_watch(&mut self) {
         if !self.remote.watches() {
             self.remote.look_at = self.now.plus(self.config.watch_every);
@@ -106,7 +106,7 @@ impl Driver {
         self.slots.offers().next().map(|offer| offer.since).filter(|_| self.goes_remote())
     }
 
-    /// What was seen of the workers; nothing where it could not be looked.
+    /// The state of the workers; `None` if it could not be read.
     pub(in crate::driver) fn workers_seen(
         &mut self,
         asked: &[(WorkerId, Token)],
@@ -137,7 +137,7 @@ impl Driver {
         });
     }
 
-    /// A worker that shows no sign of life loses what it held.
+    /// The attempts of a worker without a sign of life are abandoned.
     fn miss_workers(&mut self, seen: &BTreeMap<WorkerId, Holds>) {
         for (worker, holds) in seen {
             if *holds != Holds::Gone {
@@ -153,16 +153,16 @@ impl Driver {
         }
     }
 
-    /// A worker that has forgotten an attempt loses it. One that has reported its end has not got it
-    /// either: that may lie in the inbox, which is read to the end before.
+    /// An attempt that its worker has forgotten is abandoned. A worker that has reported its end
+    /// does not list it either: the report may be in the inbox, which is read to the end before.
     fn miss_attempts(&mut self, seen: &BTreeMap<Token, Holds>, looked_at: Timestamp) {
         let mut lost = BTreeSet::new();
         for held in self.remote.held.values_mut().flatten() {
             let Some(holds) = seen.get(&held.token) else { continue };
             let missing = held.is_missing(*holds, (looked_at, self.now));
             let forgotten = missing.zip(held.missing).is_some_and(|(now, first)| {
-                // From the latest time at which it can have been said first, to the earliest at
-                // which it was said last.
+                // From the latest time at which the first of the two lists can have been sent, to
+                // the earliest time of the last one.
                 let between = looked_at.since(first.seen_at).0.saturating_add(first.said_ago.0);
                 between >= WORKER_LEASE.0.saturating_add(now.said_ago.0)
                     && self.claims.has_read(first.seen_at)
@@ -215,8 +215,8 @@ impl Driver {
 }
 
 impl Held {
-    /// Does its worker say that it has not got it, and did it say so after the start was known here?
-    /// What was seen was asked for at the first of these times, and answered by the second.
+    /// Does its worker's list not have it, and was the list sent after the start was known here?
+    /// The check was sent at the first of these times, and answered by the second.
     fn is_missing(
         &self,
         holds: Holds,

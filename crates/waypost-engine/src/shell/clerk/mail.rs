@@ -1,5 +1,5 @@
-//! Requests for executions that are not in memory here: what is known of each, and into which inbox it
-//! goes. Nothing here waits or repeats; see the clerk.
+//! Requests for executions that are not in memory here: known answers, and delivery to inboxes.
+//! Nothing here waits or repeats; see the clerk.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, 
 
 /// A request that need not be delivered.
 enum Known {
-    /// What it is answered with.
+    /// Its answer.
     Answer(Answer),
     /// A message of its id was received before.
     Received,
@@ -55,7 +55,7 @@ impl Clerk {
         performed
     }
 
-    /// Reads an execution that is to be retried, or says why it cannot be.
+    /// Loads an execution that is to be retried, or returns why it cannot be.
     pub(super) fn load_ended(&self, request: Box<ControlRequest>, ticket: Ticket) -> Performed {
         let execution = request.execution;
         let answer = |answer| Performed::with(vec![Input::Delivered { execution, ticket, answer }]);
@@ -86,7 +86,7 @@ impl Clerk {
         }
     }
 
-    /// What is known of a request without delivering it.
+    /// The answer to a request that is known without delivering it.
     fn known(&self, outgoing: &Outgoing) -> Result<Option<Known>, StoreError> {
         if let Some(answer) = self.report_answer(outgoing)? {
             return Ok(Some(Known::Answer(answer)));
@@ -141,8 +141,8 @@ impl Clerk {
         Ok(match state.hears(&plan, report) {
             Ok(Heard::News) => None,
             Ok(Heard::Known) => Some(done(&state)),
-            // A failover lost what its owner still remembers. The owner finds that out when it appends
-            // what it makes of the report.
+            // A failover lost commits that its owner still has in memory. The owner finds that out
+            // when it appends the report's events.
             Err(Refusal::Stale { attempt, .. }) if attempt < report.attempt && owned => None,
             Err(refusal) => Some(Answer::Refused(refusal)),
         })
@@ -154,7 +154,7 @@ impl Clerk {
         Performed::with(vec![Input::Delivered { execution, ticket, answer }])
     }
 
-    /// What a delivery is answered with.
+    /// The answer to a delivery.
     pub fn delivered(&self, outgoing: Outgoing, delivery: &Delivery) -> Performed {
         if let Delivery::Accepted { owner: Some(owner) } = delivery
             && *owner != self.instance

@@ -8,8 +8,8 @@ use waypost_ports::tasks::{Depth, Holds, WorkerRow};
 
 use super::*;
 
-/// Tasks that cannot be looked at by people, as when too many of them read, and that find what is to be
-/// stopped only where it is thoroughly looked for.
+/// Tasks that people cannot list, as when too many of them read, and whose cancellations only a
+/// thorough read finds.
 pub(in crate::shell) struct Unseen(pub(in crate::shell) MemoryTasks);
 
 impl Tasks for Unseen {

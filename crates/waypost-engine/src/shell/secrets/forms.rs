@@ -11,14 +11,14 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::scrub::FORM_BYTES_MIN;
 
-/// One form of a value, and where it is looked for.
+/// One form of a value, and where it is searched for.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Form {
     pub(super) bytes: Vec<u8>,
     pub(super) within: Within,
 }
 
-/// Ways to look at a text. Where case does not matter, texts and forms are [`folded`].
+/// Views of a text. If case does not matter, texts and forms are [`folded`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Within {
     /// As it is, in any case.
@@ -81,14 +81,14 @@ fn folded(text: &str) -> String {
     text.chars().flat_map(folded_char).collect()
 }
 
-/// The same for each case of a letter, and for what one becomes in the other: `ß` is `SS` in upper
-/// case, and a Greek sigma has two lower cases.
+/// A letter without its case, including those that become several: `ß` is `SS` in upper case, and a
+/// Greek sigma has two lower cases.
 pub(super) fn folded_char(char: char) -> impl Iterator<Item = char> {
     char.to_uppercase().flat_map(char::to_lowercase)
 }
 
-/// What of it is sure to stand in the base64 of any text around it: six bits a character, beginning
-/// at any of three places, without the characters that hold bits of a neighbour.
+/// The part that is sure to be in the base64 of any text around it: six bits a character, at any of
+/// three offsets, without the characters that have bits of a neighbour.
 fn base64(value: &str) -> impl Iterator<Item = String> + use<> {
     let value = value.to_owned();
     (0..3_usize).flat_map(move |before| {

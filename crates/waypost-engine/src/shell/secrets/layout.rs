@@ -1,8 +1,8 @@
 //! The texts of an outcome, laid out one after the other so that each form is searched for once.
 //!
-//! A [`Layout`] holds the texts as they are; a [`View`] of it holds them decoded once more, and knows
-//! for every byte where it came from. Decoding what is there finds a value however it was encoded;
-//! encoding the value could not foresee every encoder's idea of which characters need it.
+//! A [`Layout`] has the texts as they are; a [`View`] of it has them decoded once more, with the
+//! origin of every byte. Decoding the text finds a value however it was encoded; encoding the value
+//! could not foresee every encoder's idea of which characters need it.
 
 mod entities;
 
@@ -10,17 +10,17 @@ use std::ops::Range;
 
 use super::forms::folded_char;
 
-/// Stands between two texts. No text contains it, for it is not UTF-8, and neither does a form.
+/// Separates two texts. No text contains it, for it is not UTF-8, and neither does a form.
 const SEPARATOR: u8 = 0xff;
 
-/// The texts in which secrets may stand.
+/// The texts that may contain secrets.
 #[derive(Default)]
 pub(super) struct Layout {
     pub(super) bytes: Vec<u8>,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// A string or a number: where it stands in its source, quotes included, and where it was laid.
+/// A string or a number: its range in the source, quotes included, and its range in the layout.
 pub(super) struct Piece {
     pub(super) source: Range<usize>,
     pub(super) laid: Range<usize>,
@@ -135,7 +135,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The same for texts that differ in case alone.
+    /// The view for texts that differ in case alone.
     pub(super) fn folded(mut self) -> Self {
         if self.bytes.iter().all(|byte| byte.is_ascii() || *byte == SEPARATOR) {
             self.bytes.make_ascii_lowercase();
@@ -174,7 +174,7 @@ impl View {
         origin(range.start)..end.unwrap_or(last)
     }
 
-    /// A text without what is left of characters that were cut in half.
+    /// A text without the remains of characters that were cut in half.
     pub(super) fn uncut(&self, text: &Range<usize>) -> Range<usize> {
         const HALF: &[u8] = "\u{fffd}".as_bytes();
         let Range { mut start, mut end } = text.clone();
@@ -188,11 +188,11 @@ impl View {
     }
 }
 
-/// What some encoded bytes mean.
+/// A decoded character.
 pub(super) struct Decoded {
     utf8: [u8; 4],
     length: usize,
-    /// How many bytes it took to say it.
+    /// How many bytes its encoding has.
     taken: usize,
 }
 
@@ -256,7 +256,7 @@ fn escape(rest: &[u8]) -> Option<Decoded> {
         [b'\\', byte @ (b'"' | b'\'' | b'/' | b'\\'), ..] => (Some(char::from(*byte)), 2),
         _ => return None,
     };
-    // Half a surrogate pair is an error to a parser; here it must not hide what stands around it.
+    // Half a surrogate pair is an error to a parser; here it must not hide the text around it.
     let char = char.unwrap_or(char::REPLACEMENT_CHARACTER);
     Some(Decoded::char(char, taken))
 }
@@ -266,7 +266,7 @@ fn hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |number, byte| Some(number * 16 + digit(byte)?))
 }
 
-/// What the inside of a JSON string says.
+/// The text of a JSON string.
 fn unescape(inside: &str) -> std::borrow::Cow<'_, str> {
     if !inside.contains('\\') {
         return inside.into();

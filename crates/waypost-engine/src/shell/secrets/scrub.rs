@@ -21,14 +21,14 @@ use waypost_core::json::Json;
 use super::forms::{Form, Within, forms};
 use super::layout::{Layout, View};
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const MASK: &str = "***";
-/// The shortest form that is looked for.
+/// The shortest form that is searched for.
 pub(super) const FORM_BYTES_MIN: usize = 4;
 /// So much of a form at the edge of a text is enough of it, however long it is.
 const CUT_BYTES_MAX: usize = 16;
 
-/// Takes secrets out of what a task gives back. The default one knows none.
+/// Removes secrets from a task's outcome. The default one has none.
 #[derive(Default)]
 pub(in crate::shell) struct Scrubber {
     needles: Vec<Needle>,
@@ -103,7 +103,7 @@ impl Scrubber {
         Json::parse(&out).unwrap_or_else(|_| Json::from_value(&MASK.into()))
     }
 
-    /// Where secrets stand, in order and apart.
+    /// The ranges of secrets, in order and disjoint.
     fn hits(&self, layout: &Layout) -> Vec<Range<usize>> {
         let mut hits = Vec::new();
         for within in Within::ALL {
@@ -149,7 +149,7 @@ fn spread(hit: &mut Range<usize>, bytes: &[u8]) {
     }
 }
 
-/// A piece with what was found in it masked.
+/// A piece with its secrets masked.
 fn masked(bytes: &[u8], piece: Range<usize>, hits: &[Range<usize>]) -> String {
     let text = |range: Range<usize>| {
         String::from_utf8_lossy(bytes.get(range).unwrap_or_default()).into_owned()
@@ -189,7 +189,7 @@ impl Needle {
         hits.extend(whole.chain(cut).map(|range| view.origin(range)));
     }
 
-    /// What has begun at the end of a text, and what ends at its beginning.
+    /// A form cut off at the end of a text, and one cut off at its beginning.
     fn find_cut(&self, view: &View, text: &Range<usize>) -> [Option<Range<usize>>; 2] {
         let Range { start, end } = view.uncut(text);
         let length = self.finder.needle().len();
@@ -210,8 +210,8 @@ impl Needle {
     }
 }
 
-/// A form in one direction, with what the algorithm of Knuth, Morris and Pratt needs to know of it:
-/// how much of it has begun at the end of a text, in time that grows with the text alone.
+/// A form in one direction, with the table of the Knuth-Morris-Pratt algorithm: it finds how much
+/// of the form is at the end of a text, in time that grows with the text alone.
 struct Way {
     bytes: Vec<u8>,
     /// For each prefix, the length of the longest shorter one that it ends with.

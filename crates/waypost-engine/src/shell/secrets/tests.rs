@@ -1,4 +1,4 @@
-//! What is put in comes out again, in no form at all.
+//! Secrets that go into a task do not come out of it in any form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -279,7 +279,7 @@ fn what_a_failure_is_called_does_not_depend_on_a_secret() {
     assert_eq!((&*scrubbed.kind, &*scrubbed.message), (kind::CONNECTION, "*** refused"));
 }
 
-/// The largest secrets in the largest output: what this costs must not depend on what is in it.
+/// The largest secrets in the largest output: the cost must not depend on the content.
 #[test]
 fn the_worst_output_does_not_take_for_ever() {
     let value = "a".repeat(20_000) + "b";

@@ -12,10 +12,10 @@ use super::TasksOrder;
 use crate::shell::Inbox;
 use crate::shell::desk::{Polled, WorkerPoll};
 
-/// What a poll is answered with.
+/// The channel of a poll's answer.
 pub(crate) type Reply = oneshot::Sender<Result<Given, StoreError>>;
 
-/// What a worker is given, and what its tasks were made from: to put them back.
+/// A worker's tasks, and the offers that they came from: to put them back.
 #[derive(Default)]
 pub(crate) struct Given {
     pub(crate) polled: Polled,
@@ -48,7 +48,7 @@ impl Drop for Answer {
     fn drop(&mut self) {
         self.given.close();
         if let Ok(Ok(Given { polled, offers })) = self.given.try_recv() {
-            // Who leaves has nothing left to stop.
+            // A leaving worker has nothing left to cancel.
             let cancel = if self.leaving { Vec::new() } else { polled.cancel };
             if !(cancel.is_empty() && offers.is_empty()) {
                 self.desk.push(TasksOrder::Unheard(self.worker, cancel, offers));

@@ -89,7 +89,7 @@ fn an_answer_that_nobody_read_is_given_back() {
         assert!(reply.send(Ok(Given { polled, offers: vec![offer.clone()] })).is_ok());
         answer
     };
-    // What can be taken and is to be stopped when the thread has done what came in.
+    // The tasks and cancellations that remain when the thread has done its work.
     let left = || {
         let mut work = Vec::new();
         thread.work.take(&mut work, Instant::now());

@@ -20,7 +20,7 @@ impl Secrets for OneSecret {
     }
 }
 
-/// What a handler does with what it was given.
+/// What a handler does with its input.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Gives,
@@ -113,7 +113,7 @@ async fn no_outcome_has_a_secret() {
     assert!(!holds_secrets());
 }
 
-/// Says when it runs, never ends, and breaks when it is dropped.
+/// Signals that it runs, never ends, and panics when it is dropped.
 struct Brittle(Arc<Notify>);
 
 impl Handler for Brittle {

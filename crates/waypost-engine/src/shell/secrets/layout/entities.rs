@@ -17,8 +17,8 @@ const NAME_BYTES_MAX: usize = 6;
 /// The most digits that a number may have: zeros in front of it do not count for its value.
 const DIGITS_MAX: usize = 10;
 
-/// What the reference stands for that begins here. A number need not be closed by a semicolon, as
-/// browsers have it; a name must be.
+/// The character of the reference that begins here. A number need not be closed by a semicolon, as
+/// in browsers; a name must be.
 pub(super) fn reference(rest: &[u8]) -> Option<Decoded> {
     match rest {
         [b'&', b'#', b'x' | b'X', digits @ ..] => number(digits, 3, 16),
@@ -38,7 +38,7 @@ fn number(digits: &[u8], before: usize, radix: u32) -> Option<Decoded> {
     let text = std::str::from_utf8(digits.get(..length)?).ok().filter(|text| !text.is_empty())?;
     let code = u32::from_str_radix(text, radix).ok().and_then(char::from_u32);
     let closed = usize::from(digits.get(length) == Some(&b';'));
-    // What names no character must not hide what stands around it.
+    // A reference to no character must not hide the text around it.
     Some(Decoded::char(code.unwrap_or(char::REPLACEMENT_CHARACTER), before + length + closed))
 }
 
