@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::coverage::Coverage;
 use crate::simulation::{Finding, Options, run};
 
-/// One seed in so many is run twice, to see whether both runs are the same.
+/// One seed in so many is run twice, to check that both runs are equal.
 const TWICE_EVERY: u64 = 20;
 
-/// What many seeds came to.
+/// The results of many seeds.
 #[derive(Debug, Default)]
 pub struct Harvest {
     /// Seeds that were run.
@@ -21,9 +21,9 @@ pub struct Harvest {
     pub events: u64,
     /// Virtual time in all.
     pub ms: u64,
-    /// What was reached.
+    /// Their coverage.
     pub coverage: Coverage,
-    /// What is wrong, by seed.
+    /// The findings, by seed.
     pub findings: Vec<(u64, Finding)>,
     /// How long it took.
     pub took: Duration,

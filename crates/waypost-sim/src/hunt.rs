@@ -33,7 +33,7 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::LateMark, 220),
 ];
 
-/// What became of one planted bug.
+/// The result of one planted bug.
 #[derive(Debug)]
 pub struct Hunted {
     /// Which.
@@ -42,7 +42,8 @@ pub struct Hunted {
     pub caught: Option<(u64, Finding)>,
 }
 
-/// Looks for each bug in seeds from 0 on, or where it is known to show, at most so many.
+/// Searches for each bug in seeds from 0 on, or from a seed that is known to show it, at most so
+/// many.
 pub fn hunt(
     bugs: &[Bug],
     seeds_max: u64,

@@ -47,7 +47,7 @@ pub use ran::{Calls, Cause, End, NodeRan, Ran, Resumption, SentSignal, World};
 /// How much later than due things may happen in a world that counts as prompt.
 pub const SLACK_MS: u64 = 1_000;
 
-/// What a worker reports that contradicts itself: an output, or a kind of failure.
+/// The report of a worker that contradicts itself: an output, or a kind of failure.
 pub const CONTRADICTION: &str = "contradiction";
 
 /// How a node may end.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::Calls;
 use crate::program::{Reply, Script};
 
-/// What the sink has seen of one node of one execution, by idempotency key.
+/// The calls that the sink has seen of one node of one execution, by idempotency key.
 pub type Seen = BTreeMap<String, Calls>;
 
 /// The sink.
@@ -33,7 +33,7 @@ impl Sink {
         reply
     }
 
-    /// What was seen of a node.
+    /// The calls of a node.
     pub fn seen(&self, execution: &str, node: &str) -> Seen {
         self.seen.get(&(execution.to_owned(), node.to_owned())).cloned().unwrap_or_default()
     }

@@ -17,7 +17,7 @@ use crate::random::Random;
 use crate::simulation::Event;
 use crate::store::{Connection, SimStore};
 
-/// Numbers the lives of processes: what was meant for one never reaches the next.
+/// Numbers the lives of processes: a message for one never reaches the next.
 pub type Life = u32;
 
 /// The key that all processes of a world share.
@@ -29,21 +29,21 @@ pub struct Process {
     pub machine: usize,
     /// Its id in the store.
     pub instance: InstanceId,
-    /// What it does at the store.
+    /// Its store calls.
     pub clerk: Arc<Clerk>,
     /// Its machine's clocks.
     pub clock: Arc<MachineClock>,
-    /// What it knows of the store's time.
+    /// Its estimate of the store's time.
     pub time: StoreTime,
-    /// What its next step takes in.
+    /// The inputs of its next step.
     pub inputs: Vec<Input>,
     /// When its next step is.
     pub step_at: Option<u64>,
     /// Attempts that its worker makes.
     pub tasks: BTreeMap<Token, Running>,
-    /// What comes in while it stands still.
+    /// Events that come in while it is frozen.
     pub suspended: Option<Vec<Event>>,
-    /// Has the store answered its first heartbeat? Before that it is not open for anybody.
+    /// Has the store answered its first heartbeat? Before that it serves no caller.
     pub open: bool,
     /// Is it stopping in order?
     pub draining: bool,
@@ -58,7 +58,7 @@ pub struct Running {
     pub cancelled: bool,
 }
 
-/// What a process is started with.
+/// The parameters of a process.
 pub struct Birth {
     /// On which machine.
     pub machine: usize,
@@ -66,14 +66,14 @@ pub struct Birth {
     pub instance: InstanceId,
     /// The fold that it reads and writes.
     pub fold: u16,
-    /// The least that its frames say they require.
+    /// The lowest log format that its frames require.
     pub log_format_min: u16,
     /// Its machine's clocks.
     pub clock: Arc<MachineClock>,
 }
 
 impl Process {
-    /// A process that has not said anything to the store yet.
+    /// A process that has not called the store yet.
     pub fn start(birth: Birth, random: &mut Random, store: &SimStore, plans: &Arc<Plans>) -> Self {
         let Birth { machine, instance, fold, log_format_min, clock } = birth;
         let config = Config { fold, log_format_min, ..config(random) };
@@ -106,12 +106,12 @@ impl Process {
         }
     }
 
-    /// What the process takes for the store's time.
+    /// The process's estimate of the store's time.
     pub fn now(&mut self) -> Now {
         self.time.now(&*self.clock)
     }
 
-    /// One step of the driver. Says after how many milliseconds the next must come, if nothing
+    /// One step of the driver. Returns after how many milliseconds the next must come, if nothing
     /// comes in before; zero would be a busy loop.
     pub fn step(&mut self, outputs: &mut Vec<Output>) -> Option<u64> {
         let now = self.now();

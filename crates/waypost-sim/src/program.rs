@@ -36,7 +36,7 @@ pub const N_MAX: u64 = 9;
 pub struct Program {
     /// Its nodes, each after those it needs.
     pub nodes: Vec<Node>,
-    /// What an unhandled failure does to the rest.
+    /// The effect of an unhandled failure on the rest.
     pub failure_policy: FailurePolicy,
     /// How long an execution may take.
     pub timeout_ms: Option<u64>,
@@ -45,7 +45,7 @@ pub struct Program {
     pub keyed: Option<Keyed>,
 }
 
-/// A limit on how many executions are under way at once, with all others of the same key.
+/// A limit on how many executions of one key may run at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keyed {
     /// How many.
@@ -56,12 +56,12 @@ pub struct Keyed {
     pub split: bool,
 }
 
-/// What an unhandled failure does to the rest.
+/// The effect of an unhandled failure on the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailurePolicy {
     /// It ends the execution.
     FailFast,
-    /// What does not depend on it goes on.
+    /// Nodes that do not depend on it continue.
     Partial,
 }
 
@@ -70,7 +70,7 @@ pub enum FailurePolicy {
 pub struct Node {
     /// Its id; it keeps it when other nodes are removed.
     pub id: String,
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
     /// Its edges.
     pub needs: Vec<Need>,
@@ -192,7 +192,7 @@ pub enum Kind {
 pub struct Case {
     /// When it holds.
     pub test: Test,
-    /// What it selects.
+    /// The branch that it selects.
     pub branch: String,
 }
 
@@ -245,7 +245,7 @@ pub enum Signal {
     Go,
     /// `stop`
     Stop,
-    /// `approval`, which counts only if its body says `ok`.
+    /// `approval`, which counts only if its body has `ok`.
     Approval,
 }
 
@@ -272,7 +272,7 @@ impl Signal {
         json!({ "ok": ok, "serial": serial })
     }
 
-    /// Does a body pass the filter of those who wait?
+    /// Does a body pass the filter of the waiting nodes?
     pub fn accepts(self, body: &Json) -> bool {
         !self.is_filtered() || body.get("ok") == Some(&Json::Bool(true))
     }
@@ -323,7 +323,7 @@ impl Node {
         self.needs.iter().map(|need| need.source).collect()
     }
 
-    /// How long it can take where everybody else is prompt; `None`: for ever.
+    /// How long it can take in a prompt world; `None`: without limit.
     pub fn span_ms_max(&self) -> Option<u64> {
         /// How much longer than its timeout a silent attempt is waited for.
         const SILENCE_MS: u64 = 5_000;

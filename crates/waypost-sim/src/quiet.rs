@@ -9,7 +9,7 @@ thread_local! {
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs something; a panic gives what it said and where.
+/// Runs an action; a panic becomes its message and position.
 pub fn catch<T>(action: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,4 +1,4 @@
-//! Random numbers that are the same every time: splitmix64, and streams split off by name.
+//! Reproducible random numbers: splitmix64, and streams split off by name.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Shrinking: the smallest world that still breaks the same rule.
 //!
 //! Every part of a seed comes from a stream of its own, so parts can be left out one by one:
-//! submissions, faults, nodes of programs, the tail of the chaos. What still fails is kept.
+//! submissions, faults, nodes of programs, the tail of the faults. A smaller world that still fails
+//! is kept.
 
 use std::collections::BTreeSet;
 

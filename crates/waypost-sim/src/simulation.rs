@@ -77,7 +77,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// All that a seed holds.
+    /// Everything of a seed.
     pub fn seed(seed: u64) -> Self {
         Self {
             seed,
@@ -91,7 +91,7 @@ impl Options {
     }
 }
 
-/// What is not as it must be.
+/// A violation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Which rule: an invariant's code, or a word.
@@ -100,11 +100,11 @@ pub struct Finding {
     pub what: String,
 }
 
-/// What came of a simulation.
+/// The result of a simulation.
 pub struct Report {
     /// The first thing that is wrong.
     pub finding: Option<Finding>,
-    /// What was reached.
+    /// Its coverage.
     pub coverage: Coverage,
     /// Equal for two runs of one seed.
     pub hash: u64,
@@ -112,13 +112,13 @@ pub struct Report {
     pub events: u64,
     /// Virtual time.
     pub ms: u64,
-    /// What was submitted.
+    /// The submitted programs.
     pub programs: Vec<Program>,
-    /// The trace, where it was asked for.
+    /// The trace, if requested.
     pub trace: Vec<String>,
     /// The chances of the faults.
     pub weather: String,
-    /// The logs, where they were asked for.
+    /// The logs, if requested.
     pub logs: Vec<Log>,
 }
 
@@ -143,7 +143,7 @@ pub struct Simulation {
     plans: Arc<Plans>,
     machines: Vec<Machine>,
     processes: BTreeMap<Life, Process>,
-    /// Of all processes that ever lived: what they sent may still arrive.
+    /// Of all processes that ever lived: their calls may still arrive.
     clerks: BTreeMap<Life, Arc<Clerk>>,
     lives: Life,
     sink: Sink,
@@ -155,7 +155,7 @@ pub struct Simulation {
     answered: BTreeSet<u64>,
     groups: u64,
     poisoned: BTreeSet<AppendId>,
-    /// What a replica that is behind holds.
+    /// The tables of a replica that is behind.
     replica: Option<(Tables, u64)>,
     failovers: u32,
     killer: killer::Killer,

@@ -24,17 +24,17 @@ pub struct SimStore {
     truth: TrueTime,
 }
 
-/// What the store is made of.
+/// The state of the store.
 pub struct Inner {
     /// The rows.
     pub tables: Tables,
-    /// What goes wrong.
+    /// Its faults.
     pub weather: Weather,
     /// Does it answer no calls?
     pub outage: bool,
     /// Is there no space left?
     pub full: bool,
-    /// What the claim that is being made saw when it began; others have come in between.
+    /// The claimable executions when the claim under way began; others have come in between.
     pub listed: Option<Claimable>,
     /// By which clock leases are judged, where a planted bug has it so.
     pub claimers_clock: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! The trace: what happened, in order. Two runs of one seed must leave the same one.
+//! The trace: what happened, in order. Two runs of one seed must have equal traces.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,7 +11,7 @@ pub struct Trace {
 impl Trace {
     /// An empty trace, with text or without.
     pub fn new(text: bool) -> Self {
-        // The hasher without keys of its own: the same in every process.
+        // The hasher without random keys: equal in every process.
         Self { lines: text.then(Vec::new), hash: DefaultHasher::new() }
     }
 
@@ -29,7 +29,7 @@ impl Trace {
         }
     }
 
-    /// What two runs of one seed have in common.
+    /// Equal for two runs of one seed.
     pub fn hash(&self) -> u64 {
         self.hash.finish()
     }

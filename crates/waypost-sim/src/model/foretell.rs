@@ -1,4 +1,4 @@
-//! What may come of a program, by reasoning over sets of outcomes, source by source.
+//! The possible outcomes of a program, computed over sets of outcomes, source by source.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ impl Forecast {
         if failing.is_empty() || program.failure_policy == FailurePolicy::Partial {
             return;
         }
-        // Safe is what has settled before any of the failures that are possible.
+        // Nodes that have settled before any possible failure are safe.
         let before = program.settled_before();
         let safe = |at: &usize| failing.iter().all(|of| at == of || before[*of].contains(at));
         let unsafe_ones: Vec<usize> = (0..self.nodes.len()).filter(|at| !safe(at)).collect();
@@ -188,7 +188,7 @@ fn own_outcomes(node: &Node, n: u64, known: &[BTreeSet<Outcome>]) -> BTreeSet<Ou
     all.into_iter().collect()
 }
 
-/// What a condition or switch may select, for each way that those it asks about may have ended.
+/// What a condition or switch may select, for each possible end of the nodes that it depends on.
 fn choices(choice: &Kind, n: u64, known: &[BTreeSet<Outcome>]) -> Vec<Outcome> {
     let mut asked = asked_about(choice);
     asked.sort_unstable();
@@ -234,7 +234,7 @@ fn task_outcomes(node: &Node, script: Script) -> Vec<Outcome> {
     outcomes
 }
 
-/// Is a node's deadline, if it has one, sure not to strike where everybody is prompt?
+/// Is a node's deadline, if it has one, sure not to strike in a prompt world?
 pub(super) fn has_ample_time(node: &Node) -> bool {
     let unlimited = Node { deadline_ms: None, ..node.clone() };
     match (node.deadline_ms, unlimited.span_ms_max()) {

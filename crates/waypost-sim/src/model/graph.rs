@@ -12,7 +12,7 @@ pub(super) struct Condition<'p> {
     branches: BTreeSet<&'p str>,
 }
 
-/// What has become of a condition.
+/// The state of a condition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Edge {
     Open,
@@ -21,7 +21,7 @@ pub(super) enum Edge {
     Neutral,
 }
 
-/// What a node's conditions say of it.
+/// The verdict of a node's conditions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
     NotYet,
@@ -65,7 +65,7 @@ pub(super) fn edge(program: &Program, condition: &Condition<'_>, end: &Outcome) 
     if taken { Edge::Taken } else { Edge::Dead }
 }
 
-/// What follows a failure. A mistake in the definition is handled where the node says so.
+/// The handling of a failure. A mistake in the definition is handled if the node says so.
 pub(super) fn handling<'n>(node: &'n Node, end: &Outcome) -> &'n OnError {
     match end {
         Outcome::Mistaken if !node.definition_errors => &OnError::Fail,
@@ -73,7 +73,7 @@ pub(super) fn handling<'n>(node: &'n Node, end: &Outcome) -> &'n OnError {
     }
 }
 
-/// Whose turn it is, given what has become of the conditions so far.
+/// The turn of a node, for the states of its conditions.
 pub(super) fn turn(join: Join, edges: &[Edge]) -> Turn {
     let count = |wanted: Edge| edges.iter().filter(|edge| **edge == wanted).count();
     let (open, taken, dead) = (count(Edge::Open), count(Edge::Taken), count(Edge::Dead));

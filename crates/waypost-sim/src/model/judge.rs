@@ -1,15 +1,15 @@
-//! The judge: is what happened what the rules allow?
+//! The judge: do the rules allow what happened?
 //!
 //! ```text
-//!   turns     each node ran, was skipped or stopped when the graph said so
-//!   outcomes  and then ended as its kind, its script and its limits say
-//!   outputs   with the output that follows from what it could see
-//!   ends      the execution ended as its nodes and its cause say
+//!   turns     each node ran, was skipped or stopped when the graph required it
+//!   outcomes  and then ended as its kind, its script and its limits require
+//!   outputs   with the output that follows from its inputs
+//!   ends      the execution ended as its nodes and its cause require
 //!   sink      and the outside world saw the calls that follow from all this, and no others
 //! ```
 //!
-//! Each check looks at one node or at the whole, given what actually happened around it, so that one
-//! fault gives one complaint and not a chain of them.
+//! Each check is about one node or about the whole, given what actually happened around it, so that
+//! one fault gives one complaint and not a chain of them.
 
 mod ends;
 mod outcomes;
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
 
     /// In an execution without disturbances, the outcome must be one of the foretold ones.
     fn forecast(&mut self, input: &Json) {
-        // Who ends a wait by hand changes who is first, and what is late.
+        // Completing a wait by hand changes the order, and what is late.
         let by_hand = self.nodes.iter().any(|node| !node.resumed.is_empty());
         if self.ran.world.is_disturbed() || by_hand {
             return;

@@ -14,17 +14,17 @@ pub struct Ran {
     pub end: End,
     /// The execution's output.
     pub output: Option<Json>,
-    /// What fixed its end, and by which event.
+    /// The cause of its end, and its event.
     pub cause: Option<(u64, Cause)>,
     /// Events that ended it, in this generation.
     pub ends: u32,
-    /// From 1; the judge looks at first generations only.
+    /// From 1; the judge checks first generations only.
     pub generation: u32,
-    /// Its nodes, by id; those that nothing is known of are PENDING.
+    /// Its nodes, by id; those without events are PENDING.
     pub nodes: BTreeMap<String, NodeRan>,
     /// The calls that the sink saw: by node, by idempotency key.
     pub sink: BTreeMap<String, BTreeMap<String, Calls>>,
-    /// What people and faults did.
+    /// The actions of people, and the faults.
     pub world: World,
 }
 
@@ -108,7 +108,7 @@ impl Default for NodeRan {
     }
 }
 
-/// What the sink saw under one idempotency key.
+/// The calls that the sink saw under one idempotency key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls {
     /// Calls in all.
@@ -117,13 +117,13 @@ pub struct Calls {
     pub effects: u32,
 }
 
-/// What people and faults did. Everything that was not so must be left `false`: the judge is the
-/// stricter for it.
+/// The actions of people, and the faults. Everything that did not happen must be `false`: the judge
+/// is the stricter for it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct World {
-    /// Did anybody ask to cancel it?
+    /// Was a cancellation requested?
     pub cancel_requested: bool,
-    /// Did anybody pause it, or let it go on after a quarantine?
+    /// Was it paused, or released from a quarantine?
     pub paused: bool,
     /// The signals that were sent, in any order; serial numbers distinguish their bodies.
     pub signals: Vec<SentSignal>,
@@ -133,7 +133,7 @@ pub struct World {
     pub attempts_lost: bool,
     /// Could replies of the sink be lost or late, so that a good call failed?
     pub replies_lost: bool,
-    /// Did the store lose its latest commits? Then the sink has seen more than the log knows.
+    /// Did the store lose its latest commits? Then the sink has seen more than the log has.
     pub starts_lost: bool,
     /// Could a worker's second report, which contradicts the first, come to be the only one?
     pub contradicted: bool,
@@ -158,7 +158,7 @@ pub struct SentSignal {
 pub struct Resumption {
     /// The event that opened it.
     pub wait: u64,
-    /// What it was to give, if it was for a signal.
+    /// The body of the request, if the wait was for a signal.
     pub body: Json,
 }
 
@@ -177,8 +177,8 @@ impl World {
 }
 
 impl Ran {
-    /// Reads a log, from its first event. What the log does not know (the sink, the world, who holds
-    /// what has not ended) is left for the caller to fill in.
+    /// Reads a log, from its first event. What the log does not have (the sink, the world, the
+    /// holders of open attempts) is left for the caller to fill in.
     pub fn read<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut ran = Self { generation: 1, ..Self::default() };
         for (event, seq) in events.into_iter().zip(1..) {
@@ -197,8 +197,8 @@ impl Ran {
         let ending = self.cause.as_ref().map(|(seq, _)| *seq);
         match self.nodes.get(id) {
             Some(node) => node.clone(),
-            // What had not begun is cancelled by the event that fixes the end, without one of its
-            // own.
+            // Nodes that had not begun are cancelled by the event that fixes the end, without one
+            // of their own.
             None => NodeRan::default().cancelled_at(ending),
         }
     }

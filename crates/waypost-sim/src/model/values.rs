@@ -1,4 +1,4 @@
-//! What expressions give: rules 4 and 9, for the few expressions that programs use.
+//! Results of expressions: rules 4 and 9, for the few expressions that programs use.
 
 use serde_json::{Value as Json, json};
 use waypost_core::failure::kind;
@@ -35,7 +35,7 @@ pub(super) fn choose(
     }
 }
 
-/// The nodes whose completion a condition or a switch asks about.
+/// The nodes whose completion a condition or a switch depends on.
 pub(super) fn asked_about(kind: &Kind) -> Vec<usize> {
     let about = |test: &Test| match test {
         Test::Completed(at) => Some(*at),

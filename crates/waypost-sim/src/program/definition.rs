@@ -38,7 +38,7 @@ impl Program {
         top.to_string()
     }
 
-    /// An input: a number that conditions, values and delays look at, and where tasks call.
+    /// An input: a number that conditions, values and delays use, and the address that tasks call.
     pub fn input(&self, random: &mut Random, sink_url: &str) -> Json {
         json!({ "n": random.between(0, N_MAX), "sink": sink_url })
     }
@@ -74,7 +74,7 @@ impl Program {
         }
     }
 
-    /// An edge on `error` says by itself that failures go there, so this is left to it.
+    /// An edge on `error` implies that failures go there, so `onError` is left out.
     fn on_error_json(&self, at: usize) -> Option<Json> {
         let node = &self.nodes[at];
         let take = match &node.on_error {

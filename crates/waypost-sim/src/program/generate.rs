@@ -6,7 +6,7 @@ mod kinds;
 use super::{FailurePolicy, Join, Kind, Need, Node, OnError, Program};
 use crate::random::Random;
 
-/// What programs may hold, and how much of it.
+/// The contents of programs, and how much of each.
 #[derive(Clone, Debug)]
 pub struct Appetite {
     /// Nodes of one program, at most.
@@ -61,9 +61,9 @@ impl Appetite {
     }
 }
 
-/// The shortest limit that is not meant to be kept: above what a prompt world needs for its part.
+/// The shortest limit that may be exceeded: above what a prompt world needs for its part.
 const TIGHT_MS: u64 = 1_500;
-/// What an ample limit has to spare.
+/// The reserve of an ample limit.
 const AMPLE_MS: u64 = 60_000;
 
 impl Program {
@@ -87,7 +87,7 @@ impl Program {
         }
         builder.limit();
         let mut program = builder.program;
-        // Behind a join that does not wait for all, a test may look at what is still open.
+        // Behind a join that does not wait for all, a test may depend on an open node.
         program.mend();
         program
     }

@@ -1,4 +1,4 @@
-//! What follows from a program's edges alone: who comes before whom, and who leads where.
+//! Relations from a program's edges alone: predecessors and successors.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ impl Program {
     }
 
     /// For each node, those that have surely settled when its turn comes: of a join of all, every
-    /// source; of one that takes the first it gets, only what all its sources have in common.
+    /// source; of one that takes the first sources, only what all of them have in common.
     pub fn settled_before(&self) -> Vec<BTreeSet<usize>> {
         let mut settled: Vec<BTreeSet<usize>> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
@@ -59,7 +59,7 @@ impl Program {
         self.nodes.iter().enumerate().filter(move |(_, node)| needs(node)).map(|(next, _)| next)
     }
 
-    /// Does an edge ask for a branch of a node?
+    /// Does an edge use a branch of a node?
     pub(super) fn is_asked_for(&self, at: usize, branch: &str) -> bool {
         let asks = |need: &Need| need.source == at && need.branch.as_deref() == Some(branch);
         self.nodes.iter().flat_map(|node| &node.needs).any(asks)

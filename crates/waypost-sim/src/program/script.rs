@@ -75,7 +75,7 @@ impl Script {
     }
 }
 
-/// As it stands in the URL.
+/// As part of the URL.
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Smaller programs: what a shrinker tries when a program has shown a bug.
+//! Smaller programs, for shrinking a program that has shown a bug.
 
 use super::{FailurePolicy, Join, Kind, Node, OnError, Program, Script, Test, Value};
 
@@ -104,7 +104,7 @@ impl Program {
     }
 }
 
-/// A place where a node speaks of another one, and of which.
+/// A reference of a node to another one.
 enum Mention<'a> {
     Value(&'a mut Value, usize),
     Test(&'a mut Test, usize),

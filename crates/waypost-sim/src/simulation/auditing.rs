@@ -1,4 +1,4 @@
-//! What must be true: of every commit, at once; of everything, in the end.
+//! Invariants: of every commit, at once; of everything, in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::{Event, Simulation};
 use crate::coverage::Tracker;
 use crate::process::Life;
 
-/// What the auditor knows of every log.
+/// The auditor's copy of every log.
 #[derive(Default)]
 pub(super) struct Auditor {
     pub(super) logs: BTreeMap<ExecutionNo, Log>,
@@ -33,12 +33,12 @@ pub(super) struct Auditor {
     pub(super) last_commit_ms: u64,
     /// Attempts whose start is durable.
     started: BTreeSet<Token>,
-    /// Frames in the order of their commits: what a projector reads.
+    /// Frames in the order of their commits, for the projector.
     pub(super) commits: Vec<(ExecutionNo, u64)>,
-    /// How far the projector has come, and what it has written.
+    /// The projector's position, and its rows.
     pub(super) projected: usize,
     pub(super) views: BTreeMap<ExecutionNo, ExecutionView>,
-    /// Who stands in the queue of each concurrency key, by the log alone.
+    /// The queue of each concurrency key, by the log alone.
     lines: Lines,
     /// Has a replica that was behind become the store?
     pub(super) failed_over: bool,
@@ -99,7 +99,7 @@ impl Simulation {
         }
     }
 
-    /// A frame has become durable: every rule that a log can break is looked at, at once.
+    /// A frame was committed: every rule that a log can break is checked, at once.
     pub(super) fn inspect_commit(&mut self, life: Life, append: &Append, at: Timestamp) {
         let header = append.header;
         let frame = StoredFrame { header, at, body: Ok(append.body.clone()) };
@@ -154,8 +154,8 @@ impl Simulation {
         let Some(log) = self.auditor.logs.get_mut(&execution) else { return };
         log.check.frame(&frame.header, frame.at, Ok(&events));
         let mut violations = log.check.take_violations();
-        // After a failover a frame may be stored a second time, later than the next one was decided. How
-        // long its spans last was looked at when it was decided.
+        // After a failover a frame may be stored a second time, later than the next one was
+        // decided. Its spans were checked when it was decided.
         if self.auditor.failed_over {
             violations.retain(|found| found.invariant != Invariant::WaitsEndInTime);
         }
@@ -177,7 +177,7 @@ impl Simulation {
         }
     }
 
-    /// After a failover: what the logs say is read anew.
+    /// After a failover: reads the logs again.
     pub(super) fn reread_logs(&mut self) {
         let frames = self.store.with(|tables, _| {
             let frames = |execution| tables.frames_from(execution, 0).cloned().collect::<Vec<_>>();
@@ -189,7 +189,7 @@ impl Simulation {
             self.auditor.commits.push((frame.header.execution, frame.header.first_seq));
             self.inspect_frame(frame, false);
         }
-        // The arrows of what follows go on from where the logs now end.
+        // Later arrows continue from where the logs now end.
         let mut ignored = crate::coverage::Coverage::default();
         for frame in &frames {
             let events = frame.body.as_ref().ok().and_then(|body| decode(body).ok());
@@ -203,7 +203,7 @@ impl Simulation {
         }
     }
 
-    /// Nothing leaves before the commit that records it, and an owner runs what is to be run.
+    /// Nothing leaves before the commit that records it, and an owner runs what has to run.
     pub(super) fn check_task(&mut self, life: Life, order: &TaskOrder) {
         let (execution, token) = (order.execution, order.task.token);
         let path = Arc::clone(&order.task.path);
@@ -215,8 +215,8 @@ impl Simulation {
                 format!("p{life} runs {path} of x{} before its start is durable", execution.0);
             return self.fail("act", what);
         }
-        // By the log: an instance that lost the execution and does not know it yet may call again,
-        // under the same key.
+        // By the log: an instance that lost the execution and has not noticed may call again, under
+        // the same key.
         let Some(state) = self.auditor.state(execution) else { return };
         let current = state.nodes.iter().any(|node| node.token == Some(token));
         if state.owner.is_some() && state.owner == self.instance_of(life) && !current {
@@ -260,7 +260,7 @@ impl Simulation {
         stored && label.is_some_and(|label| *label == submission.to_string())
     }
 
-    /// Who owns what.
+    /// The owners of executions.
     pub(super) fn owners(&self) -> BTreeMap<ExecutionNo, InstanceId> {
         self.store.with(|tables, _| {
             let owned = |(execution, control): (_, &Control)| Some((execution, control.owner?));
@@ -294,8 +294,8 @@ impl Simulation {
             let Some(examined) = examined else { continue };
             let connection = crate::store::Connection(self.store.clone());
             if let Ok(report) = check_examined(&examined, None, &self.plans, &connection) {
-                // The log is looked at with every commit, and snapshots may have been spoiled.
-                // A claim that was lost in a failover is made again; until then its row is behind.
+                // The log is checked with every commit, and snapshots may have been spoiled. A
+                // claim that was lost in a failover is made again; until then its row is behind.
                 let failed_over = self.auditor.failed_over;
                 let counts = |finding: &&waypost_engine::check::Finding| {
                     let about = finding.violation.invariant.name().split('.').next();
@@ -340,7 +340,7 @@ impl Simulation {
             || self.log_holds(execution, message)
     }
 
-    /// The same; or has the execution ended, and its mail gone with it?
+    /// As `holds_message`; or has the execution ended, and its mail gone with it?
     pub(super) fn knows_message(&self, execution: ExecutionNo, message: &str) -> bool {
         let ended = self.store.with(|tables, _| tables.control(execution).is_none());
         ended || self.holds_message(execution, message)

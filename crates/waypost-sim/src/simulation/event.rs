@@ -18,7 +18,7 @@ use crate::process::Life;
 pub enum Event {
     /// A process takes a step.
     Step(Life),
-    /// A process says that it lives.
+    /// A process sends a sign of life.
     Heartbeat(Life),
     /// That reaches the store.
     Renew { life: Life, sent: Millis, numbers: u32 },
@@ -54,7 +54,7 @@ pub enum Event {
     Fate,
     /// A process starts on a machine.
     Start { machine: usize },
-    /// A process goes on after it stood still.
+    /// A frozen process continues.
     Resume(Life),
     /// The grace time of a stopping process is over: it hands over the attempts that still run.
     HandOver(Life),
@@ -70,7 +70,7 @@ pub enum Event {
     Care,
 }
 
-/// What a driver put out, in a few words.
+/// A driver's output, in a few words.
 pub(super) fn kind_of(output: &Output) -> String {
     match output {
         Output::Store(StoreWork::Append(append)) => {

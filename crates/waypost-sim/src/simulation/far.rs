@@ -47,7 +47,7 @@ pub enum FarEvent {
     Call(WorkerId, Token),
     /// Its attempt ends.
     End(WorkerId, Token, Outcome),
-    /// It says so.
+    /// It reports that.
     Say(Said),
     /// It has waited for an answer for long.
     Patience(u64),
@@ -58,16 +58,16 @@ pub(super) struct Far {
     tasks: MemoryTasks,
     random: Random,
     workers: Vec<Worker>,
-    /// Numbers workers, and what they say.
+    /// Numbers workers, and their reports.
     births: u128,
     sayings: u64,
-    /// What was said and not answered.
+    /// Reports without an answer.
     open: BTreeMap<u64, Said>,
     /// The ends that were answered as committed.
     committed: BTreeMap<Token, Outcome>,
-    /// The last word on every attempt, in case it is lost.
+    /// The last report on every attempt, in case it is lost.
     ends: BTreeMap<Token, Said>,
-    /// Attempts whose workers said that they were lost, or stopped.
+    /// Attempts that their workers reported as lost or cancelled.
     given_up: std::collections::BTreeSet<Token>,
     /// Do frames require the log format of the instance that wrote them?
     pub(super) upgraded: bool,
@@ -246,7 +246,7 @@ impl Simulation {
             }
             self.far_say(said);
         }
-        // One that may be made only once begins when its start was answered as committed.
+        // An attempt that may run only once starts when its start was answered as committed.
         if !once {
             let soon = self.far.random.below(50);
             self.after(soon, Event::Far(FarEvent::Call(id, token)));

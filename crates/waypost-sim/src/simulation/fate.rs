@@ -14,7 +14,7 @@ use crate::clock::MachineClock;
 use crate::fault::Fault;
 use crate::process::{Birth, Life, Process};
 
-/// The fold of the version before this one, which cannot read what this one writes.
+/// The log format of the version before this one, which cannot read newer frames.
 const OLD_LOG_FORMAT: u16 = LOG_FORMAT - 1;
 
 impl Simulation {
@@ -29,7 +29,7 @@ impl Simulation {
                 true => far(&mut self.random, 600_000),
                 false => 0,
             };
-            // Within what the engine allows for: a clock that is worse is broken, not wrong.
+            // Within the tolerance of the engine: a clock that is worse is broken, not wrong.
             let drift = match self.store.strikes(Fault::Drift) {
                 true => far(&mut self.random, 400),
                 false => 0,
@@ -43,8 +43,8 @@ impl Simulation {
         }
     }
 
-    /// Starts a process. Its first word to the store is a heartbeat; before the answer comes it
-    /// does nothing.
+    /// Starts a process. It sends a heartbeat to the store; before the answer comes it does
+    /// nothing.
     pub(super) fn start(&mut self, machine: usize) {
         // An older version that lives on would keep what only a newer one has made remotely.
         let outlived = self.healed && self.machines[machine].fold < LOG_FORMAT;

@@ -1,5 +1,6 @@
-//! An execution that kills every process that decides it: an abort, a stack that overflows, memory that
-//! runs out. The product must find it among all others, set it aside and go on with the rest.
+//! An execution that kills every process that decides it: an abort, a stack that overflows, memory
+//! that runs out. The product must find it among all others, quarantine it and continue with the
+//! rest.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::fault::Fault;
 use crate::process::Life;
 use crate::random::Random;
 
-/// What the reason says of an execution that was quarantined for deaths.
+/// Part of the reason of an execution that was quarantined for deaths.
 const KILLED: &str = "processes died with this execution in hand";
 
 /// See the module.
@@ -59,7 +60,7 @@ impl Killer {
 }
 
 impl Simulation {
-    /// A process dies in the middle of a step: nothing of what it decided leaves it.
+    /// A process dies in the middle of a step: none of its outputs leaves it.
     pub(super) fn die_deciding(&mut self, life: Life) {
         self.note("killed", &[life.into()], || format!("p{life} by what it decides"));
         let machine = self.processes.get(&life).map(|process| process.machine);
@@ -98,7 +99,8 @@ impl Simulation {
         self.killer.is(execution) && (held || quarantined)
     }
 
-    /// What was lost with a store that failed over may come again under the same number.
+    /// An execution that was lost with a store that failed over may come again under the same
+    /// number.
     pub(super) fn forget_killer(&mut self) {
         self.killer.execution = None;
         self.killer.deaths = self.store.with(|tables, _| {

@@ -1,4 +1,4 @@
-//! Leases: processes say that they live, and learn the store's time from the answer.
+//! Leases: processes send signs of life, and learn the store's time from the answer.
 
 use waypost_core::time::Millis;
 use waypost_engine::driver::Input;

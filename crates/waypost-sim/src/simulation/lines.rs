@@ -10,7 +10,7 @@ use waypost_core::id::ExecutionNo;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Those that have not ended, in the order in which they were accepted.
+    /// Executions that have not ended, in the order in which they were queued.
     lines: BTreeMap<Arc<str>, Vec<Stands>>,
 }
 

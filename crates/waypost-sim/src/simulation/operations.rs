@@ -19,9 +19,9 @@ pub struct AppendOp {
     /// Identifies the batch: the process gets one result, however often the batch is repeated.
     group: u64,
     batch: Vec<Append>,
-    /// What the statement read.
+    /// The result of the statement's reads.
     parents: Vec<bool>,
-    /// What the statement wrote.
+    /// The result of the statement's writes.
     inserted: Vec<Inserted>,
     tries: u32,
     /// Which store it talks to: a connection does not outlive a failover.
@@ -40,7 +40,7 @@ pub enum Stage {
 }
 
 impl Simulation {
-    /// Carries out what a driver says.
+    /// Carries out a driver's outputs.
     pub(super) fn carry(&mut self, life: Life, outputs: Vec<Output>) {
         let mut appends = Vec::new();
         for output in outputs {
@@ -96,7 +96,7 @@ impl Simulation {
         self.processes.contains_key(&life)
     }
 
-    /// Does what a process asked for happen? Always while it lives; maybe when it has died.
+    /// Does a call of a process happen? Always while it lives; maybe when it has died.
     pub(super) fn happens(&self, life: Life) -> bool {
         self.is_alive(life) || self.store.strikes(Fault::Posthumous)
     }
@@ -204,7 +204,7 @@ impl Simulation {
         }
     }
 
-    /// The caller knows nothing but that it failed, and repeats it.
+    /// The caller learns only that it failed, and repeats it.
     fn append_fails(&mut self, mut op: AppendOp, error: &StoreError) {
         let life = op.life;
         self.note("failed", &[life.into(), op.group], || format!("p{life} append: {error}"));
@@ -219,7 +219,7 @@ impl Simulation {
     fn is_poisoned(&mut self, batch: &[Append]) -> bool {
         if self.store.strikes(Fault::Poison) {
             let culprit = self.random.pick(batch).header.append_id;
-            // What is stored already was good enough.
+            // Stored data was accepted before.
             let known = |append: &Append| append.header.append_id == culprit;
             let stored = batch.iter().filter(|append| known(append)).any(|append| {
                 self.store.with(|tables, _| {
@@ -234,7 +234,7 @@ impl Simulation {
         batch.iter().any(|append| self.poisoned.contains(&append.header.append_id))
     }
 
-    /// A batch that fails for its data is halved until the culprit stands alone.
+    /// A batch that fails for its data is halved until the culprit is alone.
     fn split(&mut self, op: AppendOp) {
         let AppendOp { life, group, mut batch, .. } = op;
         if !self.answered.insert(group) {
@@ -316,7 +316,7 @@ impl Simulation {
     }
 }
 
-/// What the store says of data that it refuses.
+/// The store's error for data that it rejects.
 pub(super) const POISON: &str = "the store refuses these bytes";
 
 /// Does a frame take its execution out of memory?

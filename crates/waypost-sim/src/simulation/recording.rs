@@ -1,4 +1,4 @@
-//! What is left of a world when it has ended: its report and, where they are asked for, its logs.
+//! The results of a world: its report and, if requested, its logs.
 
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;

@@ -77,7 +77,7 @@ impl Simulation {
         let timeout = order.task.timeout.map_or(60_000, |timeout| timeout.0);
         let (outcome, later) = match reply {
             Some(reply) if self.store.strikes(Fault::LateReport) => {
-                // Late, but within what is left of the attempt's own time: the outcome stays
+                // Late, but within the rest of the attempt's own time: the outcome stays
                 // foretellable.
                 let left = timeout.saturating_sub(spent + 100).clamp(1, 40_000);
                 (outcome_of(&reply), self.random.below(left))
@@ -185,7 +185,7 @@ enum Delivery {
     Extra,
 }
 
-/// What the worker makes of an answer, as the node kind does.
+/// The outcome for an answer, as the node kind computes it.
 pub(super) fn outcome_of(reply: &Reply) -> Outcome {
     if reply.status < 400 {
         let output = json!({ "status": reply.status, "headers": {}, "body": reply.body });

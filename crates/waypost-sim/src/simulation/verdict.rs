@@ -1,5 +1,5 @@
-//! The verdict: what is looked at in the end, when everything has come to rest. And the projector,
-//! which is at work all the time and is judged by what it leaves.
+//! The verdict: checks at the end, when everything has come to rest. And the projector, which runs
+//! all the time and is judged by its rows.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Simulation {
         self.auditor.views.extend(changes.into_iter().map(|(id, changes)| (id, changes.view)));
     }
 
-    /// Has nothing been committed for long, although something could have been? Looked at now and
+    /// Has nothing been committed for long, although something could have been? Checked now and
     /// then: it costs more than an event.
     pub(super) fn is_stuck(&self) -> bool {
         if !self.healed || !self.events.is_multiple_of(256) {
@@ -72,7 +72,7 @@ impl Simulation {
         self.ms() > self.auditor.last_commit_ms.max(due_ms) + IDLE_MS
     }
 
-    /// The end: everything that can be looked at is looked at.
+    /// The end: everything that can be checked is checked.
     pub(super) fn check_everything(&mut self) {
         self.project();
         self.check_submissions();
@@ -91,7 +91,7 @@ impl Simulation {
         }
     }
 
-    /// What was acknowledged exists, once.
+    /// Acknowledged submissions exist, once.
     fn check_submissions(&mut self) {
         let mut born: BTreeMap<String, Vec<ExecutionNo>> = BTreeMap::new();
         for (execution, log) in &self.auditor.logs {
@@ -144,7 +144,7 @@ impl Simulation {
         }
     }
 
-    /// What came of an execution is what the model allows.
+    /// The result of an execution is one that the model allows.
     fn judge(&mut self, execution: ExecutionNo) {
         let frames: Vec<StoredFrame> =
             self.store.with(|tables, _| tables.frames_from(execution, 0).cloned().collect());

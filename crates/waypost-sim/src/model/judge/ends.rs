@@ -1,4 +1,4 @@
-//! Did the execution end as its nodes and its cause say?
+//! Did the execution end as its nodes and its cause require?
 
 use serde_json::{Map, Value as Json};
 use waypost_core::status::{NodeStatus, Status};

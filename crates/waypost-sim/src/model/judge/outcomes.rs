@@ -1,4 +1,4 @@
-//! Did each node that ran end as its kind, its script and its limits say?
+//! Did each node that ran end as its kind, its script and its limits require?
 
 use waypost_core::failure::kind;
 use waypost_core::status::NodeStatus;
@@ -56,8 +56,8 @@ impl Judge<'_> {
             Kind::Delay(span) => {
                 let span = span.ms(self.n);
                 let deadline = node.deadline_ms.unwrap_or(u64::MAX);
-                // A deadline counts from the latest time that it may have been. An owner that knew the time
-                // badly puts it off, behind a delay that the next owner opens.
+                // A deadline counts from the latest time that it may have been. An owner with a bad
+                // estimate of the time moves it behind a delay that the next owner opens.
                 let put_off =
                     ran.deadline.zip(ran.due).is_some_and(|(deadline, due)| due <= deadline);
                 let in_time = span <= deadline || !ran.resumed.is_empty() || put_off;
@@ -175,8 +175,8 @@ impl Judge<'_> {
         expect(again, "it is not tried again after a refusal")
     }
 
-    /// Had a task all the tries that its policy gives it for this fault? Fewer are right where the
-    /// end was fixed meanwhile, or where the next would have begun after its deadline.
+    /// Had a task all the tries that its policy allows for this fault? Fewer are right if the end
+    /// was fixed meanwhile, or if the next one would have begun after its deadline.
     fn had_its_tries(&self, node: &Node, fault: Fault, ran: &NodeRan) -> Result<(), String> {
         let full = if retries(node, fault) { node.tries_max() } else { 1 };
         let world = &self.ran.world;

@@ -66,7 +66,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Is this what others see of a settled node? A failure that is passed over is its output.
+    /// Is this the visible output of a settled node? An ignored failure is its output.
     fn is_output_of(&self, found: &Json, of: usize) -> bool {
         let ran = &self.nodes[of];
         let passed_over = |end| *handling(&self.program.nodes[of], &end) == OnError::Continue;

@@ -72,9 +72,9 @@ impl Judge<'_> {
         taken.map(|(source, _)| source).collect()
     }
 
-    /// A join takes the first that come, and does not wait for more. (Sources that settle in one go
-    /// with another one are seen together: joins that cannot be met, and what came while the
-    /// execution was held.)
+    /// A join takes the first sources that come, and does not wait for more. (Sources that settle
+    /// together with another one are seen together: joins that cannot be met, and those that
+    /// settled while the execution was held.)
     fn fires_at_once(&mut self, at: usize, seq: u64) {
         let (node, ran) = self.node(at);
         let Join::Count { count, .. } = node.join else { return };
@@ -109,7 +109,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Had this join fired by an event, and does it cancel what it does not need?
+    /// Had this join fired by an event, and does it cancel the sources that it does not need?
     fn cancels_rest(&self, join: usize, seq: u64) -> bool {
         let cancels =
             matches!(self.program.nodes[join].join, Join::Count { cancel_rest: true, .. });

@@ -1,4 +1,4 @@
-//! What random nodes do, and the options that go with it.
+//! The kinds of random nodes, and their options.
 
 use super::{AMPLE_MS, Builder, TIGHT_MS};
 use crate::program::{
@@ -49,7 +49,7 @@ impl Builder<'_> {
         (0..count).map(|_| self.value(from)).collect()
     }
 
-    /// A value; what it looks at may still be open where a join has not waited for it.
+    /// A value; a node that it depends on may still be open if a join has not waited for it.
     fn value(&mut self, from: &[usize]) -> Value {
         let known = |builder: &mut Self| {
             let mut known: Vec<usize> = from.to_vec();
@@ -136,7 +136,7 @@ impl Builder<'_> {
                 1 => OnError::Branch("oops".into()),
                 _ => OnError::Continue,
             };
-            // From a stream of its own, so that the programs stay what they are.
+            // From a stream of its own, so that the programs do not change.
             let mut random = self.random.split(&format!("definition errors of {}", node.id));
             node.definition_errors = random.percent(30);
         }
@@ -156,7 +156,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A deadline that the node is sure to keep, or one that it may not keep.
+    /// A deadline that the node surely meets, or one that it may miss.
     fn deadline(&mut self, node: &Node) -> u64 {
         let span = node.span_ms_max().unwrap_or(self.appetite.delay_ms_max);
         match self.random.percent(50) {

@@ -1,4 +1,4 @@
-//! What must be true of remote attempts in every log.
+//! Invariants of remote attempts in every log.
 
 use std::sync::Arc;
 

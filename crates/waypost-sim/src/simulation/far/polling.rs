@@ -30,7 +30,8 @@ impl Simulation {
         }
         let poll = self.sign_of(at);
         let id = poll.worker;
-        // No longer than a lease, as the protocol has it: what is older is not under way any more.
+        // No longer than a lease, as the protocol requires: an older poll is not under way any
+        // more.
         if self.store.strikes(Fault::LatePoll) {
             for _ in 0..self.far.random.between(1, 3) {
                 let later = self.far.random.between(4_000, WORKER_LEASE.0);
@@ -74,7 +75,8 @@ impl Simulation {
         }
     }
 
-    /// Does a worker forget this task? Then it says nothing more of it, and does not have it.
+    /// Does a worker forget this task? Then it does not report on it any more, and does not have
+    /// it.
     pub(super) fn far_forgets(&mut self, id: WorkerId, token: Token) -> bool {
         if !self.store.strikes(Fault::FarForgets) {
             return false;

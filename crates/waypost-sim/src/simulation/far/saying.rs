@@ -1,4 +1,4 @@
-//! What remote workers say, to whom, how often, and what they are answered.
+//! Reports of remote workers: to which process, how often, and the answers.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::simulation::{Event, Simulation};
 /// How long a worker awaits a response before it asks another process.
 const PATIENCE_MS: u64 = 5_000;
 
-/// What a worker says.
+/// A worker's report.
 #[derive(Clone)]
 pub struct Said {
     report: TaskReport,
     /// Is its token made up?
     forged: bool,
-    /// Does it say something else than the same worker did before?
+    /// Does it differ from an earlier report of the same worker?
     contradicts: bool,
     /// Must its attempt not begin before this is committed?
     once: bool,
@@ -68,7 +68,8 @@ impl Simulation {
     }
 
     pub(super) fn far_say(&mut self, mut said: Said) {
-        // What it contradicts may be among what a failover lost, and then nothing does.
+        // The report that it contradicts may have been lost in a failover, and then it contradicts
+        // nothing.
         if said.contradicts && self.failovers > 0 {
             return;
         }
@@ -117,7 +118,7 @@ impl Simulation {
         }
     }
 
-    /// What a worker was answered; maybe too late, when it has asked again.
+    /// The answer to a worker; maybe too late, when it has sent the report again.
     pub(in crate::simulation) fn far_told(&mut self, said: Said, answer: &Answer) {
         let lost = self.failovers > 0;
         let open = self.far.open.remove(&said.number).is_some();
@@ -133,7 +134,7 @@ impl Simulation {
         let (worker, is_end, once) = (report.worker, said.is_end(), said.once);
         match answer {
             Answer::Done { .. } => self.far_committed(&said),
-            // It lies in an inbox. What may begin only once awaits its commit.
+            // It is in an inbox. An attempt that may start only once awaits its commit.
             Answer::Accepted(_) if said.once && !said.is_end() => {
                 self.after(1_000, Event::Far(FarEvent::Say(said)));
             }
