@@ -1,6 +1,6 @@
-//! What is around an engine besides its store: where tasks for remote workers wait, how instances
-//! nudge each other, where copies go, how reports reach their owners. In a folder all of it is in this
-//! process; in a cluster it is the database, and Redis above it where there is one.
+//! The services around an engine besides its store: tasks for remote workers, notifications between
+//! instances, copies, and forwarding of reports. With a folder all of it is in this process; in a
+//! cluster it is the database, with Redis above it if there is one.
 //!
 //! ```text
 //!   embedded: MemoryTasks        Alone             NoMirror
@@ -59,7 +59,7 @@ impl ClusterServices {
         }
     }
 
-    /// Those of a backend, as the settings say.
+    /// The services of a backend, by the settings.
     pub fn of(backend: &Arc<dyn Backend>, settings: &Settings) -> Result<Self> {
         let alone = Self::alone();
         let Some(tasks) = Arc::clone(backend).tasks() else { return Ok(alone) };
@@ -100,8 +100,8 @@ impl ClusterServices {
     }
 }
 
-/// Where tasks for remote workers wait, in a backend that is one process. The key goes with it: what
-/// was handed out before a restart and never reported as started is handed out again.
+/// Tasks for remote workers, in a backend of one process. The key is lost with the process: tasks
+/// that were handed out before a restart and never reported as started are handed out again.
 fn tasks() -> MemoryTasks {
     let mut key = [0; 32];
     let random = [Uuid::new_v4(), Uuid::new_v4()];
