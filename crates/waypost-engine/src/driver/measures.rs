@@ -1,5 +1,5 @@
-//! What a step of the driver measured: plain numbers, for whoever publishes them. Nothing here knows
-//! more of time than the step does.
+//! What a step of the driver measured: plain numbers, which the shell publishes. Nothing here has a
+//! clock but the step's time.
 
 use waypost_core::event::{Event, FailureEnd, NodeEvent, RunEvent};
 use waypost_core::id::ExecutionId;
@@ -20,9 +20,9 @@ pub struct Measures {
     pub attempts: [u64; AttemptEnd::ALL.len()],
     /// Executions whose last owner was gone.
     pub takeovers: u64,
-    /// Executions that were set aside.
+    /// Executions that were quarantined.
     pub quarantined: u64,
-    /// Frames that somebody else had the place of.
+    /// Frames that were fenced: another frame was in their place.
     pub fenced: u64,
     /// Executions that were claimed.
     pub claimed: u64,

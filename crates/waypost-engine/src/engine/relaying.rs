@@ -44,13 +44,13 @@ impl Relaying {
         Self { instance, relay, mirror, metrics, places }
     }
 
-    /// Sends a report to whoever is shown to own its execution. Says whether it is committed there;
-    /// if not it may be all the same, and the inbox takes it.
+    /// Sends a report to the owner that the mirror names. Returns whether it is committed there; if
+    /// not, it may still be, and goes through the inbox.
     pub(super) async fn send(self: &Arc<Self>, report: TaskReport) -> bool {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return false };
         let relaying = Arc::clone(self);
         let sent = tokio::task::spawn_blocking(move || {
-            // Kept by the thread: whoever asked may go away, and the thread still waits.
+            // Held by the thread: the caller may be gone while the thread still waits.
             let _place = place;
             relaying.send_now(report)
         });

@@ -37,22 +37,22 @@ use crate::metrics::EngineMetrics;
 
 /// How often tasks are polled without a hint.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a worker that waits is heard: three times within its lease.
+/// How often a waiting worker's sign of life is recorded: three times within its lease.
 const HEAR_EVERY: Duration = Duration::from_secs(5);
-/// Longest sleep of the thread, where nobody waits.
+/// Longest sleep of the thread while no poll waits.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// Something for the tasks thread.
 pub(crate) enum TasksOrder {
     Perform(TaskWork),
     Poll(Waiting),
-    /// What a worker was to stop, and tasks that it was given, in an answer that nobody read.
+    /// A worker's cancellations and tasks, in an answer that was not read.
     Unheard(WorkerId, Vec<Token>, Vec<Offer>),
     /// Tasks may wait.
     Offered,
     /// A worker that waits here may have to stop something.
     Cancelled,
-    /// Let nobody wait any longer.
+    /// Answer all polls that wait.
     Drain,
     Stop,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Waiting {
     pub(crate) asked_at: Instant,
     /// When it is answered with nothing.
     pub(crate) until: Instant,
-    /// When its worker is heard again.
+    /// When its worker's sign of life is recorded again.
     pub(crate) hear_at: Instant,
     /// The place in the queue that it takes.
     pub(crate) _permit: OwnedSemaphorePermit,
@@ -92,7 +92,7 @@ pub(crate) struct TasksThread {
     pub(crate) engine: Arc<Inbox<Input>>,
     pub(crate) store: Arc<Inbox<Order>>,
     pub(crate) metrics: Arc<EngineMetrics>,
-    /// Tells whoever polls that there will be no answer.
+    /// Cancelled when this thread ends: polls get no answer then.
     pub(crate) _gone: DropGuard,
 }
 
@@ -154,8 +154,8 @@ impl TasksThread {
         }
     }
 
-    /// Hears the workers whose time has come; those that are to stop something are answered at once,
-    /// and so are those that leave.
+    /// Records the signs of life that are due; workers with cancellations are answered at once, and
+    /// so are those that leave.
     fn hear(&self, waiting: &mut Vec<Waiting>, doubts: &mut Doubts) {
         let now = Instant::now();
         for mut one in std::mem::take(waiting) {
@@ -168,7 +168,7 @@ impl TasksThread {
                 Hearing::QuickUntil(at) => at.min(now + HEAR_EVERY),
                 Hearing::Quick | Hearing::Thorough => now + HEAR_EVERY,
             };
-            // Each by its own time: to hear those before it may have taken long.
+            // Each by its own time: the ones before it may have taken long.
             let said_ago = one.asked_at.elapsed().as_millis();
             let said_ago = Millis(u64::try_from(said_ago).unwrap_or(u64::MAX));
             let heard = match hearing {
@@ -312,7 +312,7 @@ fn wake_at(waiting: &[Waiting], look_at: Instant) -> Instant {
 }
 
 fn answer(one: Waiting, given: Result<Given, StoreError>) {
-    // Nobody may be listening any more.
+    // The receiver may be gone.
     drop(one.reply.send(given));
 }
 
@@ -326,7 +326,7 @@ fn answer_all_where(waiting: &mut Vec<Waiting>, which: impl Fn(&Waiting) -> bool
     }
 }
 
-/// Bits that nobody can foretell: those of two random ids, without what every such id has in common.
+/// Unpredictable bits: those of two random ids, without what every such id has in common.
 fn random() -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(Uuid::new_v4().as_bytes());
