@@ -14,7 +14,7 @@ use crate::problem::{self, Problem};
 use crate::server::Server;
 use crate::wire;
 
-/// How long a page of metrics waits for what only the store can tell.
+/// How long a page of metrics waits for values from the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn livez(_: Arc<Server>, _: Call) -> Result<Reply, Problem> {

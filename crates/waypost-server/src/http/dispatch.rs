@@ -1,7 +1,7 @@
-//! The order in which a request is judged, and what is written down about it.
+//! The order in which a request is checked, and what is recorded about it.
 //!
-//! Whoever has no right to ask learns nothing: keys are asked for before it is said whether a path
-//! exists, and a path that is spelt oddly is a path that does not exist.
+//! A caller without rights learns nothing: the key is checked before the path, and a path in an
+//! unusual spelling does not exist.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ async fn answer_here(
     let began = Instant::now();
     let (parts, mut body) = request.into_parts();
     let head = parts.method == Method::HEAD;
-    // Whoever sends this sends nothing more before it is told to go on.
+    // A client that sends this header sends no body before it gets `100 Continue`.
     let expects = parts.headers.contains_key(header::EXPECT);
     let mut known = Known::default();
     let reply = match judge(&server, parts, matched, &mut body, &peer, &mut known).await {

@@ -137,7 +137,7 @@ pub async fn serve(server: Arc<Server>, listener: Listener) {
         });
     }
     drop(listener);
-    // Elapsed: somebody does not let go; the process ends all the same.
+    // Elapsed: a client keeps its connection; the process ends anyway.
     drop(tokio::time::timeout(GOODBYE_MAX, graceful.shutdown()).await);
 }
 
@@ -235,7 +235,7 @@ where
     note_end(served);
 }
 
-/// Keys that were revoked elsewhere are noticed by reading them again.
+/// Reads the keys again, to notice those that another process revoked.
 async fn refresh_keys(server: Arc<Server>) {
     loop {
         tokio::select! { // both are cancel-safe

@@ -82,7 +82,7 @@ impl Line {
         server: &Server,
         stream: impl Future<Output = Result<Ending, Problem>>,
     ) {
-        // Tells a browser how soon to come back, and opens the stream where nothing happens yet.
+        // Sets a browser's reconnect delay, and opens the stream if nothing happens yet.
         if self.pages.try_send(Bytes::from_static(b"retry: 1000\n\n")).is_err() {
             return;
         }
@@ -106,8 +106,8 @@ impl Line {
         }
     }
 
-    /// Waits for something to send, showing signs of life meanwhile. `None` when nobody listens
-    /// any more.
+    /// Waits for something to send, and sends signs of life meanwhile. `None` if the client has
+    /// disconnected.
     pub(super) async fn idle<T>(
         &self,
         something: impl Future<Output = Result<T, Problem>>,
