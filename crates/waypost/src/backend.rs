@@ -1,5 +1,5 @@
-//! Where executions live, as commands see it: a data folder of this machine, or a database that many
-//! machines share. Which of the two, the settings say; what can be done there is the same.
+//! The backend of executions: a data folder of this machine, or a database that many machines
+//! share. The settings choose one; both have the same operations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub trait Backend: waypost_server::server::Backend + Inspect {
     /// How these instances nudge each other.
     fn nudges(&self) -> Option<Arc<dyn Nudges>>;
 
-    /// Where to look for copies of what is parked, before it is read from the backend itself.
+    /// Where to look for copies of parked executions, before they are read from the backend itself.
     fn use_mirror(&self, mirror: Arc<dyn Mirror>);
 }
 
@@ -91,7 +91,7 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Backend>> {
     }
 }
 
-/// The same, to run executions in it. A folder has one such process; a database as many as there are.
+/// As `open`, to run executions in it. A folder has one such process; a database any number.
 pub fn open_engine(settings: &Settings) -> Result<Arc<dyn Backend>> {
     match &settings.cluster.database {
         Some(database) => Ok(Arc::new(open_database(database)?)),
@@ -113,7 +113,7 @@ pub fn create(settings: &Settings) -> Result<()> {
     Ok(wiring::open_engine_store(&settings.data)?.close()?)
 }
 
-/// What people call it.
+/// Its name for people.
 pub fn name(settings: &Settings) -> String {
     match &settings.cluster.database {
         Some(database) => format!("database {}", database.url),

@@ -80,7 +80,7 @@ pub struct Settings {
     pub remote: Remote,
     /// The secrets of tasks. In the file alone: a grant is not something to pass along by hand.
     pub secrets: Arc<GrantedSecrets>,
-    /// The same, for `waypost config`.
+    /// All of them, for `waypost config`.
     pub shown: Vec<Shown>,
 }
 
