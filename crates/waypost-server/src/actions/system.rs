@@ -21,8 +21,8 @@ pub(crate) async fn livez(_: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", "alive\n"))
 }
 
-/// Ready means: not about to stop, the store answers and takes writes, it has let this instance renew its
-/// lease, and the engine's thread goes on.
+/// Ready means: not about to stop, the store answers and accepts writes, this instance's lease is
+/// renewed, and the engine's thread makes progress.
 pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     if server.is_draining() {
         return Err(problem::draining());
@@ -30,7 +30,7 @@ pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Proble
     server.probe.look(&server).await?;
     let text = match server.engine.mirror_health() {
         Health::Absent | Health::Up => "ready\n".to_owned(),
-        // It takes work all the same: a balancer that took it out would make things worse.
+        // It still takes work: a balancer that removed it would make things worse.
         Health::Down { since, .. } => {
             format!("degraded: Redis has not answered for {since}; everything goes on without it\n")
         }
@@ -41,7 +41,7 @@ pub(crate) async fn readyz(server: Arc<Server>, _: Call) -> Result<Reply, Proble
 pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Problem> {
     let mut text = String::new();
     server.engine.metrics().render(&mut text);
-    // What cannot be asked for now is left out: the rest of the page matters most just then.
+    // Values that cannot be read now are left out: the rest of the page matters most just then.
     let lag = server.blocking(|server| Ok(server.reader.backend().lag()?));
     let backlog = server.blocking(|server| Ok(server.reader.backend().backlog()?));
     let depths = server.engine.depths();

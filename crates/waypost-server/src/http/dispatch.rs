@@ -27,7 +27,7 @@ use crate::table::routes;
 /// Bytes of a refused body that are read before the connection is closed over the rest.
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Characters of what was acted upon that the audit log keeps.
+/// Characters of a subject that the audit log stores.
 const SUBJECT_CHARS_MAX: usize = 128;
 
 /// Where a request comes from.
@@ -85,8 +85,8 @@ async fn answer_here(
     respond(reply, head)
 }
 
-/// Reads on, for a while, what was refused: most clients look for an answer only when they have sent
-/// everything, and a connection that is closed before takes the answer with it.
+/// Reads the rest of a rejected body for a while: most clients read a response only when they have
+/// sent everything, and closing the connection earlier would lose the response.
 async fn linger(server: Arc<Server>, body: Incoming) {
     let mut rest = Limited::new(body, LINGER_BYTES_MAX);
     let read = async { while let Some(Ok(_)) = rest.frame().await {} };
@@ -97,7 +97,7 @@ async fn linger(server: Arc<Server>, body: Incoming) {
     }
 }
 
-/// What is known of a request as it is judged.
+/// What the checks have found out about a request so far.
 #[derive(Default)]
 struct Known {
     route: Option<&'static Route>,
@@ -156,8 +156,8 @@ async fn judge(
     Ok(reply)
 }
 
-/// Answers what only looks. A reply that there is no room for is dropped and made again when there is:
-/// what waits holds nothing.
+/// Answers a request that only reads. A reply that there is no room for is dropped and built again
+/// when there is: a waiting request holds no bytes.
 async fn read(server: &Arc<Server>, route: &Route, call: Call) -> Result<Reply, Problem> {
     let connection = call.connection.clone();
     let mut reply = (route.action)(Arc::clone(server), call.clone()).await?;
@@ -228,7 +228,7 @@ fn wrong_method(methods: &[Method]) -> Problem {
     Problem { allow: Some(allow), ..Problem::new(Code::MethodNotAllowed, detail) }
 }
 
-/// Refuses what cannot be given in the form that is asked for.
+/// Rejects requests that accept none of the route's media types.
 fn check_accept(route: &Route, headers: &HeaderMap) -> Result<(), Problem> {
     let types: Vec<&str> =
         route.replies.iter().filter_map(|reply| reply.content.media_type()).collect();
@@ -314,7 +314,7 @@ fn check_content(route: &Route, headers: &HeaderMap, bytes: &Bytes) -> Result<()
     Ok(())
 }
 
-/// Bodies are taken as they are: a small one that is compressed may be a very large one.
+/// Bodies must not be compressed: a small one may become a very large one.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -329,7 +329,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What YAML is called.
+/// The media types of YAML.
 pub const YAML: &[&str] = &["application/yaml", "application/x-yaml", "text/yaml"];
 
 /// Counts the reply, logs it, and writes down who did what.
@@ -376,7 +376,7 @@ fn respond(reply: Reply, head: bool) -> Response<ReplyBody> {
     if let (true, Some(length)) = (head, length) {
         headers.insert(header::CONTENT_LENGTH, length.into());
     }
-    // What is sent is data: no browser is to guess otherwise, or to show it inside of another page.
+    // Responses are data: no browser is to guess otherwise, or to show them inside of another page.
     let fixed = header::HeaderValue::from_static;
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
     headers.insert(

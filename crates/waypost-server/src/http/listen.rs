@@ -28,7 +28,7 @@ use crate::access::keys::REFRESH_EVERY;
 use crate::config::{Config, Tls};
 use crate::server::Server;
 
-/// What every HTTP/2 connection begins with.
+/// Bytes at the beginning of every HTTP/2 connection.
 const PREFACE_BYTES: usize = 24;
 /// How long a TLS handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -57,19 +57,19 @@ impl Listener {
         Ok(Self { socket: TcpListener::bind(config.address).await?, tls })
     }
 
-    /// Where it listens; the port is known even where any was asked for.
+    /// Where it listens; has the real port if the configured one is 0.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Where it listens, as a URL. One that listens on every address of its machine says so: none of
-    /// them is known to be the one that others use.
+    /// Where it listens, as a URL. A wildcard address stays as it is: which of the machine's
+    /// addresses clients use is unknown.
     pub fn url(&self) -> io::Result<String> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         Ok(format!("{scheme}://{}", self.address()?))
     }
 
-    /// The same for clients on this machine.
+    /// Its URL for clients on this machine.
     pub fn local_url(&self) -> io::Result<String> {
         let address = self.address()?;
         let loopback = match address.ip() {
@@ -141,8 +141,8 @@ pub async fn serve(server: Arc<Server>, listener: Listener) {
     drop(tokio::time::timeout(GOODBYE_MAX, graceful.shutdown()).await);
 }
 
-/// Keeps replies that a client does not read out of the kernel's memory, too, which would take megabytes for
-/// each: no more is handed to a socket than it can send. What is under way is not bounded by this.
+/// Keeps unread replies out of the kernel's memory, too, which would take megabytes for each: a
+/// socket gets no more than it can send. Bytes on the network are not bounded by this.
 fn limit_unsent(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     drop(socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX));
@@ -167,7 +167,7 @@ async fn connection(
     };
     match tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await {
         Ok(Ok(mut stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            // Hyper's own timers begin with the first words of HTTP/2, which may never come.
+            // Hyper's own timers begin with the HTTP/2 preface, which may never come.
             let mut preface = [0; PREFACE_BYTES];
             let read = stream.read_exact(&mut preface);
             if let Ok(Ok(_)) = tokio::time::timeout(server.config.header_timeout, read).await {
@@ -182,7 +182,7 @@ async fn connection(
     }
 }
 
-/// What answers the requests of one connection.
+/// The service of one connection.
 fn service(
     server: &Arc<Server>,
     peer: Peer,
@@ -194,7 +194,7 @@ fn service(
     })
 }
 
-/// Says why a connection ended, where that is not for its client to say.
+/// Logs why a connection ended, unless its client caused it.
 fn note_end(served: Option<hyper::Result<()>>) {
     match served {
         Some(Ok(())) => {}
@@ -257,7 +257,7 @@ struct Target {
     each_max: usize,
 }
 
-/// One that has come in.
+/// An accepted connection.
 struct Pass {
     _all: OwnedSemaphorePermit,
     each: Arc<Mutex<HashMap<IpAddr, usize>>>,
@@ -267,7 +267,7 @@ struct Pass {
 impl Target {
     fn new(config: &Config) -> Self {
         let each_max = match config.is_loopback() {
-            // Everybody on this machine has one address.
+            // All clients on this machine have one address.
             true => usize::MAX,
             false => config.connections_per_address_max,
         };

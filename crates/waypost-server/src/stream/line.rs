@@ -1,4 +1,4 @@
-//! The way to the reader of a stream: one page at a time, signs of life, the last word.
+//! The connection to the reader of a stream: one page at a time, signs of life, the final event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::problem::{Code, Problem};
 use crate::server::Server;
 use crate::wire;
 
-/// What may wait for a reader: a page, a sign of life, the last word.
+/// Messages that may wait for a reader: a page, a sign of life, the final event.
 const WAITING_MAX: usize = 3;
 
 /// Why a stream ends.
@@ -24,7 +24,7 @@ const WAITING_MAX: usize = 3;
 pub(super) enum Ending {
     /// Nothing will ever come.
     Over,
-    /// Its reader has got what it asked for.
+    /// Its reader has got everything up to now, as requested.
     UpToNow,
     /// Its reader is gone, or the server is about to be.
     Gone,
@@ -35,9 +35,9 @@ pub(super) enum Ending {
 /// The way to a reader.
 pub(super) struct Line {
     pages: mpsc::Sender<Bytes>,
-    /// Kept for the last word, so that there is always room for it.
+    /// Reserved for the final event, so that there is always room for it.
     last: parking_lot::Mutex<Option<mpsc::OwnedPermit<Bytes>>>,
-    /// When something was last said.
+    /// When something was last sent.
     said_at: parking_lot::Mutex<Instant>,
     slow_after: Duration,
     sign_of_life_every: Duration,
@@ -76,7 +76,7 @@ pub(super) fn open(server: &Arc<Server>, listener: Listener) -> Result<(Line, Re
 }
 
 impl Line {
-    /// Runs a stream to its end and says the last word.
+    /// Runs a stream to its end and sends the final event.
     pub(super) async fn carry(
         &self,
         server: &Server,
@@ -114,7 +114,8 @@ impl Line {
     ) -> Result<Option<T>, Problem> {
         tokio::pin!(something);
         loop {
-            // Counted from the last word, not from here: a stream of few types wakes for all of them.
+            // Counted from the last message, not from here: a stream of few types wakes for all of
+            // them.
             let silence_ends = *self.said_at.lock() + self.sign_of_life_every;
             tokio::select! { // all arms are cancel-safe, or are dropped with the stream
                 found = &mut something => return found.map(Some),
@@ -124,7 +125,8 @@ impl Line {
                     if !self.server.keys.knows(&self.listener.identity) {
                         return Ok(None);
                     }
-                    // A line without room for a comment has enough to say.
+                    // If there is no room for a comment, other messages show that the stream is
+                    // alive.
                     drop(self.pages.try_send(Bytes::from_static(b": alive\n\n")));
                     *self.said_at.lock() = Instant::now();
                 }
@@ -137,7 +139,7 @@ impl Line {
         &self.listener.connection
     }
 
-    /// Waits until the page before is on its way as a whole; gives the reason to stop where it is not.
+    /// Waits until the page before it has been sent as a whole; else returns the reason to stop.
     pub(super) async fn turn(&self) -> Result<OwnedSemaphorePermit, Ending> {
         let turn = Arc::clone(&self.turn).acquire_owned();
         tokio::select! { // all are cancel-safe
@@ -150,7 +152,7 @@ impl Line {
         }
     }
 
-    /// Sends a page; gives the reason to stop where it cannot.
+    /// Sends a page; returns the reason to stop if it cannot.
     pub(super) fn send(
         &self,
         text: String,

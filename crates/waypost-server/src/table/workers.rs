@@ -12,7 +12,7 @@ const WORKER: Parameter =
     in_path("worker", Form::Uuid, "The worker: a UUID that it makes at its start, new each time.");
 const TOKEN: Parameter = in_path("token", Form::Delivery, "The task's token.");
 
-/// What becomes of any report.
+/// The replies to every report.
 const REPORTED: &[Documented] = &[
     Documented {
         status: 200,
@@ -26,7 +26,7 @@ const REPORTED: &[Documented] = &[
     },
 ];
 
-/// What may come of any report.
+/// The problems of every report.
 const REFUSED: &[Code] = &[
     Code::UnknownExecution,
     Code::ExecutionEnded,
