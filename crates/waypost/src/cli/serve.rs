@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context) -> Result<Exit> {
     stop_at_once(&server.engine, Exit::Done).await;
     server.closing.cancel();
     if patient {
-        tokio::select! { // what is still being sent is sent, unless nobody has the patience
+        tokio::select! { // open responses are sent, unless a second signal comes
             ended = serving => ended.context("the server ended badly")?,
             () = interrupts.next() => {}
         }
