@@ -25,7 +25,8 @@ impl Driver {
         }
     }
 
-    /// The lease is confirmed: what was kept back may begin, where it is still to be made.
+    /// The lease is confirmed: attempts that waited for it start, unless they were given up
+    /// meanwhile.
     pub(super) fn renewed(&mut self, until: Timestamp, outputs: &mut Vec<Output>) {
         for (order, slot) in self.slots.renewed(self.now, until) {
             // A frame that is still in flight may have given it up.
@@ -50,7 +51,7 @@ impl Driver {
         }
     }
 
-    /// Has an attempt stopped. One that was kept back has not begun and never will.
+    /// Stops an attempt. One that waits for a confirmed lease has not started and is dropped.
     pub(super) fn stop_task(&mut self, token: Token, outputs: &mut Vec<Output>) {
         match self.slots.take_kept(token) {
             None => outputs.push(Output::Cancel(token)),

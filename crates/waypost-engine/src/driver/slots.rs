@@ -5,9 +5,9 @@
 //! twice. An attempt that is recorded as started and may not begin waits: a renewal releases it, and
 //! losing the execution drops it.
 //!
-//! A taken slot is a [`SlotGrant`], which frees it when it is dropped. It belongs to whatever occupies the
-//! slot: the frame in flight that starts the attempt, the attempt that is kept back, the attempt that
-//! runs. A promised slot belongs to its [`Promise`] in the same way.
+//! A taken slot is a [`SlotGrant`], which frees it when it is dropped. It belongs to the occupant
+//! of the slot: the frame in flight that starts the attempt, the attempt that waits for the lease,
+//! or the running attempt. A promised slot belongs to its [`Promise`] in the same way.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -44,7 +44,7 @@ pub(in crate::driver) enum Decided {
     Nothing(Box<Consequences>),
 }
 
-/// A broken invariant: the execution must be set aside.
+/// A broken invariant: the execution must be quarantined.
 pub(in crate::driver) struct Broken {
     pub(in crate::driver) reason: String,
     /// Whose requests went under.
@@ -114,8 +114,8 @@ impl Live {
                 if !self.consumed.contains(message) {
                     self.consumed.push(Arc::clone(message));
                 }
-                // Mail is read again until its frame is committed: an echo is no request. A caller that
-                // awaits an answer is told that the message was already received.
+                // Mail is read again until its frame is committed: a duplicate is not a request. A
+                // caller that awaits an answer learns that the message was already received.
                 let echo = self.state.messages.contains(message) || self.heard.contains(message);
                 if letter.ticket.is_none() && (echo || is_planted(Bug::MailConsumedUnread)) {
                     continue;
@@ -185,8 +185,8 @@ impl Live {
         let (env, config) = (&round.env, round.config);
         let far = |due: Timestamp| due > env.now.plus(config.park_after);
         let rests = self.state.next_due().is_none_or(far);
-        // Who is queued has no business here, however soon his deadline is: only the store knows
-        // when his turn comes. One that was claimed for nothing but that deadline awaits it.
+        // An execution queued for a permit parks even if its deadline is near; only the store knows
+        // when its turn comes. One that was claimed because of that deadline stays until it fires.
         let in_queue = self.state.status == Status::Scheduling
             && !batch.decision.events.iter().all(is_take_over);
         let idle = self.mailbox.is_empty()
