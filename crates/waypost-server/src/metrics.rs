@@ -1,4 +1,5 @@
-//! The server's metrics: what it counts, and what it reads elsewhere when the page is requested.
+//! The server's metrics: its own counts, and the values that it reads from the store and the engine
+//! when the page is requested.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

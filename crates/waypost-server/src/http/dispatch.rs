@@ -90,7 +90,7 @@ async fn answer_here(
 async fn linger(server: Arc<Server>, body: Incoming) {
     let mut rest = Limited::new(body, LINGER_BYTES_MAX);
     let read = async { while let Some(Ok(_)) = rest.frame().await {} };
-    tokio::select! { // all may be dropped: nobody wants what is read
+    tokio::select! { // all may be dropped: the bytes are discarded
         () = read => {}
         () = tokio::time::sleep(server.config.body_timeout) => {}
         () = server.closing.cancelled() => {}
