@@ -29,7 +29,7 @@ pub(crate) fn refuse_unknown<'k>(
         let message = format!("{of} has no field {}", quoted(&entry.key));
         let likely = faults
             .likely(&entry.key, known.iter().copied())
-            .or_else(|| elsewhere(&entry.key).filter(|ours| known.contains(ours)));
+            .or_else(|| our_name(&entry.key).filter(|ours| known.contains(ours)));
         let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
         faults.add(match likely {
             Some(_) => fault.suggest(likely),
@@ -42,7 +42,7 @@ pub(crate) fn refuse_unknown<'k>(
 }
 
 /// Our names for fields of other workflow languages.
-fn elsewhere(name: &str) -> Option<&'static str> {
+fn our_name(name: &str) -> Option<&'static str> {
     Some(match name.replace(['-', '_'], "").to_lowercase().as_str() {
         "steps" | "tasks" | "jobs" | "activities" => "nodes",
         "dependson" | "depends" | "dependencies" | "after" | "upstream" => "needs",

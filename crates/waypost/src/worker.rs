@@ -131,7 +131,7 @@ impl Worker {
                 // grace time anyway.
                 room => tokio::select! {
                     () = stop.cancelled() => return,
-                    polled = self.poll(room) => polled.map(|polled| self.heed(polled)),
+                    polled = self.poll(room) => polled.map(|polled| self.accept(polled)),
                 },
             };
             if let Err(error) = polled {
@@ -149,7 +149,7 @@ impl Worker {
     async fn hear(self: &Arc<Self>, listening: &mut Option<Listening>) -> Result<()> {
         let out = listening.get_or_insert_with(|| {
             let worker = Arc::clone(self);
-            tokio::spawn(async move { worker.poll(0).await.map(|polled| worker.heed(polled)) })
+            tokio::spawn(async move { worker.poll(0).await.map(|polled| worker.accept(polled)) })
         });
         let heard = out.await;
         *listening = None;
@@ -157,7 +157,7 @@ impl Worker {
     }
 
     /// Applies a poll's response.
-    fn heed(self: &Arc<Self>, polled: wire::Polled) {
+    fn accept(self: &Arc<Self>, polled: wire::Polled) {
         self.stop(&polled.cancel);
         polled.tasks.into_iter().for_each(|task| self.begin(task));
     }

@@ -88,7 +88,7 @@ impl Program {
         builder.limit();
         let mut program = builder.program;
         // Behind a join that does not wait for all, a test may depend on an open node.
-        program.mend();
+        program.make_valid();
         program
     }
 }

@@ -22,7 +22,7 @@ impl Program {
                 Mention::Test(test, at) => *test = Test::Completed(moved(at)),
             });
         }
-        smaller.mend();
+        smaller.make_valid();
         smaller
     }
 
@@ -35,7 +35,7 @@ impl Program {
         let mut attempt = |change: &dyn Fn(&mut Self)| {
             let mut candidate = self.clone();
             change(&mut candidate);
-            candidate.mend();
+            candidate.make_valid();
             if candidate != *self {
                 candidates.push(candidate);
             }
@@ -69,7 +69,7 @@ impl Program {
 
     /// Makes a program valid again after something was taken away: no edge on a branch that is
     /// gone, no mention of what does not come before, no join of more than there is.
-    pub(super) fn mend(&mut self) {
+    pub(super) fn make_valid(&mut self) {
         let branches: Vec<Vec<String>> = self
             .nodes
             .iter()
