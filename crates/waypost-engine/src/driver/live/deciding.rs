@@ -217,12 +217,11 @@ impl Live {
 
     /// The store's time never goes back and may be ahead of ours: an execution that is due there
     /// and not yet due here waits for its time in memory. Parked, it would be claimed again at
-    /// once, and so on. Only a parked execution can have been woken so:
-    /// - An orphan, whose owner died while it waited in memory, is taken over without being
-    ///   resumed, and parks.
-    /// - So does an execution that a person resumed.
-    /// - So does one that was not due in the store either: it was woken for mail that another
-    ///   instance had taken.
+    /// once, and so on. Only a parked execution can have been woken so. All others park:
+    /// - an orphan, whose owner died while it waited in memory: it is taken over without being resumed;
+    /// - an execution that a person resumed;
+    /// - one that was not due in the store either: it was woken for mail that another instance had
+    ///   taken.
     fn woke_for_nothing(&self, events: &[Event]) -> bool {
         let resumed = |event: &Event| matches!(event, Event::Run(RunEvent::Resumed { origin, .. }) if origin.message.is_none());
         let woke = |event: &Event| resumed(event) || is_take_over(event);
