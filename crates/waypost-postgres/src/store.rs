@@ -65,9 +65,8 @@ impl PostgresStore {
         })
     }
 
-    /// Sets where copies of parked executions are looked up; the first call counts. It is not a
-    /// part of the options because sealing the copies needs the cluster's key, which is in the
-    /// store.
+    /// Sets where copies of parked executions are looked up, once. Called after the store is open:
+    /// sealing the copies needs the cluster's key, which is in the store.
     pub fn use_mirror(&self, mirror: Arc<dyn Mirror>) {
         // There is one already: the first one stays.
         self.mirror.set(mirror).unwrap_or_default();
