@@ -1,6 +1,5 @@
-//! The command line: one file per command in `cli/`, all of them thin. What they know of an
-//! execution comes through the `target`, from a server or from the folder; what they print goes through
-//! `output`.
+//! The command line: one file per command in `cli/`, all of them thin. They read executions through
+//! the `target`, from a server or from the folder, and print through `output`.
 
 mod bench;
 mod check;
@@ -146,7 +145,7 @@ enum Command {
     BenchRecoverChild { executions: u64, folder: std::path::PathBuf },
 }
 
-/// What commands know besides their own arguments.
+/// The context of commands besides their own arguments.
 pub(crate) struct Context {
     settings: Settings,
     format: Format,
@@ -186,7 +185,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What was asked for cannot be: a file that is not there, a name that means nothing. Exit code 2.
+/// The arguments cannot be used: a missing file, an unknown name. Exit code 2.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -219,10 +218,10 @@ fn without_global(command: clap::Command, global: &[clap::Id]) -> clap::Command 
     command.after_help(note).mut_subcommands(|subcommand| without_global(subcommand, global))
 }
 
-/// What the help of a command says about options that all commands take.
+/// The line about global options in the help of a command.
 const GLOBAL_OPTIONS: &str = "Global options: see `waypost --help`";
 
-/// Parses the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     log_panics();
     let parsed = command().try_get_matches();
@@ -241,7 +240,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints the help that was asked for, or what is wrong with the arguments.
+/// Prints the requested help, or the error about the arguments.
 fn print_help(help: &clap::Error) -> ExitCode {
     let code = u8::try_from(help.exit_code()).unwrap_or(Exit::Wrong.code());
     match help.print() {
@@ -351,7 +350,7 @@ async fn execute(cli: Cli, color: bool, color_errors: bool) -> Result<Exit> {
     }
 }
 
-/// How long blocking work may go on after a command has ended.
+/// How long blocking work may run after a command has ended.
 const LEFTOVERS_MAX: std::time::Duration = std::time::Duration::from_millis(500);
 
 fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {

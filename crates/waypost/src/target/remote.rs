@@ -41,7 +41,7 @@ impl Client {
         Ok(self.ask(Ask::get(&["executions", id])).await?.body)
     }
 
-    /// The same, once it has ended or the time is over.
+    /// The execution once it has ended or the time is over.
     pub(crate) async fn execution_after(
         &self,
         id: &str,
@@ -69,8 +69,8 @@ impl Client {
         Ok(self.ask(ask).await?.body)
     }
 
-    /// A page of executions that shows what was committed before, unless that takes too long:
-    /// people list what they have just done.
+    /// A page of executions that includes everything committed before, unless that takes too long:
+    /// people list what they have just started.
     pub(crate) async fn list(&self, request: &ListRequest) -> Result<wire::ExecutionList> {
         let mut ask = Ask::get(&["executions"])
             .query("workflow", request.workflow.as_ref())
@@ -116,7 +116,7 @@ impl Client {
         Ok(self.ask(ask).await?.body)
     }
 
-    /// Starts an execution. Also says whether it is one that was started before under the same key.
+    /// Starts an execution. Also returns whether it was started before under the same key.
     pub(crate) async fn start(&self, submission: Submission) -> Result<(wire::Started, bool)> {
         let start = wire::Start {
             workflow: short(submission.workflow),
