@@ -1,8 +1,9 @@
-//! Planted bugs: mistakes that are easily made in an engine of this kind, for the simulator to find.
+//! Planted bugs: mistakes that are easily made in an engine of this kind, for the simulator to
+//! find.
 //!
-//! They exist only in builds with the feature `planted`, which no product is built with; everywhere
-//! else [`is_planted`] is a constant and nothing of them is left. A test shows that each is caught.
-//! Where one is planted, the code says what is right; the bug is what stands behind the question.
+//! They exist only in builds with the feature `planted`, which no product is built with; otherwise
+//! [`is_planted`] is a constant and nothing of them is left. A test shows that each is caught. At
+//! each place the code is right without the bug; `is_planted` guards the wrong variant.
 
 /// Declares the bugs, with the names that people type and what each means.
 macro_rules! bugs {
@@ -24,7 +25,7 @@ macro_rules! bugs {
                 }
             }
 
-            /// What it means.
+            /// Its meaning.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$bug => $meaning,)*

@@ -11,12 +11,12 @@ use crate::planted::{Bug, is_planted};
 use crate::state::State;
 use crate::status::{NodeStatus, Status};
 
-/// What an execution makes of a report that it does not refuse.
+/// Is an accepted report new?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// It is new.
     News,
-    /// It has, and did what was to be done.
+    /// It was applied before.
     Known,
 }
 
@@ -39,8 +39,8 @@ impl State {
         match status {
             _ if attempt != report.attempt => Err(stale),
             NodeStatus::Running => {
-                // A token of a slot stands in the log, where many may read it: it is of no use
-                // outside of the process.
+                // A slot's token is in the log, where many may read it: it is of no use outside of
+                // the process.
                 let remote = node.remote.is_some() || report.worker.is_none();
                 let holds = node.token == Some(report.token) && remote;
                 if !holds && !is_planted(Bug::ForeignToken) {
@@ -98,9 +98,9 @@ impl State {
         (!self.moves()).then_some(Refusal::Paused)
     }
 
-    /// The nodes that a retry runs again: those that failed unhandled or were cancelled, with everything
-    /// after them that has not completed. Completed nodes keep their outputs, and what a join did not
-    /// need is still not needed.
+    /// The nodes that a retry runs again: those that failed unhandled or were cancelled, with
+    /// everything after them that has not completed. Completed nodes keep their outputs, and
+    /// sources that a join did not need are still not needed.
     pub fn retries(&self, plan: &Plan) -> Result<Vec<NodeIx>, Refusal> {
         if !matches!(self.status, Status::Failed | Status::Cancelled | Status::TimedOut) {
             return Err(Refusal::NotReopenable(self.shown_status()));

@@ -53,7 +53,7 @@ pub struct State {
     pub pausing: bool,
     /// Why and since when it cannot continue without a person.
     pub quarantine: Option<Quarantine>,
-    /// What fixed its end.
+    /// The cause of its end.
     pub cause: Option<EndCause>,
     /// How it ended.
     pub end: Option<End>,
@@ -98,7 +98,7 @@ pub struct End {
     pub failure: Option<Failure>,
 }
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeState {
     /// Its status.
@@ -116,13 +116,13 @@ pub struct NodeState {
     pub wait_seq: u64,
     /// The right to report on its attempt.
     pub token: Option<Token>,
-    /// The remote worker that makes its attempt.
+    /// The remote worker that runs its attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<WorkerId>,
     /// How its remote attempts ended, oldest first; bounded.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ended: VecDeque<Ended>,
-    /// What it gave; absent for `null`.
+    /// Its output; absent for `null`.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -144,8 +144,8 @@ pub struct NodeState {
     /// counted.
     #[serde(default, skip_serializing_if = "crate::json::is_zero")]
     pub marks: u32,
-    /// When its first attempt was scheduled, and the variables of that moment: what its config is
-    /// rendered from, in every attempt.
+    /// When its first attempt was scheduled, and the variables of that moment: every attempt
+    /// renders its config from these.
     pub scheduled: Option<Scheduled>,
     /// When the last attempt was started.
     pub started_at: Option<Timestamp>,
@@ -165,7 +165,7 @@ pub struct NodeState {
     pub dead: u32,
     /// When all its attempts must have ended.
     pub deadline: Option<Timestamp>,
-    /// When its silent attempt is given up.
+    /// When a silent attempt is given up.
     pub attempt_due: Option<Timestamp>,
 }
 
@@ -178,9 +178,9 @@ pub struct Scheduled {
     pub seq: u64,
     /// The variables of that moment.
     pub variables: Variables,
-    /// Of the nodes that its expressions mention, those that had not settled then, and how they
-    /// stood. They may settle between two attempts, which must not send different things. No default
-    /// for snapshots without it: those are from before, and are passed over.
+    /// Of the nodes that its expressions mention, those that had not settled then, and their
+    /// statuses. They may settle between two attempts, which must not send different configs. No
+    /// default for snapshots without it: those are from before, and are ignored.
     pub unsettled: Vec<(NodeIx, NodeStatus)>,
 }
 
@@ -259,7 +259,7 @@ impl NodeState {
         }
     }
 
-    /// As it was before its first attempt, except that attempt numbers go on: a report of an
+    /// As it was before its first attempt, except that attempt numbers continue: a report of an
     /// earlier generation must never fit a later one.
     pub(crate) fn reset(&mut self, conditions: usize) {
         let ended = std::mem::take(&mut self.ended);
@@ -336,9 +336,9 @@ impl State {
         matches!(self.status, Status::Scheduled | Status::Running | Status::Resuming)
     }
 
-    /// When time will next do something. What cannot happen as things stand (the end of a wait
-    /// while a user holds the execution) is left out: a timer that is due and does nothing would
-    /// make its owner spin.
+    /// When a timer next has an effect. Timers that cannot act in this state (the end of a wait
+    /// while the execution is paused) are left out: one that is due and does nothing would make its
+    /// owner spin.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.iter().find(|(_, timer)| self.heeds(*timer)).map(|(due, _)| *due)
     }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where an execution stands. Users see [`Status::SHOWN`] only: REQUESTED, SCHEDULED and RESUMING are
-/// steps between two of those.
+/// The status of an execution. Users see [`Status::SHOWN`] only: REQUESTED, SCHEDULED and RESUMING
+/// are steps between two of those.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -21,7 +21,7 @@ pub enum Status {
     Paused,
     /// An instance took it and is loading it.
     Resuming,
-    /// Its end is fixed; what still runs is cancelled and awaited.
+    /// Its end is fixed; running attempts are cancelled and awaited.
     Ending,
     /// Every node settled and no cause to end otherwise.
     Completed,
@@ -110,7 +110,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Where a node stands.
+/// The status of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum NodeStatus {

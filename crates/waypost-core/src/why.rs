@@ -1,5 +1,5 @@
-//! Why an execution is where it is: what it waits for, since when, until when, and what would move
-//! it. Read off the state alone, so that it can never disagree with what the engine will do.
+//! Why an execution makes no progress: what it waits for, since when, until when, and what would
+//! unblock it. Computed from the state alone, so that it can never disagree with the engine.
 
 use std::sync::Arc;
 
@@ -20,21 +20,21 @@ pub struct Reason {
     /// The node it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Arc<str>>,
-    /// What the matter is: a clause without a subject, "waits for signal …".
+    /// The reason: a clause without a subject, "waits for signal …".
     pub what: String,
     /// Since when.
     pub since: Timestamp,
     /// When time alone will change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// What would move it.
+    /// What would unblock it.
     pub unblocked_by: UnblockedBy,
     /// The event that opened the node's wait: its id, for completing the wait by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<u64>,
 }
 
-/// What would move an execution on.
+/// What would unblock an execution.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UnblockedBy {
@@ -60,8 +60,8 @@ pub enum UnblockedBy {
     Nothing,
 }
 
-/// Every reason, the most telling first. `before` is how many stand before it in the queue of its
-/// concurrency key, where the store says so: the state does not know.
+/// Every reason, the most important first. `before` is how many are before it in the queue of its
+/// concurrency key, from the store: the state does not have it.
 pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
     let run = |what: String, unblocked_by: UnblockedBy| Reason {
         node: None,
@@ -185,7 +185,7 @@ fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
     Reason { node: Some(Arc::clone(&plan.node(at).id)), what, since, until, unblocked_by, wait }
 }
 
-/// The handler of a node whose attempts are made remotely only.
+/// The handler of a node whose attempts run only remotely.
 fn foreign(plan: &Plan, at: NodeIx) -> Option<Arc<str>> {
     match &plan.node(at).behaviour {
         Behaviour::Task { handler, foreign: true, .. } => Some(Arc::clone(handler)),

@@ -10,26 +10,26 @@ use crate::event::{EndCause, Event, MessageId, NodeEvent, PauseReason, RunEvent}
 use crate::limits::{EARLY_SIGNALS_MAX, MESSAGES_REMEMBERED_MAX};
 use crate::time::Timestamp;
 
-/// Where an execution stands, as far as its own rules go.
+/// The state of an execution, as far as its own rules go.
 #[derive(Debug, Default)]
 pub(super) struct RunCheck {
     generation: u32,
     ended: Option<Ended>,
     cause: Option<Cause>,
-    /// A user's pause or a quarantine keeps it, until somebody resumes it.
+    /// A user's pause or a quarantine keeps it, until it is resumed.
     held: bool,
     /// An instance has owned it, in this generation.
     owned: bool,
-    /// Nobody owns it.
+    /// It is unowned.
     parked: bool,
-    /// Where it stands in the queue of its concurrency key, in this generation.
+    /// Its place in the queue of its concurrency key, in this generation.
     line: QueueState,
-    /// Somebody took it over after it was parked, and has not gone on yet.
+    /// An instance took it over after it was parked, and has not continued it yet.
     resuming: bool,
-    /// When this generation must have ended, where the log says so.
+    /// When this generation must have ended, if the log has it.
     deadline: Option<Timestamp>,
     messages: Messages,
-    /// Signals that nobody has taken, by message, with their names.
+    /// Signals that no wait has consumed, by message, with their names.
     signals: BTreeMap<MessageId, Arc<str>>,
     /// Signals that were taken in this frame: all who wait for one get it.
     taken: Vec<MessageId>,
@@ -43,7 +43,7 @@ enum QueueState {
     /// It has not come to it.
     #[default]
     Outside,
-    /// It stands in it; does somebody own it meanwhile?
+    /// It is queued; does an instance own it meanwhile?
     Waits { owned: bool },
     /// It holds a slot.
     Admitted,
@@ -56,7 +56,7 @@ enum Ended {
     Otherwise,
 }
 
-/// What fixed the end.
+/// The cause of the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
     Cancel,
@@ -96,7 +96,7 @@ impl RunCheck {
         self.cause.is_some()
     }
 
-    /// Does somebody have to resume it?
+    /// Does it need to be resumed?
     pub(super) fn is_held(&self) -> bool {
         self.held
     }
@@ -116,12 +116,13 @@ impl RunCheck {
         self.held || self.parked
     }
 
-    /// Did a signal of this name come with this message, and was nobody given it before this frame?
+    /// Did a signal of this name come with this message, and had no wait consumed it before this
+    /// frame?
     pub(super) fn has_signal(&self, message: &MessageId, name: &str) -> bool {
         self.signals.get(message).is_some_and(|received| **received == *name)
     }
 
-    /// Is the event possible here? Says what is wrong and changes nothing.
+    /// Is the event possible here? Returns the broken rule and changes nothing.
     pub(super) fn judge(&self, place: EventAt, event: &Event, nodes: &Nodes) -> Verdict {
         self.is_first_or_later(place, event)?;
         self.is_before_the_end(event)?;
@@ -201,7 +202,7 @@ impl RunCheck {
         if self.is_ending() && (starts || goes_on) {
             return broken(Invariant::CauseDecides, "after the end was fixed");
         }
-        // What was made remotely and has ended is a fact, and its start with it.
+        // The end of a remote attempt is a fact, and its start with it.
         let fact = matches!(event, NodeEvent::Started { remote: Some(_), .. });
         if (starts && !fact && self.is_paused()) || self.parked {
             return broken(Invariant::PausesHold, "while the execution was paused");
@@ -212,7 +213,7 @@ impl RunCheck {
         Ok(())
     }
 
-    /// Takes the event in, whatever was said of it.
+    /// Applies the event, whatever the verdict was.
     pub(super) fn advance(&mut self, event: &Event) {
         if let Some(message) = message_of(event) {
             self.messages.remember(message);

@@ -18,8 +18,8 @@ use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
 use crate::plan::Delivery;
 use crate::status::{NodeStatus, Status};
 
-/// Units of work that the filters of one decision may do over all signals that it looks at: as many as
-/// ten evaluations.
+/// Units of work that the filters of one decision may do over all signals: as many as ten
+/// evaluations.
 pub(super) const FILTERS_WORK_MAX: u64 = 10 * WORK_MAX;
 
 impl Decider<'_> {
@@ -57,8 +57,8 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Stops the tasks that run; they will be tried again. One that may be started only once is
-    /// awaited instead: to stop it would be to fail it.
+    /// Cancels the running tasks; they will be tried again. One that may be started only once is
+    /// awaited instead: cancelling it would fail it.
     fn interrupt_tasks(&mut self) {
         for at in self.plan.positions() {
             if self.node(at).token.is_some() && self.plan_node(at).delivery == Delivery::AtLeastOnce
@@ -127,7 +127,7 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Why a signal that no node waits for is not kept until one does.
+    /// Why a signal that no node waits for is not stored until one does.
     fn refuses_to_keep(&self, body: &Json) -> Option<Refusal> {
         let kept = &self.state.early;
         if kept.len() >= EARLY_SIGNALS_MAX {
@@ -162,14 +162,14 @@ impl Decider<'_> {
 
     fn deliver(&mut self, takers: &[NodeIx], message: &MessageId, body: &Json) {
         for at in takers {
-            // What one taker leads to may have ended another's wait, or everything.
+            // The consequences for one taker may have ended another's wait, or everything.
             if self.state.acts() && self.node(*at).status == NodeStatus::Waiting {
                 self.signal_arrived(*at, Arc::clone(message), body.clone());
             }
         }
     }
 
-    /// Gives what came without a message id one: new for each decision.
+    /// Gives a request without a message id one: new for each decision.
     fn identified(&self, origin: Origin) -> Origin {
         let message = origin.message.unwrap_or_else(|| {
             let digest = blake3::hash(&self.env.entropy.to_le_bytes());
