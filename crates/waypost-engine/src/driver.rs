@@ -62,16 +62,16 @@ pub struct Driver {
     ready: VecDeque<ExecutionNo>,
     wheel: wheel::Wheel,
     slots: slots::Slots,
-    /// What is made remotely.
+    /// Remote attempts.
     remote: remote::Remote,
-    /// Knows the tokens of what is made remotely.
+    /// Verifies the tokens of remote attempts.
     mint: Mint,
     ends: ends::EndWatchers,
     adopted: HashSet<ExecutionNo>,
-    /// The newest fold that everybody alive reads.
+    /// The newest log format that every live instance reads.
     readable: u16,
     claims: claims::Claims,
-    /// Those that keep many bytes of signals and stay in memory for more of them.
+    /// Executions with many bytes of stored signals that stay in memory for more of them.
     staying: HashSet<ExecutionNo>,
     suspects: suspicion::Suspects,
     /// Requests that are on their way into inboxes.
@@ -89,8 +89,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver with nothing to do. `seed` is where its ids come from, `mint` knows the tokens that
-    /// this cluster gives out.
+    /// A driver with nothing to do. `seed` is the source of its ids, `mint` verifies the tokens of
+    /// this cluster.
     pub fn new(config: Config, instance: InstanceId, seed: u128, mint: Mint) -> Self {
         Self {
             remote: remote::Remote::default(),
@@ -118,7 +118,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what has come, at this time, and puts out what must be done.
+    /// Takes inputs, at this time, and returns outputs.
     pub fn step(
         &mut self,
         now: impl Into<Now>,
@@ -164,7 +164,7 @@ impl Driver {
         ask.min(self.wheel.next_due().unwrap_or(never))
     }
 
-    /// Are copies made of what is parked and owned?
+    /// Are parked and owned executions copied to a mirror?
     pub fn has_mirror(&self) -> bool {
         self.config.contexts
     }
@@ -174,7 +174,7 @@ impl Driver {
         self.instance
     }
 
-    /// What is in memory, and so owned.
+    /// The executions in memory, which this instance owns.
     pub fn owned(&self) -> Vec<ExecutionId> {
         self.live.values().map(|live| live.state.created.key.clone()).collect()
     }
@@ -267,7 +267,7 @@ impl Driver {
         }
     }
 
-    /// Has an execution decide what is in its mailbox, if it may.
+    /// Queues an execution to decide its mailbox, if it may.
     fn enqueue(&mut self, execution: ExecutionNo) {
         if self.live.get_mut(&execution).is_some_and(Live::becomes_ready) {
             self.ready.push_back(execution);
@@ -330,7 +330,8 @@ impl Driver {
         if self.slots.wants_renewal(now) {
             outputs.push(Output::Renew);
         }
-        // What is in memory is driven to the last: somebody may want to cancel what still runs.
+        // Executions in memory are driven until the end of the drain: a user may want to cancel
+        // one.
         self.claims.ask_for_mail(now, &self.live, &self.config, outputs);
         if self.draining {
             return;

@@ -1,8 +1,8 @@
-//! What the control row and the mail of an execution must be, given its state.
+//! The control row and the mail of an execution, as they must be for its state.
 //!
-//! The row is written at transitions only; between two of them, claims, mail and expired leases change
-//! it. The check therefore compares little of an owned execution, and everything of an unowned one: there
-//! the row alone decides whether and when an instance claims it.
+//! The row is written at transitions only; between two of them, claims, mail and expired leases
+//! change it. The check therefore compares little of an owned execution, and everything of an
+//! unowned one: there the row alone decides whether and when an instance claims it.
 
 use waypost_core::check::Invariant;
 use waypost_core::event::Wait;
@@ -16,7 +16,7 @@ use crate::queue::permit_request;
 
 type BrokenRule = (Invariant, String);
 
-/// The row that a log gives, as if nothing had happened to it since its last transition.
+/// The row as derived from a log, as of its last transition.
 fn derive(state: &State) -> DerivedRow {
     let next_due = state.next_due();
     match state.status {
@@ -28,13 +28,13 @@ fn derive(state: &State) -> DerivedRow {
     }
 }
 
-/// Its place in that queue, as its log gives it.
+/// Its place in that queue, as derived from its log.
 fn derive_permit(state: &State) -> Option<DerivedPermit> {
     let admitted = state.place.as_ref().is_some_and(|place| place.admitted);
     permit_request(state).map(|request| DerivedPermit { request, admitted })
 }
 
-/// What puts the rows beside a log right; `requires` is the fold that its last frame needs.
+/// The repair of the rows beside a log; `requires` is the log format that its last frame needs.
 pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
     if state.status.is_end() {
         return Remedy::Nothing;
@@ -47,7 +47,7 @@ pub(super) fn remedy(state: &State, requires: u16) -> Remedy {
 pub(super) fn check(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRule> {
     let ended = state.status.is_end();
     let mut faults = check_row(examined, state, requires);
-    // Without a control row, that is what is wrong.
+    // Without a control row, that is the fault.
     if ended || examined.history.control.is_some() {
         faults.extend(has_another_place(examined.permit.as_ref(), state));
     }
@@ -80,8 +80,8 @@ fn check_row(examined: &Examined, state: &State, requires: u16) -> Vec<BrokenRul
     }
 }
 
-/// Compares its place in the queue of its concurrency key with what its log says. A permit that it has
-/// been given and has not used yet is none of its log's business.
+/// Compares its place in the queue of its concurrency key with its log. A permit that it has got
+/// and not used yet is not in its log.
 fn has_another_place(found: Option<&Permit>, state: &State) -> Option<BrokenRule> {
     let derived = derive_permit(state).filter(|_| !state.status.is_end());
     let what = match (found, derived) {
@@ -191,8 +191,8 @@ fn waits_for_a_signal(state: &State) -> bool {
     state.nodes.iter().any(|node| matches!(node.wait, Some(Wait::Signal { .. })))
 }
 
-/// Set aside by the store because its log cannot be extended: until somebody resumes it, nothing
-/// that is due or in the mail counts.
+/// Quarantined by the store because its log cannot be extended: until it is resumed, no due time
+/// and no mail counts.
 fn is_quarantined(control: &Control, standing: &Standing) -> bool {
     control.held.is_some() && standing.wakes_from == Urgency::Resume
 }

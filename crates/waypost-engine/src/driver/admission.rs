@@ -27,7 +27,7 @@ impl Admission {
         self.backlog.push_back(start);
     }
 
-    /// Refuses everything that waits; gives the tickets to answer.
+    /// Rejects all waiting submissions; returns the tickets to answer.
     pub(super) fn close(&mut self) -> impl Iterator<Item = Ticket> + '_ {
         self.backlog.drain(..).map(|start| start.ticket)
     }
@@ -57,8 +57,9 @@ impl Admission {
 }
 
 impl Driver {
-    /// Places in memory that are free and not kept for what is being claimed. What waits for
-    /// remote workers has places of its own: a handler without workers must not keep out everything else.
+    /// Free places in memory, without those reserved for claims under way. Executions that wait for
+    /// remote workers have places of their own: a handler without workers must not keep other
+    /// executions out.
     pub(super) fn room(&self) -> usize {
         let remote = self.remote.executions_waiting().min(self.config.remote_max);
         let here = self.live.len().saturating_sub(remote);

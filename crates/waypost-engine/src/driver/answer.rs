@@ -1,4 +1,4 @@
-//! The answers to questions that the driver was asked.
+//! The driver's answers to its callers.
 
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;

@@ -1,4 +1,4 @@
-//! After a commit: what follows from it, and executions that leave memory.
+//! After a commit: its consequences, and executions that leave memory.
 
 use waypost_core::command::Command;
 use waypost_core::id::ExecutionNo;
@@ -58,8 +58,9 @@ impl Driver {
         }
     }
 
-    /// The store refused a frame: nothing that it decided has happened. Everyone who asked for part of
-    /// it gets `answer`; if it was the first frame, there is no execution whose end could be awaited.
+    /// The store rejected a frame: nothing that it decided has happened. Every caller of a part of
+    /// it gets `answer`; if it was the first frame, there is no execution whose end could be
+    /// awaited.
     fn refused(
         &mut self,
         execution: ExecutionNo,
@@ -76,7 +77,7 @@ impl Driver {
         self.drop_live(execution, outputs);
     }
 
-    /// What follows from a commit, or from a decision that had nothing to commit.
+    /// Applies the consequences of a commit, or of a decision that had nothing to commit.
     pub(super) fn follow_up(
         &mut self,
         execution: ExecutionNo,
@@ -122,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// Has the execution decide what is in its mailbox, or wait for its timer.
+    /// Queues the execution to decide its mailbox, or arms its timer.
     fn await_next(&mut self, execution: ExecutionNo) {
         let Some(live) = self.live.get(&execution) else { return };
         if !live.mailbox.is_empty() {
@@ -185,7 +186,7 @@ impl Driver {
         }
     }
 
-    /// Requests in the mailbox of an execution that has left memory: their callers ask again.
+    /// Requests in the mailbox of an execution that has left memory: their callers send them again.
     fn ask_again(&self, live: Live, outputs: &mut Vec<Output>) {
         let tickets = live.into_tickets().into_iter();
         outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Moved)));

@@ -28,12 +28,12 @@ use crate::driver::{Answer, EndSummary, Input, Loaded, StoreWork};
 use crate::panic_text;
 use crate::tokens::Mint;
 
-/// What came of one try.
+/// The result of one try.
 #[derive(Debug, Default)]
 pub struct Performed {
     /// For the driver.
     pub inputs: Vec<Input>,
-    /// What the store did not do, and must be asked again.
+    /// Work that the store did not do, and that must be repeated.
     pub again: Vec<(StoreWork, StoreError)>,
 }
 
@@ -56,7 +56,7 @@ impl Performed {
 pub struct Clerk {
     /// The store.
     pub store: Arc<dyn Store>,
-    /// What definitions compile to.
+    /// Compiled definitions.
     pub plans: Arc<Plans>,
     /// Intervals and limits.
     pub config: Config,
@@ -66,7 +66,7 @@ pub struct Clerk {
     pub about: About,
     /// Attempts that run in it.
     pub running: Arc<AtomicU32>,
-    /// Knows the tokens of attempts that are made remotely.
+    /// Verifies the tokens of remote attempts.
     pub mint: Mint,
     /// How the owners of executions with new mail are nudged.
     pub nudges: Arc<dyn Nudges>,
@@ -136,8 +136,8 @@ impl Clerk {
         }
     }
 
-    /// Claims, and folds what was claimed. What cannot be claimed now is not asked for again here:
-    /// the driver asks by itself, and knows by then what it has room for.
+    /// Claims, and folds the claimed executions. A failed claim is not repeated here: the driver
+    /// claims again by itself, and has its current free capacity then.
     fn claim(&self, request: &ClaimRequest) -> Performed {
         let claims = self.store.claim(request).and_then(|claims| match claims.lapsed {
             // A machine that slept, or a store that forgot the last heartbeats.
@@ -187,7 +187,7 @@ impl Clerk {
         let execution = history.execution;
         let needed = history.frames.last().map_or(0, |frame| frame.header.requires);
         if needed > self.config.fold {
-            // A claim never gives us such a one; but an owner may find that a newer version has
+            // A claim never returns such a one; but an owner may find that a newer version has
             // written meanwhile.
             let known = self.config.fold;
             let reason = format!("it needs a newer version: fold {needed}, this one reads {known}");
@@ -255,7 +255,7 @@ fn killed_its_owners(crashes: u32) -> String {
     )
 }
 
-/// How an execution ended: its last event says so. Nothing is folded, which would need a definition
+/// How an execution ended, from its last event. Nothing is folded, which would need a definition
 /// that may be gone.
 fn end_of(history: &History) -> Option<EndSummary> {
     let last = history.frames.last()?.body.as_ref().ok()?;
@@ -271,8 +271,8 @@ fn end_of(history: &History) -> Option<EndSummary> {
     Some(EndSummary { status, output, failure })
 }
 
-/// [`fold`], where a log that makes it panic is damaged like any other: one execution must not take
-/// the engine with it.
+/// [`fold`], with a log that makes it panic counted as damaged: one execution must not end the
+/// engine.
 fn fold_guarded(history: History, plans: &Plans, store: &dyn Store) -> Result<Loaded, Damage> {
     catch_unwind(AssertUnwindSafe(|| fold(history, plans, store))).unwrap_or_else(|panic| {
         Err(Damage::Log(format!("reading it panicked: {}", panic_text(&*panic))))

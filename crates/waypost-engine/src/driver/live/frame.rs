@@ -1,4 +1,4 @@
-//! The frame in flight: what goes to the store, and what waits for its commit.
+//! The frame in flight: the append, and what waits for its commit.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ pub(in crate::driver) struct PendingFrame {
     reported: Vec<Timestamp>,
     parked: bool,
     settled: Option<Settled>,
-    /// What it was parked with, for a mirror.
+    /// Its copy for a mirror, if it parks.
     context: Option<Box<Context>>,
 }
 
 impl PendingFrame {
-    /// Whom to tell when the frame is refused.
+    /// The tickets to answer if the frame is rejected.
     pub(in crate::driver) fn tickets(&self) -> Vec<Ticket> {
         self.answers.iter().map(|(ticket, _)| *ticket).collect()
     }
@@ -126,7 +126,8 @@ impl Live {
         Output::Store(StoreWork::Append(Append { header, body, side }))
     }
 
-    /// The control row changes at transitions only; which one, the state after the frame says.
+    /// The control row changes at transitions only; to what, follows from the state after the
+    /// frame.
     pub(super) fn control_change(&self, events: &[Event]) -> Option<ControlChange> {
         let transition = |event: &Event| match event {
             Event::Run(
@@ -139,7 +140,7 @@ impl Live {
             // A failover may have lost the claim: then the row names no owner, and if this instance dies,
             // no other one claims the execution.
             Event::Run(RunEvent::Owned { .. }) => true,
-            // A request from the inbox ended the pause: the row still says that it is held.
+            // A request from the inbox ended the pause: the row is still held.
             Event::Run(RunEvent::Resumed { origin, .. }) => origin.message.is_some(),
             _ => event.is_end(),
         };
@@ -158,7 +159,7 @@ impl Live {
         }
     }
 
-    /// What it asks of the store where it stands in the queue of its concurrency key.
+    /// Its permit request, while it is queued for its concurrency key.
     pub(super) fn permit_request(&self) -> Option<PermitRequest> {
         let in_queue = self.state.status == Status::Scheduling && self.state.owner.is_none();
         permit_request(&self.state).filter(|_| in_queue)
