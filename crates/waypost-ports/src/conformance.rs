@@ -1,4 +1,4 @@
-//! The tests that every store must pass, whatever it is made of.
+//! The tests that every store must pass.
 //!
 //! A backend's test binary implements [`Backend`] and calls [`conformance_tests!`], which makes one
 //! test per case, so that a report names the promise that is broken:
@@ -14,14 +14,14 @@
 //! | `ownership` | control rows, claims, leases, holding |
 //! | `crashes` | deaths of owners, and what was in hand at them |
 //! | `mail` | the inbox and waking up |
-//! | `permits`, `permit_queues` | the queues of concurrency keys; what a checker asks of them |
+//! | `permits`, `permit_queues` | the queues of concurrency keys; a checker's view of them |
 //! | `reading` | loads, snapshots, lists, events |
 //! | `lists` | filters and pages |
 //! | `feed` | all frames in the order of commits |
 //! | `definitions`, `instances` | lists of them |
 //! | `access` | API keys and the audit log |
 //! | `hostile` | text that would do harm if it were more than text |
-//! | `inspect` | what a checker reads, and what it may put right |
+//! | `inspect` | a checker's reads, and its repairs |
 //! | `tasks` | tasks for remote workers; its own list: [`tasks_conformance_tests!`] |
 //!
 //! [`conformance_tests!`]: crate::conformance_tests
@@ -67,7 +67,7 @@ use crate::access::Access;
 use crate::clock::Clock;
 use crate::inspect::Inspect;
 
-/// What a backend's test binary brings: some data, empty at first.
+/// Implemented by a backend's test binary: some data, empty at first.
 pub trait Backend {
     /// The store under test.
     type Store: Inspect + Access;

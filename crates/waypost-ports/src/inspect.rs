@@ -1,9 +1,8 @@
-//! What a checker asks of a store, beyond what the engine and people do: everything that is kept of
-//! every execution, in pieces, and the means to put right what can be derived again.
+//! A checker's access to a store, beyond that of the engine and of readers: everything that is
+//! stored of every execution, in pieces, and repairs of what can be derived again.
 //!
-//! Nothing here judges. Reading is done in chunks, each from a moment of its own: a checker that
-//! held one moment for as long as it takes to read a large store would keep the store from tidying
-//! up behind its writers.
+//! Nothing here judges. Reads are in chunks, each a snapshot of its own: one snapshot for as long
+//! as it takes to read a large store would keep the store from cleaning up behind its writers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,21 +16,21 @@ use waypost_core::time::Timestamp;
 use crate::query::Query;
 use crate::store::{Control, History, Permit, PermitRequest, Store, StoreError, Urgency};
 
-/// Bytes of frames after which [`Inspect::examine`] gives what it has.
+/// Bytes of frames after which [`Inspect::examine`] stops.
 pub const EXAMINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What a checker asks of a store.
+/// A checker's access to a store.
 pub trait Inspect: Store + Query {
     /// The next executions that have a log, by number.
     fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError>;
 
-    /// Everything that is kept of these executions, all from one moment, in the order asked for.
-    /// Those that have no log are left out. Stops early, after at least one, when the frames are
-    /// more than [`EXAMINED_BYTES_MAX`]: ask again for the rest.
+    /// Everything that is stored of these executions, all from one snapshot, in the order of the
+    /// request. Those without a log are left out. Stops early, after at least one, when the frames
+    /// are more than [`EXAMINED_BYTES_MAX`]: call again for the rest.
     fn examine(&self, executions: &[ExecutionNo]) -> Result<Vec<Examined>, StoreError>;
 
-    /// What the projections show of these executions, all from one moment, in the order asked for.
-    /// What is examined *after* this call is at least as new.
+    /// The projections of these executions, all from one snapshot, in the order of the request. A
+    /// call of `examine` *after* this one is at least as new.
     fn shown(&self, executions: &[ExecutionNo]) -> Result<Vec<Shown>, StoreError>;
 
     /// Brings the projections as close to the log as this process may.
@@ -40,14 +39,14 @@ pub trait Inspect: Store + Query {
     /// Rows of executions that have no log.
     fn strays(&self) -> Result<Vec<Stray>, StoreError>;
 
-    /// Puts the rows beside a log right, if log and control row are still what the checker saw.
-    /// Says whether they were.
+    /// Repairs the rows beside a log, if log and control row are still what the checker saw.
+    /// Returns whether they were.
     fn repair(&self, repair: &Repair) -> Result<bool, StoreError>;
 
     /// The line of every concurrency key that has one, all from one moment.
     fn permit_queues(&self) -> Result<Vec<PermitQueue>, StoreError>;
 
-    /// Gives permits that are free to who waits for them, where that was forgotten.
+    /// Assigns free permits to waiting executions, if that was missed.
     fn promote(&self) -> Result<(), StoreError>;
 
     /// Derives the projections of these executions again; of one without a log, none are left.
@@ -59,7 +58,7 @@ pub trait Inspect: Store + Query {
 pub struct ChunkRequest {
     /// After this one.
     pub after: Option<ExecutionNo>,
-    /// At most so many are looked at.
+    /// At most so many are scanned.
     pub limit: usize,
     /// Only those whose last frame was stored at this time or later.
     pub since: Option<Timestamp>,
@@ -68,18 +67,18 @@ pub struct ChunkRequest {
 /// Some executions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chunk {
-    /// Those that were asked for; maybe none, although there are more.
+    /// The matching executions; maybe none, although there are more.
     pub executions: Vec<ExecutionNo>,
-    /// Where to go on; none at the end.
+    /// Where to continue; none at the end.
     pub next: Option<ExecutionNo>,
 }
 
-/// Everything that is kept of one execution.
+/// Everything that is stored of one execution.
 #[derive(Clone, Debug)]
 pub struct Examined {
     /// The whole log, the newest snapshot, the control row and the mail.
     pub history: History,
-    /// What a claim looks at besides; absent where there is no control row.
+    /// The columns that a claim uses besides; absent if there is no control row.
     pub standing: Option<Standing>,
     /// Its place in the queue of its concurrency key, also where it has no control row.
     pub permit: Option<Permit>,
@@ -88,7 +87,7 @@ pub struct Examined {
 /// The parts of a control row that only the store uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
-    /// What is known of the owner.
+    /// The state of the owner.
     pub ownership: Ownership,
     /// The least urgent mail that makes it ready.
     pub wakes_from: Urgency,
@@ -96,20 +95,20 @@ pub struct Standing {
     pub requires: u16,
 }
 
-/// What is known of the owner that a control row names.
+/// The state of the owner that a control row names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ownership {
     /// There is none.
     Nobody,
-    /// It is alive, or was when it last said so.
+    /// It is alive, or was at its last sign of life.
     Held,
     /// Its time ran out: claims treat the execution as an orphan.
     Expired,
-    /// It is gone for good, or was never there, and no claim looks at the execution.
+    /// It is gone for good, or never existed, and no claim considers the execution.
     Lost,
 }
 
-/// What the projections show of one execution.
+/// The projections of one execution.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shown {
     /// Which one.
@@ -127,9 +126,9 @@ pub struct ShownRows {
     pub key: Arc<str>,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// What changes over its life.
+    /// Columns that change over its life.
     pub view: ExecutionView,
-    /// What it gave, as JSON.
+    /// Its output, as JSON.
     pub output: Option<String>,
     /// Its nodes, in any order.
     pub nodes: Vec<ShownNode>,
@@ -214,16 +213,16 @@ pub struct Repair {
     pub last: Option<Parent>,
     /// Its control row when it was examined.
     pub seen: Option<Control>,
-    /// What must become of its rows.
+    /// The repair of its rows.
     pub remedy: Remedy,
 }
 
-/// What must become of the rows beside a log.
+/// A repair of the rows beside a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Remedy {
     /// A control row that this follows from, derived from the log.
     Control {
-        /// How it stands.
+        /// Its columns.
         row: DerivedRow,
         /// The ownership that the log has reached; a row that is ahead stays so.
         epoch: u32,
@@ -234,33 +233,33 @@ pub enum Remedy {
     },
     /// No control row, no mail, no snapshot and no place in a line: it has ended, or has no log.
     Nothing,
-    /// No snapshot: the one that was there is not the state of the log.
+    /// Deletes the snapshot: it is not the state of the log.
     NoSnapshot,
 }
 
-/// A place in the queue of a concurrency key, as a log gives it. A row that is there and is of this
-/// key keeps its place; one that is missing comes last.
+/// A place in the queue of a concurrency key, as derived from a log. An existing row of this key
+/// keeps its place; a missing one comes last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DerivedPermit {
-    /// What was asked for.
+    /// The request.
     pub request: PermitRequest,
-    /// Does it hold a permit, whatever the limit says? A row that does goes on doing so.
+    /// Does it hold a permit, regardless of the limit? A row that does keeps it.
     pub admitted: bool,
 }
 
-/// A control row as a log gives it.
+/// A control row as derived from a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DerivedRow {
-    /// Nobody owns it and somebody has to.
+    /// It is unowned and must be claimed.
     Ready,
-    /// Nobody owns it until it is due or has mail.
+    /// It is unowned until it is due or has mail.
     Parked {
         /// When time alone makes it claimable.
         next_due: Option<Timestamp>,
     },
-    /// Nobody owns it and only urgent mail makes it ready.
+    /// It is unowned, and only urgent mail makes it ready.
     Held {
-        /// What people are told.
+        /// The reason shown to people.
         reason: String,
         /// When time alone makes it claimable.
         next_due: Option<Timestamp>,

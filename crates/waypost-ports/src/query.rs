@@ -1,5 +1,5 @@
-//! Questions that people ask: lists and logs. Apart from the [`Store`](crate::store::Store), which
-//! serves the engine; nothing here changes anything.
+//! Queries for people: lists and logs. Apart from the [`Store`](crate::store::Store), which serves
+//! the engine; nothing here changes anything.
 
 mod events;
 mod filter;
@@ -17,16 +17,16 @@ use crate::store::{About, History, StoreError, StoredFrame};
 pub use events::{EventRow, EventsRequest, UNREADABLE, read_events};
 pub use filter::{Filter, Looked, PageBudget};
 
-/// What readers ask of a store.
+/// The readers' interface to a store.
 pub trait Query: Send + Sync {
     /// The execution of this key, or the newest one where none is named.
     fn find(&self, key: Option<&str>) -> Result<Option<ExecutionNo>, StoreError>;
 
-    /// What was submitted under an idempotency key.
+    /// The submission under an idempotency key.
     fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError>;
 
-    /// What [`Store::load`](crate::store::Store::load) gives, in the queue of those who read: however
-    /// many look, they hold up nobody who drives.
+    /// As [`Store::load`](crate::store::Store::load), but queued with the readers: however many
+    /// there are, they delay no driver.
     fn look(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
     /// Has it not ended? The control row goes with the last frame.
@@ -38,8 +38,8 @@ pub trait Query: Send + Sync {
     /// Events of one execution, oldest first, from the log.
     fn events(&self, request: &EventsRequest) -> Result<Vec<EventRow>, StoreError>;
 
-    /// Frames of all executions in the order of their commits, after a place in it: what a feed of
-    /// everything is made of. Frames that commit later always come later.
+    /// Frames of all executions in the order of their commits, after a position: the feed. Frames
+    /// that commit later always come later.
     fn feed(&self, request: &FeedRequest) -> Result<Vec<FeedFrame>, StoreError>;
 
     /// About how many bytes of the log a read would take into memory, found without reading them: so
@@ -52,19 +52,19 @@ pub trait Query: Send + Sync {
     /// Definitions by name, and of one name the newest version first.
     fn definitions(&self, request: &DefinitionsRequest) -> Result<DefinitionPage, StoreError>;
 
-    /// The current version of a workflow, without its content: asked at every start that names no
+    /// The current version of a workflow, without its content: read at every start that names no
     /// version, so that a deploy counts for every instance as soon as it has committed.
     fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError>;
 
     /// Instances that are alive, or own something still, by id.
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError>;
 
-    /// Does this instance's lease last? Answered before whoever reads.
+    /// Is this instance's lease valid? Answered ahead of queued readers.
     fn is_alive(&self, instance: InstanceId) -> Result<bool, StoreError> {
         Ok(self.instances()?.iter().any(|row| row.instance == instance && row.alive))
     }
 
-    /// Executions that are ready or due and unclaimed. Asked for each page of metrics.
+    /// Executions that are ready or due and unclaimed. Called for each page of metrics.
     fn backlog(&self) -> Result<Backlog, StoreError>;
 
     /// How far the projections are behind the log.
@@ -75,14 +75,14 @@ pub trait Query: Send + Sync {
     fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError>;
 }
 
-/// What is to be read, for [`Query::weigh`].
+/// A read, for [`Query::weigh`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
-    /// Everything that [`Query::look`] gives of an execution.
+    /// Everything that [`Query::look`] returns of an execution.
     State(ExecutionNo),
     /// The mail that waits for an execution, with something for each of its rows.
     Mail(ExecutionNo),
-    /// The frames that a page of one execution's events is made of.
+    /// The frames of a page of one execution's events.
     Events {
         /// Of which execution.
         execution: ExecutionNo,
@@ -97,15 +97,15 @@ pub enum Read {
     Feed(FeedRequest),
 }
 
-/// What [`Query::weigh`] counts for a row of mail besides its body.
+/// Bytes that [`Query::weigh`] counts for a row of mail besides its body.
 pub const MAIL_ROW_BYTES: usize = 200;
 
 /// A submission that was made under an idempotency key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submitted {
-    /// What came of it.
+    /// Its execution.
     pub execution: ExecutionNo,
-    /// Of what was submitted.
+    /// The digest of the submission.
     pub digest: [u8; 32],
 }
 
@@ -130,10 +130,10 @@ pub struct ListRequest {
     pub limit: usize,
 }
 
-/// Rows that one page of a filtered list looks at.
+/// Rows that one page of a filtered list scans.
 pub const SCANNED_MAX: usize = 100_000;
 
-/// Bytes that one page of a filtered list looks at: rows may have large inputs.
+/// Bytes that one page of a filtered list scans: rows may have large inputs.
 pub const SCANNED_BYTES_MAX: usize = 64 << 20;
 
 /// A page of executions.
@@ -141,9 +141,9 @@ pub const SCANNED_BYTES_MAX: usize = 64 << 20;
 pub struct ExecutionPage {
     /// The rows.
     pub rows: Vec<ExecutionRow>,
-    /// Where the next page starts. A page may hold fewer rows than asked for, or none, and still
-    /// have a next one: a filter that fits little is given up on after [`SCANNED_MAX`] rows, or
-    /// after [`SCANNED_BYTES_MAX`].
+    /// Where the next page starts. A page may have fewer rows than requested, or none, and still
+    /// have a next one: a selective filter stops after [`SCANNED_MAX`] rows, or after
+    /// [`SCANNED_BYTES_MAX`].
     pub next: Option<ExecutionNo>,
     /// How far behind the log the rows may be.
     pub lag: ProjectionLag,
@@ -166,7 +166,7 @@ pub struct ExecutionRow {
     pub labels: BTreeMap<String, String>,
     /// When it continues without a message.
     pub resume_at: Option<Timestamp>,
-    /// What changes over its life.
+    /// Columns that change over its life.
     pub view: ExecutionView,
 }
 
@@ -226,7 +226,7 @@ pub struct DefinitionRow {
     pub version: u32,
     /// Identity of the content.
     pub hash: DefinitionHash,
-    /// When it was kept, where that is known.
+    /// When it was stored, if known.
     pub created_at: Option<Timestamp>,
     /// The version of the workflow that is current.
     pub current: u32,
@@ -235,26 +235,26 @@ pub struct DefinitionRow {
 /// An instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InstanceRow {
-    /// Who.
+    /// The instance.
     pub instance: InstanceId,
     /// When its lease ends, by the store's time; `None` when it has been ended.
     pub alive_until: Option<Timestamp>,
     /// Does the lease still last?
     pub alive: bool,
-    /// The newest fold it knows.
+    /// The newest log format that it reads.
     pub fold: u16,
     /// Unfinished executions that it owns.
     pub owned: u64,
-    /// What it tells of itself.
+    /// What it publishes about itself.
     pub about: About,
     /// How long ago its last sign of life was, by the store's time.
     pub silent: Option<Millis>,
 }
 
-/// Executions of a backlog that are counted; more are not told apart.
+/// A backlog is counted up to this many executions.
 pub const BACKLOG_MAX: u64 = 100_000;
 
-/// Executions that could go on and that no instance has claimed: due, or with mail.
+/// Executions that could continue and that no instance has claimed: due, or with mail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
     /// How many, up to [`BACKLOG_MAX`] of either kind.

@@ -1,5 +1,5 @@
-//! Text is data: whatever somebody writes where a text is asked for is kept as it is, found by what
-//! it is, and never part of a statement, a pattern or a path.
+//! Text is data: every text from outside is stored unchanged, found by its exact content, and never
+//! part of a statement, a pattern or a path.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::store::{
     Append, Appended, DefinitionRef, Delivery, Idempotency, NewDefinition, Store, Submission,
 };
 
-/// Texts that would do harm where somebody builds statements, patterns or paths from them. All
-/// differ, also from each other's halves.
+/// Texts that break code which builds statements, patterns or paths from them. All differ, also
+/// from each other's halves.
 pub fn corpus() -> Vec<String> {
     let short = [
         "",

@@ -1,5 +1,5 @@
-//! The queues of concurrency keys: who comes next, and what happens to one more. What a checker asks
-//! of them is in `permit_queues`.
+//! The queues of concurrency keys: their order, and the policies for one more. A checker's view of
+//! them is in `permit_queues`.
 
 use waypost_core::command::Request;
 use waypost_core::id::{ExecutionId, InstanceId};
@@ -37,7 +37,7 @@ pub(super) fn queue<B: Backend>(
     hand
 }
 
-/// The same, several times.
+/// Queues several executions.
 pub(super) fn queue_all<const N: usize, B: Backend>(
     rig: &Rig<'_, B>,
     instance: InstanceId,
@@ -54,7 +54,7 @@ pub(super) fn permit<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> Permit {
     rig.control(hand.execution).permit.expect("it is queued")
 }
 
-/// Does it hold a permit, and how many stand before it?
+/// Does it hold a permit, and how many are before it?
 pub(super) fn place<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> (bool, u64) {
     let permit = permit(rig, hand);
     (permit.holding, permit.before)
@@ -208,7 +208,7 @@ pub fn who_goes_back_keeps_its_place<B: Backend>(backend: &B) {
     rig.commit(waits(hand.next(2), &request).consuming(&["r1"]));
     assert_eq!([place(&rig, &b), place(&rig, &c)], [(false, 1), (false, 2)]);
     assert_eq!(rig.claimed(instance), [], "it is held as before");
-    // Its turn comes while somebody owns it: nobody may forget that.
+    // Its turn comes while an instance owns it: the permit must not be lost.
     let mut hand = woken("r2");
     end(&rig, &mut a);
     assert_eq!(place(&rig, &b), (true, 0));

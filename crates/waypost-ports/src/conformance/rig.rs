@@ -1,4 +1,4 @@
-//! What the cases share: a store under a clock that they set, and hands that write frames.
+//! Shared by the cases: a store under a clock that they set, and hands that write frames.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::store::{
 /// When every case begins.
 pub const START: Timestamp = Timestamp(1_000_000);
 
-/// The fold that instances know, unless a case says otherwise.
+/// The log format that instances read, unless a case chooses another.
 pub const FOLD: u16 = 1;
 
 /// A store under test.
 pub struct Rig<'a, B: Backend> {
     backend: &'a B,
-    /// The clock it looks at.
+    /// Its clock.
     pub clock: Arc<ManualClock>,
     store: Option<B::Store>,
 }
@@ -114,7 +114,7 @@ impl<'a, B: Backend> Rig<'a, B> {
         renewal.numbers.map(ExecutionNo).collect()
     }
 
-    /// Starts executions in one batch; gives their hands.
+    /// Starts executions in one batch; returns their hands.
     pub fn create_all(&self, instance: InstanceId, runs: Vec<RunCreated>) -> Vec<Hand> {
         let count = u32::try_from(runs.len()).expect("a case starts a few executions");
         let numbers = self.numbers(instance, count).into_iter();
@@ -157,7 +157,7 @@ impl<'a, B: Backend> Rig<'a, B> {
         outcomes
     }
 
-    /// Appends one frame that must go in; gives the store's time.
+    /// Appends one frame that must be inserted; returns the store's time.
     pub fn commit(&self, append: impl Into<Append>) -> Timestamp {
         match self.append(append) {
             Appended::Committed { at } => at,
@@ -178,7 +178,7 @@ impl<'a, B: Backend> Rig<'a, B> {
         })
     }
 
-    /// Claims as asked.
+    /// Claims by this request.
     pub fn claim_as(&self, request: &ClaimRequest) -> Claims {
         self.store().claim(request).expect("the claim is answered")
     }
@@ -227,13 +227,13 @@ pub fn signal() -> Request {
     Request::Signal { name: "go".into(), body: Json::null() }
 }
 
-/// Writes frames for one execution in the belief that it owns it. A clone is a zombie in the making:
-/// it goes on from the same frame.
+/// Writes frames for one execution in the belief that it owns it. A clone is a future zombie: it
+/// continues from the same frame.
 #[derive(Clone)]
 pub struct Hand {
     /// Whose frames.
     pub execution: ExecutionNo,
-    /// Who writes.
+    /// The writing instance.
     pub instance: InstanceId,
     /// Under which ownership.
     pub epoch: u32,
@@ -284,7 +284,7 @@ impl Hand {
         Draft(Append { header, body: b"[]".to_vec(), side: Side::default() })
     }
 
-    /// The same, and goes on from it without waiting for the answer.
+    /// As `frame`, and continues from it without waiting for the answer.
     pub fn next(&mut self, events: u64) -> Draft {
         let draft = self.frame(events);
         self.parent = Some(draft.0.header.as_parent());
@@ -292,7 +292,7 @@ impl Hand {
         draft
     }
 
-    /// A frame of these events, and goes on from it.
+    /// A frame of these events; continues from it.
     pub fn write(&mut self, events: &[Event]) -> Draft {
         let mut draft = self.next(events.len() as u64);
         draft.0.body = encode(events);
@@ -304,7 +304,7 @@ impl Hand {
         self.create_as(created(key, workflow))
     }
 
-    /// The same with whatever else is said about it.
+    /// As `create`, with this first event.
     pub fn create_as(&mut self, run: RunCreated) -> Draft {
         let submission = Submission { key: run.key.clone(), idempotency: None };
         let owned = Event::Run(RunEvent::Owned { instance: self.instance, epoch: self.epoch });
@@ -313,7 +313,7 @@ impl Hand {
     }
 }
 
-/// What is said of an execution when it is accepted, without much in it.
+/// A minimal first event of an execution.
 pub fn created(key: &str, workflow: &str) -> RunCreated {
     RunCreated {
         key: ExecutionId(key.into()),
@@ -353,7 +353,7 @@ impl Draft {
         self
     }
 
-    /// With what it proves of an execution that was in hand at a death.
+    /// Adds what it proves of an execution that was in hand at a death.
     #[must_use]
     pub fn settled(mut self, settled: Settled) -> Self {
         self.0.side.settled = Some(settled);

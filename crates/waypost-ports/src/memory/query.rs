@@ -138,7 +138,7 @@ impl Query for MemoryStore {
     }
 }
 
-/// A row, with what a filter looks at besides.
+/// A row, with the other fields that a filter tests.
 struct Listed {
     row: ExecutionRow,
     input: Json,
@@ -171,7 +171,7 @@ impl Tables {
         }
     }
 
-    /// Rows are folded when they are asked for, and so are never behind.
+    /// Rows are folded on demand, and so are never behind.
     fn lag(&self) -> ProjectionLag {
         let newest = self.commits.last().and_then(|place| self.frames.get(place));
         ProjectionLag { frames: 0, as_of: newest.map(|frame| frame.at) }

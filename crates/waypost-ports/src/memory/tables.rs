@@ -1,8 +1,8 @@
 //! The rows of the store in memory, and the statements that its operations are made of.
 //!
 //! A statement is what a database does at one moment: it sees everything that was committed before
-//! and nothing of what comes later. An operation of a store is several of them, and between two of
-//! them others may come in. That is where stores go wrong, so the seams are public:
+//! and nothing that comes later. An operation of a store is several of them, and others may come in
+//! between. That is where stores go wrong, so the seams are public:
 //!
 //! ```text
 //!   append    find_parents ─▶ insert ─▶ outcome, wake_parked     (the first two are one statement,
@@ -31,7 +31,7 @@ use crate::store::{
 pub struct Tables {
     /// The latest time ever given out.
     latest: Timestamp,
-    /// The last number set aside for an execution.
+    /// The last number reserved for an execution.
     last_number: i64,
     /// Of every instance that announced itself.
     pub(super) leases: BTreeMap<InstanceId, LeaseRow>,
@@ -58,9 +58,9 @@ pub struct Tables {
 pub(super) struct LeaseRow {
     /// `None` once it was ended.
     pub(super) until: Option<Timestamp>,
-    /// The newest fold that the instance knows.
+    /// The newest log format that the instance reads.
     pub(super) fold: u16,
-    /// What the instance told of itself, and when.
+    /// What the instance published about itself, and when.
     pub(super) about: About,
     pub(super) renewed_at: Option<Timestamp>,
 }
@@ -76,7 +76,7 @@ pub(super) struct ControlRow {
     pub(super) control: Control,
     /// The least urgent mail that makes it ready.
     pub(super) wakes_from: Urgency,
-    /// Mail that was there when it was set aside, and does not count.
+    /// Mail that was there when it was quarantined, and does not wake it.
     pub(super) deaf_to: Vec<MessageId>,
     /// The lowest fold that can read its frames.
     pub(super) requires: u16,
@@ -89,7 +89,7 @@ impl ControlRow {
     }
 }
 
-/// What an insert did with a frame.
+/// The result of inserting a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted {
     /// It went in.
@@ -133,7 +133,7 @@ impl Tables {
     }
 
     /// The reading half of the append statement: for each frame, is its parent the last frame of
-    /// its execution? A frame may also follow one that stands before it in the batch.
+    /// its execution? A frame may also follow an earlier one of the batch.
     pub fn find_parents(&self, batch: &[Append]) -> Vec<bool> {
         let found = |(at, append): (usize, &Append)| {
             if is_planted(Bug::FenceWithoutParent) {
@@ -154,8 +154,8 @@ impl Tables {
         batch.iter().enumerate().map(found).collect()
     }
 
-    /// The writing half: inserts the frames whose parent was found, where no other frame has their
-    /// place and nobody has their names, with their side rows. Says when each was committed.
+    /// The writing half: inserts the frames whose parent was found, if no other frame has their
+    /// place and their names are free, with their side rows. Returns when each was committed.
     pub fn insert(&mut self, batch: &[Append], parents: &[bool], now: Timestamp) -> Vec<Inserted> {
         let mut refused = Vec::new();
         let mut inserted = Vec::with_capacity(batch.len());
@@ -182,8 +182,8 @@ impl Tables {
         inserted
     }
 
-    /// What became of a frame. One that was not inserted is looked up, in a statement of its own:
-    /// the insert's may not see what it waited for.
+    /// The outcome of a frame. One that was not inserted is looked up in a statement of its own:
+    /// the insert's snapshot may not have the frame that it waited for.
     pub fn outcome(&self, append: &Append, inserted: Inserted) -> Appended {
         match inserted {
             Inserted::At(at) => return Appended::Committed { at },
@@ -205,8 +205,8 @@ impl Tables {
         }
     }
 
-    /// After the commit that parked them: executions whose mail came in before it are made ready.
-    /// Mail that comes after it finds them parked ([`wake`](Self::wake)). Whoever is second sees
+    /// After the commit that parked them: executions whose mail came before it are made ready. Mail
+    /// that comes after it finds them parked ([`wake`](Self::wake)). Whichever commits second sees
     /// the other.
     pub fn wake_parked(&mut self, batch: &[Append], inserted: &[Inserted]) {
         for (append, inserted) in batch.iter().zip(inserted) {
@@ -367,8 +367,8 @@ impl Tables {
         Delivery::Accepted { owner: row.control.owner }
     }
 
-    /// The second half: an addressee that nobody owns is made ready. One that ended in the
-    /// meantime did so with this mail or without it, which the log says; what is left of it goes.
+    /// The second half: makes an unowned addressee ready. If it has ended meanwhile, the log says
+    /// whether it took this mail; the rest of its mail is deleted.
     pub fn wake(&mut self, mail: &Mail) -> Delivery {
         let Some(row) = self.control.get_mut(&mail.execution) else {
             self.inbox.retain(|other| other.execution != mail.execution);
