@@ -1,7 +1,7 @@
-//! What a checker asks: everything of every execution, and the means to put rows right.
+//! For a checker: everything of every execution, and repairs of rows.
 //!
-//! Reading is done in chunks, each from a moment of its own, so that no long snapshot keeps the server from
-//! tidying up.
+//! Reads are in chunks, each a snapshot of its own, so that no long snapshot keeps the server from
+//! vacuuming.
 
 use std::collections::HashMap;
 
@@ -148,7 +148,7 @@ fn read_standing(row: &tokio_postgres::Row) -> Result<Standing, DbError> {
     let ownership = match (get::<Option<Uuid>>(row, 1)?, get(row, 2)?) {
         (None, _) => Ownership::Nobody,
         (Some(_), true) => Ownership::Held,
-        // Claims look for every owner that is not alive, whatever is known of it.
+        // Claims consider every owner that is not alive, also an unknown one.
         (Some(_), false) => Ownership::Expired,
     };
     let wakes_from = match get::<i16>(row, 3)? {

@@ -26,7 +26,7 @@ use crate::{append, claim, definitions, history, instances, mail, migrate};
 /// Connections that append.
 const WRITERS: usize = 2;
 
-/// Connections for what the engine needs besides.
+/// Connections for other calls of the engine.
 const ENGINE: usize = 4;
 
 /// How long the engine waits for one of its connections: longer than any statement takes.
@@ -76,12 +76,12 @@ impl PostgresStore {
         self.mirror.get()
     }
 
-    /// How many statements were sent for it: by every connection, from the one that opened it on.
+    /// How many statements were sent for it, by all its connections.
     pub fn statements(&self) -> Statements {
         self.home.sent.statements()
     }
 
-    /// What everything in it takes on disk.
+    /// Its size on disk.
     pub fn bytes(&self) -> Result<u64, StoreError> {
         let bytes: i64 = self.run(Role::Api, async |connection| {
             Ok(connection.query_one(queries::SCHEMA_BYTES, &[]).await?.get(0))
@@ -121,7 +121,7 @@ impl PostgresStore {
         Ok(self.try_run(role, action)?)
     }
 
-    /// The same, with the error as it is.
+    /// As `run`, with the original error.
     pub(crate) fn try_run<T>(
         &self,
         role: Role,
@@ -219,7 +219,7 @@ impl std::fmt::Debug for PostgresStore {
     }
 }
 
-/// What must be right before a connection can be made.
+/// What must be valid before a connection can be opened.
 pub(crate) fn prepare(url: &str, options: &Options) -> Result<(Threads, Home), StoreError> {
     let home = Home {
         address: Address::parse(url)?,

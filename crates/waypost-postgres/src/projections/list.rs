@@ -1,9 +1,9 @@
 //! Pages of rows, newest first.
 //!
-//! Status and workflow are matters of indexes: each status is a walk of its own along one of them, and the
-//! walks are merged, so that a page costs what is on it. Everything else a request may ask for is looked at
-//! row by row, within a budget. All from one moment, or an execution whose status changes meanwhile would
-//! be met twice, or not at all.
+//! Status and workflow use indexes: each status is a walk of its own along one of them, and the
+//! walks are merged, so that a page costs as much as it contains. All other filters are tested row
+//! by row, within a budget. All in one snapshot, or an execution whose status changes meanwhile
+//! would appear twice, or not at all.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,7 +45,7 @@ async fn rows(
     let filter = Filter::of(request);
     let (mut found, mut seen) = (Vec::new(), None);
     'walk: while found.len() <= request.limit {
-        // One more than fits tells whether there is a next page.
+        // One more than fits shows whether there is a next page.
         let wanted = match &filter {
             Some(_) => ROWS_AT_ONCE,
             None => request.limit.saturating_add(1).min(ROWS_AT_ONCE),
@@ -98,7 +98,7 @@ struct Walk {
     /// Of this status; of any, for the only one of its kind.
     status: Option<Status>,
     ahead: VecDeque<i64>,
-    /// Where it goes on.
+    /// Where it continues.
     before: i64,
     at_end: bool,
 }
@@ -144,7 +144,7 @@ impl Walks {
 }
 
 impl Walk {
-    /// Makes sure that it knows its next step.
+    /// Ensures that its next step is read.
     async fn read(
         &mut self,
         connection: &mut Connection,
