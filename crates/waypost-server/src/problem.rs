@@ -31,7 +31,7 @@ macro_rules! codes {
             /// Every code, for the reference and its test.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// As it stands in `code`.
+            /// Its name in `code`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
@@ -42,7 +42,7 @@ macro_rules! codes {
                 StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
             }
 
-            /// The same for every occurrence.
+            /// Its title, equal for every occurrence.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)+ }
             }
@@ -57,7 +57,7 @@ codes! {
     BadParameter => 400 "bad_parameter" "a parameter is wrong",
     /// The body is not JSON, or not of the right form.
     BadBody => 400 "bad_body" "the body is wrong",
-    /// No key, or one that is not worth anything.
+    /// No key, or an invalid one.
     Unauthenticated => 401 "unauthenticated" "a valid API key is needed",
     /// The key's role does not allow it.
     Forbidden => 403 "forbidden" "the key's role does not allow this",
@@ -75,7 +75,7 @@ codes! {
     UnknownKey => 404 "unknown_key" "there is no such key",
     /// No event of the stream has this id.
     UnknownEvent => 404 "unknown_event" "there is no such event",
-    /// The path knows other methods.
+    /// The path has other methods.
     MethodNotAllowed => 405 "method_not_allowed" "the method is not allowed for this path",
     /// The reply cannot be given in a form that is accepted.
     NotAcceptable => 406 "not_acceptable" "no accepted media type is available",
@@ -121,13 +121,13 @@ codes! {
     Overloaded => 503 "overloaded" "the server is overloaded",
 }
 
-/// An answer that is not what was asked for.
+/// An error response.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {detail}", code.name())]
 pub struct Problem {
     /// Which one.
     pub code: Code,
-    /// What it is this time.
+    /// This occurrence.
     pub detail: Cow<'static, str>,
     /// What to do about it.
     pub hint: Option<Cow<'static, str>>,
@@ -135,7 +135,7 @@ pub struct Problem {
     pub errors: Vec<FaultAt>,
     /// When to try again, in seconds.
     pub retry_after: Option<u32>,
-    /// The methods that the path knows, for 405.
+    /// The methods of the path, for 405.
     pub allow: Option<String>,
 }
 
@@ -146,13 +146,13 @@ pub struct WireProblem {
     /// A URN of the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What every problem of this code is.
+    /// The title of the code.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
     /// Stable; for programs.
     pub code: String,
-    /// What it is this time.
+    /// This occurrence.
     pub detail: String,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,7 +167,7 @@ pub struct WireProblem {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Fault")]
 pub struct FaultAt {
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// Stable; for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,25 +201,25 @@ pub struct Span {
 }
 
 impl Problem {
-    /// A problem with what it is this time.
+    /// A problem with a detail of this occurrence.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         let detail = detail.into();
         Self { code, detail, hint: None, errors: Vec::new(), retry_after: None, allow: None }
     }
 
-    /// The same with advice.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The same with single faults.
+    /// Adds single faults.
     #[must_use]
     pub fn errors(self, errors: Vec<FaultAt>) -> Self {
         Self { errors, ..self }
     }
 
-    /// The same with a time to wait.
+    /// Adds a time to wait.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
@@ -329,14 +329,14 @@ impl From<Refusal> for Problem {
     }
 }
 
-/// What requests get that an instance about to stop will not take.
+/// The response of an instance that is about to stop.
 pub fn draining() -> Problem {
     Problem::new(Code::Draining, "this instance is stopping and takes nothing new")
         .hint("try again: another instance, or this one after its restart, takes it")
         .retry_after(1)
 }
 
-/// What requests get while writes to the store fail: nothing was asked of it.
+/// The response while writes to the store fail: it was not called.
 pub fn store_fails(error: &StoreError) -> Problem {
     let detail = match error {
         StoreError::Full(_) => "the store is full and takes nothing new",
@@ -356,8 +356,8 @@ pub fn unanswered() -> Problem {
         .retry_after(5)
 }
 
-/// What the sender of a signal gets that is in the inbox and that the execution's owner has not taken
-/// while the sender could wait for it.
+/// The response for a signal that is in the inbox and that the execution's owner has not taken in
+/// time.
 pub fn undecided(message: &str) -> Problem {
     let detail = format!(
         "the signal is in the inbox as messageId {message:?}, and no instance has taken it in time; \

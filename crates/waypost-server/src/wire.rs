@@ -1,6 +1,6 @@
-//! What crosses the wire. These types are the API: they are written out by hand from the core's, so
-//! that the core can change without the API changing, and they describe themselves for
-//! `/openapi.json`. The command line reads them back.
+//! The types of the API. They are converted by hand from the core's, so that the core can change
+//! without the API changing, and they describe themselves for `/openapi.json`. The command line
+//! reads them back.
 //!
 //! Fields that are absent are left out, never `null`, except inside payloads.
 

@@ -1,5 +1,5 @@
-//! What a route is: one row that says everything about it, from which requests are routed, allowed,
-//! checked and documented. Nothing about a route stands anywhere else, so nothing can disagree.
+//! A route: one row with everything about it, from which requests are routed, allowed, checked and
+//! documented. Nothing about a route is defined a second time, so nothing can disagree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::parameter::Parameter;
 use crate::problem::{Code, Problem};
 use crate::server::Server;
 
-/// What a route does.
+/// A route's function.
 pub type Action = fn(Arc<Server>, Call) -> BoxFuture<'static, Result<Reply, Problem>>;
 
-/// Gives the schema of a type.
+/// Returns the schema of a type.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// A route.
@@ -27,34 +27,34 @@ pub struct Route {
     pub name: &'static str,
     /// Its method.
     pub method: Method,
-    /// Its path; `{name}` stands for one segment.
+    /// Its path; `{name}` matches one segment.
     pub path: &'static str,
-    /// Who may use it.
+    /// Its required roles.
     pub access: Access,
     /// What a request changes.
     pub effect: Effect,
-    /// What it does, in a line.
+    /// Its summary, in a line.
     pub summary: &'static str,
-    /// What else there is to know.
+    /// Further notes.
     pub notes: &'static str,
     /// Under which heading it is found.
     pub tag: &'static str,
     /// Everything in path, query and headers that it reads.
     pub parameters: &'static [Parameter],
-    /// What it takes.
+    /// Its body.
     pub body: Body,
-    /// What it gives when all is well.
+    /// Its successful replies.
     pub replies: &'static [Documented],
-    /// What else may come of it, besides what may come of any request.
+    /// Its problems, besides those of every route.
     pub problems: &'static [Code],
     /// How it is done.
     pub action: Action,
 }
 
-/// Who may use a route.
+/// The required roles of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Anybody, without a key. For probes, which say nothing but yes or no.
+    /// No key is needed. For probes, whose responses are only yes or no.
     Public,
     /// These roles.
     Roles(&'static [Role]),
@@ -68,7 +68,7 @@ pub const STEER: Access = Access::Roles(&[Role::Admin, Role::Operator]);
 pub const WORK: Access = Access::Roles(&[Role::Admin, Role::Worker]);
 /// Keys and the audit log.
 pub const ADMINISTER: Access = Access::Roles(&[Role::Admin]);
-/// What every holder of a key may know.
+/// Open to every key.
 pub const ANY_KEY: Access = Access::Roles(&Role::ALL);
 
 impl Access {
@@ -103,10 +103,10 @@ impl Effect {
     }
 }
 
-/// What a route takes.
+/// A route's body.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
-    /// Nothing; what is sent all the same must be empty.
+    /// None; a body that is sent anyway must be empty.
     None,
     /// JSON of this form.
     Json {
@@ -126,11 +126,11 @@ pub struct Documented {
     pub status: u16,
     /// When it is given.
     pub when: &'static str,
-    /// What it holds.
+    /// Its content.
     pub content: Content,
 }
 
-/// What a reply holds.
+/// The content of a reply.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Nothing.
@@ -164,7 +164,7 @@ pub fn of<T: schemars::JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 pub enum Matched<'a> {
     /// To a route, with the values of its `{names}`.
     Route(&'a Route, BTreeMap<&'static str, String>),
-    /// To a path that other methods know.
+    /// A path with other methods.
     Methods(Vec<Method>),
     /// Nowhere.
     Nothing,
@@ -179,7 +179,7 @@ pub fn find<'a>(routes: &'a [Route], method: &Method, path: &str) -> Matched<'a>
     let mut methods = Vec::new();
     for route in routes {
         let Some(values) = fit(route.path, path) else { continue };
-        // What can be got can be asked for without its body.
+        // Every GET route answers HEAD as well.
         let head = method == Method::HEAD && route.method == Method::GET;
         if route.method == *method || head {
             return Matched::Route(route, values);

@@ -1,4 +1,4 @@
-//! From what the core knows to what crosses the wire.
+//! From types of the core to types of the wire.
 
 use waypost_core::event::Wait;
 use waypost_core::id::{NodeIx, WaitId};
@@ -48,7 +48,7 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
     }
 }
 
-/// Where it stands in the queue of its concurrency key. How many stand before it, the store alone knows.
+/// Its place in the queue of its concurrency key. Only the store knows how many are before it.
 fn place(found: &Found) -> Option<wire::execution::Concurrency> {
     let permit = found.control.as_ref()?.permit.as_ref()?;
     let place = found.state.place.as_ref()?;

@@ -1,4 +1,4 @@
-//! Routes that start executions, look at them and follow them.
+//! Routes that start, read and follow executions.
 
 use hyper::Method;
 

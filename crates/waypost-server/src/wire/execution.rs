@@ -19,9 +19,9 @@ pub struct Execution {
     pub version: u32,
     /// Identity of the definition.
     pub definition: String,
-    /// Where it stands.
+    /// Its status.
     pub status: ExecutionStatus,
-    /// Has a pause been asked for that awaits the attempts that run?
+    /// Has a pause been requested that waits for running attempts?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pausing: bool,
     /// From 1; a repair opens the next.
@@ -42,9 +42,9 @@ pub struct Execution {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub resume_at: Option<Time>,
-    /// What it was started with.
+    /// Its input.
     pub input: Payload,
-    /// What it gave, once it has ended.
+    /// Its output, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Payload")]
     pub output: Option<Payload>,
@@ -52,7 +52,7 @@ pub struct Execution {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Failure")]
     pub failure: Option<Failure>,
-    /// What nodes have set.
+    /// The variables that nodes have set.
     pub variables: BTreeMap<String, Payload>,
     /// Why and since when it is quarantined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct Execution {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Quarantine {
-    /// What went wrong.
+    /// The reason.
     pub reason: String,
     /// When it was stopped.
     pub since: Time,
@@ -98,7 +98,7 @@ pub struct Concurrency {
 pub struct Progress {
     /// Nodes of the definition.
     pub nodes: u64,
-    /// Those that are settled.
+    /// Nodes that are settled.
     pub settled: u64,
 }
 
@@ -112,7 +112,7 @@ pub struct ExecutionSummary {
     pub workflow: String,
     /// Which version.
     pub version: u32,
-    /// Where it stands.
+    /// Its status.
     pub status: ExecutionStatus,
     /// Labels to find it by.
     pub labels: BTreeMap<String, String>,
@@ -132,7 +132,7 @@ pub struct ExecutionSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub current_node: Option<String>,
-    /// When it goes on by itself.
+    /// When it continues by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub resume_at: Option<Time>,
@@ -144,7 +144,7 @@ pub struct ExecutionSummary {
 pub struct ExecutionList {
     /// The page. It may be short, even empty, and still not be the last.
     pub executions: Vec<ExecutionSummary>,
-    /// Give this as `cursor` to go on; absent on the last page.
+    /// Pass this as `cursor` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub next: Option<String>,
@@ -156,7 +156,7 @@ pub struct ExecutionList {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AsOf {
-    /// The time of the newest commit that the list shows.
+    /// The time of the newest commit in the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub at: Option<Time>,
@@ -173,11 +173,11 @@ pub struct Node {
     /// Its kind.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What people call it.
+    /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub label: Option<String>,
-    /// Where it stands.
+    /// Its status.
     pub status: NodeState,
     /// The last attempt, from 1; 0 before the first.
     pub attempt: u32,
@@ -193,7 +193,7 @@ pub struct Node {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub settled_at: Option<Time>,
-    /// What it gave.
+    /// Its output.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Payload")]
     pub output: Option<Payload>,
@@ -205,7 +205,7 @@ pub struct Node {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Failure")]
     pub failure: Option<Failure>,
-    /// What it waits for.
+    /// Its open wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Wait")]
     pub wait: Option<Wait>,
@@ -232,7 +232,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What a node waits for.
+/// An open wait of a node.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
@@ -250,7 +250,7 @@ pub struct Wait {
     pub due: Option<Time>,
 }
 
-/// What went wrong.
+/// A failure.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
@@ -262,13 +262,13 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     pub status: Option<u16>,
-    /// What else is known.
+    /// Further details.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Payload")]
     pub details: Option<Payload>,
 }
 
-/// What went wrong, as lists show it; the execution has the rest.
+/// A failure in a list; the execution has the rest.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailureNote {
@@ -301,7 +301,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub execution: Option<String>,
-    /// Everything that it says.
+    /// Its content.
     pub data: Payload,
 }
 
@@ -311,7 +311,7 @@ pub struct Event {
 pub struct EventList {
     /// The page.
     pub events: Vec<Event>,
-    /// Give this as `after` to go on; absent on the last page.
+    /// Pass this as `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub next: Option<u64>,
@@ -327,9 +327,9 @@ pub struct Started {
     pub workflow: String,
     /// Which version.
     pub version: u32,
-    /// Where it stands, as far as was waited.
+    /// Its status, at the end of the wait.
     pub status: ExecutionStatus,
-    /// What it gave, if it ended while it was waited for.
+    /// Its output, if it ended within the wait.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Payload")]
     pub output: Option<Payload>,
@@ -339,15 +339,15 @@ pub struct Started {
     pub failure: Option<Failure>,
 }
 
-/// What became of a request to an execution.
+/// The result of a request to an execution.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlResult {
     /// The execution's id.
     pub id: String,
-    /// Where it stands now.
+    /// Its status now.
     pub status: ExecutionStatus,
-    /// Has a pause been asked for that awaits the attempts that run?
+    /// Has a pause been requested that waits for running attempts?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pausing: bool,
     /// The request's id, under which it is taken once.
@@ -363,7 +363,7 @@ pub struct ControlResult {
 }
 
 impl ControlResult {
-    /// The plain result: where the execution stands now.
+    /// The plain result: the execution's status.
     pub fn of(id: &str, status: ExecutionStatus) -> Self {
         let (message_id, nodes) = (None, Vec::new());
         Self { id: id.to_owned(), status, pausing: false, message_id, duplicate: false, nodes }
