@@ -12,7 +12,7 @@ use crate::fault::Fault;
 /// An arrow: from where, by what, to where.
 pub type Arrow = (&'static str, &'static str, &'static str);
 
-/// What a simulation, or many, have reached.
+/// The coverage of a simulation, or of many.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// How often each arrow was taken.
@@ -84,7 +84,7 @@ impl Tracker {
         }
     }
 
-    /// Where the execution stands.
+    /// The status of the execution.
     pub fn status(&self) -> Status {
         self.status
     }

@@ -136,7 +136,7 @@ impl Weather {
         strikes
     }
 
-    /// The same, drawn from another stream: the faults before it strike as they did without it.
+    /// As `strikes`, drawn from another stream: the faults before it strike as they did without it.
     pub fn strikes_apart(&mut self, fault: Fault, random: &mut Random) -> bool {
         let at = fault as usize;
         let chance = self.chances.get(at).copied().unwrap_or(0);

@@ -113,9 +113,9 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Failures that are made small and shown.
+/// Failures that are shrunk and printed.
 const SHOWN_MAX: usize = 3;
-/// Lines of a trace that are shown where many seeds were run.
+/// Lines of a trace that are printed after a run of many seeds.
 const TRACE_LINES_MAX: usize = 40;
 
 fn run_many(seeds: std::ops::Range<u64>, jobs: usize, partial: bool) -> bool {
@@ -153,7 +153,7 @@ fn summary(harvest: &Harvest) {
     ));
 }
 
-/// Prints what was reached; says whether that is all there is.
+/// Prints the coverage; returns whether it is complete.
 fn coverage(coverage: &Coverage) -> bool {
     let (arrows, faults) = coverage.missing();
     say(&format!("arrows: {} of {} taken", ARROWS.len() - arrows.len(), ARROWS.len()));
@@ -254,7 +254,7 @@ fn hunt_planted(seeds: u64, only: Option<&str>) -> bool {
 
 fn say(line: &str) {
     let mut stdout = std::io::stdout();
-    // The exit code says how it went, also where nothing reads the lines.
+    // The exit code has the result, also if nothing reads the lines.
     drop(writeln!(stdout, "{line}").and_then(|()| stdout.flush()));
 }
 

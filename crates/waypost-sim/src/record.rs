@@ -33,7 +33,7 @@ pub struct Log {
     pub frames: Vec<StoredFrame>,
 }
 
-/// What a log shows: an arrow that is taken, or an event in a log format.
+/// A feature of a log: an arrow that is taken, or an event in a log format.
 type Shown = (u16, Arrow);
 
 /// Records the worlds of these seeds and chooses among their logs.
@@ -44,7 +44,7 @@ pub fn record(seeds: Range<u64>) -> Vec<String> {
         let report = run(&Options { record: true, ..Options::seed(seed) });
         for log in report.logs {
             let shown = log.shown();
-            // Nothing is lost with a log that shows less than is known: a shorter one came before.
+            // A log without a new feature is not needed: a shorter one came before.
             if log.events().len() <= EVENTS_MAX && !shown.is_subset(&seen) {
                 seen.extend(shown.iter().copied());
                 logs.push((log, shown));

@@ -1,5 +1,6 @@
-//! People: they submit, signal, end waits, pause, resume and cancel, at any moment and to any process, and
-//! remember what they were told. After everything has healed they look after what stands still.
+//! People: they submit, signal, complete waits, pause, resume and cancel, at any moment and through
+//! any process, and remember the responses. After the faults they unblock executions that make no
+//! progress.
 
 mod asking;
 
@@ -26,17 +27,17 @@ use crate::random::Random;
 
 /// Where tasks call.
 pub(super) const SINK_URL: &str = "http://sink.example";
-/// The label that tells which submission an execution came from.
+/// The label that identifies the submission an execution came from.
 pub(super) const LABEL: &str = "submission";
 
-/// What people know.
+/// The state of the people.
 pub(super) struct People {
     random: Random,
     pub(super) submissions: Vec<Submission>,
     asked: BTreeMap<(Life, u64), Asked>,
     tickets: u64,
     serials: u64,
-    /// What was done to each execution.
+    /// Actions on each execution.
     pub(super) done_to: BTreeMap<ExecutionNo, DoneTo>,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Submission {
     pub(super) acknowledged: Option<(ExecutionNo, u64)>,
 }
 
-/// What somebody awaits the answer to.
+/// A request that awaits its answer.
 #[derive(Clone)]
 enum Asked {
     Submission(usize),
@@ -61,7 +62,7 @@ enum Asked {
     Request { request: Box<ControlRequest>, serial: Option<u64> },
 }
 
-/// What people did to an execution.
+/// The actions of people on an execution.
 #[derive(Clone, Default)]
 pub(super) struct DoneTo {
     pub(super) cancel: bool,
@@ -70,7 +71,7 @@ pub(super) struct DoneTo {
     pub(super) resumptions: Vec<Resumption>,
     /// Messages that were acknowledged and not done yet, and when.
     pub(super) accepted: Vec<(MessageId, u64)>,
-    /// Serial numbers of signals that were acknowledged as done or kept, and when.
+    /// Serial numbers of signals that were acknowledged as done or stored, and when.
     pub(super) signalled: Vec<(u64, u64)>,
 }
 
@@ -115,7 +116,7 @@ impl People {
         Ticket(self.tickets)
     }
 
-    /// Forgets what was acknowledged after a moment: a replica that was behind has lost it.
+    /// Drops acknowledgements after a moment: a replica that was behind has lost them.
     pub(super) fn forget_since(&mut self, ms: u64) {
         for submission in &mut self.submissions {
             submission.acknowledged = submission.acknowledged.filter(|(_, at)| *at < ms);
@@ -126,7 +127,7 @@ impl People {
         }
     }
 
-    /// Submissions that nobody has acknowledged.
+    /// Submissions without an acknowledgement.
     pub(super) fn unacknowledged(&self) -> Vec<usize> {
         let open = |one: &Submission| one.kept && one.acknowledged.is_none();
         let numbered = self.submissions.iter().enumerate();
@@ -159,7 +160,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Most worlds have none. From a stream of its own, so that the programs stay what they are.
+    /// Most worlds have none. From a stream of its own, so that the programs do not change.
     fn draw(seed: &Random) -> Self {
         let mut random = seed.split("lines");
         let policy = match random.below(10) {
@@ -173,12 +174,12 @@ impl Lines {
         Self { random, keyed }
     }
 
-    /// A line is made of several.
+    /// A queue needs several.
     fn more(&mut self) -> usize {
         self.keyed.map_or(0, |_| self.random.index(4))
     }
 
-    /// The line of the next submission: one is not, now and then, or knows of another limit.
+    /// The concurrency key of the next submission: now and then none, or one with another limit.
     fn keyed(&mut self) -> Option<Keyed> {
         let keyed = self.keyed?;
         let limit = if self.random.percent(10) { keyed.limit + 1 } else { keyed.limit };
@@ -228,7 +229,7 @@ impl Simulation {
         if self.people.submissions[at].acknowledged.is_some() {
             return;
         }
-        // Whoever does not hear from us asks again: somebody else, under the same key.
+        // A user without a response repeats the submission to another process, under the same key.
         let patience = match self.store.strikes(Fault::Impatience) {
             true => self.random.below(500),
             false => self.random.between(10_000, 30_000),
@@ -263,8 +264,8 @@ impl Simulation {
             return self.fail("answers", format!("p{life} answered question {ticket} twice"));
         };
         let ms = self.ms();
-        // After a failover an answer may speak of what was lost with the old store, which nobody
-        // can help: whoever asked finds out, and asks again.
+        // After a failover an answer may be about data that was lost with the old store, which is
+        // unavoidable: the user notices, and asks again.
         let lost = self.failovers > 0;
         match (asked, answer) {
             (
@@ -313,8 +314,8 @@ impl Simulation {
         }
     }
 
-    /// Somebody was told that a message was received, now or before: it must be durable. A signal that
-    /// is said to be kept must come to be in the log, as one that was done.
+    /// A message was acknowledged, now or before: it must be durable. A signal that was accepted
+    /// must get into the log, as one that was done.
     fn acknowledged(&mut self, execution: ExecutionNo, message: MessageId, serial: Option<u64>) {
         // Of another execution, maybe, that had this number before.
         if self.failovers > 0 && !self.holds_message(execution, &message) {
@@ -339,7 +340,7 @@ impl Simulation {
         done.accepted.push((message, ms));
     }
 
-    /// After everything has healed: what is held is released, what waits for a signal gets it.
+    /// After the faults: held executions are released, and those that wait for a signal get it.
     pub(super) fn care(&mut self) {
         self.after(7_000, Event::Care);
         self.check_open();

@@ -1,4 +1,4 @@
-//! What people ask of executions, when, and of which process.
+//! Requests of people to executions: which, when, and through which process.
 
 use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
