@@ -17,14 +17,14 @@ use crate::{permits, queries};
 /// The fold that every control row can be assumed to need.
 const FIRST_LOG_FORMAT: u16 = 1;
 
-/// What every frame needs, looked up once a batch.
+/// The statements that every frame needs, prepared once a batch.
 struct Statements<'a> {
     parent: CachedStatement<'a>,
     insert: CachedStatement<'a>,
 }
 
 impl Statements<'_> {
-    /// Is the frame's parent where it says? The first frame has none.
+    /// Is the frame's parent the last frame? The first frame has none.
     fn is_next(&mut self, header: &FrameHeader) -> rusqlite::Result<bool> {
         let Some(parent) = &header.parent else { return Ok(header.first_seq == 1) };
         let found = self.parent.query_row(
@@ -48,7 +48,7 @@ pub(crate) fn append_all(write: &Write<'_>, batch: &[Append]) -> rusqlite::Resul
     append_with(write, batch, append_one)
 }
 
-/// Appends a batch, each frame apart from the others, so that the one whose data is refused stands
+/// Appends a batch, each frame apart from the others, so that one whose data is rejected fails
 /// alone. Slower, and needed only after [`append_all`] found that there is such a frame.
 pub(crate) fn append_each(write: &Write<'_>, batch: &[Append]) -> rusqlite::Result<Outcomes> {
     append_with(write, batch, |write, statements, append| {
@@ -133,7 +133,7 @@ fn rejected(
     permits::rejects(write, header.execution, request)
 }
 
-/// Gives the names of a new execution back, whose frame does not go in.
+/// Releases the names of a new execution whose frame is not inserted.
 fn give_back(
     write: &Write<'_>,
     header: &FrameHeader,
@@ -183,7 +183,7 @@ fn committed_before(write: &Write<'_>, header: &FrameHeader) -> rusqlite::Result
     Ok(mine.map(|(_, at)| Appended::Committed { at }))
 }
 
-/// Takes the names of a new execution; says no when one of them is taken.
+/// Takes the names of a new execution; returns false if one of them is taken.
 fn submit(
     write: &Write<'_>,
     execution: ExecutionNo,

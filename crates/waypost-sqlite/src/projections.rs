@@ -1,8 +1,8 @@
-//! The second file: rows for readers, and whoever writes them.
+//! The second file: rows for readers, and their writer.
 //!
-//! In the engine's process a thread follows the log and writes what it finds, gathered over many
-//! frames. A guest catches up by itself before it lists, if no engine runs. The file is never the
-//! truth: when it is missing, foreign or of another layout, it is made again.
+//! In the engine's process a thread follows the log and writes rows, gathered over many frames. A
+//! guest catches up by itself before it lists, if no engine runs. The file is never the truth: if
+//! it is missing, foreign or of another layout, it is created again.
 //!
 //! | file | owns |
 //! | --- | --- |
@@ -69,7 +69,7 @@ impl Projections {
         Self { folder: folder.to_owned(), families, rows, thread: None }
     }
 
-    /// Tells the thread how far the log goes.
+    /// Wakes the thread with the end of the log.
     pub(crate) fn wake(&self, head: Option<i64>) {
         if let (Some(thread), Some(head)) = (&self.thread, head) {
             thread.wake(head);
@@ -85,12 +85,12 @@ impl Projections {
         Ok(())
     }
 
-    /// How many frames could not be shown.
+    /// How many frames could not be projected.
     pub(crate) fn skipped(&self) -> u64 {
         self.thread.as_ref().map_or(0, ProjectorThread::skipped)
     }
 
-    /// Has readers that are not in use give back the memory of their pages.
+    /// Releases the page memory of idle readers.
     pub(crate) fn release(&self) {
         self.rows.release();
     }
@@ -196,13 +196,13 @@ impl Projections {
     fn can_be_read(&self) -> Result<bool, StoreError> {
         let known = self.folder.join(file::NAME).exists() && self.rows.read(file::is_current)?;
         if !known {
-            // The file will be made again, and a reader that is kept would stay with the old one.
+            // The file will be created again, and an open reader would stay with the old one.
             self.rows.close();
         }
         Ok(known)
     }
 
-    /// Does what the thread would do, unless there is one in another process.
+    /// Does the thread's work, unless there is one in another process.
     fn catch_up(&self, log: &Readers) -> Result<(), StoreError> {
         if let Some(lock) = FolderLock::projector_if_free(&self.folder)? {
             let head = head(log)?;

@@ -53,9 +53,9 @@ pub(crate) struct Writer {
     cache: PageCache,
 }
 
-/// The store's time. It follows the wall clock, never goes back, and never stands still: where the
-/// wall clock is set back by hours it goes on from where it was, at its own pace. If it waited for
-/// the wall clock to catch up, every wait would.
+/// The store's time. It follows the wall clock, never goes back, and never stands still: if the
+/// wall clock is set back by hours, it continues from its last value at its own pace. If it waited
+/// for the wall clock to catch up, every wait would.
 struct StoreClock {
     told: Timestamp,
     told_when: Millis,
@@ -187,7 +187,7 @@ impl SqliteStore {
         }
     }
 
-    /// Makes one transaction of an action; what fails leaves nothing behind.
+    /// Runs an action as one transaction; a failed one leaves nothing behind.
     pub(crate) fn write<T>(
         &self,
         action: impl FnOnce(&Write<'_>) -> rusqlite::Result<T>,
@@ -195,7 +195,7 @@ impl SqliteStore {
         self.try_write(action).map_err(normalise)
     }
 
-    /// Counts what was written, and gives memory back where that was little for a while.
+    /// Counts written frames, and releases memory if there were few for a while.
     fn wrote(&self, frames: usize) {
         let frames = u64::try_from(frames).unwrap_or(u64::MAX);
         let mut writer = self.writer.lock();

@@ -1,8 +1,8 @@
 //! Pages of rows, newest first.
 //!
-//! Status and workflow are matters of indexes: each status is a walk of its own along one of them, and
-//! the walks are merged, so that a page costs what is on it. Everything else a request may ask for is
-//! looked at row by row, within a budget.
+//! Status and workflow use indexes: each status is a walk of its own along one of them, and the
+//! walks are merged, so that a page costs as much as it contains. All other filters are tested row
+//! by row, within a budget.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ struct Walks<'a>(Vec<Walk<'a>>);
 
 struct Walk<'a> {
     rows: Rows<'a>,
-    /// Where it stands; nothing at its end.
+    /// Its position; `None` at its end.
     at: Option<i64>,
 }
 

@@ -13,10 +13,10 @@ use waypost_ports::store::StoreError;
 use super::projector::{FRAMES_MAX, Projector};
 use crate::connection::normalise;
 
-/// How long frames may gather before they are shown.
+/// How long frames may gather before they are projected.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How often to look for frames that another process appended, and to try again after an error.
+/// How often to look for frames that another process appended, and to retry after an error.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The thread that writes the projections.
@@ -77,7 +77,7 @@ impl ProjectorThread {
         Ok(Self { shared, handle: Some(handle) })
     }
 
-    /// Says how far the log goes now.
+    /// Sets the end of the log.
     pub(super) fn wake(&self, head: i64) {
         let mut progress = self.shared.progress.lock();
         progress.head = progress.head.max(head);
@@ -153,15 +153,15 @@ impl Shared {
             if let Err(error) = result {
                 tracing::warn!(%error, "the projections could not be written; trying again");
                 let mut progress = self.progress.lock();
-                // Whoever waits for rows wakes it as often as he hears that there are none.
+                // A caller that waits for rows wakes it each time it finds none.
                 self.wake.wait_while_for(&mut progress, |progress| !progress.stop, LOOK_AGAIN);
             }
         }
         self.projector.lock().close();
     }
 
-    /// Does a step. One that panics is tried again like one that fails: lists must not stand still for as
-    /// long as the process lives.
+    /// Runs a step. A panic is retried like an error: lists must not stand still for as long as the
+    /// process lives.
     fn project(&self) -> Result<(), String> {
         let mut projector = self.projector.lock();
         let stepped = catch_unwind(AssertUnwindSafe(|| projector.step()));

@@ -1,4 +1,4 @@
-//! The plans of what people ask for: along indexes, never through a whole table.
+//! The plans of queries for people: they use indexes, and never scan a whole table.
 
 use super::*;
 use crate::migrate;

@@ -1,4 +1,4 @@
-//! What a page costs: the indexes it walks along, and the rows it looks at before it gives up.
+//! The cost of a page: the indexes that it uses, and the rows that it tests before it stops.
 
 use super::*;
 use crate::queries::plan;
