@@ -45,7 +45,7 @@ pub(crate) struct Client {
     key: Option<HeaderValue>,
 }
 
-/// What came back.
+/// A response.
 pub(crate) struct ServerReply<T> {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,

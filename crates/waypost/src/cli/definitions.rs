@@ -1,4 +1,4 @@
-//! `waypost definitions`: what was deployed.
+//! `waypost definitions`: deployed definitions.
 
 use anyhow::Result;
 use waypost_server::wire;

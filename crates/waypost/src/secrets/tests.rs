@@ -1,4 +1,4 @@
-//! What a settings file may say about secrets, and what becomes of it.
+//! Secrets in a settings file, valid and invalid.
 
 use waypost_ports::secret::Target;
 

@@ -142,7 +142,7 @@ mod tests {
         Attempt { execution: format!("e{n}"), node: "n".to_owned(), attempt: 1 }
     }
 
-    /// One that is answered with so many bytes.
+    /// An outcome of so many bytes.
     fn large(bytes: usize) -> Outcome {
         Outcome::Completed(Json::parse(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap())
     }
