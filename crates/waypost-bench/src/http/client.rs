@@ -76,7 +76,7 @@ pub(super) struct Client {
     buffer: Vec<u8>,
 }
 
-/// What came back.
+/// A response.
 pub(super) struct HttpReply<'a> {
     pub(super) status: u16,
     pub(super) body: &'a [u8],
