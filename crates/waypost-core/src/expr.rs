@@ -69,7 +69,7 @@ pub struct Expression {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ExpressionFault {
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// The bytes of the source that are meant.
     pub range: Range<usize>,

@@ -107,7 +107,7 @@ pub enum Shape {
 pub struct ConfigFault {
     /// Keys and positions from the config's root to the culprit.
     pub path: Vec<String>,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,

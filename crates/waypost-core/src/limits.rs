@@ -1,6 +1,6 @@
 //! Every limit of the core in one place, with its default.
 //!
-//! A limit that is reached gives a failure or a refusal that names it; nothing is ever cut off
+//! A limit that is reached results in a failure or a refusal that names it; nothing is cut off
 //! silently.
 
 /// Nodes in one definition.

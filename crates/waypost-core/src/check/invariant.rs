@@ -174,7 +174,7 @@ pub struct Violation {
     pub invariant: Invariant,
     /// At which event; for rows beside the log, the last one they should include.
     pub seq: u64,
-    /// What is wrong.
+    /// The violation, in words.
     pub what: String,
 }
 

@@ -1,12 +1,12 @@
-//! What one evaluation may use: units of work, and bytes of memory.
+//! The budget of one evaluation: units of work, and bytes of memory.
 //!
-//! Every operator, filter, test and function asks the budget before it loops or allocates, and so do
-//! the reading of payloads and the writing of results. The sums are counted, not timed: the same
-//! expression over the same values always stops at the same place, on every machine.
+//! Every operator, filter, test and function takes from the budget before it loops or allocates,
+//! and so do the reading of payloads and the writing of results. The sums are counted, not timed:
+//! an expression over equal values always stops at the same place, on every machine.
 //!
-//! A unit of work is worth about ten nanoseconds of a release build. Memory is dear where a process
-//! has to ask the system for it: up to 0.7 ns a byte in a virtual machine, so that bytes are paid
-//! for as work, and bounded besides. The long form of the fuzz test measures that nothing is dearer
+//! A unit of work is about ten nanoseconds of a release build. Memory is expensive if a process has
+//! to get it from the system: up to 0.7 ns a byte in a virtual machine, so that bytes count as
+//! work, and are bounded besides. The long form of the fuzz test measures that nothing costs more
 //! than its price, and `fuzz_expressions prices` what each operation costs.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

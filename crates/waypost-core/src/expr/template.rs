@@ -42,7 +42,7 @@ pub enum Piece {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateFault {
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// Keys and positions from the root of the template to the string.
     pub path: Vec<String>,
