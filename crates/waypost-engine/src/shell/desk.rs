@@ -20,7 +20,7 @@ use crate::tokens::{Delivery, Mint};
 /// A worker's poll for tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerPoll {
-    /// Who.
+    /// The worker.
     pub worker: WorkerId,
     /// What people call it.
     pub name: Arc<str>,

@@ -9,10 +9,11 @@
 //!   renewals┘                      renewals ─▶ renewal lane               (nothing is in its way)
 //! ```
 //!
-//! One lane is for a store with one writer, where a second thread would only wait for the lock. With
-//! several lanes, nothing depends on the order between them: the driver asks for what follows from a
-//! commit only after the commit was answered. Mail has its own lanes and is batched like appends: a
-//! thousand clients that send at once must not delay the claim that lets their mail be read.
+//! One lane is for a store with one writer, where a second thread would only wait for the lock.
+//! With several lanes, nothing depends on the order between them: the driver sends the consequences
+//! of a commit only after the commit was answered. Mail has its own lanes and is batched like
+//! appends: a thousand clients that send at once must not delay the claim that lets their mail be
+//! read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
