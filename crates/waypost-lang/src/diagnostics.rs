@@ -160,7 +160,7 @@ pub struct Fault {
     pub code: Code,
     /// How bad it is.
     pub severity: Severity,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,12 +34,12 @@ pub struct InputSchema {
     source: serde_json::Value,
 }
 
-/// What is wrong with an input.
+/// A fault of an input.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct InputFault {
     /// JSON Pointer to the culprit; empty for the input as a whole.
     pub path: String,
-    /// What is wrong with it.
+    /// The fault.
     pub message: String,
 }
 
@@ -49,7 +49,7 @@ pub struct InputFault {
 pub struct BadInputSchema {
     /// JSON Pointer to the culprit in the schema.
     pub path: String,
-    /// What is wrong with it.
+    /// The fault.
     pub message: String,
 }
 

@@ -1,5 +1,5 @@
 //! The definition language of Waypost: YAML or JSON in, a plan and its canonical form out, or all
-//! that is wrong with it, each fault with its place.
+//! its faults, each with its position.
 //!
 //! ```text
 //!   bytes ─▶ source ─▶ tree ─▶ definition ─▶ check ─▶ canonical ─▶ hash
@@ -13,11 +13,11 @@
 //! | what a field of the language means | `definition` |
 //! | how YAML or JSON is read | `tree` |
 //! | rules about the graph, references, variables | `check` |
-//! | what faults look like | `diagnostics` |
-//! | what editors know | `schema` |
+//! | the format of faults | `diagnostics` |
+//! | the schema for editors | `schema` |
 //!
-//! Node kinds are not known here: they come in as a [`Catalog`]. Everything is a pure function of
-//! its arguments, bounded in time and memory whatever the bytes.
+//! Node kinds are not part of this crate: they come in as a [`Catalog`]. Everything is a pure
+//! function of its arguments, bounded in time and memory whatever the bytes.
 
 mod canonical;
 mod check;
@@ -51,7 +51,7 @@ pub use crate::schema::schema;
 pub struct Compiled {
     /// The workflow's name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
     /// Labels of the workflow.
     pub labels: BTreeMap<String, String>,

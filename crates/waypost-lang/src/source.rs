@@ -1,7 +1,7 @@
-//! The text of a definition, and where in it a byte stands.
+//! The text of a definition, and the position of a byte in it.
 //!
-//! Lines end at `\n` (a `\r` before it belongs to the line end), columns count characters from 1.
-//! A tab is one character: terminals disagree about its width, editors agree about its position.
+//! Lines end at `\n` (a `\r` before it belongs to the line end), columns count characters from 1. A
+//! tab is one character: terminals disagree about its width, editors agree about its position.
 
 use std::ops::Range;
 
