@@ -61,8 +61,8 @@ pub(crate) fn bare_expression(value: &Value, path: &[&str]) -> Result<Expression
     .map_err(|fault| fault_at(path, fault.message))
 }
 
-/// The field as a duration: a number of `unit_ms` (of milliseconds where there is none), a text such
-/// as `30s`, or a text with a hole that gives either.
+/// The field as a duration: a number of `unit_ms` (of milliseconds if there is none), a text such
+/// as `30s`, or a text with an expression that results in either.
 pub(crate) fn duration(
     config: &ConfigMap,
     field: &str,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   kinds/<kind>.rs   its KindSpec, its compile(config) -> Behaviour, its Handler if it is an action
-//!   config.rs         what the kinds' `compile` functions share: templates, durations, faults
-//!   egress.rs         where outbound calls may go; every handler that opens a connection asks it
-//!   settings.rs       what an operator may set about handlers
+//!   config.rs         shared by the kinds' `compile` functions: templates, durations, faults
+//!   egress.rs         where outbound calls may go; every handler that opens a connection checks it
+//!   settings.rs       an operator's settings for handlers
 //!   tls.rs            the TLS settings of every client
 //! ```
 //!

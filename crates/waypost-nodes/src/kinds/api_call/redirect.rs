@@ -11,8 +11,8 @@ use waypost_ports::secret::Grant;
 use super::call::Call;
 
 impl Call {
-    /// Turns this call into the one that a redirect asks for. Another origin gets no header that a
-    /// secret went into, and no body: a server would have it sent where it likes.
+    /// Turns this call into the one that a redirect requests. Another origin gets no header with a
+    /// secret in it, and no body: a server could have it sent to any place.
     pub(super) fn redirect(&mut self, status: StatusCode, target: Url) -> Result<(), Failure> {
         let becomes_get = match status {
             StatusCode::SEE_OTHER => self.method != Method::HEAD,

@@ -1,7 +1,7 @@
-//! `failWhen` and `retryWhen`: expressions over the response that say how an attempt ended.
+//! `failWhen` and `retryWhen`: expressions over the response that decide how an attempt ended.
 //!
-//! They are evaluated where the call is made, which may be a worker far from the engine. What they
-//! refer to besides `response` is rendered into the task's config together with them.
+//! They are evaluated where the call is made, which may be a remote worker. Values that they refer
+//! to besides `response` are rendered into the task's config together with them.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub(super) struct Verdict {
 
 struct Judge {
     expression: Expression,
-    /// What it refers to; a [`Scope`] itself cannot be held across an await.
+    /// The values that it refers to; a [`Scope`] itself cannot be held across an await.
     names: BTreeMap<String, Json>,
 }
 
