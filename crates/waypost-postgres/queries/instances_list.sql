@@ -1,4 +1,4 @@
--- instances: those that are alive or own something, with how much. Scans instances and the index
+-- instances: those that are alive or own executions, with how many. Scans instances and the index
 -- control_by_owner.
 SELECT coalesce(i.id, o.owner), i.alive_until, coalesce(i.alive_until > clock.now, false), i.fold,
        coalesce(o.executions, 0), i.version, i.address, i.running,
