@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | `config` | the address, the prefix, the limits |
 //! | `keys` | the name of every key and channel |
-//! | `seal` | what may be read by this cluster alone |
+//! | `seal` | values that only this cluster can read |
 //! | `link` | one server or a cluster of them, behind one trait |
 //! | `ask` | commands and scripts, and how their answers are read |
 //! | `wire` | the connection: who may use it, when it counts as broken, how it comes back |
@@ -23,10 +23,10 @@
 //! | `nudges` | nudges as published messages; above other `Nudges` |
 //! | `relay` | mail straight to its owner |
 //! | `mirror` | contexts, locks and heartbeats for speed and for people |
-//! | `counters` | what the metrics show |
+//! | `counters` | the counters behind the metrics |
 //!
 //! Everything in Redis may be deleted, be garbage, be of the wrong type or be years old at any
-//! moment. Nothing here may lose anything because of it, end the process, or hold up a caller for
+//! moment. Nothing here may lose anything because of it, end the process, or delay a caller for
 //! longer than [`Limits::response`]: what Redis does not do in time, the store beneath does.
 
 mod ask;

@@ -80,8 +80,8 @@ impl RedisTasks {
         Self { core }
     }
 
-    /// Does now what is otherwise done every [`Limits::scan_every`](crate::Limits::scan_every): puts
-    /// out again what was taken and never acknowledged. Says how many tasks that were.
+    /// Requeues tasks that were taken and never acknowledged, now instead of every
+    /// [`Limits::scan_every`](crate::Limits::scan_every). Returns how many.
     pub fn sweep(&self) -> u64 {
         self.core.sweep()
     }
