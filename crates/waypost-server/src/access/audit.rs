@@ -1,10 +1,11 @@
 //! The audit log: who did what, from where, and with which result. Durable and append-only.
 //!
-//! One thread gathers entries and writes them a few times a second, so that requests do not wait for it.
-//! An entry is lost only if the process dies within that time; what was done to an execution also names
-//! its actor in the execution's own log, in the same commit. If entries arrive faster than they can be
-//! written, refusals are dropped first, and counted: a stranger who is refused a million times must not
-//! fill the disk, or displace what was done or what the holder of a key was refused.
+//! One thread gathers entries and writes them a few times a second, so that requests do not wait
+//! for it. An entry is lost only if the process dies within that time; a request to an execution is
+//! also in the execution's own log with its actor, in the same commit. If entries arrive faster
+//! than they can be written, refusals are dropped first, and counted: a stranger who is rejected a
+//! million times must not fill the disk, or displace entries of actions or of key holders'
+//! refusals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
