@@ -10,7 +10,7 @@ use waypost_core::time::Timestamp;
 /// What happened to an execution.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ran {
-    /// Where it stands.
+    /// How it ended.
     pub end: End,
     /// The execution's output.
     pub output: Option<Json>,
