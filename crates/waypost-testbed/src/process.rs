@@ -53,7 +53,7 @@ impl Process {
         self.child.id()
     }
 
-    /// What it has written so far, with what earlier processes wrote to the same file.
+    /// Its output so far, with that of earlier processes with the same file.
     #[must_use]
     pub fn output(&self) -> String {
         std::fs::read(&self.log)
@@ -121,7 +121,7 @@ impl Process {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on after [`Process::freeze`] (SIGCONT).
+    /// Continues it after [`Process::freeze`] (SIGCONT).
     pub fn thaw(&mut self) {
         self.signal(Signal::CONT);
     }

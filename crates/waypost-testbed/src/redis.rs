@@ -24,7 +24,7 @@ pub struct Redis {
     password: Option<String>,
 }
 
-/// What Redis answered.
+/// An answer of Redis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RedisReply {
     /// A status, such as `OK`.
