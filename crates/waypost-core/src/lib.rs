@@ -8,6 +8,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan` | a definition, compiled: nodes, conditions, joins |
+//! | `permits` | the queue of a concurrency key: one rule for all stores |
 //! | `kind` | what a node kind is, and the behaviours that `decide` knows |
 //! | `expr` | expressions and templates, fenced in |
 //! | `event`, `frame` | the facts, and how they are written |
@@ -38,6 +39,7 @@ pub mod id;
 pub mod json;
 pub mod kind;
 pub mod limits;
+pub mod permits;
 pub mod plan;
 pub mod planted;
 pub mod projection;

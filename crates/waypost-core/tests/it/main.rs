@@ -9,6 +9,7 @@
 //! | `laws` | laws over random plans and random commands |
 //! | `check` | the checker: a good log, one damage, one finding |
 //! | `programs`, `programs_end` | random expressions; each ends within its budget |
+//! | `permits` | the rule of the queue of a concurrency key |
 //! | `plan`, `scale` | what `Plan::build` works out; ten thousand nodes |
 
 mod arrows;
@@ -18,6 +19,7 @@ mod delivery;
 mod ending;
 mod laws;
 mod pausing;
+mod permits;
 mod plan;
 mod programs;
 mod programs_end;
