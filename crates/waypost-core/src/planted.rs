@@ -45,9 +45,6 @@ bugs! {
     HoldByIdAlone = "hold-by-id-alone", "an execution is set aside whoever owns it by now";
     ExpiryByOwnClock = "expiry-by-own-clock", "a lease is judged by the claimer's clock";
     LostReplyIsFailure = "lost-reply-is-failure", "a repeated append is not known by its id and taken for fenced";
-    PromotionLost = "promotion-lost", "the end of an execution gives its slot to nobody, and nobody sweeps";
-    PermitReleasedTwice = "permit-released-twice", "the end of an execution gives its slot to two";
-    LastComesFirst = "last-comes-first", "a free slot goes to the last in the queue";
     CrashUncounted = "crash-uncounted", "the death of an owner is not counted against what it had in hand";
     SuspectUnmarked = "suspect-unmarked", "what was in hand at a death is decided without a mark that a death would leave behind";
     CrashNeverForgiven = "crash-never-forgiven", "progress does not clear the deaths that were counted before it";
@@ -76,6 +73,9 @@ bugs! {
     AdmittedWithoutPermit = "admitted-without-permit", "whoever takes an execution over lets it begin, slot or no slot";
     PermitForgottenInQueue = "permit-forgotten-in-queue", "an execution that goes back in the queue does not ask whether it has a slot by now";
     // The core.
+    PromotionLost = "promotion-lost", "the end of an execution promotes no waiting execution, and neither does a sweep";
+    PermitReleasedTwice = "permit-released-twice", "the end of an execution gives its permit to two";
+    LastComesFirst = "last-comes-first", "a free permit goes to the last in the queue";
     HandedOverCounts = "handed-over-counts", "an attempt that an orderly stop handed over counts as lost";
     AbandonedCounts = "abandoned-counts", "an attempt that was lost counts as a try";
     BranchNeutral = "branch-neutral", "a branch that was not selected counts as neutral";

@@ -23,7 +23,6 @@
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
 //! | `check` | verifies the invariants, and repairs what can be derived from the logs |
 //! | `receipt` | what became of a message in an inbox |
-//! | `queue` | the permit that a queued execution requests from the store |
 //! | `config` | intervals and limits |
 //! | `room` | returns memory after a burst |
 //!
@@ -35,7 +34,6 @@ pub mod config;
 pub mod driver;
 mod engine;
 pub mod metrics;
-mod queue;
 mod receipt;
 mod room;
 pub mod sealed;

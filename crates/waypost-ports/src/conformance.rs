@@ -189,6 +189,7 @@ macro_rules! conformance_tests {
             ];
             permit_queues: [
                 lines_are_told,
+                quarantined_execution_given_a_permit_stays_quarantined,
                 a_missing_place_is_made_again,
                 a_place_of_nobody_is_found_and_goes,
             ];

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionNo;
+use waypost_core::permits::PermitRequest;
 use waypost_core::projection::columns::{Cell, NODE};
 use waypost_core::projection::{ExecutionView, NodeChange, WaitChange};
 use waypost_core::time::Timestamp;
 
 use crate::query::Query;
-use crate::store::{Control, History, Permit, PermitRequest, Store, StoreError, Urgency};
+use crate::store::{Control, History, Permit, Store, StoreError, Urgency};
 
 /// Bytes of frames after which [`Inspect::examine`] stops.
 pub const EXAMINED_BYTES_MAX: usize = 16 * 1024 * 1024;

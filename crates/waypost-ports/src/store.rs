@@ -15,11 +15,12 @@ use std::sync::Arc;
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
+use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
 pub use mail::{Delivery, Mail, MailBody};
-pub use permit::{Permit, PermitPolicy, PermitRequest, cancel_message};
+pub use permit::{Permit, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use waypost_core::command::Urgency;
 
@@ -206,8 +207,9 @@ pub struct Side {
     /// For an execution that was in hand at a death: what this frame proves. Whatever parks an
     /// execution or sets it aside clears its deaths without this.
     pub settled: Option<Settled>,
-    /// For a frame with which an execution begins to wait for a permit of its concurrency key, or goes
-    /// back to waiting for it.
+    /// For a frame with which an execution is queued for a permit of its concurrency key, or goes back to
+    /// its place in the queue. [`waypost_core::permits`] decides what follows, with the rows as they are
+    /// when the frame is stored.
     pub permit: Option<PermitRequest>,
 }
 
@@ -272,11 +274,11 @@ pub enum Appended {
         /// Under the same idempotency key and for the same submission?
         same: bool,
     },
-    /// A frame with which an execution would begin to wait, and not hold a permit at once, under
-    /// [`PermitPolicy::Reject`]. Nothing was stored. Names that are taken come first: whoever repeats a
-    /// start hears of what became of it.
+    /// The frame asks for a permit of its concurrency key, all are held, and the policy is to reject.
+    /// Nothing was stored. Names that are taken come first: the caller that repeats a start learns what
+    /// became of it.
     Rejected {
-        /// How many hold one.
+        /// How many executions hold one.
         holding: u64,
     },
     /// The store refuses the data of this frame for good.

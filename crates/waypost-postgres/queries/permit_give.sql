@@ -1,2 +1,2 @@
--- inspect: an execution holds a permit, whatever the limit says. Served by the key of permits.
-UPDATE permits SET holding = true WHERE execution = $1
+-- inspect: the rows of executions get permits. Served by the key of permits.
+UPDATE permits SET holding = true WHERE execution = ANY ($1::int8[])

@@ -1,6 +1,6 @@
--- append: keys that nobody is queued for. One for which somebody takes a place meanwhile has
--- another last ticket by the time that its row can be locked; one that somebody has locked is left to them:
--- they lock several in an order of their own. Served by the key of permit_keys and permits_by_key.
+-- append: deletes keys without rows. A key that gets a row meanwhile has another last ticket by the time
+-- that it can be locked. A key that another transaction has locked is left to it: it locks several in an
+-- order of its own. Served by the key of permit_keys and permits_by_key.
 WITH idle AS MATERIALIZED (
     SELECT k.id
     FROM permit_keys AS seen

@@ -1,2 +1,2 @@
--- inspect: a place is free. Served by the key of permits.
+-- inspect: an execution leaves its queue. Served by the key of permits.
 DELETE FROM permits WHERE execution = $1 RETURNING key

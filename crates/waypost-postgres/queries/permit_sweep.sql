@@ -1,5 +1,6 @@
--- claim, inspect: keys of which somebody could come to hold a permit. Leaps from key to key, however many wait
--- for each of them. Served by permits_waiting and permits_holding.
+-- claim, inspect: keys of which the first row that waits may get a permit. It spares reading the queues of
+-- all others; the rule itself is applied to those that it returns. Leaps from key to key, however many rows
+-- wait for each of them. Served by permits_waiting and permits_holding.
 WITH RECURSIVE keys (key) AS (
     (SELECT s.key FROM permits AS s WHERE NOT s.holding ORDER BY s.key, s.ticket LIMIT 1)
     UNION ALL

@@ -153,7 +153,7 @@ async fn append_plain(
 ) -> Result<Vec<Appended>, DbError> {
     let inserted = insert(connection, batch, part).await?;
     let outcomes = outcomes(connection, batch, part, &inserted).await?;
-    look_after(connection, batch, part, &inserted).await;
+    after_commit(connection, batch, part, &inserted).await;
     Ok(outcomes)
 }
 
@@ -162,7 +162,7 @@ async fn append_plain(
 pub(crate) struct Inserted {
     /// When each frame was committed, by execution.
     pub(crate) at: HashMap<i64, i64>,
-    /// Concurrency keys to be looked after: permits of theirs were given back.
+    /// Concurrency keys in which a row may be promoted after the commit.
     pub(crate) released: Vec<i64>,
 }
 
@@ -284,10 +284,9 @@ async fn look_up(
     Ok(outcomes)
 }
 
-/// After the commit: an execution that was parked may have received mail meanwhile, and released
-/// permits go to the next in their queues. If this fails, the frames are still committed, and the
-/// next claim sweeps.
-pub(crate) async fn look_after(
+/// After the commit: wakes executions that got mail while they were being parked, and promotes rows of
+/// queues that have changed. If this fails, the frames are committed all the same, and the next claim sweeps.
+pub(crate) async fn after_commit(
     connection: &mut Connection,
     batch: &[Append],
     part: &[usize],
@@ -304,7 +303,7 @@ pub(crate) async fn look_after(
         result = connection.execute(queries::CONTROL_WAKE, &[&parked]).await.map(drop);
     }
     if result.is_ok() && !inserted.released.is_empty() {
-        result = permits::hand_on(connection, &inserted.released).await;
+        result = permits::promote_released(connection, &inserted.released).await;
     }
     if let Err(error) = result {
         tracing::debug!(%error, "left to the next sweep");

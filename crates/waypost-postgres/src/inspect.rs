@@ -78,7 +78,7 @@ impl Inspect for PostgresStore {
     }
 
     fn repair(&self, repair: &Repair) -> Result<bool, StoreError> {
-        self.run(Role::Api, async |connection| mend(connection, repair).await)
+        self.run(Role::Api, async |connection| apply_repair(connection, repair).await)
     }
 
     fn permit_queues(&self) -> Result<Vec<PermitQueue>, StoreError> {
@@ -162,7 +162,7 @@ fn read_standing(row: &tokio_postgres::Row) -> Result<Standing, DbError> {
 
 /// Repairs rows in a transaction that locks the log's end and the control row, so that what was
 /// compared still holds when it commits.
-async fn mend(connection: &mut Connection, repair: &Repair) -> Result<bool, DbError> {
+async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bool, DbError> {
     let execution = repair.execution.0;
     connection.begin().await?;
     if let Remedy::Control { permit: Some(derived), .. } = &repair.remedy {
@@ -207,10 +207,10 @@ async fn apply(
     let sql: &[&'static str] = match remedy {
         Remedy::Control { row, epoch, requires, permit } => {
             derive(connection, execution, row, *epoch, *requires).await?;
-            return permits::mend(connection, ExecutionNo(execution), permit.as_ref()).await;
+            return permits::repair(connection, ExecutionNo(execution), permit.as_ref()).await;
         }
         Remedy::Nothing => {
-            permits::mend(connection, ExecutionNo(execution), None).await?;
+            permits::repair(connection, ExecutionNo(execution), None).await?;
             &[queries::CONTROL_FORGET, queries::MAIL_FORGET, queries::SNAPSHOT_FORGET]
         }
         Remedy::NoSnapshot => &[queries::SNAPSHOT_FORGET],

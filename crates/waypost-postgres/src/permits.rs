@@ -1,49 +1,68 @@
-//! The queues of concurrency keys.
+//! The queues of concurrency keys: rows for [`waypost_core::permits`], and its changes of them.
 //!
-//! A place in a queue is a row named by its execution; one frame inserts it and another deletes it. An
-//! append that assigns places locks the key, so that the order of tickets is the order of commits.
-//! Promotion needs no lock: any instance can compute which execution is next, any number of times.
+//! An append that inserts rows locks their keys first, so that the order of tickets is the order of commits.
+//! It reads the queues after it has inserted the frames: that locks the control rows, so that an execution
+//! that goes back to its place cannot be given a permit unnoticed.
 //!
-//! Executions without a key never come here.
+//! Promotion needs no lock of the key: an old excerpt gives too few permits, never too many. Each commit
+//! that deletes a row, or leaves a new one waiting, reads the queue again afterwards: of two such commits,
+//! the second sees the first.
+//!
+//! Frames of executions without a key never come here.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use waypost_core::id::ExecutionNo;
-use waypost_ports::inspect::{DerivedPermit, PermitQueue};
-use waypost_ports::store::{
-    Append, Appended, Mail, Permit, PermitPolicy, PermitRequest, cancel_message,
+use waypost_core::permits::{
+    Excerpt, Occasion, PermitRequest, QueueChanges, RowChange, WAITING_MAX, WaitingRow, decide,
+    rejection,
 };
+use waypost_ports::inspect::{DerivedPermit, PermitQueue};
+use waypost_ports::store::{Append, Appended, Mail, Permit, cancel_message};
 
-use crate::append::{self, Inserted};
+use crate::append;
 use crate::connection::Connection;
 use crate::error::DbError;
-use crate::text::{count, from_stored, get, narrow, text};
+use crate::text::{count, get, narrow, text};
 use crate::{mail, queries};
 
-/// Appends frames that begin to wait for permits, of different executions and different keys, or go back to
-/// waiting.
+/// Appends frames that ask for permits, of different executions and different keys.
 pub(crate) async fn append(
     connection: &mut Connection,
     batch: &[Append],
     part: &[usize],
 ) -> Result<Vec<Appended>, DbError> {
     connection.begin().await?;
-    let wanted = Wanted::of(batch, part);
-    let keys = lock(connection, &wanted.keys()).await?;
-    let rejected = reject(connection, batch, &wanted, &keys).await?;
+    let asking = lock_all(connection, batch, part).await?;
+    let rejected = reject(connection, batch, &asking).await?;
     let accepted: Vec<usize> =
         part.iter().filter(|index| !rejected.contains_key(index)).copied().collect();
     let mut inserted = append::insert(connection, batch, &accepted).await?;
-    let cancels = line_up(connection, batch, &wanted, &keys, &inserted).await?;
-    connection.commit().await?;
-    if inserted.at.len() < part.len() {
-        // Those that did not go in leave nobody behind who would forget their keys. Whoever gave back the
-        // last permit of one meanwhile has left it alone, too, since it was locked.
-        inserted.released.extend(keys.values());
+    let (stored, refused): (Vec<Asking<'_>>, Vec<Asking<'_>>) =
+        asking.into_iter().partition(|asking| inserted.at.contains_key(&asking.execution.0));
+    let excerpts = read_for_requests(connection, &stored).await?;
+    let decided = stored.iter().zip(excerpts);
+    let decided: Vec<_> = decided
+        .map(|(asking, excerpt)| (asking, decide(&excerpt, Occasion::Request(asking.request))))
+        .collect();
+    write_changes(connection, &decided).await?;
+    let cancels = decided.iter().filter_map(|(asking, changes)| {
+        Some(cancel_message(&batch[asking.index].header, &asking.request.key, changes.superseded?))
+    });
+    let cancels: Vec<Mail> = cancels.collect();
+    if !cancels.is_empty() {
+        mail::put(connection, &cancels).await?;
     }
+    connection.commit().await?;
+    // A release that committed before this one could promote no row that this one inserted or locked; and a
+    // key without rows was left alone, since it was locked.
+    let waiting =
+        decided.iter().filter(|(_, changes)| !changes.wakes).map(|(asking, _)| asking.key);
+    inserted.released.extend(waiting.chain(refused.iter().map(|asking| asking.key)));
     let mut outcomes = append::outcomes(connection, batch, &accepted, &inserted).await?.into_iter();
-    append::look_after(connection, batch, &accepted, &inserted).await;
+    append::after_commit(connection, batch, &accepted, &inserted).await;
     if !cancels.is_empty() {
         mail::wake(connection, &cancels).await?;
     }
@@ -54,61 +73,28 @@ pub(crate) async fn append(
     Ok(part.iter().map(outcome).collect())
 }
 
-/// Lets in whoever comes next for these keys, and forgets those for which nobody waits.
-pub(crate) async fn hand_on(connection: &mut Connection, keys: &[i64]) -> Result<(), DbError> {
-    connection.execute(queries::PERMIT_PROMOTE, &[&keys]).await?;
-    connection.execute(queries::PERMIT_KEYS_FORGET, &[&keys]).await?;
-    Ok(())
-}
-
-/// Lets in whoever was not, because somebody died after the frame that gave a permit back.
-pub(crate) async fn sweep(connection: &mut Connection) -> Result<(), DbError> {
-    let rows = connection.query(queries::PERMIT_SWEEP, &[]).await?;
-    let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
-    if !keys.is_empty() {
-        connection.execute(queries::PERMIT_PROMOTE, &[&keys]).await?;
+/// After a commit: promotes waiting rows of these keys, and deletes the keys that have no rows.
+pub(crate) async fn promote_released(
+    connection: &mut Connection,
+    keys: &[i64],
+) -> Result<(), DbError> {
+    let idle = promote(connection, keys, Occasion::Release).await?;
+    if !idle.is_empty() {
+        connection.execute(queries::PERMIT_KEYS_FORGET, &[&idle]).await?;
     }
     Ok(())
 }
 
-/// Where executions stand, also those that have no control row.
-pub(crate) async fn find(
-    connection: &mut Connection,
-    executions: &[ExecutionNo],
-) -> Result<HashMap<ExecutionNo, Permit>, DbError> {
-    let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let rows = connection.query(queries::PERMIT_LOAD, &[&numbers]).await?;
-    rows.iter().map(read).collect()
+/// Promotes rows that wait because an instance died between a commit and the promotion.
+pub(crate) async fn sweep(connection: &mut Connection) -> Result<(), DbError> {
+    let rows = connection.query(queries::PERMIT_SWEEP, &[]).await?;
+    let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
+    promote(connection, &keys, Occasion::Sweep).await?;
+    Ok(())
 }
 
-/// A place in the columns of `permit_load`.
-pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit), DbError> {
-    let permit = Permit { key: text(row, 1)?, holding: get(row, 2)?, before: count(row, 3)? };
-    Ok((ExecutionNo(get(row, 0)?), permit))
-}
-
-/// The line of every key.
-pub(crate) async fn permit_queues(
-    connection: &mut Connection,
-) -> Result<Vec<PermitQueue>, DbError> {
-    let rows = connection.query(queries::PERMIT_QUEUES, &[]).await?;
-    let line = |row| {
-        let first: Option<i64> = get(row, 4)?;
-        let limit: Option<i64> = get(row, 5)?;
-        let limit = limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
-        Ok(PermitQueue {
-            key: text(row, 0)?,
-            holding: count(row, 1)?,
-            limit_max: narrow(row, 2)?,
-            last_holding: get::<Option<i64>>(row, 3)?.map(ExecutionNo),
-            first_waiting: first.map(ExecutionNo).zip(limit),
-        })
-    };
-    rows.iter().map(line).collect()
-}
-
-/// Locks the key of a place that may have to be made, before anything else is locked: whoever appends
-/// does so in this order, too.
+/// Locks the key of a row that may have to be inserted, before anything else is locked: appends lock in
+/// this order, too.
 pub(crate) async fn lock_derived(
     connection: &mut Connection,
     derived: &DerivedPermit,
@@ -117,163 +103,254 @@ pub(crate) async fn lock_derived(
     Ok(())
 }
 
-/// Makes the place of an execution what its log says, and gives away what comes free by that. For inside
-/// of a transaction.
-pub(crate) async fn mend(
+/// Makes the place of an execution what its log says. For inside of a transaction.
+pub(crate) async fn repair(
     connection: &mut Connection,
     execution: ExecutionNo,
     derived: Option<&DerivedPermit>,
 ) -> Result<(), DbError> {
-    let found = find(connection, &[execution]).await?.remove(&execution);
-    let keeps =
-        found.as_ref().zip(derived).is_some_and(|(permit, of)| permit.key == of.request.key);
-    if !keeps {
+    let rows = connection.query(queries::PERMIT_LOAD, &[&vec![execution.0]]).await?;
+    let own = rows.first().map(read).transpose()?.map(|(_, permit)| permit);
+    let own = own.filter(|own| derived.is_some_and(|of| of.request.key == own.key));
+    if own.is_none() {
         let rows = connection.query(queries::PERMIT_RELEASE, &[&execution.0]).await?;
         let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
-        connection.execute(queries::PERMIT_PROMOTE, &[&keys]).await?;
+        promote(connection, &keys, Occasion::Release).await?;
     }
     let Some(DerivedPermit { request, admitted }) = derived else { return Ok(()) };
-    let keys = lock(connection, &BTreeSet::from([&*request.key])).await?;
-    let ids: Vec<i64> = keys.values().copied().collect();
-    let (executions, limits) = (vec![execution.0], vec![limit(request)]);
-    if !keeps {
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-            [&executions, &ids, &limits, admitted];
-        connection.execute(queries::PERMIT_INSERT, &params).await?;
-    } else if *admitted {
-        connection.execute(queries::PERMIT_GIVE, &[&execution.0]).await?;
-    } else {
-        connection.execute(queries::PERMIT_ADMIT, &[&executions]).await?;
+    let excerpt = Excerpt { own: own.map(|own| own.holding), ..Excerpt::default() };
+    let changes = decide(&excerpt, Occasion::Repair { admitted: *admitted });
+    for key in lock(connection, &BTreeSet::from([&*request.key])).await?.into_values() {
+        let asking = Asking { index: 0, execution, key, request };
+        write_changes(connection, &[(&asking, changes.clone())]).await?;
+        promote(connection, &[key], Occasion::Sweep).await?;
     }
-    connection.execute(queries::PERMIT_PROMOTE, &[&ids]).await?;
     Ok(())
 }
 
-/// The frames of a part, with what they ask for.
-struct Wanted<'a>(Vec<(usize, &'a Append, &'a PermitRequest)>);
-
-impl<'a> Wanted<'a> {
-    fn of(batch: &'a [Append], part: &[usize]) -> Self {
-        let wanted = part.iter().filter_map(|index| {
-            let append = batch.get(*index)?;
-            Some((*index, append, append.side.permit.as_ref()?))
-        });
-        Self(wanted.collect())
-    }
-
-    fn keys(&self) -> BTreeSet<&'a str> {
-        self.0.iter().map(|(_, _, request)| &*request.key).collect()
-    }
+/// A place in the columns of `permit_load`.
+pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit), DbError> {
+    let permit = Permit { key: text(row, 1)?, holding: get(row, 2)?, before: count(row, 3)? };
+    Ok((ExecutionNo(get(row, 0)?), permit))
 }
 
-fn limit(request: &PermitRequest) -> i64 {
-    i64::from(request.limit.max(1))
+/// The queues of all keys.
+pub(crate) async fn permit_queues(
+    connection: &mut Connection,
+) -> Result<Vec<PermitQueue>, DbError> {
+    let rows = connection.query(queries::PERMIT_QUEUES, &[]).await?;
+    let queue = |row| {
+        let first: Option<i64> = get(row, 4)?;
+        Ok(PermitQueue {
+            key: text(row, 0)?,
+            holding: count(row, 1)?,
+            limit_max: narrow(row, 2)?,
+            last_holding: get::<Option<i64>>(row, 3)?.map(ExecutionNo),
+            first_waiting: first.map(ExecutionNo).zip(get::<Option<i64>>(row, 5)?.map(limit)),
+        })
+    };
+    rows.iter().map(queue).collect()
+}
+
+/// A frame that asks for a permit.
+struct Asking<'a> {
+    /// Of the frame, in its batch.
+    index: usize,
+    execution: ExecutionNo,
+    /// The id of the key.
+    key: i64,
+    request: &'a PermitRequest,
+}
+
+/// Locks the keys of these frames.
+async fn lock_all<'a>(
+    connection: &mut Connection,
+    batch: &'a [Append],
+    part: &[usize],
+) -> Result<Vec<Asking<'a>>, DbError> {
+    let requests = part.iter().filter_map(|index| {
+        let append = batch.get(*index)?;
+        Some((*index, append.header.execution, append.side.permit.as_ref()?))
+    });
+    let requests: Vec<(usize, ExecutionNo, &PermitRequest)> = requests.collect();
+    let keys = requests.iter().map(|(_, _, request)| &*request.key).collect();
+    let ids = lock(connection, &keys).await?;
+    let asking = requests.into_iter().filter_map(|(index, execution, request)| {
+        let key = *ids.get(&*request.key)?;
+        Some(Asking { index, execution, key, request })
+    });
+    Ok(asking.collect())
 }
 
 /// Locks keys; gives the id of each.
 async fn lock<'a>(
     connection: &mut Connection,
-    wanted: &BTreeSet<&'a str>,
+    keys: &BTreeSet<&'a str>,
 ) -> Result<HashMap<&'a str, i64>, DbError> {
-    let names: Vec<&[u8]> = wanted.iter().map(|key| key.as_bytes()).collect();
+    let names: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
     let rows = connection.query(queries::PERMIT_KEYS_LOCK, &[&names]).await?;
     let mut ids = HashMap::new();
     for row in &rows {
         let name = std::str::from_utf8(get(row, 1)?).unwrap_or_default();
-        ids.extend(wanted.get(name).copied().zip(Some(get(row, 0)?)));
+        ids.extend(keys.get(name).copied().zip(Some(get(row, 0)?)));
     }
     Ok(ids)
 }
 
-/// Which frames are not accepted, and how many hold a permit of their key: those that would go in and not
-/// come to hold a permit. Whether they would is found out by trying: names that are taken, and frames that
-/// are there or do not fit, come first.
+/// The frames that are rejected, by their indexes, with the number of executions that hold the permits.
+/// A frame whose name is taken, that is stored already or does not follow its parent is not rejected for a
+/// permit: whether it could be inserted is found by inserting it, up to a savepoint.
 async fn reject(
     connection: &mut Connection,
     batch: &[Append],
-    wanted: &Wanted<'_>,
-    keys: &HashMap<&str, i64>,
+    asking: &[Asking<'_>],
 ) -> Result<HashMap<usize, u64>, DbError> {
-    let strict: Vec<_> =
-        wanted.0.iter().filter(|(_, _, permit)| permit.policy == PermitPolicy::Reject).collect();
-    if strict.is_empty() {
-        return Ok(HashMap::new());
+    let strict = asking.iter().filter(|asking| asking.request.may_be_rejected());
+    let strict: Vec<&Asking<'_>> = strict.collect();
+    let excerpts = read_for_requests(connection, strict.iter().copied()).await?;
+    let rejected = strict
+        .iter()
+        .zip(&excerpts)
+        .filter_map(|(asking, excerpt)| Some((asking.index, rejection(excerpt, asking.request)?)));
+    let mut rejected: HashMap<usize, u64> = rejected.collect();
+    if rejected.is_empty() {
+        return Ok(rejected);
     }
-    let executions: Vec<i64> =
-        strict.iter().map(|(_, append, _)| append.header.execution.0).collect();
-    let ids: Vec<Option<i64>> =
-        strict.iter().map(|(_, _, permit)| keys.get(&*permit.key).copied()).collect();
-    let mut crowded: HashMap<usize, u64> = HashMap::new();
-    for row in connection.query(queries::PERMIT_CROWD, &[&executions, &ids]).await? {
-        let position = usize::try_from(get::<i64>(&row, 0)?).unwrap_or(0).saturating_sub(1);
-        let Some((index, _, permit)) = strict.get(position) else { continue };
-        let (known, holding, waiting): (bool, i64, bool) =
-            (get(&row, 1)?, get(&row, 2)?, get(&row, 3)?);
-        if !known && (waiting || holding >= limit(permit)) {
-            crowded.insert(*index, from_stored(holding));
-        }
-    }
-    if crowded.is_empty() {
-        return Ok(crowded);
-    }
-    let mut trial: Vec<usize> = crowded.keys().copied().collect();
+    let mut trial: Vec<usize> = rejected.keys().copied().collect();
     trial.sort_by_key(|index| batch[*index].header.execution);
     connection.run_all("SAVEPOINT trial").await?;
     let inserted = append::insert(connection, batch, &trial).await?;
     connection.run_all("ROLLBACK TO SAVEPOINT trial").await?;
-    crowded.retain(|index, _| inserted.at.contains_key(&batch[*index].header.execution.0));
-    Ok(crowded)
+    rejected.retain(|index, _| inserted.at.contains_key(&batch[*index].header.execution.0));
+    Ok(rejected)
 }
 
-/// Gives places to those whose frames went in, lets in whoever may, and tells others to make room. Gives
-/// the messages to those.
-async fn line_up(
+/// Promotes waiting rows, and gives the keys that have no rows.
+async fn promote(
     connection: &mut Connection,
-    batch: &[Append],
-    wanted: &Wanted<'_>,
-    keys: &HashMap<&str, i64>,
-    inserted: &Inserted,
-) -> Result<Vec<Mail>, DbError> {
-    let (mut executions, mut ids, mut limits) = (Vec::new(), Vec::new(), Vec::new());
-    let mut newcomers = Vec::new();
-    let known: HashSet<i64> = {
-        let all: Vec<ExecutionNo> =
-            wanted.0.iter().map(|(_, append, _)| append.header.execution).collect();
-        find(connection, &all).await?.keys().map(|execution| execution.0).collect()
-    };
-    for (index, append, permit) in &wanted.0 {
-        let execution = append.header.execution.0;
-        let Some(id) = keys.get(&*permit.key) else { continue };
-        if !inserted.at.contains_key(&execution) {
-            continue;
+    keys: &[i64],
+    mut occasion: Occasion<'_>,
+) -> Result<Vec<i64>, DbError> {
+    let mut keys: Vec<i64> = keys.iter().copied().collect::<BTreeSet<i64>>().into_iter().collect();
+    let mut idle = Vec::new();
+    while !keys.is_empty() {
+        let count = keys.len();
+        let excerpts =
+            read_excerpts(connection, &keys, &vec![None; count], &vec![0; count]).await?;
+        let mut more = Vec::new();
+        let mut promoted = Vec::new();
+        for (key, excerpt) in keys.into_iter().zip(excerpts) {
+            if excerpt.holding == 0 && excerpt.waiting.is_empty() {
+                idle.push(key);
+            }
+            let changes = decide(&excerpt, occasion);
+            more.extend(changes.may_promote_more().then_some(key));
+            promoted.extend(changes.promoted);
         }
-        executions.push(execution);
-        ids.push(*id);
-        limits.push(limit(permit));
-        if permit.policy == PermitPolicy::CancelOldest && !known.contains(&execution) {
-            newcomers.push((*index, *id));
-        }
+        // Rows that another transaction has locked are left to it, or to the next sweep.
+        let written = write_promoted(connection, &promoted).await?;
+        keys = if written == promoted.len() as u64 { more } else { Vec::new() };
+        occasion = Occasion::Sweep;
     }
-    if executions.is_empty() {
+    Ok(idle)
+}
+
+async fn read_for_requests<'a>(
+    connection: &mut Connection,
+    asking: impl IntoIterator<Item = &'a Asking<'a>>,
+) -> Result<Vec<Excerpt>, DbError> {
+    let (mut keys, mut executions, mut most) = (Vec::new(), Vec::new(), Vec::new());
+    for asking in asking {
+        keys.push(asking.key);
+        executions.push(Some(asking.execution.0));
+        most.push(i64::from(asking.request.cancellable_max()));
+    }
+    read_excerpts(connection, &keys, &executions, &most).await
+}
+
+/// Reads one queue for each of these keys, with the row of an execution, and as many rows that no newcomer
+/// has superseded as count.
+async fn read_excerpts(
+    connection: &mut Connection,
+    keys: &[i64],
+    executions: &[Option<i64>],
+    most: &[i64],
+) -> Result<Vec<Excerpt>, DbError> {
+    if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
-        [&executions, &ids, &limits, &false];
-    connection.execute(queries::PERMIT_INSERT, &params).await?;
-    connection.execute(queries::PERMIT_PROMOTE, &[&ids]).await?;
-    connection.execute(queries::PERMIT_ADMIT, &[&executions]).await?;
-    let mut cancels = Vec::new();
-    for (index, id) in newcomers {
-        let append = &batch[index];
-        let Some(permit) = &append.side.permit else { continue };
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&id, &append.header.execution.0, &limit(permit)];
-        for row in connection.query(queries::PERMIT_OLDEST, &params).await? {
-            cancels.push(cancel_message(&append.header, &permit.key, ExecutionNo(get(&row, 0)?)));
+    let params: [&(dyn ToSql + Sync); 4] = [&keys, &executions, &most, &i64::from(WAITING_MAX)];
+    let rows = connection.query(queries::PERMIT_EXCERPTS, &params).await?;
+    let excerpt = |row: &Row| {
+        let (tickets, waiting): (Vec<i64>, Vec<i64>) = (get(row, 2)?, get(row, 3)?);
+        let limits: Vec<i64> = get(row, 4)?;
+        let waiting = tickets.into_iter().zip(waiting).zip(limits).map(|((ticket, of), most)| {
+            WaitingRow { ticket, execution: ExecutionNo(of), limit: limit(most) }
+        });
+        Ok(Excerpt {
+            own: get(row, 0)?,
+            holding: count(row, 1)?,
+            waiting: waiting.collect(),
+            oldest: get::<Option<i64>>(row, 5)?.map(ExecutionNo),
+            cancellable: count(row, 6)?,
+        })
+    };
+    rows.iter().map(excerpt).collect()
+}
+
+async fn write_changes(
+    connection: &mut Connection,
+    decided: &[(&Asking<'_>, QueueChanges)],
+) -> Result<(), DbError> {
+    let (mut executions, mut keys, mut limits, mut holds) = (vec![], vec![], vec![], vec![]);
+    let (mut given, mut woken, mut superseded) = (vec![], vec![], vec![]);
+    let mut promoted = Vec::new();
+    for (asking, changes) in decided {
+        match changes.own {
+            Some(RowChange::Insert { holding }) => {
+                executions.push(asking.execution.0);
+                keys.push(asking.key);
+                limits.push(i64::from(asking.request.limit));
+                holds.push(holding);
+            }
+            Some(RowChange::Give) => given.push(asking.execution.0),
+            None => {}
+        }
+        woken.extend(changes.wakes.then_some(asking.execution.0));
+        superseded.extend(changes.superseded.map(|execution| execution.0));
+        promoted.extend(&changes.promoted);
+    }
+    if !executions.is_empty() {
+        let params: [&(dyn ToSql + Sync); 4] = [&executions, &keys, &limits, &holds];
+        connection.execute(queries::PERMIT_INSERT, &params).await?;
+    }
+    let updates = [
+        (queries::PERMIT_GIVE, given),
+        (queries::CONTROL_ADMIT, woken),
+        (queries::PERMIT_SUPERSEDE, superseded),
+    ];
+    for (sql, executions) in updates {
+        if !executions.is_empty() {
+            connection.execute(sql, &[&executions]).await?;
         }
     }
-    if !cancels.is_empty() {
-        mail::put(connection, &cancels).await?;
+    write_promoted(connection, &promoted).await?;
+    Ok(())
+}
+
+/// Gives how many rows were not locked by another transaction.
+async fn write_promoted(
+    connection: &mut Connection,
+    promoted: &[WaitingRow],
+) -> Result<u64, DbError> {
+    if promoted.is_empty() {
+        return Ok(0);
     }
-    Ok(cancels)
+    let tickets: Vec<i64> = promoted.iter().map(|row| row.ticket).collect();
+    let executions: Vec<i64> = promoted.iter().map(|row| row.execution.0).collect();
+    connection.execute(queries::PERMIT_PROMOTE, &[&executions, &tickets]).await
+}
+
+fn limit(stored: i64) -> u32 {
+    u32::try_from(stored).unwrap_or(u32::MAX)
 }

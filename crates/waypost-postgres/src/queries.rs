@@ -12,6 +12,7 @@ queries! {
     CLAIM_DIGESTS = "claim_digests";
     CLAIM_TAKE = "claim_take";
     CLUSTER_KEY = "cluster_key";
+    CONTROL_ADMIT = "control_admit";
     CONTROL_DERIVE = "control_derive";
     CONTROL_DOUBT = "control_doubt";
     CONTROL_EXISTS = "control_exists";
@@ -77,17 +78,16 @@ queries! {
     SESSION_TIME = "session_time";
     SCHEMA_BYTES = "schema_bytes";
     SCHEMA_DROP = "schema_drop";
-    PERMIT_ADMIT = "permit_admit";
-    PERMIT_CROWD = "permit_crowd";
+    PERMIT_EXCERPTS = "permit_excerpts";
     PERMIT_GIVE = "permit_give";
     PERMIT_INSERT = "permit_insert";
     PERMIT_KEYS_FORGET = "permit_keys_forget";
     PERMIT_KEYS_LOCK = "permit_keys_lock";
     PERMIT_QUEUES = "permit_queues";
     PERMIT_LOAD = "permit_load";
-    PERMIT_OLDEST = "permit_oldest";
     PERMIT_PROMOTE = "permit_promote";
     PERMIT_RELEASE = "permit_release";
+    PERMIT_SUPERSEDE = "permit_supersede";
     PERMIT_SWEEP = "permit_sweep";
     SNAPSHOT_FORGET = "snapshot_forget";
     SNAPSHOTS_LOAD = "snapshots_load";

@@ -1,2 +1,2 @@
--- append, inspect: an execution goes to the end of the queue.
+-- append, inspect: an execution joins the end of a queue.
 INSERT INTO permits (execution, key, most, policy, holding, superseded) VALUES (?1, ?2, ?3, ?4, ?5, 0)

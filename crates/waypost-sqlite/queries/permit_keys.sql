@@ -1,2 +1,2 @@
--- inspect: every key that somebody waits for. Scans permits_waiting.
+-- inspect: every key that an execution waits for. Scans permits_waiting.
 SELECT DISTINCT key FROM permits WHERE holding = 0

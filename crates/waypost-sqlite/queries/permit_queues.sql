@@ -1,4 +1,4 @@
--- inspect: the queue of every key. Scans permits, by a reader, who holds up nobody.
+-- inspect: the queue of every key. Scans permits, by a reader, which blocks no writer.
 WITH queue AS (
     SELECT key,
            sum(holding) AS holding,

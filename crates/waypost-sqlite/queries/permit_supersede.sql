@@ -1,2 +1,2 @@
--- append: a newcomer takes the place of an execution. Served by the unique key of permits.
+-- append: a newcomer supersedes an execution. Served by the unique key of permits.
 UPDATE permits SET superseded = 1 WHERE execution = ?1

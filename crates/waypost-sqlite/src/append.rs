@@ -117,13 +117,14 @@ fn append_one(
     Ok(committed_before(write, header)?.unwrap_or(Appended::Fenced))
 }
 
-/// How many hold the permits of its concurrency key, where a frame that could go in must not for that.
+/// How many executions hold the permits of the key, if the frame could go in and is rejected for that.
 fn rejected(
     write: &Write<'_>,
     statements: &mut Statements<'_>,
     append: &Append,
 ) -> rusqlite::Result<Option<u64>> {
-    let Some(request) = &append.side.permit else { return Ok(None) };
+    let request = append.side.permit.as_ref().filter(|request| request.may_be_rejected());
+    let Some(request) = request else { return Ok(None) };
     let header = &append.header;
     let mut there = write.tx.prepare_cached(queries::FRAME_FIND)?;
     let taken = there.exists([header.execution.0, to_stored(header.first_seq)?])?;
@@ -247,7 +248,7 @@ fn write_side(write: &Write<'_>, header: &FrameHeader, side: &Side) -> rusqlite:
         settle.execute(params![execution, settled == Settled::Progress])?;
     }
     if let Some(request) = &side.permit {
-        permits::queue_up(write, header, request)?;
+        permits::request(write, header, request)?;
     }
     if let Some(body) = &side.snapshot {
         let mut save = write.tx.prepare_cached(queries::SNAPSHOT_SAVE)?;

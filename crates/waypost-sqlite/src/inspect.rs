@@ -83,7 +83,7 @@ impl Inspect for SqliteStore {
 
     fn repair(&self, repair: &Repair) -> Result<bool, StoreError> {
         self.expect_engine("repair")?;
-        self.write(|write| mend(write, repair))
+        self.write(|write| apply_repair(write, repair))
     }
 
     fn permit_queues(&self) -> Result<Vec<PermitQueue>, StoreError> {
@@ -155,7 +155,7 @@ fn examine(
     Ok(Some(Examined { history: History { snapshot, ..history }, standing, permit }))
 }
 
-fn mend(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
+fn apply_repair(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
     let execution = repair.execution;
     let last: Option<Parent> = history::parent_of(&write.tx, execution, i64::MAX)?;
     let seen = history::load_control(&write.tx, execution)?;
@@ -168,7 +168,7 @@ fn mend(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
     match &repair.remedy {
         Remedy::Control { row, epoch, requires, permit } => {
             derive(write, execution, row, *epoch, *requires)?;
-            permits::mend(write, execution, permit.as_ref())?;
+            permits::repair(write, execution, permit.as_ref())?;
         }
         Remedy::Nothing => {
             run(queries::CONTROL_ENDED)?;

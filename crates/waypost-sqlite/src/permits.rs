@@ -1,128 +1,168 @@
-//! The queues of concurrency keys. SQLite has one writer at a time: tickets are assigned in the order of
-//! commits, and every frame that joins or leaves a queue promotes the next execution in the same
-//! transaction. Nothing is left to sweep.
+//! The queues of concurrency keys: rows for [`waypost_core::permits`], and its changes of them.
+//!
+//! SQLite has one writer at a time: tickets are assigned in the order of commits, and every frame that
+//! joins or leaves a queue promotes the next executions in the same transaction. Nothing is left to sweep.
 
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
+use waypost_core::permits::{
+    Excerpt, Occasion, PermitRequest, QueueChanges, RowChange, WAITING_MAX, WaitingRow, decide,
+    rejection,
+};
 use waypost_ports::inspect::{DerivedPermit, PermitQueue};
-use waypost_ports::store::{Permit, PermitPolicy, PermitRequest, cancel_message};
+use waypost_ports::store::{Permit, cancel_message};
 
 use crate::connection::from_stored;
 use crate::store::Write;
 use crate::{mail, queries};
 
-/// How many hold the permits of its key, where an execution must not begin to wait for that.
+/// How many executions hold the permits of the key, if the frame is rejected for that.
 pub(crate) fn rejects(
     write: &Write<'_>,
     execution: ExecutionNo,
     request: &PermitRequest,
 ) -> rusqlite::Result<Option<u64>> {
-    if request.policy != PermitPolicy::Reject || find(&write.tx, execution)?.is_some() {
-        return Ok(None);
-    }
-    let mut crowd = write.tx.prepare_cached(queries::PERMIT_CROWD)?;
-    let (holding, waiting): (u64, bool) =
-        crowd.query_row([&*request.key], |row| Ok((from_stored(row.get(0)?), row.get(1)?)))?;
-    let room = holding < u64::from(request.limit) && !waiting;
-    Ok((!room).then_some(holding))
+    Ok(rejection(&read_for_request(write, execution, request)?, request))
 }
 
-/// An execution goes to the end of the queue, or back to its place in it.
-pub(crate) fn queue_up(
+/// A frame asks for a permit.
+pub(crate) fn request(
     write: &Write<'_>,
     header: &FrameHeader,
     request: &PermitRequest,
 ) -> rusqlite::Result<()> {
-    let execution = header.execution;
-    if let Some(permit) = find(&write.tx, execution)? {
-        // It may have come to hold a permit while somebody owned it.
-        return if permit.holding { admit(write, execution) } else { Ok(()) };
-    }
-    insert(write, execution, request, false)?;
-    promote(write, &request.key)?;
-    if request.policy == PermitPolicy::CancelOldest
-        && !find(&write.tx, execution)?.is_some_and(|permit| permit.holding)
-    {
-        cancel_oldest(write, header, request)?;
+    let excerpt = read_for_request(write, header.execution, request)?;
+    let changes = decide(&excerpt, Occasion::Request(request));
+    write_changes(write, header.execution, request, &changes)?;
+    if let Some(superseded) = changes.superseded {
+        write.tx.prepare_cached(queries::PERMIT_SUPERSEDE)?.execute([superseded.0])?;
+        mail::deliver(write, &[cancel_message(header, &request.key, superseded)])?;
     }
     Ok(())
 }
 
-fn cancel_oldest(
-    write: &Write<'_>,
-    newcomer: &FrameHeader,
-    request: &PermitRequest,
-) -> rusqlite::Result<()> {
-    let mut oldest = write.tx.prepare_cached(queries::PERMIT_OLDEST)?;
-    let found = oldest.query_row(params![&*request.key, newcomer.execution.0], |row| {
-        Ok((ExecutionNo(row.get(0)?), from_stored(row.get(1)?)))
-    });
-    if let Some((oldest, candidates)) = found.optional()?
-        && candidates >= u64::from(request.limit)
-    {
-        write.tx.prepare_cached(queries::PERMIT_SUPERSEDE)?.execute([oldest.0])?;
-        mail::deliver(write, &[cancel_message(newcomer, &request.key, oldest)])?;
-    }
-    Ok(())
-}
-
-/// An execution ended: its place is free.
+/// An execution ended: its row goes.
 pub(crate) fn release(write: &Write<'_>, execution: ExecutionNo) -> rusqlite::Result<()> {
     let mut release = write.tx.prepare_cached(queries::PERMIT_RELEASE)?;
     let key: Option<String> = release.query_row([execution.0], |row| row.get(0)).optional()?;
     match key {
-        Some(key) => promote(write, &key),
+        Some(key) => promote(write, &key, Occasion::Release),
         None => Ok(()),
     }
 }
 
-/// Gives the free permits of a key to who waits for them.
-fn promote(write: &Write<'_>, key: &str) -> rusqlite::Result<()> {
-    let mut next = write.tx.prepare_cached(queries::PERMIT_NEXT)?;
-    loop {
-        let first = next.query_row([key], |row| {
-            let (limit, holding): (u32, i64) = (row.get(1)?, row.get(2)?);
-            Ok((ExecutionNo(row.get(0)?), i64::from(limit) > holding))
-        });
-        let Some((execution, true)) = first.optional()? else { return Ok(()) };
-        write.tx.prepare_cached(queries::PERMIT_GIVE)?.execute([execution.0])?;
-        admit(write, execution)?;
-    }
-}
-
-/// The same for every key.
+/// Promotes waiting rows of all keys.
 pub(crate) fn promote_all(write: &Write<'_>) -> rusqlite::Result<()> {
     let mut keys = write.tx.prepare_cached(queries::PERMIT_KEYS)?;
     let keys = keys.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
-    keys.iter().try_for_each(|key| promote(write, key))
+    keys.iter().try_for_each(|key| promote(write, key, Occasion::Sweep))
 }
 
-/// Whoever holds a permit has something to do.
+/// Makes the place of an execution what its log says.
+pub(crate) fn repair(
+    write: &Write<'_>,
+    execution: ExecutionNo,
+    derived: Option<&DerivedPermit>,
+) -> rusqlite::Result<()> {
+    let own = find(&write.tx, execution)?;
+    let own = own.filter(|own| derived.is_some_and(|of| of.request.key == own.key));
+    if own.is_none() {
+        release(write, execution)?;
+    }
+    let Some(DerivedPermit { request, admitted }) = derived else { return Ok(()) };
+    let excerpt = Excerpt { own: own.map(|own| own.holding), ..Excerpt::default() };
+    let changes = decide(&excerpt, Occasion::Repair { admitted: *admitted });
+    write_changes(write, execution, request, &changes)?;
+    promote(write, &request.key, Occasion::Sweep)
+}
+
+fn promote(write: &Write<'_>, key: &str, mut occasion: Occasion<'_>) -> rusqlite::Result<()> {
+    loop {
+        let changes = decide(&read_queue(write, key)?, occasion);
+        write_promoted(write, &changes.promoted)?;
+        if !changes.may_promote_more() {
+            return Ok(());
+        }
+        occasion = Occasion::Sweep;
+    }
+}
+
+fn read_for_request(
+    write: &Write<'_>,
+    execution: ExecutionNo,
+    request: &PermitRequest,
+) -> rusqlite::Result<Excerpt> {
+    let mut own = write.tx.prepare_cached(queries::PERMIT_OWN)?;
+    let own = own.query_row([execution.0], |row| row.get(0)).optional()?;
+    if own.is_some() {
+        return Ok(Excerpt { own, ..Excerpt::default() });
+    }
+    let excerpt = read_queue(write, &request.key)?;
+    let most = request.cancellable_max();
+    if most == 0 {
+        return Ok(excerpt);
+    }
+    let mut oldest = write.tx.prepare_cached(queries::PERMIT_OLDEST)?;
+    oldest.query_row(params![&*request.key, most], |row| {
+        let oldest = row.get::<_, Option<i64>>(0)?.map(ExecutionNo);
+        Ok(Excerpt { oldest, cancellable: from_stored(row.get(1)?), ..excerpt })
+    })
+}
+
+fn read_queue(write: &Write<'_>, key: &str) -> rusqlite::Result<Excerpt> {
+    let mut holding = write.tx.prepare_cached(queries::PERMIT_HOLDING)?;
+    let holding = from_stored(holding.query_row([key], |row| row.get(0))?);
+    let mut waiting = write.tx.prepare_cached(queries::PERMIT_WAITING)?;
+    let rows = waiting.query_map(params![key, WAITING_MAX], |row| {
+        let (ticket, execution) = (row.get(0)?, ExecutionNo(row.get(1)?));
+        Ok(WaitingRow { ticket, execution, limit: row.get(2)? })
+    })?;
+    Ok(Excerpt { holding, waiting: rows.collect::<Result<_, _>>()?, ..Excerpt::default() })
+}
+
+fn write_changes(
+    write: &Write<'_>,
+    execution: ExecutionNo,
+    request: &PermitRequest,
+    changes: &QueueChanges,
+) -> rusqlite::Result<()> {
+    match changes.own {
+        Some(RowChange::Insert { holding }) => {
+            let PermitRequest { key, limit, policy } = request;
+            let mut insert = write.tx.prepare_cached(queries::PERMIT_INSERT)?;
+            insert.execute(params![execution.0, &**key, limit, policy.name(), holding])?;
+        }
+        Some(RowChange::Give) => give(write, execution)?,
+        None => {}
+    }
+    if changes.wakes {
+        admit(write, execution)?;
+    }
+    write_promoted(write, &changes.promoted)
+}
+
+fn write_promoted(write: &Write<'_>, promoted: &[WaitingRow]) -> rusqlite::Result<()> {
+    for row in promoted {
+        give(write, row.execution)?;
+        admit(write, row.execution)?;
+    }
+    Ok(())
+}
+
+fn give(write: &Write<'_>, execution: ExecutionNo) -> rusqlite::Result<()> {
+    write.tx.prepare_cached(queries::PERMIT_GIVE)?.execute([execution.0])?;
+    Ok(())
+}
+
 fn admit(write: &Write<'_>, execution: ExecutionNo) -> rusqlite::Result<()> {
     write.tx.prepare_cached(queries::CONTROL_ADMIT)?.execute([execution.0])?;
     Ok(())
 }
 
-fn insert(
-    write: &Write<'_>,
-    execution: ExecutionNo,
-    request: &PermitRequest,
-    holding: bool,
-) -> rusqlite::Result<()> {
-    let policy = match request.policy {
-        PermitPolicy::Queue => "queue",
-        PermitPolicy::Reject => "reject",
-        PermitPolicy::CancelOldest => "cancel-oldest",
-    };
-    let mut insert = write.tx.prepare_cached(queries::PERMIT_INSERT)?;
-    insert.execute(params![execution.0, &*request.key, request.limit, policy, holding])?;
-    Ok(())
-}
-
-/// Where an execution stands.
+/// The place of an execution.
 pub(crate) fn find(
     connection: &Connection,
     execution: ExecutionNo,
@@ -139,7 +179,7 @@ pub(crate) fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Perm
     Ok(Some(Permit { key: key.into(), holding, before }))
 }
 
-/// The line of every key.
+/// The queues of all keys.
 pub(crate) fn permit_queues(connection: &Connection) -> rusqlite::Result<Vec<PermitQueue>> {
     let mut permit_queues = connection.prepare_cached(queries::PERMIT_QUEUES)?;
     let rows = permit_queues.query_map([], |row| {
@@ -154,27 +194,4 @@ pub(crate) fn permit_queues(connection: &Connection) -> rusqlite::Result<Vec<Per
         })
     })?;
     rows.collect()
-}
-
-/// Makes the place of an execution what its log says, and gives away what comes free by that.
-pub(crate) fn mend(
-    write: &Write<'_>,
-    execution: ExecutionNo,
-    derived: Option<&DerivedPermit>,
-) -> rusqlite::Result<()> {
-    let found = find(&write.tx, execution)?;
-    let keeps =
-        found.as_ref().zip(derived).is_some_and(|(permit, of)| permit.key == of.request.key);
-    if !keeps {
-        release(write, execution)?;
-    }
-    let Some(DerivedPermit { request, admitted }) = derived else { return Ok(()) };
-    if !keeps {
-        insert(write, execution, request, *admitted)?;
-    } else if *admitted {
-        write.tx.prepare_cached(queries::PERMIT_GIVE)?.execute([execution.0])?;
-    } else if found.is_some_and(|permit| permit.holding) {
-        admit(write, execution)?;
-    }
-    promote(write, &request.key)
 }

@@ -1,7 +1,7 @@
-//! The line for a permit of a concurrency key: who stands in it has not begun.
+//! An execution that is queued for a permit of its concurrency key has not begun.
 //!
-//! The store hands out the slots, in the order of commits. All that is decided here is which key an
-//! execution shares with others, and what follows when it is its turn.
+//! Decided here is which key an execution shares with others, and what follows when it is its turn. Whose
+//! turn it is, is decided over the rows of the queue: see `permits`.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ impl Decider<'_> {
         }
     }
 
-    /// It holds a slot: what may begin, begins.
+    /// It holds a permit: what may begin, begins.
     pub(super) fn admit(&mut self) -> Result<(), Refusal> {
         self.refuse_ended()?;
         match self.state.status {
@@ -41,7 +41,7 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// Leaves memory for its place in the queue, where something else than a slot had woken it.
+    /// Leaves memory for its place in the queue, where something else than a permit had woken it.
     pub(super) fn requeue(&mut self) -> Result<(), Refusal> {
         let place = self.state.place.clone().filter(|_| self.state.owner.is_some());
         let place = place.ok_or(Refusal::Busy)?;

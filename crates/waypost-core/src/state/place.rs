@@ -1,5 +1,5 @@
-//! What keeps an execution from running: the queue of its concurrency key, a pause, a quarantine. The
-//! store alone knows which other executions are in the queue.
+//! What keeps an execution from running: the queue of its concurrency key, a pause, a quarantine. Which
+//! other executions are in the queue is no part of a state: see `permits`.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::State;
 use crate::event::PauseReason;
+use crate::permits::PermitRequest;
 use crate::plan::ConcurrencyPolicy;
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -23,7 +24,7 @@ pub struct Place {
     pub limit: u32,
     /// What happens where that many are.
     pub policy: ConcurrencyPolicy,
-    /// Does it hold a slot?
+    /// Has it begun, with a permit?
     pub admitted: bool,
 }
 
@@ -48,10 +49,12 @@ impl State {
         }
     }
 
-    /// The name of its concurrency key among those of all workflows.
-    pub fn concurrency_key(&self) -> Option<Arc<str>> {
-        let place = self.place.as_ref()?;
-        Some(format!("{}/{}", self.created.workflow, place.key).into())
+    /// What an execution asks for that is, or has been, in the queue of its concurrency key. The name of
+    /// the key begins with that of the workflow: keys of different workflows are different queues.
+    pub fn permit_request(&self) -> Option<PermitRequest> {
+        let Place { key, limit, policy, .. } = self.place.as_ref()?;
+        let key = format!("{}/{key}", self.created.workflow).into();
+        Some(PermitRequest { key, limit: *limit, policy: *policy })
     }
 
     /// What people are told of why only a few things reach it while nobody owns it: a user's pause,

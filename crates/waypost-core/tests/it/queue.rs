@@ -151,7 +151,8 @@ fn keys_are_texts() {
         });
         assert_eq!(key, expected);
         let scoped = expected.map(|key| format!("test/{key}"));
-        assert_eq!(run.state.concurrency_key().as_deref(), scoped.as_deref());
+        let request = run.state.permit_request();
+        assert_eq!(request.map(|request| request.key).as_deref(), scoped.as_deref());
     }
 }
 

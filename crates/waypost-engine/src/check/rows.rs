@@ -12,8 +12,6 @@ use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{DerivedPermit, DerivedRow, Examined, Ownership, Remedy, Standing};
 use waypost_ports::store::{Control, Permit, Urgency};
 
-use crate::queue::permit_request;
-
 type BrokenRule = (Invariant, String);
 
 /// The row as derived from a log, as of its last transition.
@@ -31,7 +29,7 @@ fn derive(state: &State) -> DerivedRow {
 /// Its place in that queue, as derived from its log.
 fn derive_permit(state: &State) -> Option<DerivedPermit> {
     let admitted = state.place.as_ref().is_some_and(|place| place.admitted);
-    permit_request(state).map(|request| DerivedPermit { request, admitted })
+    state.permit_request().map(|request| DerivedPermit { request, admitted })
 }
 
 /// The repair of the rows beside a log; `requires` is the log format that its last frame needs.

@@ -1,12 +1,15 @@
-//! What a checker asks of the queues of concurrency keys, and what it may put right.
+//! What a checker asks of the queues of concurrency keys, what it may put right, and quarantined executions
+//! in them.
 
+use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
+use waypost_core::permits::PermitRequest;
 
 use super::Backend;
 use super::permits::{end, permit, permit_for, place, queue, queue_all};
 use super::rig::{Hand, Rig};
 use crate::inspect::{DerivedPermit, DerivedRow, Examined, Inspect, Remedy, Repair, StrayKind};
-use crate::store::{Permit, PermitRequest};
+use crate::store::{Permit, Store};
 
 fn examine<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> Examined {
     rig.store().examine(&[hand.execution]).expect("it is examined").remove(0)
@@ -37,6 +40,22 @@ pub fn lines_are_told<B: Backend>(backend: &B) {
         "there was no room"
     );
     assert_eq!(rig.store().strays().expect("it is answered"), []);
+}
+
+pub fn quarantined_execution_given_a_permit_stays_quarantined<B: Backend>(backend: &B) {
+    let rig = Rig::new(backend);
+    let instance = rig.instance(1);
+    let [mut a, b] = queue_all(&rig, instance, &permit_for("k", 1));
+    assert_eq!(rig.claimed(instance), [a.execution]);
+    rig.send(b.execution, "r1", Request::Resume { reason: None });
+    assert_eq!(rig.claimed(instance), [b.execution]);
+    rig.store().hold(b.execution, instance, "damaged").expect("it is quarantined");
+    end(&rig, &mut a);
+    assert_eq!(place(&rig, &b), (true, 0));
+    assert_eq!(rig.control(b.execution).held.as_deref(), Some("damaged"));
+    assert_eq!(rig.claimed(instance), []);
+    rig.send(b.execution, "r2", Request::Resume { reason: None });
+    assert_eq!(rig.claimed(instance), [b.execution], "it has its permit when it is resumed");
 }
 
 fn repair<B: Backend>(rig: &Rig<'_, B>, hand: &Hand, remedy: Remedy) -> bool {

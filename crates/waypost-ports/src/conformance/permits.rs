@@ -3,20 +3,21 @@
 
 use waypost_core::command::Request;
 use waypost_core::id::{ExecutionId, InstanceId};
+use waypost_core::permits::PermitRequest;
+use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::time::Timestamp;
 
 use super::Backend;
 use super::rig::{Draft, Hand, Rig, START, signal};
 use crate::store::{
-    Append, Appended, ControlChange, Idempotency, LEASE, MailBody, Permit, PermitPolicy,
-    PermitRequest, Store, Submission,
+    Append, Appended, ControlChange, Idempotency, LEASE, MailBody, Permit, Store, Submission,
 };
 
 pub(super) fn permit_for(key: &str, limit: u32) -> PermitRequest {
-    PermitRequest { key: key.into(), limit, policy: PermitPolicy::Queue }
+    PermitRequest { key: key.into(), limit, policy: ConcurrencyPolicy::Queue }
 }
 
-fn under(policy: PermitPolicy) -> PermitRequest {
+fn under(policy: ConcurrencyPolicy) -> PermitRequest {
     PermitRequest { policy, ..permit_for("k", 1) }
 }
 
@@ -147,7 +148,7 @@ pub fn a_permit_is_given_once<B: Backend>(backend: &B) {
 pub fn a_repeated_birth_is_one_place<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
-    for policy in [PermitPolicy::Queue, PermitPolicy::Reject, PermitPolicy::CancelOldest] {
+    for policy in ConcurrencyPolicy::ALL {
         let key: &str = &format!("{policy:?}");
         let request = PermitRequest { policy, ..permit_for(key, 1) };
         let mut hand = Hand::new(rig.number(instance), instance);
@@ -274,12 +275,12 @@ pub fn a_fenced_frame_gets_no_place<B: Backend>(backend: &B) {
     let mut hand = rig.start(instance);
     let zombie = hand.clone();
     rig.commit(hand.next(1));
-    let outcome = rig.append(waits(zombie.frame(2), &under(PermitPolicy::CancelOldest)));
+    let outcome = rig.append(waits(zombie.frame(2), &under(ConcurrencyPolicy::CancelOldest)));
     assert_eq!(outcome, Appended::Fenced);
     assert_eq!(rig.control(hand.execution).permit, None);
     let other = queue(&rig, instance, &permit_for("k", 1));
     assert_eq!(place(&rig, &other), (true, 0));
-    let outcome = rig.append(waits(zombie.frame(2), &under(PermitPolicy::Reject)));
+    let outcome = rig.append(waits(zombie.frame(2), &under(ConcurrencyPolicy::Reject)));
     assert_eq!(outcome, Appended::Fenced, "whoever is not the owner is not told of permits");
 }
 
@@ -313,7 +314,7 @@ pub fn the_limit_of_the_first_that_waits_counts<B: Backend>(backend: &B) {
 pub fn a_start_without_a_permit_is_rejected<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
-    let request = under(PermitPolicy::Reject);
+    let request = under(ConcurrencyPolicy::Reject);
     let mut first = queue(&rig, instance, &request);
     let submission = Submission {
         key: ExecutionId("order-1".into()),
@@ -351,7 +352,7 @@ fn cancelled<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> usize {
 pub fn the_oldest_is_cancelled<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
-    let request = under(PermitPolicy::CancelOldest);
+    let request = under(ConcurrencyPolicy::CancelOldest);
     let a = queue(&rig, instance, &request);
     let all = |hands: &[&Hand]| hands.iter().map(|hand| cancelled(&rig, hand)).collect::<Vec<_>>();
     assert_eq!(all(&[&a]), [0], "there was room");
@@ -375,7 +376,7 @@ pub fn the_oldest_is_cancelled<B: Backend>(backend: &B) {
 pub fn only_as_many_are_cancelled_as_needed<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
-    let request = PermitRequest { limit: 2, ..under(PermitPolicy::CancelOldest) };
+    let request = PermitRequest { limit: 2, ..under(ConcurrencyPolicy::CancelOldest) };
     let [a, b, mut c] = queue_all(&rig, instance, &request);
     let all = |hands: &[&Hand]| hands.iter().map(|hand| cancelled(&rig, hand)).collect::<Vec<_>>();
     assert_eq!(all(&[&a, &b, &c]), [1, 0, 0]);

@@ -10,13 +10,14 @@ use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
 use waypost_core::frame::{FrameHeader, Parent, encode};
 use waypost_core::id::{AppendId, DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
+use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
 use super::Backend;
 use crate::clock::{Clock, ManualClock};
 use crate::store::{
     About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat,
-    History, LEASE, Mail, MailBody, PermitRequest, Renewal, Settled, Side, Store, Submission,
+    History, LEASE, Mail, MailBody, Renewal, Settled, Side, Store, Submission,
 };
 
 /// When every case begins.

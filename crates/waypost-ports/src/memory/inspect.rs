@@ -1,5 +1,5 @@
 //! What a checker asks of the store in memory. Its projections are folded anew for each question,
-//! so there is never anything to find, or to mend, in those.
+//! so there is never anything to find, or to repair, in those.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Inspect for MemoryStore {
             let control = data.control.keys().map(|id| (*id, StrayKind::Control));
             let mail = data.inbox.iter().map(|mail| (mail.execution, StrayKind::Mail));
             let snapshots = data.snapshots.keys().map(|id| (*id, StrayKind::Snapshot));
-            let permits = data.permits.iter().map(|row| (row.execution, StrayKind::Permit));
+            let permits = data.permits.values().map(|row| (row.execution, StrayKind::Permit));
             let rows = control.chain(mail).chain(snapshots).chain(permits);
             let mut strays: Vec<Stray> = rows
                 .filter(|(id, _)| data.frames_from(*id, 0).next().is_none())
@@ -74,7 +74,7 @@ impl Inspect for MemoryStore {
             let same = last.map(|frame| frame.header.as_parent()) == repair.last
                 && (last.is_none() || control == seen.as_ref());
             if same {
-                data.mend(repair.execution, &repair.remedy);
+                data.apply_repair(repair.execution, &repair.remedy);
             }
             Ok(same)
         })
@@ -128,7 +128,7 @@ impl Tables {
         Shown { execution, due, rows: rows(changes) }
     }
 
-    fn mend(&mut self, execution: ExecutionNo, remedy: &Remedy) {
+    fn apply_repair(&mut self, execution: ExecutionNo, remedy: &Remedy) {
         let (row, epoch, requires, permit) = match remedy {
             Remedy::Control { row, epoch, requires, permit } => (row, *epoch, *requires, permit),
             Remedy::Nothing => {

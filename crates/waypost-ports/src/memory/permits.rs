@@ -1,119 +1,140 @@
-//! The queues of concurrency keys in memory: who waits, who holds a permit, who comes next.
+//! The queues of concurrency keys in memory: rows for [`waypost_core::permits`], and its changes of them.
 
 use std::sync::Arc;
 
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
-use waypost_core::planted::{Bug, is_planted};
+use waypost_core::permits::{
+    Excerpt, Occasion, PermitRequest, QueueChanges, RowChange, WAITING_MAX, WaitingRow, decide,
+    rejection,
+};
 
 use super::Tables;
 use super::tables::PermitRow;
 use crate::inspect::{DerivedPermit, PermitQueue};
-use crate::store::{Append, Permit, PermitPolicy, PermitRequest, Urgency, cancel_message};
+use crate::store::{Append, Permit, Urgency, cancel_message};
 
 impl Tables {
-    /// How many hold the permits of its key, where a frame must not go in for that.
+    /// How many executions hold the permits of the key, if the frame is rejected for that.
     pub(super) fn rejects(&self, append: &Append) -> Option<u64> {
         let request = append.side.permit.as_ref()?;
-        let known = self.permits.iter().any(|row| row.execution == append.header.execution);
-        let waiting = self.queue(&request.key).any(|row| !row.holding);
-        let holding = self.holding(&request.key);
-        let room = !waiting && holding < u64::from(request.limit);
-        (request.policy == PermitPolicy::Reject && !known && !room).then_some(holding)
+        rejection(&self.excerpt(Some(append.header.execution), &request.key), request)
     }
 
-    /// An execution goes to the end of the queue, or back to its place in it.
-    pub(super) fn queue_up(&mut self, header: &FrameHeader, request: &PermitRequest) {
-        let execution = header.execution;
-        let found = self.permits.iter().find(|row| row.execution == execution);
-        if let Some(row) = found {
-            // It may have come to hold a permit while somebody owned it.
-            if row.holding {
-                self.admit(execution);
+    /// A frame asks for a permit.
+    pub(super) fn request_permit(&mut self, header: &FrameHeader, request: &PermitRequest) {
+        let excerpt = self.excerpt(Some(header.execution), &request.key);
+        let changes = decide(&excerpt, Occasion::Request(request));
+        self.write_queue(header.execution, request, &changes);
+        if let Some(superseded) = changes.superseded {
+            if let Some((_, row)) = self.permit_row(superseded) {
+                row.superseded = true;
             }
-            return;
-        }
-        let (request, superseded) = (request.clone(), false);
-        let key = Arc::clone(&request.key);
-        let cancels = request.policy == PermitPolicy::CancelOldest;
-        let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        self.permits.push(PermitRow { execution, request, holding: false, superseded });
-        self.promote_key(&key);
-        let placed = self.permits.iter().any(|row| row.execution == execution && row.holding);
-        if cancels && !placed {
-            self.cancel_oldest(header, &key, limit);
+            self.deliver(&cancel_message(header, &request.key, superseded));
         }
     }
 
-    fn cancel_oldest(&mut self, newcomer: &FrameHeader, key: &str, limit: usize) {
-        let candidates: Vec<ExecutionNo> = self
-            .queue(key)
-            .filter(|row| row.execution != newcomer.execution && !row.superseded)
-            .map(|row| row.execution)
-            .collect();
-        let Some(oldest) = candidates.first().filter(|_| candidates.len() >= limit) else { return };
-        if let Some(row) = self.permits.iter_mut().find(|row| row.execution == *oldest) {
-            row.superseded = true;
+    /// An execution ended: its row goes.
+    pub(super) fn release_permit(&mut self, execution: ExecutionNo) {
+        let Some((ticket, _)) = self.permit_row(execution) else { return };
+        if let Some(row) = self.permits.remove(&ticket) {
+            self.promote(&row.request.key, Occasion::Release);
         }
-        self.deliver(&cancel_message(newcomer, key, *oldest));
     }
 
-    /// An execution ended: its place is free.
-    pub(super) fn release(&mut self, execution: ExecutionNo) {
-        let Some(at) = self.permits.iter().position(|row| row.execution == execution) else {
-            return;
-        };
-        let row = self.permits.remove(at);
-        if is_planted(Bug::PromotionLost) {
-            return;
-        }
-        let key = row.request.key;
-        if is_planted(Bug::PermitReleasedTwice)
-            && let Some(next) = self.first_waiting(&key)
-        {
-            self.give(next);
-        }
-        self.promote_key(&key);
-    }
-
-    /// Gives every free permit to who waits for it.
+    /// Promotes waiting rows of all keys.
     pub fn promote_all(&mut self) {
-        let mut keys: Vec<_> =
-            self.permits.iter().map(|row| Arc::clone(&row.request.key)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys.iter().for_each(|key| self.promote_key(key));
+        self.permit_keys().iter().for_each(|key| self.promote(key, Occasion::Sweep));
     }
 
-    fn promote_key(&mut self, key: &str) {
-        while let Some(next) = self.first_waiting(key) {
-            let limit = self.permits.get(next).map_or(0, |row| row.request.limit);
-            if self.holding(key) >= u64::from(limit) {
+    /// Makes the place of an execution what its log says.
+    pub(super) fn repair_permit(
+        &mut self,
+        execution: ExecutionNo,
+        derived: Option<&DerivedPermit>,
+    ) {
+        let own = self.permit_row(execution).map(|(_, row)| Arc::clone(&row.request.key));
+        if own.as_ref() != derived.map(|derived| &derived.request.key) {
+            self.release_permit(execution);
+        }
+        let Some(DerivedPermit { request, admitted }) = derived else { return };
+        let excerpt = self.excerpt(Some(execution), &request.key);
+        let changes = decide(&excerpt, Occasion::Repair { admitted: *admitted });
+        self.write_queue(execution, request, &changes);
+        self.promote(&request.key, Occasion::Sweep);
+    }
+
+    fn promote(&mut self, key: &str, mut occasion: Occasion<'_>) {
+        loop {
+            let changes = decide(&self.excerpt(None, key), occasion);
+            self.write_promoted(&changes.promoted);
+            if !changes.may_promote_more() {
                 return;
             }
-            self.give(next);
+            occasion = Occasion::Sweep;
         }
     }
 
-    fn first_waiting(&self, key: &str) -> Option<usize> {
-        let waits = |row: &PermitRow| *row.request.key == *key && !row.holding;
-        match is_planted(Bug::LastComesFirst) {
-            true => self.permits.iter().rposition(waits),
-            false => self.permits.iter().position(waits),
+    fn excerpt(&self, execution: Option<ExecutionNo>, key: &str) -> Excerpt {
+        let own = self.permits.values().find(|row| Some(row.execution) == execution);
+        let current = |row: &&PermitRow| !row.superseded;
+        let waiting =
+            self.permits.iter().filter(|(_, row)| *row.request.key == *key && !row.holding);
+        let waiting = waiting.take(WAITING_MAX.into()).map(|(ticket, row)| WaitingRow {
+            ticket: *ticket,
+            execution: row.execution,
+            limit: row.request.limit,
+        });
+        Excerpt {
+            own: own.map(|row| row.holding),
+            holding: self.queue(key).filter(|row| row.holding).count() as u64,
+            waiting: waiting.collect(),
+            oldest: self.queue(key).find(current).map(|row| row.execution),
+            cancellable: self.queue(key).filter(current).count() as u64,
         }
     }
 
-    fn give(&mut self, at: usize) {
-        let Some(row) = self.permits.get_mut(at) else { return };
-        row.holding = true;
-        let execution = row.execution;
-        self.admit(execution);
+    fn write_queue(
+        &mut self,
+        execution: ExecutionNo,
+        request: &PermitRequest,
+        changes: &QueueChanges,
+    ) {
+        match changes.own {
+            Some(RowChange::Insert { holding }) => {
+                let ticket = self.permits.last_key_value().map_or(1, |(last, _)| last + 1);
+                let (request, superseded) = (request.clone(), false);
+                let row = PermitRow { execution, request, holding, superseded };
+                self.permits.insert(ticket, row);
+            }
+            Some(RowChange::Give) => {
+                if let Some((_, row)) = self.permit_row(execution) {
+                    row.holding = true;
+                }
+            }
+            None => {}
+        }
+        if changes.wakes {
+            self.admit(execution);
+        }
+        self.write_promoted(&changes.promoted);
     }
 
-    /// Whoever holds a permit has something to do.
+    fn write_promoted(&mut self, promoted: &[WaitingRow]) {
+        for row in promoted {
+            if let Some(row) = self.permits.get_mut(&row.ticket) {
+                row.holding = true;
+            }
+            self.admit(row.execution);
+        }
+    }
+
+    /// Makes the control row of an execution that holds a permit ready, unless an instance owns or has
+    /// quarantined it.
     fn admit(&mut self, execution: ExecutionNo) {
         if let Some(row) = self.control.get_mut(&execution)
             && row.control.owner.is_none()
+            && row.wakes_from < Urgency::Resume
         {
             row.control.ready = true;
             row.control.held = None;
@@ -121,62 +142,44 @@ impl Tables {
         }
     }
 
+    fn permit_row(&mut self, execution: ExecutionNo) -> Option<(i64, &mut PermitRow)> {
+        let mut rows = self.permits.iter_mut();
+        rows.find(|(_, row)| row.execution == execution).map(|(ticket, row)| (*ticket, row))
+    }
+
     fn queue(&self, key: &str) -> impl Iterator<Item = &PermitRow> {
-        self.permits.iter().filter(move |row| *row.request.key == *key)
+        self.permits.values().filter(move |row| *row.request.key == *key)
     }
 
-    fn holding(&self, key: &str) -> u64 {
-        self.queue(key).filter(|row| row.holding).count() as u64
+    fn permit_keys(&self) -> Vec<Arc<str>> {
+        let mut keys: Vec<_> =
+            self.permits.values().map(|row| Arc::clone(&row.request.key)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 
-    /// Where an execution stands.
+    /// The place of an execution.
     pub fn permit(&self, execution: ExecutionNo) -> Option<Permit> {
-        let row = self.permits.iter().find(|row| row.execution == execution)?;
+        let row = self.permits.values().find(|row| row.execution == execution)?;
         let key = &row.request.key;
         let before = self.queue(key).take_while(|other| other.execution != execution).count();
         Some(Permit { key: Arc::clone(key), holding: row.holding, before: before as u64 })
     }
 
-    /// The permit_queues of all keys, by key.
+    /// The queues of all keys, by key.
     pub fn permit_queues(&self) -> Vec<PermitQueue> {
-        let mut keys: Vec<_> = self.permits.iter().map(|row| &row.request.key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let queue = |key: &Arc<str>| {
-            let holders: Vec<_> = self.queue(key).filter(|row| row.holding).collect();
-            let waiting = self.queue(key).find(|row| !row.holding);
+        let queue = |key: Arc<str>| {
+            let holders: Vec<_> = self.queue(&key).filter(|row| row.holding).collect();
+            let waiting = self.queue(&key).find(|row| !row.holding);
             PermitQueue {
-                key: Arc::clone(key),
                 holding: holders.len() as u64,
                 limit_max: holders.iter().map(|row| row.request.limit).max().unwrap_or(0),
                 last_holding: holders.last().map(|row| row.execution),
                 first_waiting: waiting.map(|row| (row.execution, row.request.limit)),
+                key,
             }
         };
-        keys.into_iter().map(queue).collect()
-    }
-
-    /// Makes the place of an execution what its log says, and gives away what comes free by that.
-    pub(super) fn repair_permit(
-        &mut self,
-        execution: ExecutionNo,
-        derived: Option<&DerivedPermit>,
-    ) {
-        let keeps = |row: &PermitRow| derived.is_some_and(|of| of.request.key == row.request.key);
-        self.permits.retain(|row| row.execution != execution || keeps(row));
-        if let Some(DerivedPermit { request, admitted }) = derived {
-            match self.permits.iter_mut().find(|row| row.execution == execution) {
-                Some(row) => row.holding |= admitted,
-                None => {
-                    let (request, holding) = (request.clone(), *admitted);
-                    self.permits.push(PermitRow { execution, request, holding, superseded: false });
-                }
-            }
-            let holds = self.permits.iter().any(|row| row.execution == execution && row.holding);
-            if holds && !admitted {
-                self.admit(execution);
-            }
-        }
-        self.promote_all();
+        self.permit_keys().into_iter().map(queue).collect()
     }
 }

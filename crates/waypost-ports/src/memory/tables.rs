@@ -17,13 +17,14 @@ use std::sync::Arc;
 use waypost_core::event::MessageId;
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
+use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::Timestamp;
 
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
     About, Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, Mail,
-    PermitRequest, Renewal, Settled, Snapshot, StoredFrame, Submission, Urgency,
+    Renewal, Settled, Snapshot, StoredFrame, Submission, Urgency,
 };
 
 /// See the module.
@@ -44,8 +45,8 @@ pub struct Tables {
     pub(super) keys: BTreeMap<ExecutionId, ExecutionNo>,
     pub(super) idempotency: BTreeMap<Arc<str>, (ExecutionNo, [u8; 32])>,
     pub(super) snapshots: BTreeMap<ExecutionNo, KeptSnapshot>,
-    /// The queues of all concurrency keys, in the order of commits.
-    pub(super) permits: Vec<PermitRow>,
+    /// The queues of all concurrency keys, by ticket: in the order of commits.
+    pub(super) permits: BTreeMap<i64, PermitRow>,
     pub(super) definitions: Vec<KeptDefinition>,
     pub(super) current_versions: BTreeMap<Arc<str>, u32>,
     /// In the order in which they were added.
@@ -96,7 +97,7 @@ pub enum Inserted {
     At(Timestamp),
     /// It did not: something else is in its place, or its names are taken.
     Not,
-    /// It did not, because so many hold the permits of its concurrency key.
+    /// It did not, because this many executions hold the permits of its concurrency key.
     Rejected(u64),
 }
 
@@ -105,7 +106,7 @@ pub(super) struct PermitRow {
     pub(super) execution: ExecutionNo,
     pub(super) request: PermitRequest,
     pub(super) holding: bool,
-    /// Was it sent a cancellation for the sake of a newcomer?
+    /// Has a newcomer sent it a cancellation?
     pub(super) superseded: bool,
 }
 
@@ -268,7 +269,7 @@ impl Tables {
             }
         }
         if let Some(request) = &side.permit {
-            self.queue_up(header, request);
+            self.request_permit(header, request);
         }
         if let Some(body) = &side.snapshot {
             let snapshot = Snapshot { seq: header.last_seq, body: body.clone() };
@@ -289,7 +290,7 @@ impl Tables {
                 self.control.remove(&execution);
                 self.inbox.retain(|mail| mail.execution != execution);
                 self.snapshots.remove(&execution);
-                self.release(execution);
+                self.release_permit(execution);
                 return;
             }
         };

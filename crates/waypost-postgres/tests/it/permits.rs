@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Barrier;
 use std::thread;
 
+use waypost_core::permits::PermitRequest;
+use waypost_core::plan::ConcurrencyPolicy;
 use waypost_ports::conformance::rig::Hand;
-use waypost_ports::store::{Append, Appended, ControlChange, PermitPolicy, PermitRequest, Store};
+use waypost_ports::store::{Append, Appended, ControlChange, Store};
 use waypost_postgres::PostgresStore;
 
 use crate::support::{Database, append, claimed, everything, instance, is_committed, numbers, two};
 
-fn request(key: &str, limit: u32, policy: PermitPolicy) -> PermitRequest {
+fn request(key: &str, limit: u32, policy: ConcurrencyPolicy) -> PermitRequest {
     PermitRequest { key: key.into(), limit, policy }
 }
 
@@ -25,8 +27,8 @@ fn hands(store: &PostgresStore, number: u128, count: u32) -> Vec<Hand> {
     numbers(store, me, count).into_iter().map(|execution| Hand::new(execution, me)).collect()
 }
 
-/// Two instances start, claim and end executions of a few keys. Never do more hold a permit than may, and
-/// in the end everybody had his turn.
+/// Two instances start, claim and end executions of a few keys. The limit holds at all times, and in the end
+/// all executions had their turn.
 #[test]
 fn the_limit_holds_between_two_instances() {
     const EACH: u32 = 60;
@@ -50,7 +52,7 @@ fn the_limit_holds_between_two_instances() {
                             .iter_mut()
                             .zip(keys.iter().cycle())
                             .map(|(hand, key)| {
-                                birth(hand, &request(key, LIMIT, PermitPolicy::Queue))
+                                birth(hand, &request(key, LIMIT, ConcurrencyPolicy::Queue))
                             })
                             .collect();
                         let outcomes = store.append(&batch).unwrap();
@@ -96,7 +98,7 @@ fn only_one_is_accepted_where_there_is_room_for_one() {
     let database = Database::new();
     let stores = two(&database);
     let together = Barrier::new(2);
-    let strict = request("k", 1, PermitPolicy::Reject);
+    let strict = request("k", 1, ConcurrencyPolicy::Reject);
     let outcomes: Vec<Appended> = thread::scope(|scope| {
         let starters: Vec<_> = stores
             .iter()
@@ -127,14 +129,14 @@ fn only_one_is_accepted_where_there_is_room_for_one() {
     }
 }
 
-/// Somebody died after the frame that gave a permit back, before the next was let in.
+/// An instance died after the frame that released a permit, before it promoted the next row.
 #[test]
-fn a_sweep_lets_in_who_was_forgotten() {
+fn sweep_after_lost_promotion_gives_the_permit() {
     let database = Database::new();
     let store = database.open();
     let mut line = hands(&store, 1, 3);
     let me = line[0].instance;
-    let queue = request("k", 1, PermitPolicy::Queue);
+    let queue = request("k", 1, ConcurrencyPolicy::Queue);
     let batch: Vec<Append> = line.iter_mut().map(|hand| birth(hand, &queue)).collect();
     assert!(store.append(&batch).unwrap().iter().all(is_committed));
     assert_eq!(claimed(&store, me), [line[0].execution]);
@@ -147,14 +149,14 @@ fn a_sweep_lets_in_who_was_forgotten() {
 
 /// Keys come and go with the executions that use them; they must not pile up.
 #[test]
-fn keys_that_nobody_waits_for_are_forgotten() {
+fn keys_without_rows_are_deleted() {
     let database = Database::new();
     let store = database.open();
     let mut all = hands(&store, 1, 20);
     let births: Vec<Append> = all
         .iter_mut()
         .enumerate()
-        .map(|(at, hand)| birth(hand, &request(&format!("user-{at}"), 1, PermitPolicy::Queue)))
+        .map(|(at, hand)| birth(hand, &request(&format!("user-{at}"), 1, ConcurrencyPolicy::Queue)))
         .collect();
     assert!(store.append(&births).unwrap().iter().all(is_committed));
     let intruder = database.intruder();
@@ -163,19 +165,20 @@ fn keys_that_nobody_waits_for_are_forgotten() {
         all.iter_mut().map(|hand| hand.next(1).control(ControlChange::Ended).into()).collect();
     assert!(store.append(&batch).unwrap().iter().all(is_committed));
     assert_eq!(intruder.number("SELECT count(*) FROM permit_keys"), 0);
-    // Nor do those stay for which nothing goes in, since it had before.
+    // Nor do those stay whose frames are not inserted, since they were before.
     store.append(&births).unwrap();
     assert_eq!(intruder.number("SELECT count(*) FROM permit_keys"), 0);
 }
 
-/// Somebody gives an execution up, back into its line, after whoever lets it in has seen that it is owned,
-/// and before he has locked it: then nobody else would make it ready.
+/// 1. An instance reads the queue in order to promote an execution that another instance owns.
+/// 2. The owner appends a frame with which the execution goes back to its place.
+/// 3. The first instance promotes the row. No other statement would make the execution ready.
 #[test]
-fn who_was_given_up_meanwhile_is_let_in_and_made_ready() {
+fn promotion_of_execution_given_up_meanwhile_makes_it_ready() {
     let database = Database::new();
     let store = database.open();
     let mut line = hands(&store, 1, 2);
-    let queue = request("k", 1, PermitPolicy::Queue);
+    let queue = request("k", 1, ConcurrencyPolicy::Queue);
     let batch: Vec<Append> = line.iter_mut().map(|hand| birth(hand, &queue)).collect();
     assert!(store.append(&batch).unwrap().iter().all(is_committed));
     let (first, second) = (line[0].execution.0, line[1].execution.0);
@@ -185,9 +188,10 @@ fn who_was_given_up_meanwhile_is_let_in_and_made_ready() {
         "DELETE FROM permits WHERE execution = {first}; DELETE FROM control WHERE execution = {first};
          UPDATE control SET owner = '{me}', ready = false WHERE execution = {second}"
     ));
-    // The statement itself, held up once it sees what it sees.
-    let all = "unnest($1::int8[]) AS k (id)";
-    let held_up = "(SELECT id, pg_advisory_xact_lock(1) FROM permit_keys OFFSET 0) AS k (id)";
+    // The statement itself, held up once it has its snapshot.
+    let all = "unnest($1::int8[], $2::int8[]) AS p (execution, ticket)";
+    let held_up = "(SELECT execution, ticket, pg_advisory_xact_lock(1) FROM permits OFFSET 0) \
+                   AS p (execution, ticket)";
     let promote = include_str!("../../queries/permit_promote.sql");
     assert!(promote.contains(all));
     intruder.run("BEGIN; SELECT pg_advisory_xact_lock(1)");
@@ -203,4 +207,52 @@ fn who_was_given_up_meanwhile_is_let_in_and_made_ready() {
     let let_in = "SELECT count(*) FROM permits JOIN control USING (execution) \
                   WHERE holding AND ready AND held IS NULL";
     assert_eq!(intruder.number(let_in), 1);
+}
+
+/// 1. An instance reads that a row's turn has come.
+/// 2. The execution leaves the queue and joins it again, at the end.
+/// 3. The instance promotes the row that it has read, which is gone.
+#[test]
+fn promotion_of_execution_that_joined_again_gives_nothing() {
+    let database = Database::new();
+    let store = database.open();
+    let mut line = hands(&store, 1, 3);
+    let queue = request("k", 1, ConcurrencyPolicy::Queue);
+    let batch: Vec<Append> = line.iter_mut().map(|hand| birth(hand, &queue)).collect();
+    assert!(store.append(&batch).unwrap().iter().all(is_committed));
+    let second = line[1].execution.0;
+    let intruder = database.intruder();
+    let ticket = intruder.number(&format!("SELECT ticket FROM permits WHERE execution = {second}"));
+    let end = line[1].next(1).control(ControlChange::Ended);
+    assert!(is_committed(&append(&store, end)));
+    assert!(is_committed(&store.append(&[birth(&mut line[1], &queue)]).unwrap()[0]));
+    let promote = include_str!("../../queries/permit_promote.sql");
+    intruder.run(&format!(
+        "PREPARE promote (int8[], int8[]) AS {promote};
+         EXECUTE promote ('{{{second}}}', '{{{ticket}}}')"
+    ));
+    assert_eq!(intruder.number("SELECT count(*) FROM permits WHERE holding"), 1);
+}
+
+/// More executions wait behind one with a small limit than a store reads at once. When its turn comes, all
+/// of them get their permits.
+#[test]
+fn release_before_many_with_room_promotes_all() {
+    const MANY: u32 = 40;
+    let database = Database::new();
+    let store = database.open();
+    let mut line = hands(&store, 1, MANY + 2);
+    let mut queue = |range: std::ops::Range<usize>, limit| {
+        let request = request("k", limit, ConcurrencyPolicy::Queue);
+        let batch: Vec<Append> = line[range].iter_mut().map(|hand| birth(hand, &request)).collect();
+        assert!(store.append(&batch).unwrap().iter().all(is_committed));
+    };
+    queue(0..2, 1);
+    queue(2..42, 100);
+    let holding = "SELECT count(*) FROM permits WHERE holding";
+    let intruder = database.intruder();
+    assert_eq!(intruder.number(holding), 1);
+    let end = line[0].next(1).control(ControlChange::Ended);
+    assert!(is_committed(&append(&store, end)));
+    assert_eq!(intruder.number(holding), i64::from(MANY) + 1);
 }

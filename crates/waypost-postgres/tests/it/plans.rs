@@ -37,9 +37,9 @@ fn a_reconciliation_of_many_is_not_quadratic() {
     assert!(plan.contains("hashed SubPlan") && !plan.contains("Join Filter"), "{plan}");
 }
 
-/// Every instance asks this every second.
+/// Every instance sweeps every second, and every commit that changes a queue reads an excerpt of it.
 #[test]
-fn a_sweep_does_not_read_the_lines() {
+fn sweeps_and_excerpts_do_not_read_whole_queues() {
     let database = Database::new();
     drop(database.open());
     let intruder = database.intruder();
@@ -58,9 +58,14 @@ fn a_sweep_does_not_read_the_lines() {
     }
     let found = intruder.text(&format!("SELECT string_agg(k.key::text, ' ') FROM ({sql}) AS k"));
     assert_eq!(found, "3 5", "those of which somebody could come to hold a permit");
+    let excerpts = include_str!("../../queries/permit_excerpts.sql");
+    let options = "ANALYZE, COSTS OFF, TIMING OFF";
     for analyze in ["", "ANALYZE permits"] {
         intruder.run(analyze);
-        let plan = intruder.plan("", sql, "ANALYZE, COSTS OFF, TIMING OFF", "");
+        let plan = intruder.plan("", sql, options, "");
         assert!(most_rows(&plan) <= 10, "{plan}");
+        let values = "('{1,3}', '{100000,NULL}', '{2,0}', 16)";
+        let plan = intruder.plan("(int8[], int8[], int8[], int8)", excerpts, options, values);
+        assert!(most_rows(&plan) <= 16, "{plan}");
     }
 }

@@ -21,6 +21,8 @@ use waypost_core::event::{
 use waypost_core::failure::Failure;
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo, InstanceId};
 use waypost_core::json::Json;
+use waypost_core::permits::PermitRequest;
+use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::clock::ManualClock;
@@ -30,7 +32,7 @@ use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
     About, Append, Appended, ClaimRequest, ControlChange, Delivery, Heartbeat, History,
-    Idempotency, LEASE, Mail, NewDefinition, PermitPolicy, PermitRequest, Submission,
+    Idempotency, LEASE, Mail, NewDefinition, Submission,
 };
 use waypost_postgres::PostgresStore;
 use waypost_sim::random::Random;
@@ -353,7 +355,8 @@ impl World {
     fn slot(&mut self) -> PermitRequest {
         let key = format!("line {}", self.random.below(3));
         let limit = u32::try_from(self.random.between(1, 3)).unwrap();
-        let policy = *self.random.pick(&[PermitPolicy::Queue, PermitPolicy::CancelOldest]);
+        let policy =
+            *self.random.pick(&[ConcurrencyPolicy::Queue, ConcurrencyPolicy::CancelOldest]);
         PermitRequest { key: key.into(), limit, policy }
     }
 

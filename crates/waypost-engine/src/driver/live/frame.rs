@@ -5,11 +5,12 @@ use std::sync::Arc;
 use waypost_core::command::{Decision, Effect};
 use waypost_core::event::{Event, NodeEvent, RunEvent};
 use waypost_core::frame::{FrameHeader, encode};
+use waypost_core::permits::PermitRequest;
 use waypost_core::planted::{Bug, is_planted};
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::mirror::Context;
-use waypost_ports::store::{Append, ControlChange, PermitRequest, Settled, Side, Submission};
+use waypost_ports::store::{Append, ControlChange, Settled, Side, Submission};
 
 use super::deciding::{Round, runs_in};
 use super::orders::{Consequences, Leave};
@@ -17,7 +18,6 @@ use super::{Activity, Live};
 use crate::driver::io::{Answer, Committed, Output, StoreWork, Ticket};
 use crate::driver::slots::SlotGrant;
 use crate::driver::suspicion::Suspicion;
-use crate::queue::permit_request;
 
 /// A frame in flight, and what waits for its commit.
 pub(in crate::driver) struct PendingFrame {
@@ -162,7 +162,7 @@ impl Live {
     /// Its permit request, while it is queued for its concurrency key.
     pub(super) fn permit_request(&self) -> Option<PermitRequest> {
         let in_queue = self.state.status == Status::Scheduling && self.state.owner.is_none();
-        permit_request(&self.state).filter(|_| in_queue)
+        self.state.permit_request().filter(|_| in_queue)
     }
 
     /// Takes the frame in flight, whose commit was answered.
