@@ -77,7 +77,7 @@ impl Default for EmbedOptions {
     }
 }
 
-/// Why an embedded engine did not do what it was asked to.
+/// Why an embedded engine did not fulfil a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
