@@ -1,7 +1,7 @@
 //! The state of an execution: the fold of its events, and nothing else.
 //!
-//! Readers may look at every field. Only `apply` writes, so that live state and replayed state can
-//! not differ. A [`State`] can be written out and read back as a snapshot, which is a cache.
+//! Every field is public for readers. Only `apply` writes, so that live state and replayed state
+//! can not differ. A [`State`] can be stored and loaded as a snapshot, which is a cache.
 
 mod place;
 
@@ -70,7 +70,7 @@ pub struct State {
     pub running: u32,
     /// Nodes that failed with nothing to handle it, in order.
     pub unhandled: Vec<NodeIx>,
-    /// What nodes have set.
+    /// The variables that nodes have set.
     pub variables: Variables,
     /// Signals that nothing has waited for yet, oldest first.
     pub early: VecDeque<EarlySignal>,
@@ -87,7 +87,7 @@ pub struct State {
 pub struct End {
     /// When.
     pub at: Timestamp,
-    /// What it gave.
+    /// Its output.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -109,7 +109,7 @@ pub struct NodeState {
     pub tries: u32,
     /// Attempts that were lost since a person last looked.
     pub abandoned: u32,
-    /// What it waits for.
+    /// Its open wait.
     pub wait: Option<Wait>,
     /// The event that opened that wait; 0 where there is none. No default for snapshots without it:
     /// those are from before, and are passed over.

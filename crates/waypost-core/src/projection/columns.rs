@@ -1,5 +1,5 @@
-//! The columns of the read tables, one line each. Both stores make their statements, parameters and
-//! readers from these lines; the field that a column shows says what it means.
+//! The columns of the read tables, one line each. Both stores generate their statements, parameters
+//! and readers from these lines; the field of a column defines its meaning.
 //!
 //! A store adds the columns that only it has, such as the hash of a name, and changes no value.
 
@@ -26,7 +26,7 @@ pub enum ColumnKind {
     Path,
 }
 
-/// What a change does to the value that a row has already.
+/// How a change is merged into the existing value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Merge {
     /// The new value replaces it, also where there is none.
@@ -56,7 +56,7 @@ pub struct Column<T> {
     pub name: &'static str,
     /// How its values are stored.
     pub kind: ColumnKind,
-    /// What a change does to it.
+    /// How changes are merged.
     pub merge: Merge,
     get: for<'a> fn(&'a T) -> Cell<'a>,
     /// Absent where no value is read back.
@@ -76,7 +76,7 @@ impl<T> Column<T> {
 }
 
 impl Cell<'_> {
-    /// The same value, independent of its row.
+    /// The value, independent of its row.
     pub fn into_owned(self) -> Cell<'static> {
         match self {
             Self::Null => Cell::Null,
@@ -94,7 +94,7 @@ trait Field: Sized {
     fn read(cell: Cell<'_>) -> Option<Self>;
 }
 
-/// A column that shows a field: as its type is stored, and read back.
+/// A column for a field: stored and read back by its type.
 macro_rules! column {
     ($field:ident: $type:ty) => {
         column!($field: $type, <$type as Field>::KIND)

@@ -12,7 +12,7 @@ use crate::plan::ConcurrencyPolicy;
 use crate::status::Status;
 use crate::time::Timestamp;
 
-/// What a control row says of an execution that a person has paused.
+/// The reason in the control row of an execution that a person has paused.
 pub const PAUSED: &str = "paused by a user";
 
 /// A place in the queue of a concurrency key.
@@ -22,7 +22,7 @@ pub struct Place {
     pub key: Arc<str>,
     /// How many executions of the key may be under way at once.
     pub limit: u32,
-    /// What happens where that many are.
+    /// What happens if that many do.
     pub policy: ConcurrencyPolicy,
     /// Has it begun, with a permit?
     pub admitted: bool,
@@ -57,8 +57,8 @@ impl State {
         Some(PermitRequest { key, limit: *limit, policy: *policy })
     }
 
-    /// What people are told of why only a few things reach it while nobody owns it: a user's pause,
-    /// a quarantine, the line of its concurrency key. Absent where anything does.
+    /// The reason shown to people why most mail does not wake it while it is unowned: a user's
+    /// pause, a quarantine, the queue of its concurrency key. Absent if any mail does.
     pub fn held_for(&self) -> Option<String> {
         match (self.status, &self.place) {
             (Status::Paused, _) => Some(PAUSED.to_owned()),
