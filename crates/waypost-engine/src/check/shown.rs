@@ -1,4 +1,4 @@
-//! What the projections show of an execution, against the fold of its log up to the same point.
+//! The projections of an execution, against the fold of its log up to the same point.
 
 use waypost_core::json::Json;
 use waypost_core::projection::columns::{NODE, VIEW};

@@ -60,7 +60,7 @@ pub enum Answer {
 pub struct EndSummary {
     /// Its status.
     pub status: Status,
-    /// What it gave.
+    /// Its output.
     pub output: Option<Json>,
     /// Why it failed.
     pub failure: Option<Failure>,
