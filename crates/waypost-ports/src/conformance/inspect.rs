@@ -1,4 +1,4 @@
-//! What a checker reads, and what it may put right.
+//! A checker's reads, and its repairs.
 
 use waypost_core::event::{Event, NodeEvent, PauseReason, RunEvent, Wait};
 use waypost_core::frame::Parent;
@@ -24,7 +24,7 @@ fn chunk<B: Backend>(rig: &Rig<'_, B>, request: &ChunkRequest) -> Chunk {
     rig.store().executions(request).expect("the chunk is answered")
 }
 
-/// A repair of what was just examined.
+/// A repair of an execution that was just examined.
 fn repair_of(examined: &Examined, remedy: Remedy) -> Repair {
     let last = examined.history.frames.last().map(|frame| frame.header.as_parent());
     let seen = examined.history.control.clone();

@@ -75,7 +75,7 @@ pub fn a_missing_place_is_made_again<B: Backend>(backend: &B) {
     let instance = rig.instance(1);
     let request = permit_for("k", 1);
     let held = || DerivedRow::Held { reason: "waits".to_owned(), next_due: None };
-    // Somebody began, and has no row; somebody else waits, and has none either.
+    // One execution has started and another waits; neither has a row.
     let mut began = rig.start(instance);
     let waiting = rig.start(instance);
     assert_eq!(examine(&rig, &began).permit, None);
@@ -114,7 +114,7 @@ pub fn a_place_of_nobody_is_found_and_goes<B: Backend>(backend: &B) {
     assert!(repair(&rig, &ended, Remedy::Nothing));
     assert_eq!(examine(&rig, &ended).permit, None);
     assert_eq!(place(&rig, &next), (true, 0), "what it held is given to the next");
-    // A repair of what has no log at all.
+    // A repair of an execution without a log.
     let nobody = ExecutionNo(4_711);
     let remedy = with_permit(DerivedRow::Ready, &request, true);
     let stray = Repair { execution: nobody, last: None, seen: None, remedy };

@@ -12,7 +12,7 @@ use crate::store::{
     ClaimRequest, Claims, Control, History, SUSPECT_FROM, Urgency, crashes_after_death,
 };
 
-/// What can be claimed, as a statement saw it.
+/// Claimable executions, as a statement saw them.
 #[derive(Clone, Debug, Default)]
 pub struct Claimable {
     /// In the order in which they are to be taken.
@@ -66,7 +66,7 @@ impl Tables {
         self.promote_all();
     }
 
-    /// What could be taken now.
+    /// The executions that could be taken now.
     pub fn list_claimable(&self, request: &ClaimRequest, now: Timestamp) -> Claimable {
         if !self.is_alive(request.instance, now) {
             return Claimable { lapsed: true, ..Claimable::default() };
@@ -102,7 +102,7 @@ impl Tables {
         Claimable { executions, more, next_due, lapsed: false }
     }
 
-    /// Takes those of a list that can still be taken: somebody else may have been faster.
+    /// Takes those of a list that can still be taken: another claimer may have been faster.
     fn take(
         &mut self,
         executions: &[ExecutionNo],
@@ -154,7 +154,7 @@ impl Tables {
             return None;
         }
         match control.owner {
-            // A reconciliation: what the claimer owns and does not have in memory.
+            // A reconciliation: the claimer owns it and does not have it in memory.
             Some(owner) if owner == request.instance => {
                 let forgotten = request.held.as_ref()?.binary_search(&execution).is_err();
                 forgotten.then_some(ClaimReason::Now)
@@ -176,7 +176,7 @@ impl Tables {
         self.leases.get(&instance).is_some_and(|lease| lease.until.is_none())
     }
 
-    /// Marks what this owner is about to decide.
+    /// Marks executions that this owner is about to decide.
     pub fn doubt(&mut self, owner: InstanceId, executions: &[ExecutionNo]) -> Vec<ExecutionNo> {
         let mut owned = Vec::new();
         for execution in executions {

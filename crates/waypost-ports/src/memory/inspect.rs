@@ -69,7 +69,7 @@ impl Inspect for MemoryStore {
         self.with(|data, _| {
             let last = data.frames_from(repair.execution, 0).last();
             let control = data.control.get(&repair.execution).map(|row| &row.control);
-            // How many stand before it changes without it.
+            // How many are before it changes without it.
             let seen = repair.seen.clone().map(|seen| Control { permit: None, ..seen });
             let same = last.map(|frame| frame.header.as_parent()) == repair.last
                 && (last.is_none() || control == seen.as_ref());
@@ -97,7 +97,7 @@ impl Inspect for MemoryStore {
 }
 
 impl Tables {
-    /// Everything that is kept of one execution.
+    /// Everything that is stored of one execution.
     pub fn examine(&self, execution: ExecutionNo, now: Timestamp) -> Option<Examined> {
         let history = self.load(execution)?;
         let frames = self.frames_from(execution, 0).cloned().collect();
