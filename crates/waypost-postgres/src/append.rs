@@ -1,16 +1,16 @@
 //! Frames and their side rows: the only way into the log.
 //!
-//! A batch is one statement, and so one transaction, which holds no lock longer than it takes. A statement
-//! cannot see what it inserts, so that a batch in which an execution stands twice becomes several, one
-//! after the other:
+//! A batch is one statement, and so one transaction, which holds no lock longer than it takes. A
+//! statement cannot see its own inserts, so a batch with several frames of one execution becomes
+//! several statements, one after the other:
 //!
 //! ```text
-//!   batch ─▶ rounds: the k-th frame of each execution ─▶ statement ─▶ lookup of what did not go in
+//!   batch ─▶ rounds: the k-th frame of each execution ─▶ statement ─▶ lookup of frames not inserted
 //!                                                            │
-//!                                    data refused: halves ◀──┘ ─▶ look into the inboxes of what was parked
+//!                                    data refused: halves ◀──┘ ─▶ check the inboxes of parked executions
 //! ```
 //!
-//! On any error nothing is known, and the caller repeats the identical batch.
+//! On any error the outcome is unknown, and the caller repeats the identical batch.
 
 mod rows;
 
@@ -44,9 +44,9 @@ pub(crate) fn append(store: &PostgresStore, batch: &[Append]) -> Result<Vec<Appe
     Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Appended::Fenced)).collect())
 }
 
-/// Frames by their positions in the batch, each execution, each name and each concurrency key at most once
-/// in a round: of two that want the same name, the first in the batch gets it. The order is kept: it is
-/// that of their places in the feed. The statements see to the order of locks.
+/// Frames by their positions in the batch, each execution, each name and each concurrency key at
+/// most once in a round: of two frames with one name, the first in the batch gets it. The order is
+/// preserved: it is that of their places in the feed. The statements ensure the order of locks.
 fn rounds(batch: &[Append], outcomes: &mut [Option<Appended>]) -> Vec<Vec<usize>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut next_of_execution: HashMap<ExecutionNo, usize> = HashMap::with_capacity(batch.len());
@@ -69,7 +69,7 @@ fn rounds(batch: &[Append], outcomes: &mut [Option<Appended>]) -> Vec<Vec<usize>
     rounds
 }
 
-/// What two frames of one statement must not both want.
+/// A resource that two frames of one statement must not both claim.
 #[derive(PartialEq, Eq, Hash)]
 enum Claim<'a> {
     Key(&'a str),
@@ -157,7 +157,7 @@ async fn append_plain(
     Ok(outcomes)
 }
 
-/// What an insert has done.
+/// The result of an insert.
 #[derive(Default)]
 pub(crate) struct Inserted {
     /// When each frame was committed, by execution.
@@ -192,8 +192,8 @@ pub(crate) async fn insert(
     Ok(inserted)
 }
 
-/// What became of each frame. Those that did not go in are looked up, in a statement of its own: the
-/// insert's cannot see a row that it waited for.
+/// The outcome of each frame. Frames that were not inserted are looked up in a statement of its
+/// own: the insert's snapshot cannot have a row that it waited for.
 pub(crate) async fn outcomes(
     connection: &mut Connection,
     batch: &[Append],
@@ -215,7 +215,7 @@ pub(crate) async fn outcomes(
     Ok(part.iter().map(outcome).collect())
 }
 
-/// Where these frames stand already: when an earlier call committed each, by execution.
+/// When an earlier call committed each of these frames, by execution, if one did.
 pub(crate) async fn committed_before(
     connection: &mut Connection,
     appends: &[&Append],

@@ -17,21 +17,21 @@ use crate::{queries, store};
 pub struct Migration {
     /// The layout it leads to, from 1 without gaps.
     pub version: u32,
-    /// What it is about.
+    /// Its topic.
     pub name: &'static str,
     sql: &'static str,
 }
 
-/// Where a database stands.
+/// The layout of a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Migrations {
     /// Its layout; 0 when there is none.
     pub current: u32,
-    /// What is still to be applied, in order.
+    /// Migrations still to be applied, in order.
     pub pending: Vec<Migration>,
 }
 
-/// Every layout this build knows.
+/// Every layout of this build.
 const KNOWN: &[Migration] = &[
     Migration { version: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
     Migration {
@@ -44,7 +44,7 @@ const KNOWN: &[Migration] = &[
     Migration { version: 5, name: "names", sql: include_str!("../migrations/0005_names.sql") },
 ];
 
-/// Where a database stands, without changing it.
+/// The layout of a database, without changing it.
 pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError> {
     let (threads, home) = store::prepare(url, options)?;
     let current = wait(threads.handle(), async {
@@ -55,13 +55,14 @@ pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError
     Ok(Migrations { current, pending: pending.copied().collect() })
 }
 
-/// Brings a database to the newest layout; gives what was applied. Opening a store does the same.
+/// Migrates a database to the newest layout; returns the applied migrations. Opening a store does
+/// so, too.
 pub fn migrate(url: &str, options: &Options) -> Result<Vec<Migration>, StoreError> {
     let (threads, home) = store::prepare(url, options)?;
     wait(threads.handle(), apply_known(&home))
 }
 
-/// Applies what is missing.
+/// Applies missing migrations.
 pub(crate) async fn apply_known(home: &Home) -> Result<Vec<Migration>, StoreError> {
     apply(home, KNOWN).await
 }
@@ -98,7 +99,7 @@ async fn apply_one(
     migration: &Migration,
 ) -> Result<(), DbError> {
     connection.begin().await?;
-    // Asked for only where it is missing: a user who may create nothing but tables can go on.
+    // Created only if it is missing: a user without the right to create schemas can continue.
     let exists = connection.query_one(queries::SCHEMA_EXISTS, &[]).await?;
     if !get::<bool>(&exists, 0)? {
         let create = queries::SCHEMA_CREATE.replace("{schema}", &home.schema);

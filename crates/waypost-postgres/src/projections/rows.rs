@@ -1,4 +1,4 @@
-//! Reading what rows are made from, and making them: by whoever writes projections, on any connection.
+//! Reading logs and rows, and writing rows: for the projector and for repairs, on any connection.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub(super) struct Rows {
     skipped: Arc<AtomicU64>,
 }
 
-/// What became of executions whose rows were to be derived again.
+/// The result of deriving rows again.
 struct Derived {
     /// Frames that were read.
     frames: u64,
-    /// Those that had no rows at first, until somebody else was faster.
+    /// Executions that had no rows at first, until another process wrote them.
     refused: Vec<i64>,
 }
 
@@ -58,7 +58,8 @@ impl Rows {
         folded
     }
 
-    /// Writes changes in a transaction of their own; gives the executions whose rows were written.
+    /// Writes changes in a transaction of their own; returns the executions whose rows were
+    /// written.
     pub(super) async fn write(
         &mut self,
         connection: &mut Connection,
@@ -71,9 +72,9 @@ impl Rows {
         Ok(written)
     }
 
-    /// Forgets the rows of executions and derives them again from their whole logs, each in one transaction,
-    /// with others where they are small. Whoever goes on from the old rows is refused. Gives the number of
-    /// frames.
+    /// Deletes the rows of executions and derives them again from their whole logs, each in one
+    /// transaction, small ones together. A process that continues from the old rows is rejected.
+    /// Returns the number of frames.
     pub(super) async fn derive_again(
         &mut self,
         connection: &mut Connection,
@@ -123,7 +124,7 @@ impl Rows {
         Ok(Derived { frames, refused: batch.into_keys().collect() })
     }
 
-    /// Takes in everything that the log has beyond what rows show. Gives the number of frames.
+    /// Folds everything that the log has beyond the rows. Returns the number of frames.
     async fn fold_log(
         &mut self,
         connection: &mut Connection,
@@ -147,7 +148,7 @@ impl Rows {
         }
     }
 
-    /// Takes what the views show of nodes from definitions, once for all executions of them.
+    /// Takes the node columns of the views from definitions, once for all executions of them.
     async fn add_definitions(
         &mut self,
         connection: &mut Connection,
@@ -200,8 +201,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// The execution to go on from, after these frames were taken in. One of which none could be, because
-    /// others before them are missing, is done with.
+    /// The execution to continue from, after these frames were folded. One of which none could be,
+    /// because earlier ones are missing, is done.
     pub(super) fn next(&self, batch: &BTreeMap<i64, Touched>) -> Option<i64> {
         let cut = self.cut_in?;
         let last = self.frames.last().map(|frame| frame.last_seq);
@@ -266,7 +267,7 @@ fn read_frame(row: &Row) -> Result<Frame, DbError> {
     })
 }
 
-/// Where the rows of executions stand; those that have none are left out.
+/// The projected states of executions; those without rows are left out.
 pub(super) async fn load_bases(
     connection: &mut Connection,
     executions: &[i64],
@@ -288,7 +289,7 @@ pub(super) fn time(row: &Row, column: usize) -> Result<Option<Timestamp>, DbErro
 mod tests {
     use super::*;
 
-    /// Asked for again, it would be read for ever.
+    /// Selected again, it would be read for ever.
     #[test]
     fn a_log_without_its_beginning_is_not_asked_for_again() {
         for (first_seq, next) in [(1, 7), (4, 8)] {

@@ -1,4 +1,4 @@
-//! What the rows show of single executions, for whoever compares them with the log.
+//! The rows of single executions, for a comparison with the log.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::connection::Connection;
 use crate::error::DbError;
 use crate::text::{count, get, text, text_or_none};
 
-/// The rows of executions, in the order asked for, all from one moment.
+/// The rows of executions, in the order of the request, all from one snapshot.
 pub(crate) async fn rows(
     connection: &mut Connection,
     executions: &[ExecutionNo],

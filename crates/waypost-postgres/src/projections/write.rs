@@ -15,7 +15,7 @@ use crate::connection::Connection;
 use crate::error::DbError;
 use crate::text::{get, to_stored};
 
-/// What a failure is reckoned with besides its message and its details.
+/// Bytes counted for a failure besides its message and its details.
 const FAILURE_BYTES: usize = 200;
 
 /// Are documents written? Not in a second try after the database refused something.
@@ -25,9 +25,9 @@ pub(super) enum Documents {
     LeftOut,
 }
 
-/// Writes changes inside of a transaction, and gives the executions whose rows were written. Where
-/// somebody else was faster nothing is. Nodes, of which one execution can have more than a statement can
-/// carry, go in pieces of about `bytes`.
+/// Writes changes inside of a transaction, and returns the executions whose rows were written; rows
+/// that another process has advanced meanwhile are not. Nodes, of which one execution can have more
+/// than fit into a statement, are written in pieces of about `bytes`.
 pub(super) async fn write(
     connection: &mut Connection,
     batch: &BTreeMap<i64, Touched>,
@@ -114,7 +114,7 @@ fn end_of(touched: &Touched) -> &End {
     touched.changes.end.as_ref().unwrap_or(NONE)
 }
 
-/// What changed in the row of a node.
+/// The changes of a node's row.
 struct NodeRow<'a> {
     execution: i64,
     path: &'a str,
@@ -213,7 +213,7 @@ async fn write_waits<'a>(
             of_executions.push(*execution, None, closed);
         }
     }
-    // In this order: what a node's own end closed is not open for the end of all.
+    // In this order: a wait closed by its node's own end is not open for the end of all.
     of_nodes.write(connection).await?;
     of_executions.write(connection).await?;
     let opened = || all.iter().flat_map(|(e, _, waits)| waits.opened.iter().map(|o| (*e, o)));
