@@ -11,8 +11,7 @@ use waypost_sim::fleet::{Harvest, jobs, sweep};
 use waypost_sim::shrink::{command, shrink};
 use waypost_sim::simulation::{Finding, Options, run};
 
-/// Runs the engine in made-up worlds, one for each seed, and looks for anything that is not as it
-/// must be.
+/// Runs the engine in generated worlds, one for each seed, and checks the invariants.
 #[derive(Parser)]
 #[command(name = "waypost-sim", arg_required_else_help = true)]
 struct Cli {
