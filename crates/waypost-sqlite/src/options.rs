@@ -16,7 +16,7 @@ pub struct Options {
     pub engine: bool,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
-    /// The URL that the server of this process listens at: what others find in the folder's lock.
+    /// The URL that the server of this process listens at: others read it from the folder's lock.
     pub address: Option<String>,
     /// The families of node kinds.
     pub families: Families,
@@ -43,7 +43,7 @@ impl Options {
         }
     }
 
-    /// For a process that looks at a folder and sends mail, next to the engine's or without one.
+    /// For a process that reads a folder and sends mail, next to the engine's or without one.
     pub fn guest() -> Self {
         Self { engine: false, ..Self::engine() }
     }

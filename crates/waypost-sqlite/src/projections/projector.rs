@@ -1,5 +1,5 @@
-//! From frames to changes: reads the log in the order of commits, folds what it finds by execution,
-//! and has it written in one transaction together with the place it got to.
+//! From frames to changes: reads the log in the order of commits, folds its frames by execution,
+//! and writes the result in one transaction together with the position it reached.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -89,7 +89,7 @@ impl Projector {
         self.skipped
     }
 
-    /// Shows the next frames, as many as go into one transaction.
+    /// Projects the next frames, as many as go into one transaction.
     pub(super) fn step(&mut self) -> rusqlite::Result<()> {
         let mut batch = BTreeMap::new();
         let Some(last) = self.read(&mut batch)? else { return Ok(()) };
@@ -107,7 +107,7 @@ impl Projector {
         self.release_after(frames);
     }
 
-    /// Gives memory back where little was written for a while.
+    /// Releases memory if little was written for a while.
     pub(super) fn release_if_quiet(&mut self) {
         self.release_after(0);
     }
@@ -124,7 +124,7 @@ impl Projector {
         self.names.forget();
     }
 
-    /// Shows everything up to a frame.
+    /// Projects everything up to a frame.
     pub(super) fn catch_up(
         &mut self,
         head: i64,
@@ -141,7 +141,7 @@ impl Projector {
         Ok(from_stored(self.cursor))
     }
 
-    /// Forgets everything and shows it again.
+    /// Deletes everything and projects it again.
     pub(super) fn rebuild(
         &mut self,
         head: i64,
@@ -156,7 +156,8 @@ impl Projector {
         self.catch_up(head, progress)
     }
 
-    /// Forgets one execution and shows it again, up to the frame that all rows have reached.
+    /// Deletes one execution's rows and projects them again, up to the frame that all rows have
+    /// reached.
     pub(super) fn reproject(&mut self, execution: ExecutionNo) -> rusqlite::Result<()> {
         let ExecutionNo(execution) = execution;
         let mut changes = Changes::default();
@@ -195,7 +196,7 @@ impl Projector {
         }
     }
 
-    /// Folds the next frames; gives the last one, if there is any.
+    /// Folds the next frames; returns the last one, if there is any.
     fn read(&mut self, batch: &mut BTreeMap<i64, Touched>) -> rusqlite::Result<Option<LastRead>> {
         let mut last = None;
         let mut tail = self.log.prepare_cached(FRAMES_TAIL)?;
@@ -241,7 +242,7 @@ fn decode(body: &[u8], checksum: i64) -> Result<Vec<Event>, frame::BadFrame> {
     }
 }
 
-/// The row to go on from.
+/// The row to continue from.
 fn touch(rows: &Connection, execution: i64, first_seq: u64) -> rusqlite::Result<Touched> {
     let view = match first_seq {
         1 => None,

@@ -1,4 +1,4 @@
-//! From changes to rows. What many rows share (paths, workflows, definitions) is given a number
+//! From changes to rows. Values that many rows share (paths, workflows, definitions) are numbered
 //! once.
 
 use std::collections::{BTreeMap, HashMap};
@@ -213,7 +213,7 @@ impl Rows<'_> {
         Ok(numbers)
     }
 
-    /// Takes what the views show of nodes from the definition, once for all executions of it.
+    /// Takes the node columns of the views from the definition, once for all executions of it.
     fn add_definition(&mut self, run: &RunCreated) -> rusqlite::Result<DefinitionNumbers> {
         let workflow = self.number(queries::WORKFLOW_FIND, queries::WORKFLOW_ADD, &run.workflow)?;
         let mut add = self.tx.prepare_cached(queries::DEFINITION_ADD)?;
@@ -239,7 +239,7 @@ impl Rows<'_> {
     }
 }
 
-/// Binds the numbers with which a statement begins; gives the next parameter.
+/// Binds the numbers with which a statement begins; returns the next parameter.
 fn bind(statement: &mut Statement<'_>, numbers: &[i64]) -> rusqlite::Result<usize> {
     for (parameter, number) in (1..).zip(numbers) {
         statement.raw_bind_parameter(parameter, number)?;
