@@ -27,38 +27,22 @@
 //! [`conformance_tests!`]: crate::conformance_tests
 //! [`tasks_conformance_tests!`]: crate::tasks_conformance_tests
 
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod access;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod chain;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod crashes;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod definitions;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod feed;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod hostile;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod inspect;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod instances;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod lists;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod mail;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod names;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod ownership;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod permit_queues;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod permits;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod reading;
 pub mod rig;
-#[expect(missing_docs, reason = "the names of the cases are sentences")]
 pub mod tasks;
 
 use std::sync::Arc;

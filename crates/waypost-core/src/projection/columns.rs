@@ -41,7 +41,6 @@ pub enum Merge {
 
 /// A value on its way into a column or out of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the variants are the kinds of columns")]
 pub enum Cell<'a> {
     Null,
     Number(i64),

@@ -14,7 +14,6 @@ use super::operations::{AppendOp, Stage};
 use crate::process::Life;
 
 /// Something that will happen.
-#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum Event {
     /// A process takes a step.
     Step(Life),

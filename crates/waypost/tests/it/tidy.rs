@@ -143,6 +143,34 @@ fn every_file_says_what_it_owns() {
     refuse(&faults);
 }
 
+/// The compiler's `missing_docs` asks for fields and variants as well, whose names mostly say enough.
+#[test]
+fn public_items_have_a_doc_comment() {
+    let mut faults = Vec::new();
+    // The cases of the conformance suite have sentences as names.
+    let documented = |file: &File| !file.is_test() && !file.name.contains("/src/conformance/");
+    for file in sources().filter(|file| file.name.contains("/src/") && documented(file)) {
+        let own = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines: Vec<&str> = own.lines().map(str::trim).collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_public_item(line)) {
+            let ends_another = |line: &&&str| ["", "}"].contains(*line) || line.ends_with(';');
+            let mut above = lines[..at].iter().rev().take_while(|line| !ends_another(line));
+            let docs = ["///", "#[doc", "$(#[$doc"];
+            if !above.any(|line| docs.iter().any(|doc| line.starts_with(doc))) {
+                faults.push(format!("{}:{}: no doc comment: {line}", file.name, at + 1));
+            }
+        }
+    }
+    refuse(&faults);
+}
+
+fn is_public_item(line: &str) -> bool {
+    const ITEMS: [&str; 7] = ["fn", "struct", "enum", "trait", "type", "const", "static"];
+    let mut words = line.split_whitespace();
+    words.next() == Some("pub")
+        && words.find(|word| *word != "async").is_some_and(|word| ITEMS.contains(&word))
+}
+
 #[test]
 fn files_and_functions_can_be_taken_in() {
     let mut faults = Vec::new();
