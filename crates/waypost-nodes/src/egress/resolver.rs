@@ -46,7 +46,6 @@ pub enum ResolveError {
     /// It could not be looked up.
     #[error("cannot look up {name}: {cause}")]
     Lookup {
-        /// The name.
         name: String,
         /// The resolver's error.
         cause: io::Error,
