@@ -37,7 +37,6 @@ pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<C
 pub(super) struct Progress {
     /// The last frame that they show.
     pub(super) cursor: i64,
-    /// Its time.
     pub(super) shown_at: Option<Timestamp>,
 }
 
