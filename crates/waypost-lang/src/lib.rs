@@ -51,7 +51,6 @@ pub use crate::schema::schema;
 pub struct Compiled {
     /// The workflow's name.
     pub name: String,
-    /// Its description.
     pub description: Option<String>,
     /// Labels of the workflow.
     pub labels: BTreeMap<String, String>,
