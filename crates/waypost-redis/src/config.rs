@@ -98,13 +98,10 @@ impl Default for Limits {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadConfig {
-    /// The address.
     #[error("the address of Redis cannot be used: {0}")]
     Url(String),
-    /// The prefix.
     #[error("a prefix of keys has at most 64 of A-Z a-z 0-9 _ . : / -, and {0:?} is not one")]
     Prefix(String),
-    /// The certificate.
     #[error("the certificate for Redis cannot be used: {0}")]
     Authority(String),
     /// No thread could be started.
