@@ -31,7 +31,6 @@ pub enum RedisReply {
     Status(String),
     /// A refusal.
     Error(String),
-    /// A number.
     Number(i64),
     /// Bytes, or nothing.
     Bytes(Option<Vec<u8>>),

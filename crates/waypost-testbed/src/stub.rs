@@ -26,7 +26,6 @@ pub struct Stub {
 /// A request that waits for its answer. Where it is dropped without one, its connection ends.
 #[derive(Debug)]
 pub struct PendingRequest {
-    /// The request.
     pub request: Received,
     answer: Sender<(u16, String)>,
 }
