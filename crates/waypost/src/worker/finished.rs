@@ -35,7 +35,6 @@ pub(super) struct Attempt {
 /// What is remembered of an attempt that ran here.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum KnownAttempt {
-    /// Its outcome.
     Outcome(Outcome),
     /// That it was.
     Settled,
