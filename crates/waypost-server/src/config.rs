@@ -7,7 +7,6 @@ use std::time::Duration;
 /// A server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where it listens.
     pub address: SocketAddr,
     /// Where others reach it, where that is not where it listens: a URL without a path.
     pub advertise_url: Option<String>,

@@ -125,7 +125,6 @@ codes! {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {detail}", code.name())]
 pub struct Problem {
-    /// Which one.
     pub code: Code,
     /// This occurrence.
     pub detail: Cow<'static, str>,

@@ -40,9 +40,7 @@ pub struct Reader {
 
 /// An execution as the log has it.
 pub struct Found {
-    /// Its plan.
     pub plan: Arc<Plan>,
-    /// Its state.
     pub state: State,
     /// Its control row; absent once it has ended.
     pub control: Option<Control>,
@@ -115,7 +113,6 @@ struct Ignored {
 /// Which nodes of an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nodes {
-    /// All of them.
     All,
     /// Nodes that are not settled.
     Incomplete,

@@ -49,9 +49,7 @@ const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Parts {
     /// Drives executions.
     pub engine: Engine,
-    /// Where they live.
     pub backend: Arc<dyn Backend>,
-    /// Their plans.
     pub plans: Arc<Plans>,
     /// Makes plans of sources.
     pub compiler: Box<Compiler>,
@@ -73,7 +71,6 @@ pub struct Server {
     pub engine: Engine,
     /// Questions about executions.
     pub reader: Arc<Reader>,
-    /// Definitions, compiled.
     pub workflows: Workflows,
     /// The watchers of executions.
     pub watchers: Arc<Watchers>,
@@ -85,7 +82,6 @@ pub struct Server {
     pub audit: AuditLog,
     /// The metrics of HTTP.
     pub metrics: HttpMetrics,
-    /// Time.
     pub clock: Arc<dyn Clock>,
     /// Streams that may be open.
     pub streams: Arc<Semaphore>,

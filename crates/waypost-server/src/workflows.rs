@@ -29,7 +29,6 @@ pub struct Workflows {
 
 /// A definition that can be started.
 pub struct Startable {
-    /// Its plan.
     pub plan: Arc<Plan>,
     /// Its version of the workflow.
     pub version: u32,

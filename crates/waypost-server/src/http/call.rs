@@ -26,11 +26,8 @@ use crate::wire::payload::object;
 pub struct Call {
     /// The caller.
     pub identity: Identity,
-    /// From where.
     pub address: SocketAddr,
-    /// The parameters.
     pub values: Values,
-    /// The headers.
     pub headers: HeaderMap,
     /// The body; empty where there was none.
     pub body: Bytes,
@@ -63,11 +60,8 @@ fn bad_body(error: &dyn std::fmt::Display) -> Problem {
 /// A route's response.
 #[derive(Debug)]
 pub struct Reply {
-    /// Its status.
     pub status: StatusCode,
-    /// Its headers.
     pub headers: HeaderMap,
-    /// Its body.
     pub body: ReplyBody,
     /// The subject of the action, for the audit log.
     pub subject: Option<Arc<str>>,

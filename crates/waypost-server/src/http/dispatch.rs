@@ -33,7 +33,6 @@ const SUBJECT_CHARS_MAX: usize = 128;
 /// Where a request comes from.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its address.
     pub address: SocketAddr,
     /// Ends its connection.
     pub connection: CancellationToken,

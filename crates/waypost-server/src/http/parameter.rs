@@ -26,11 +26,9 @@ pub const REPEATED_MAX: usize = 20;
 /// A parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name.
     pub name: &'static str,
     /// Where it is in a request.
     pub place: Place,
-    /// Its form.
     pub form: Form,
     /// May it be given more than once?
     pub many: bool,

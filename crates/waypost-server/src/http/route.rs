@@ -25,7 +25,6 @@ pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 pub struct Route {
     /// Its name: `operationId` in the description, `action` in the audit log.
     pub name: &'static str,
-    /// Its method.
     pub method: Method,
     /// Its path; `{name}` matches one segment.
     pub path: &'static str,
@@ -41,7 +40,6 @@ pub struct Route {
     pub tag: &'static str,
     /// Everything in path, query and headers that it reads.
     pub parameters: &'static [Parameter],
-    /// Its body.
     pub body: Body,
     /// Its successful replies.
     pub replies: &'static [Documented],
@@ -56,7 +54,6 @@ pub struct Route {
 pub enum Access {
     /// No key is needed. For probes, whose responses are only yes or no.
     Public,
-    /// These roles.
     Roles(&'static [Role]),
 }
 
@@ -122,11 +119,9 @@ pub enum Body {
 /// A reply as it is documented.
 #[derive(Clone, Copy, Debug)]
 pub struct Documented {
-    /// Its status.
     pub status: u16,
     /// When it is given.
     pub when: &'static str,
-    /// Its content.
     pub content: Content,
 }
 
@@ -139,7 +134,6 @@ pub enum Content {
     Json(SchemaOf),
     /// Events, as they happen.
     Stream,
-    /// Plain text.
     Text,
 }
 
