@@ -21,7 +21,6 @@ pub struct Harvest {
     pub events: u64,
     /// Virtual time in all.
     pub ms: u64,
-    /// Their coverage.
     pub coverage: Coverage,
     /// The findings, by seed.
     pub findings: Vec<(u64, Finding)>,

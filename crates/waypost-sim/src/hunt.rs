@@ -36,7 +36,6 @@ const RARE: &[(Bug, u64)] = &[
 /// The result of one planted bug.
 #[derive(Debug)]
 pub struct Hunted {
-    /// Which.
     pub bug: Bug,
     /// The first seed that finds it, and how; none where no seed does.
     pub caught: Option<(u64, Finding)>,

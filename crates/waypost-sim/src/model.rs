@@ -55,11 +55,9 @@ pub const CONTRADICTION: &str = "contradiction";
 pub enum Outcome {
     /// Done, with the branch it selected.
     Completed(Option<String>),
-    /// Failed.
     Failed,
     /// Failed because the definition is at fault, which `onError` does not handle.
     Mistaken,
-    /// Took too long.
     TimedOut,
     /// Its conditions could not be met.
     Skipped,

@@ -25,7 +25,6 @@ pub const CLUSTER_KEY: [u8; 32] = [7; 32];
 
 /// See the module.
 pub struct Process {
-    /// On which machine.
     pub machine: usize,
     /// Its id in the store.
     pub instance: InstanceId,
@@ -52,7 +51,6 @@ pub struct Process {
 
 /// An attempt that is being made.
 pub struct Running {
-    /// The order.
     pub order: TaskOrder,
     /// Was the attempt cancelled?
     pub cancelled: bool,
@@ -60,7 +58,6 @@ pub struct Running {
 
 /// The parameters of a process.
 pub struct Birth {
-    /// On which machine.
     pub machine: usize,
     /// Its id in the store.
     pub instance: InstanceId,

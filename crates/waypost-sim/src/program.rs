@@ -48,7 +48,6 @@ pub struct Program {
 /// A limit on how many executions of one key may run at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keyed {
-    /// How many.
     pub limit: u32,
     /// What happens to one more.
     pub policy: ConcurrencyPolicy,
@@ -70,7 +69,6 @@ pub enum FailurePolicy {
 pub struct Node {
     /// Its id; it keeps it when other nodes are removed.
     pub id: String,
-    /// Its kind.
     pub kind: Kind,
     /// Its edges.
     pub needs: Vec<Need>,
@@ -104,7 +102,6 @@ pub struct Need {
 /// How a node's sources join.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
-    /// All of them.
     All,
     /// The first so many of them.
     Count {
@@ -137,7 +134,6 @@ pub enum RetryOn {
     ServerErrors,
     /// 4xx.
     ClientErrors,
-    /// Timeouts.
     Timeouts,
 }
 
@@ -176,7 +172,6 @@ pub enum Kind {
     Delay(Span),
     /// Waits for a signal.
     Wait {
-        /// Which.
         signal: Signal,
         /// How long at most.
         timeout_ms: Option<u64>,
@@ -210,7 +205,6 @@ pub enum Test {
 /// A value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// A number.
     Constant(u64),
     /// The input's `n` and so much more.
     Plus(u64),
@@ -241,9 +235,7 @@ pub enum Span {
 /// A signal that programs wait for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Signal {
-    /// `go`
     Go,
-    /// `stop`
     Stop,
     /// `approval`, which counts only if its body has `ok`.
     Approval,

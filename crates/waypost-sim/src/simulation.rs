@@ -96,7 +96,6 @@ impl Options {
 pub struct Finding {
     /// Which rule: an invariant's code, or a word.
     pub rule: String,
-    /// What happened.
     pub what: String,
 }
 
@@ -104,7 +103,6 @@ pub struct Finding {
 pub struct Report {
     /// The first thing that is wrong.
     pub finding: Option<Finding>,
-    /// Its coverage.
     pub coverage: Coverage,
     /// Equal for two runs of one seed.
     pub hash: u64,

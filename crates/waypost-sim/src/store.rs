@@ -26,7 +26,6 @@ pub struct SimStore {
 
 /// The state of the store.
 pub struct Inner {
-    /// The rows.
     pub tables: Tables,
     /// Its faults.
     pub weather: Weather,

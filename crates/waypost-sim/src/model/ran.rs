@@ -10,7 +10,6 @@ use waypost_core::time::Timestamp;
 /// What happened to an execution.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ran {
-    /// How it ended.
     pub end: End,
     /// The execution's output.
     pub output: Option<Json>,
@@ -36,14 +35,12 @@ pub enum End {
     Waiting,
     /// It has not ended, and a person holds it: paused, or in quarantine.
     Held,
-    /// It ended.
     Ended(Status),
 }
 
 /// What fixed the end of an execution.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// A request.
     Cancel,
     /// The failure of this node.
     Failure(String),
@@ -54,11 +51,9 @@ pub enum Cause {
 /// What happened to a node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeRan {
-    /// Its status.
     pub status: NodeStatus,
     /// The branch it selected.
     pub branch: Option<String>,
-    /// Its output.
     pub output: Option<Json>,
     /// The kind of its last failure; gone when it completes.
     pub failure: Option<String>,
@@ -147,9 +142,7 @@ pub struct World {
 /// A signal that was sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SentSignal {
-    /// Its name.
     pub name: String,
-    /// Its body.
     pub body: Json,
 }
 
