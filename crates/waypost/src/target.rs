@@ -12,7 +12,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `target/remote` | questions to a server |
-//! | `target/folder` | the same questions to a store |
+//! | `target/folder` | questions to a store |
 //! | `target/requests` | requests to an execution in a folder: mail, and the engine that takes it |
 //! | `target/feed` | the events of an execution as they come |
 //! | `target/engine` | an engine of this process, for as long as a command takes |
@@ -61,10 +61,10 @@ pub(crate) struct EventsOf {
     pub(crate) limit: usize,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) struct Outcome {
     pub(crate) controlled: wire::ControlResult,
-    /// What else there is to say, where it was not simply done.
+    /// A note for the user, if it was not simply done.
     pub(crate) note: Option<String>,
 }
 
@@ -146,7 +146,7 @@ impl Target {
         }
     }
 
-    /// The same, where the folder may be new.
+    /// As `open`, but the folder may be new.
     pub(crate) fn open_or_create(settings: &Settings) -> Result<Self> {
         match server(settings)? {
             Some(client) => Ok(Self::Remote(client)),
@@ -215,7 +215,7 @@ impl Target {
         let limit = request.limit.min(PAGE_MAX);
         let mut request = ListRequest { limit, ..request };
         let mut page = self.list_some(&request).await?;
-        // A filter that fits little gives short pages, even empty ones, long before the end.
+        // A selective filter returns short pages, even empty ones, long before the end.
         while page.executions.len() < limit
             && let Some(next) = page.next.as_deref().and_then(|next| next.parse().ok())
         {
@@ -291,8 +291,8 @@ impl Target {
         }
     }
 
-    /// Asks something of an execution. Takes the target along: an engine that has to be opened for it
-    /// wants the folder to itself.
+    /// Sends a request to an execution. Consumes the target: an engine that has to be opened for it
+    /// needs the folder to itself.
     pub(crate) async fn control(
         self,
         id: &str,
@@ -325,12 +325,12 @@ impl Target {
     }
 }
 
-/// What a reader says, as a command fails with it.
+/// A reader's problem as the error of a command.
 fn answered<T>(answer: Result<T, Problem>) -> Result<T> {
     answer.map_err(|problem| Refused::from(problem).into())
 }
 
-/// Text as requests carry it; the server says what is wrong with it.
+/// Text for a request; the server checks it.
 fn short<const MAX: usize>(text: impl Into<String>) -> Short<MAX> {
     Short(text.into())
 }

@@ -27,7 +27,7 @@ use crate::settings::Settings;
 
 /// How long the engine in another process is awaited.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often its progress is looked at.
+/// How often its progress is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What came of waiting for an engine in another process.
@@ -43,7 +43,7 @@ enum Awaited {
 }
 
 impl Folder {
-    /// Sends a request and says what became of it.
+    /// Sends a request and returns its outcome.
     pub(super) async fn control(
         self,
         id: &str,
@@ -125,7 +125,8 @@ impl Folder {
         let deadline = Instant::now() + PATIENCE;
         let is_signal = matches!(mail.body, MailBody::Request(Request::Signal { .. }));
         loop {
-            // Asked first: an engine that ends now has done by then what it does.
+            // Checked first: an engine that ends now has written everything by the time of the
+            // load.
             let runs = self.store.engine().is_some();
             let found = answered(self.reader.load(mail.execution))?;
             match found.receipt(&mail.message) {
