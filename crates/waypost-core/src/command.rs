@@ -1,4 +1,4 @@
-//! Commands: what is asked of the core; and what it answers when it will not do it.
+//! Commands: requests to the core; and its reasons to reject them.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::json::Json;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
 
-/// Something that is asked of an execution.
+/// A request to an execution.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Command {
     /// Take the execution over. Must be followed by [`Command::Recover`], after any mail.
     TakeOver,
-    /// Go on from where the last owner left off.
+    /// Continue from where the last owner stopped.
     Recover,
-    /// The store says that it holds a permit of its concurrency key: begin.
+    /// The store reports that it holds a permit of its concurrency key: begin.
     Admit,
     /// Evaluate a node whose start is committed.
     Evaluate {
@@ -34,11 +34,11 @@ pub enum Command {
         /// Its attempt.
         attempt: u32,
     },
-    /// What a worker says of an attempt.
+    /// A worker's report on an attempt.
     Report(Report),
     /// The process stops in order before these attempts have ended: the next owner makes them again.
     HandOver,
-    /// A queued attempt that cannot be handed to anybody: its config cannot be rendered.
+    /// A queued attempt that cannot be handed to any worker: its config cannot be rendered.
     Unofferable {
         /// Which one.
         node: NodeIx,
@@ -54,7 +54,7 @@ pub enum Command {
         /// Why it changed nothing.
         reason: String,
     },
-    /// A control request, and who makes it.
+    /// A control request, and its origin.
     Request(Request, Origin),
     /// Time has passed.
     Tick,
@@ -62,8 +62,8 @@ pub enum Command {
     Park,
 }
 
-/// A control request: what users ask of an execution. Mail rows have it as JSON, so variants and
-/// fields only grow.
+/// A control request of a user to an execution. Mail rows have it as JSON, so variants and fields
+/// only grow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -71,7 +71,7 @@ pub enum Request {
     Signal {
         /// Nodes wait for it by this name.
         name: Arc<str>,
-        /// What the nodes that wait for it return.
+        /// The output of the nodes that wait for it.
         body: Json,
     },
     /// Cancel the execution.
@@ -135,24 +135,24 @@ impl Request {
     }
 }
 
-/// What a worker says of an attempt.
+/// A worker's report on an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The node's path.
     pub node: Arc<str>,
     /// The attempt.
     pub attempt: u32,
-    /// The right to say so.
+    /// The right to report.
     pub token: Token,
-    /// The remote worker that says it; absent for what runs in a slot, and for what the owner
-    /// says of an attempt whose worker is gone.
+    /// The remote worker that reports; absent for attempts in a slot, and if the owner reports on
+    /// an attempt whose worker is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
     /// What it says.
     pub outcome: Outcome,
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -162,41 +162,41 @@ pub enum Outcome {
     Completed(Json),
     /// It failed.
     Failed(Failure),
-    /// It stopped because it was told to.
+    /// It was cancelled.
     Cancelled,
     /// It was lost: the handler panicked or its worker went away.
     Lost(Failure),
-    /// It goes on, and left a mark.
+    /// It continues, and has recorded a mark.
     Checkpoint(Mark),
 }
 
-/// A mark of an attempt, from which a later one may go on.
+/// A mark of an attempt, from which a later one may continue.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mark {
-    /// What the worker wants to know again.
+    /// The worker's data.
     pub data: Json,
-    /// Which mark of its attempt it is, from 1: one that comes late, by another way than those after
-    /// it, does not replace them. 0 where the worker does not count.
+    /// The number of this mark in its attempt, from 1: a mark that arrives late does not replace
+    /// later ones. 0 if the worker does not number them.
     #[serde(default, skip_serializing_if = "crate::json::is_zero")]
     pub number: u32,
 }
 
 impl From<Json> for Mark {
-    /// A mark that nobody counted.
+    /// A mark without a number.
     fn from(data: Json) -> Self {
         Self { data, number: 0 }
     }
 }
 
-/// What a decision may know of the world.
+/// A decision's inputs from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Env {
-    /// The time of the command: the store's, or a little before. Says what is due.
+    /// The time of the command: the store's, or a little before. Timers are due by it.
     pub now: Timestamp,
-    /// The store's time, or a little after: what is to last for a span counts from here. A span that
-    /// counted from `now` would be too short by as much as `now` is behind.
+    /// The store's time, or a little after: durations count from here. A duration that counted from
+    /// `now` would be too short by as much as `now` is behind.
     pub now_max: Timestamp,
-    /// Who decides.
+    /// The deciding instance.
     pub instance: InstanceId,
     /// How many attempts may be started at once here.
     pub slots: u32,
@@ -204,7 +204,7 @@ pub struct Env {
     pub entropy: u128,
 }
 
-/// What must follow a decision, once it is committed.
+/// An action that follows a decision, once it is committed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     /// Send [`Command::Evaluate`].
@@ -214,7 +214,7 @@ pub enum Effect {
         /// Its attempt.
         attempt: u32,
     },
-    /// Make the attempt in a slot, which is reserved.
+    /// Run the attempt in a slot, which is reserved.
     Run {
         /// Which node.
         node: NodeIx,
@@ -223,16 +223,16 @@ pub enum Effect {
         /// The right to report on it.
         token: Token,
     },
-    /// Find a slot, then send [`Command::Start`]; or, where its handler is elsewhere, have it
-    /// offered to workers there, until one reports that it has started.
+    /// Find a slot, then send [`Command::Start`]; or, if the handler is remote, offer the task to
+    /// workers until one reports that it has started.
     Offer {
         /// Which node.
         node: NodeIx,
         /// Its attempt.
         attempt: u32,
     },
-    /// Tell the worker to stop. In one decision with the attempt's `Run`: do neither, and report
-    /// the attempt as cancelled.
+    /// Cancel the attempt at its worker. In one decision with the attempt's `Run`: do neither, and
+    /// report the attempt as cancelled.
     Cancel {
         /// The right to report, which names the attempt.
         token: Token,
@@ -241,7 +241,7 @@ pub enum Effect {
     },
 }
 
-/// A decision: what happened, and what must follow.
+/// A decision: its events, and the effects that follow.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Decision {
     /// Facts, in order; already folded into the state that was decided on.
@@ -267,12 +267,12 @@ pub enum Refusal {
     Stale {
         /// The node.
         node: Arc<str>,
-        /// Where it stands.
+        /// Its status.
         status: NodeStatus,
         /// Its attempt.
         attempt: u32,
     },
-    /// The report comes from somebody who does not hold the attempt.
+    /// The sender of the report does not hold the attempt.
     #[error("attempt {attempt} of node {node} belongs to another worker")]
     ForeignToken {
         /// The node.
@@ -300,7 +300,7 @@ pub enum Refusal {
     /// Nothing to pause.
     #[error("the execution is already paused")]
     AlreadyPaused,
-    /// Nothing ends while somebody holds it.
+    /// No wait ends while the execution is held.
     #[error("the execution is paused; resume it before you complete a wait")]
     Paused,
     /// No node waits since this event.

@@ -1,4 +1,4 @@
-//! Events: the recorded facts about an execution, in the past tense. The log is made of these and
+//! Events: the recorded facts about an execution, in the past tense. The log consists of these and
 //! the state is nothing but their fold.
 //!
 //! ```text
@@ -22,17 +22,17 @@ use serde::{Deserialize, Serialize};
 pub use node::{CancelReason, FailureEnd, NodeEvent, Wait};
 pub use run::{EndCause, PauseReason, RunCreated, RunEvent};
 
-/// The newest fold this build knows; frames name the lowest one that can read them.
+/// The newest log format that this build reads; a frame names the lowest one that can read it.
 ///
-/// 2: people end waits (`NodeResumed` has an origin, and may come before a retry).
+/// 2: waits can be completed by hand (`NodeResumed` has an origin, and may come before a retry).
 ///
-/// 3: executions wait for a permit of their concurrency key (`RunQueued`, `RunAdmitted`); attempts are made
-/// elsewhere (`NodeStarted` has a remote worker, and outlives its owner).
+/// 3: executions wait for a permit of their concurrency key (`RunQueued`, `RunAdmitted`); attempts
+/// run remotely (`NodeStarted` has a remote worker, and outlives its owner).
 ///
-/// 4: a failure may pass its node's `onError` by (`on_error_skipped` of the failure in `NodeFailed`).
+/// 4: a failure may skip its node's `onError` (`on_error_skipped` of the failure in `NodeFailed`).
 pub const LOG_FORMAT: u16 = 4;
 
-/// The fold that knows of attempts made remotely. An engine that writes an older one has none made.
+/// The log format with remote attempts. An engine that writes an older one starts none.
 pub const REMOTE_LOG_FORMAT: u16 = 3;
 
 /// A message's id, by which duplicates are known.
@@ -47,7 +47,7 @@ pub enum Event {
     Node(NodeEvent),
 }
 
-/// Who asked for something, and through which message.
+/// The origin of a request: its actor, and its message.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// Absent where the command came straight to the owner.
@@ -66,7 +66,7 @@ impl Origin {
 }
 
 impl Event {
-    /// The type's name, as it stands in the log.
+    /// The type's name in the log.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Run(event) => event.name(),

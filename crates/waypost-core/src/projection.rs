@@ -1,8 +1,9 @@
-//! Projections: what readers see of an execution, derived from its events and from nothing else.
+//! Projections: the rows of an execution for readers, derived from its events and from nothing
+//! else.
 //!
-//! A store feeds frames in the order of the log and writes what [`Changes`] has gathered, as often
-//! as it likes: several frames of one execution coalesce into one row each. Rows are copies; losing
-//! them costs a rebuild, and nothing here ever decides what becomes of an execution.
+//! A store feeds frames in the order of the log and writes the gathered [`Changes`], as often as it
+//! likes: several frames of one execution coalesce into one row each. Rows are copies; losing them
+//! costs a rebuild, and nothing here decides anything about an execution.
 //!
 //! ```text
 //!   stored row ──▶ Changes::resume(view) ─┐
@@ -28,7 +29,7 @@ use crate::time::Timestamp;
 
 pub use canonical::{CanonicalNode, canonical_nodes};
 
-/// Where an event stands.
+/// The position of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// Its position in the log.
@@ -41,7 +42,7 @@ pub struct Stamp {
 /// The row of an execution, without what never changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExecutionView {
-    /// The last event it shows.
+    /// The last projected event.
     pub seq: u64,
     /// Where it stands.
     pub status: Status,
@@ -63,7 +64,7 @@ pub struct ExecutionView {
     pub nodes_executed: u64,
     /// The node that moved last; absent once it has ended.
     pub current_node: Option<Arc<str>>,
-    /// Why it failed or stands still.
+    /// Why it failed or makes no progress.
     pub error: Option<Arc<str>>,
     /// Has a node ever waited? If not, no wait can be left to close.
     pub waited: bool,
@@ -89,10 +90,10 @@ impl Default for ExecutionView {
     }
 }
 
-/// What a run of events changes in the rows of one execution.
+/// The changes of a run of events in the rows of one execution.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Changes {
-    /// What never changes, where the run holds the first event.
+    /// The constant columns, if the run has the first event.
     pub created: Option<Created>,
     /// The execution's row after the run.
     pub view: ExecutionView,
@@ -109,20 +110,20 @@ pub struct Changes {
 pub struct Created {
     /// When it was accepted.
     pub at: Timestamp,
-    /// The event that says so.
+    /// Its first event.
     pub run: Box<RunCreated>,
 }
 
 /// How an execution ended.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct End {
-    /// What the output nodes gave.
+    /// The result of the output nodes.
     pub output: Option<Json>,
     /// What went wrong.
     pub failure: Option<Failure>,
 }
 
-/// What changes in the row of one node. `None` leaves a column as it is.
+/// The changes of one node's row. `None` leaves a column as it is.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct NodeChange {
     /// The row starts anew: a repair made the node PENDING again.
@@ -139,7 +140,7 @@ pub struct NodeChange {
     pub output: Option<Json>,
     /// The branch it selected.
     pub branch: Option<Arc<str>>,
-    /// What went wrong in its last attempt.
+    /// The failure of its last attempt.
     pub failure: Option<Failure>,
     /// Attempts that failed and are followed by another, oldest first.
     pub retries: Vec<Retry>,
@@ -187,7 +188,7 @@ pub enum WaitChange {
 /// How a wait ended; its number is that of the rows, where 0 is a wait that is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitEnd {
-    /// What it waited for came.
+    /// The awaited event came.
     Completed = 1,
     /// It took too long.
     Timeout = 2,
@@ -360,7 +361,7 @@ impl NodeChange {
             NodeEvent::Waiting { attempt, .. } | NodeEvent::Resumed { attempt, .. } => {
                 self.attempt = Some(attempt);
             }
-            // Their status says all that a row shows.
+            // Their status is all that a row has.
             NodeEvent::Checkpointed { .. }
             | NodeEvent::Skipped { .. }
             | NodeEvent::Cancelled { .. } => {}

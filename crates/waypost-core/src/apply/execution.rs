@@ -1,4 +1,4 @@
-//! The machine of executions: who owns one, why it stands still, how it ends, what a repair reopens.
+//! The machine of executions: owners, pauses, ends, and what a retry reopens.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -282,7 +282,7 @@ fn reopened(
             }
         }
     }
-    // Logs of older builds do not say when.
+    // Logs of older builds do not have the time.
     let first = state.created.deadline.map(|first| first.since(state.created_at));
     if let Some(due) = deadline.or_else(|| first.map(|span| now.plus(span))) {
         state.timers.insert((due, Timer::Deadline));

@@ -167,7 +167,7 @@ fn scheduled(
     node.marks = 0;
     if let Some(scheduled) = scheduled {
         node.scheduled = Some(scheduled);
-        // Logs of older builds do not say when.
+        // Logs of older builds do not have the time.
         let counted = || plan.node(at).deadline.map(|span| now.plus(span));
         if let Some(due) = deadline.or_else(counted) {
             node.deadline = Some(due);
@@ -191,8 +191,8 @@ fn started(
     now: Timestamp,
 ) {
     move_to(state, at, NodeStatus::Running);
-    // Only a worker can be silent: what the engine evaluates has no token and takes no time.
-    // Logs of older builds do not say when.
+    // Only a worker can be silent: a node that the engine evaluates has no token and takes no time.
+    // Logs of older builds do not have the time.
     let counted = || plan.node(at).timeout.map(|span| now.plus(span).plus(SILENCE));
     let due = token.and_then(|_| due.or_else(counted));
     let epoch = state.epoch;
@@ -321,8 +321,8 @@ fn failed_for_good(plan: &Plan, state: &mut State, at: NodeIx, end: FailureEnd, 
     settle(plan, state, at, status, now);
 }
 
-/// Remembers how an attempt ends that is made remotely: its worker may say so again, also when all
-/// is over. What ran in a slot reports once.
+/// Remembers the end of a remote attempt: its worker may repeat its report, also after the
+/// execution's end. An attempt in a slot reports once.
 fn remember_end(state: &mut State, at: NodeIx, said: impl FnOnce() -> Said) {
     let node = state.node_mut(at);
     if let (Some(_), Some(token)) = (node.remote, node.token) {

@@ -50,8 +50,8 @@ impl Decider<'_> {
         Ok(())
     }
 
-    /// The key, as a text. What has no value that people would take for a name is refused: all
-    /// executions whose input lacks a field would wait for each other.
+    /// The key, as a text. A value that is no name is rejected: all executions whose input lacks a
+    /// field would wait for each other.
     fn concurrency_key(&self, template: &Template) -> Result<String, Failure> {
         let value = template.render(&outer_scope(self.state, self.env.now))?;
         // A number is the name that it is written as: two of them that a float would take for one

@@ -49,7 +49,7 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due: Option<Timestamp>,
     },
-    /// An attempt left a mark from which a later one may go on.
+    /// An attempt recorded a mark from which a later one may continue.
     #[serde(rename = "NodeCheckpointed")]
     Checkpointed {
         /// The node's path.
@@ -83,16 +83,16 @@ pub enum NodeEvent {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         variables: BTreeMap<Arc<str>, Json>,
     },
-    /// An attempt failed; the node did only if `end` says so.
+    /// An attempt failed; whether the node did depends on `end`.
     #[serde(rename = "NodeFailed")]
     Failed {
         /// The node's path.
         node: Arc<str>,
         /// From 1.
         attempt: u32,
-        /// What went wrong.
+        /// The failure.
         failure: Failure,
-        /// What becomes of the node.
+        /// The consequence for the node.
         end: FailureEnd,
         /// How long the next attempt waits at least, from when this was decided.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ pub enum NodeEvent {
     },
 }
 
-/// What a failed attempt means for its node.
+/// The consequence of a failed attempt for its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureEnd {

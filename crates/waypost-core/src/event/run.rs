@@ -40,7 +40,7 @@ pub enum RunEvent {
     /// It holds a permit of its concurrency key, until it ends.
     #[serde(rename = "RunAdmitted")]
     Admitted {},
-    /// A user asked for a pause; attempts that run may end first.
+    /// A user requested a pause; running attempts may end first.
     #[serde(rename = "RunPauseRequested")]
     PauseRequested {
         /// Cancel what runs instead of awaiting it?
@@ -49,7 +49,7 @@ pub enum RunEvent {
         /// As the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Who asked, through which message.
+        /// Its origin.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
@@ -59,7 +59,7 @@ pub enum RunEvent {
         /// Why.
         reason: PauseReason,
     },
-    /// It goes on.
+    /// It continues.
     #[serde(rename = "RunResumed")]
     Resumed {
         /// As the request gave it.
@@ -69,10 +69,10 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// It cannot go on without a person; everything else does.
+    /// It needs a person to continue; other executions do not wait for it.
     #[serde(rename = "RunQuarantined")]
     Quarantined {
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The end is fixed; every node that was PENDING is CANCELLED by this.
@@ -87,7 +87,7 @@ pub enum RunEvent {
     /// Every node settled.
     #[serde(rename = "RunCompleted")]
     Completed {
-        /// What the output nodes gave.
+        /// The result of the output nodes.
         output: Json,
     },
     /// A failure was not handled.
@@ -97,7 +97,7 @@ pub enum RunEvent {
         failure: Failure,
         /// The nodes that failed unhandled.
         nodes: Vec<Arc<str>>,
-        /// What the output nodes gave, under `failurePolicy: partial`.
+        /// The result of the output nodes, under `failurePolicy: partial`.
         #[serde(
             default,
             skip_serializing_if = "Option::is_none",
@@ -132,13 +132,13 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// A signal came in. What it does is in the events that follow.
+    /// A signal was received. Its effect is in the events that follow.
     SignalReceived {
         /// The signal's name.
         name: Arc<str>,
         /// Its body.
         body: Json,
-        /// Who sent it, through which message.
+        /// Its origin.
         origin: Origin,
     },
     /// A message was consumed and changed nothing.
@@ -184,7 +184,7 @@ pub enum PauseReason {
     User,
 }
 
-/// What fixed the end of an execution.
+/// The cause of an execution's end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
@@ -201,12 +201,12 @@ pub enum EndCause {
     Failure {
         /// Of this node.
         node: Arc<str>,
-        /// What went wrong.
+        /// The failure.
         failure: Failure,
     },
     /// Its concurrency key cannot be evaluated, so that it can not even wait for its turn.
     NotQueued {
-        /// What went wrong.
+        /// The failure.
         failure: Failure,
     },
     /// The execution's timeout.
