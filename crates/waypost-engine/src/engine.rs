@@ -37,7 +37,7 @@ use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TasksOrder, Vitals}
 /// Called on the engine thread with everything that has become durable. Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
 
-/// What an engine is made of.
+/// The parts of an engine.
 pub struct Parts {
     /// Where the log lives.
     pub store: Arc<dyn Store>,
@@ -49,19 +49,19 @@ pub struct Parts {
     pub secrets: Arc<dyn Secrets>,
     /// Which process this is: new at every start.
     pub instance: InstanceId,
-    /// What the others are told of it.
+    /// What it publishes about itself.
     pub about: About,
     /// Where tasks for remote workers wait; `MemoryTasks` where there is one process.
     pub tasks: Arc<dyn Tasks>,
-    /// How instances tell each other to look; `Alone` where there is one.
+    /// How instances nudge each other; `Alone` if there is one.
     pub nudges: Arc<dyn Nudges>,
-    /// Where copies go that others may look at; `NoMirror` where nobody does.
+    /// Where copies go that others may read; `NoMirror` if there are none.
     pub mirror: Arc<dyn Mirror>,
-    /// How reports get straight to whoever is shown in the mirror, where there is such a way.
+    /// How reports are forwarded to the owner that the mirror names, if there is a relay.
     pub relay: Option<Arc<dyn Relay>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Who watches.
+    /// Is called with every commit.
     pub observer: Option<Observer>,
     /// Intervals and limits.
     pub config: Config,
@@ -137,7 +137,7 @@ impl Drop for AwaitedEnd {
     }
 }
 
-/// Why the engine did not do as asked.
+/// Why the engine did not fulfil a request.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -147,7 +147,7 @@ pub enum EngineError {
     /// All permits of the concurrency key are held, and the workflow does not let it wait.
     #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
     Rejected(u64),
-    /// What was reported is larger than what is kept.
+    /// The report is larger than the limit.
     #[error(
         "the report has {0} bytes; at most {max} are kept",
         max = waypost_core::limits::PAYLOAD_BYTES_MAX
@@ -192,8 +192,8 @@ pub struct Engine {
     lease: Arc<Lease>,
     vitals: Arc<Vitals>,
     clock: Arc<dyn Clock>,
-    /// Locked while the threads are awaited, away from the runtime: so every caller of `stop` waits for
-    /// the same end, also after one who has given up.
+    /// Locked while the threads are joined, away from the runtime: so every caller of `stop` waits
+    /// for the same end, also after one that has given up.
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
@@ -208,14 +208,15 @@ impl Engine {
         self.lease.remaining(&*self.clock)
     }
 
-    /// Why the store takes no writes, if they fail now: at once where it is full or read-only, after a
-    /// second otherwise. What was asked before is repeated until it is done, and the first write that
-    /// goes in ends this.
+    /// Why the store accepts no writes, if they fail now: at once if it is full or read-only, after
+    /// a second otherwise. Earlier requests are repeated until they are done, and the first
+    /// successful write ends this.
     pub fn store_trouble(&self) -> Option<StoreError> {
         self.vitals.trouble()
     }
 
-    /// Waits until the store is full or read-only. Whoever awaits an answer then need not wait longer.
+    /// Waits until the store is full or read-only. Callers that await an answer need not wait
+    /// longer then.
     pub async fn lasting_store_trouble(&self) -> StoreError {
         self.vitals.lasting_trouble().await
     }
@@ -236,7 +237,7 @@ impl Engine {
         self.instance
     }
 
-    /// What it tells of itself, also after it has stopped.
+    /// Its metrics, also after it has stopped.
     pub fn metrics(&self) -> Arc<EngineMetrics> {
         Arc::clone(&self.metrics)
     }
@@ -272,12 +273,12 @@ impl Engine {
         }
     }
 
-    /// Asks something of an execution: a signal, a pause, a resumption, a cancellation. Returns
+    /// Sends a request to an execution: a signal, a pause, a resumption, a cancellation. Returns
     /// when the request is durable.
     ///
-    /// A request whose message was received before is refused as [`Refusal::Duplicate`] and changes
-    /// nothing, also where the first one was refused; of an execution that has ended, one hears that
-    /// instead.
+    /// A request whose message was received before is rejected as [`Refusal::Duplicate`] and
+    /// changes nothing, also if the first one was rejected; if the execution has ended, the refusal
+    /// says that instead.
     pub async fn request(&self, request: ControlRequest) -> Result<Requested, EngineError> {
         loop {
             let permit = Arc::clone(&self.requests).acquire_owned().await;
@@ -300,21 +301,21 @@ impl Engine {
         }
     }
 
-    /// Waits for the end of an execution, whoever started it. `None` where there is no such
-    /// execution, or the engine stopped first. Dropping this withdraws the question.
+    /// Waits for the end of any execution. `None` if there is no such execution, or the engine
+    /// stopped first. Dropping this withdraws the question.
     pub async fn ended(&self, execution: ExecutionNo) -> Option<EndSummary> {
         self.await_end(execution).ended().await
     }
 
-    /// Has this engine drive an execution, under [`Scope::Adopted`](crate::config::Scope), and
-    /// gives its end.
+    /// Makes this engine drive an execution, under [`Scope::Adopted`](crate::config::Scope), and
+    /// returns its end.
     pub fn adopt(&self, execution: ExecutionNo) -> Started {
         let end = self.await_end(execution);
         self.inbox.push(Input::Adopt(execution));
         Started { execution, key: None, end }
     }
 
-    /// Looks for something to claim, now.
+    /// Claims now.
     pub fn nudge(&self) {
         self.inbox.push(Input::Nudge);
     }
@@ -340,9 +341,9 @@ impl Engine {
         drop(joined.await);
     }
 
-    /// Waits until nothing is driven any more: after a stop, or because the engine has ended by itself,
-    /// which only a bug of its own or of the store leads to. Its lease is not given back before it is
-    /// stopped.
+    /// Waits until nothing is driven any more: after a stop, or because the engine has ended by
+    /// itself, which only a bug of its own or of the store leads to. Its lease is not released
+    /// before it is stopped.
     pub async fn over(&self) {
         self.over.cancelled().await;
     }
@@ -383,7 +384,7 @@ pub enum Requested {
         /// Is a pause on its way?
         pausing: bool,
     },
-    /// Durable; whoever claims the execution does it, unless the execution ends first. See
+    /// Durable; the next owner of the execution takes it, unless the execution ends first. See
     /// [`Receipt`](crate::Receipt) for what became of it.
     Accepted {
         /// The id under which it was accepted.
@@ -392,7 +393,8 @@ pub enum Requested {
 }
 
 impl Started {
-    /// Waits for the end. `None` when the engine stopped first; the execution goes on elsewhere.
+    /// Waits for the end. `None` if the engine stopped first; another instance continues the
+    /// execution.
     pub async fn ended(self) -> Option<EndSummary> {
         self.end.ended().await
     }

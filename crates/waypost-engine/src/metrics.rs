@@ -101,7 +101,7 @@ impl EngineMetrics {
         }
     }
 
-    /// Takes in how the queue stands.
+    /// Publishes the state of the queue.
     pub(crate) fn look_at(&self, queue: &Queue) {
         self.queue_depth.set(queue.depth);
         self.queue_oldest_age_seconds.set(queue.oldest.to_std());

@@ -1,4 +1,4 @@
-//! What goes into the driver; `output.rs` is what comes out of it.
+//! Inputs of the driver; `output.rs` has its outputs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub use super::output::{
 };
 use super::suspicion::Suspicion;
 
-/// Names a question, so that its answer finds back to whoever asked.
+/// Identifies a request, so that its answer reaches the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket(pub u64);
 
@@ -29,9 +29,9 @@ pub struct Ticket(pub u64);
 pub enum Input {
     /// Start an execution.
     Start(Start),
-    /// What became of appends.
+    /// The outcomes of appends.
     Appended(Vec<(ExecutionNo, Appended)>),
-    /// What a worker says.
+    /// A worker's report.
     Report {
         /// Of which execution.
         execution: ExecutionNo,
@@ -40,9 +40,9 @@ pub enum Input {
         /// Does it end the delivery, and so free its slot?
         token_free: bool,
     },
-    /// What a remote worker says.
+    /// A remote worker's report.
     TaskReport {
-        /// What it says.
+        /// The report.
         report: super::TaskReport,
         /// Where the answer goes.
         ticket: Ticket,
@@ -50,25 +50,25 @@ pub enum Input {
         /// the answer is [`Answer::Elsewhere`].
         only_here: bool,
     },
-    /// What [`TaskWork::Look`] saw.
+    /// The answer to [`TaskWork::Look`].
     WorkersSeen {
-        /// What was asked about.
+        /// The question.
         asked: Vec<(WorkerId, Token)>,
-        /// The answers, in this order; absent where nobody could say.
+        /// The answers, in this order; absent if they could not be read.
         seen: Option<Vec<Holds>>,
-        /// The handlers that live workers serve, where that was asked.
+        /// The handlers that live workers serve, if that was a question.
         serving: Vec<Arc<str>>,
     },
-    /// A request of somebody in this process.
+    /// A request of a caller in this process.
     Request {
-        /// What is asked.
+        /// The request.
         request: ControlRequest,
         /// Where the answer goes.
         ticket: Ticket,
     },
     /// Mail from the inbox.
     Mail(Vec<Mail>),
-    /// What was claimed.
+    /// Claimed executions.
     Claimed {
         /// The executions, folded.
         loaded: Vec<Loaded>,
@@ -80,25 +80,25 @@ pub enum Input {
         next_due: Option<Timestamp>,
         /// The store's time of the claim.
         at: Timestamp,
-        /// Did the store answer? If not, it may have done it all the same.
+        /// Did the store answer? If not, the claim may still be committed.
         answered: bool,
     },
     /// An execution of this instance was quarantined.
     Held,
-    /// What [`StoreWork::Reload`] found.
+    /// The result of [`StoreWork::Reload`].
     Reloaded(Box<Loaded>),
-    /// What became of a request that went through the inbox.
+    /// The outcome of a request that went through the inbox.
     Delivered {
         /// To which execution.
         execution: ExecutionNo,
         /// Whose request.
         ticket: Ticket,
-        /// What to answer.
+        /// The answer.
         answer: Answer,
     },
-    /// What [`StoreWork::Doubt`] came to.
+    /// The result of [`StoreWork::Doubt`].
     Doubted {
-        /// Those that were to be marked.
+        /// Executions that were to be marked.
         executions: Vec<ExecutionNo>,
         /// Those of them that this instance owns: they are.
         owned: Vec<ExecutionNo>,
@@ -110,24 +110,24 @@ pub enum Input {
     },
     /// Numbers for new executions.
     Numbers(std::ops::Range<i64>),
-    /// Tell this ticket when the execution ends.
+    /// Answer this ticket when the execution ends.
     AwaitEnd {
         /// Which one.
         execution: ExecutionNo,
-        /// Whom to tell.
+        /// The ticket to answer.
         ticket: Ticket,
     },
-    /// What [`StoreWork::FindEnd`] found: the execution has ended, or there is none.
+    /// The result of [`StoreWork::FindEnd`]: the execution has ended, or there is none.
     EndFound {
         /// Which one.
         execution: ExecutionNo,
-        /// What to answer.
+        /// The answer.
         answer: Answer,
     },
-    /// What [`StoreWork::LoadEnded`] found: an execution that a retry can run again, what is asked of it,
-    /// and who asks.
+    /// The result of [`StoreWork::LoadEnded`]: an execution that a retry can run again, the
+    /// request, and its ticket.
     Reopen(Box<(Loaded, ControlRequest, Ticket)>),
-    /// Whoever awaited this execution's end has gone away.
+    /// A caller that awaited this execution's end is gone.
     Forget {
         /// Which one.
         execution: ExecutionNo,
@@ -145,12 +145,13 @@ pub enum Input {
         /// When it ends, by the store's time.
         until: Timestamp,
     },
-    /// The newest fold that every living instance reads. What needs a newer one is not begun: whoever
-    /// cannot read it could never take it over, and going back to an older version would not be free.
+    /// The newest log format that every live instance reads. Events that need a newer one are not
+    /// written: an older instance could not take the execution over, and a downgrade would not be
+    /// possible.
     Readable(u16),
     /// The lease cannot be trusted any more: nothing begins until it is renewed.
     Lapsed,
-    /// Start nothing new; what runs may end.
+    /// Start nothing new; running attempts may end.
     Drain,
     /// The time of a drain is over: close what still runs here as handed over.
     HandOver,
@@ -171,7 +172,7 @@ pub struct Start {
     pub idempotency: Option<Idempotency>,
     /// Labels to find it by.
     pub labels: BTreeMap<String, String>,
-    /// Who submits.
+    /// The submitter.
     pub actor: Option<Arc<str>>,
     /// Answered when the submission is durable.
     pub ticket: Ticket,
@@ -184,9 +185,9 @@ pub struct Start {
 pub struct ControlRequest {
     /// Which one.
     pub execution: ExecutionNo,
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// Who asks. The message id identifies a repeated request; made where absent.
+    /// Its origin. The message id identifies a repeated request; generated if absent.
     pub origin: Origin,
 }
 
@@ -208,7 +209,7 @@ pub struct Loaded {
     pub parent: Parent,
     /// The store's time of that frame.
     pub stored_at: Timestamp,
-    /// Does its control row say that it is held? Its log does not say so of every quarantine.
+    /// Does its control row say that it is held? Its log does not have every quarantine.
     pub row_held: bool,
     /// The deaths that its control row counts against it, and whether it is in doubt.
     pub suspicion: Suspicion,
