@@ -24,44 +24,45 @@ pub use permit::{Permit, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use waypost_core::command::Urgency;
 
-/// How long an instance counts as alive after a heartbeat, by the store's time, unless it asks for
+/// How long an instance counts as alive after a heartbeat, by the store's time, unless it requests
 /// another time.
 pub const LEASE: Millis = Millis::from_secs(15);
 
-/// What the engine asks of a store.
+/// The engine's interface to a store.
 pub trait Store: Send + Sync {
-    /// Announces or renews this instance's life for its lease, and sets aside numbers for new
-    /// executions. An instance that never announced itself is not alive and cannot own anything.
+    /// Announces or renews this instance's lease, and reserves numbers for new executions. An
+    /// instance that never announced itself is not alive and cannot own anything.
     fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<Renewal, StoreError>;
 
     /// Inserts each frame if, and only if, the frame it names as parent is the last one of its
     /// execution; with it, and only then, its side rows. One transaction for the whole batch; a
-    /// refusal concerns one frame alone. Outcomes come in the order of the batch.
+    /// refusal concerns one frame alone. Outcomes are in the order of the batch.
     ///
-    /// Frames of one execution may stand in one batch, in their order. The time that a frame gets
-    /// never lies before that of an earlier frame, even if the clock was set back.
+    /// Frames of one execution may be in one batch, in their order. A frame's time is never before
+    /// that of an earlier frame, even if the clock was set back.
     ///
-    /// On `Err` nothing is known: the caller repeats the batch ([`Append::again`]).
+    /// On `Err` the outcome is unknown: the caller repeats the batch ([`Append::again`]).
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError>;
 
-    /// Takes ownership of executions that nobody alive owns and that are ready, orphaned or due within
-    /// [`ClaimRequest::ahead`]: the last by time, after all others by number. What the claimer owns
-    /// already is not claimed again, except by a reconciliation ([`ClaimRequest::held`]).
+    /// Takes ownership of executions that no live instance owns and that are ready, orphaned or due
+    /// within [`ClaimRequest::ahead`]: the due ones by time, after all others by number. Executions
+    /// that the claimer owns already are not claimed again, except by a reconciliation
+    /// ([`ClaimRequest::held`]).
     ///
-    /// A claimer whose own lease is over takes nothing ([`Claims::lapsed`]): others would count its
-    /// death against what it had just taken.
+    /// A claimer whose own lease has expired takes nothing ([`Claims::lapsed`]): others would count
+    /// its death against the executions that it had just taken.
     ///
-    /// Taking an execution from an owner that died, and did not leave in order, counts that death
-    /// ([`crashes_after_death`]). What has been counted is in doubt from then on. Of suspects
+    /// Taking an execution from an owner that died, and did not stop in order, counts that death
+    /// ([`crashes_after_death`]). A counted execution is in doubt from then on. Of suspects
     /// ([`SUSPECT_FROM`]) at most one is taken, the least suspicious first, after everything else,
-    /// and only where the claimer asks for it; those that are left count as more.
+    /// and only if the claimer asks for it; those that are left count as more.
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError>;
 
-    /// Everything that is known of one execution: its newest snapshot and what came after it.
+    /// The history of one execution: its newest snapshot and the frames after it.
     fn load(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
-    /// The same without the snapshot: the whole log. For snapshots that cannot be used, and for
-    /// checks.
+    /// As [`load`](Self::load) without the snapshot: the whole log. For snapshots that cannot be
+    /// used, and for checks.
     fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
     /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
@@ -70,13 +71,13 @@ pub trait Store: Send + Sync {
     /// The mail of all executions that this instance owns.
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError>;
 
-    /// Sets an execution of this owner aside, visibly, where its log cannot be extended: nobody owns
-    /// it and nobody claims it until it is released by mail of urgency [`Urgency::Resume`] that comes from
-    /// now on. Mail that is already there stays and does not count, or a claimer that has to hold
-    /// an execution once more would be handed it at once, for ever.
+    /// Quarantines an execution of this owner, visibly, if its log cannot be extended: it is
+    /// unowned, and not claimed until mail of urgency [`Urgency::Resume`] that arrives from now on
+    /// releases it. Mail that is already there stays and does not count; otherwise an execution
+    /// that has to be quarantined again would be claimed again at once, for ever.
     ///
-    /// Changes nothing where somebody else owns it: a repeat whose first reply was lost must not
-    /// take it away from whoever has claimed it since.
+    /// Changes nothing if another instance owns it: a repeat whose first response was lost must not
+    /// take it away from an instance that has claimed it since.
     fn hold(
         &self,
         execution: ExecutionNo,
@@ -84,24 +85,24 @@ pub trait Store: Send + Sync {
         reason: &str,
     ) -> Result<(), StoreError>;
 
-    /// Marks executions of this owner that were in hand at a death as in doubt: it is about to decide
-    /// them, and its death from now on counts. Gives those that it owns, in any order.
+    /// Marks executions of this owner that were in hand at a death as in doubt: the owner is about
+    /// to decide them, and its death counts from now on. Returns those that it owns, in any order.
     fn doubt(
         &self,
         owner: InstanceId,
         executions: &[ExecutionNo],
     ) -> Result<Vec<ExecutionNo>, StoreError>;
 
-    /// Keeps a definition; the same content again is the same version. Makes that version the current
-    /// one of its workflow where [`NewDefinition::make_current`] says so, or where there was none yet.
-    /// Calls for one workflow happen one after the other: the last to commit decides what is current.
+    /// Stores a definition; equal content is the same version. Makes that version the current one
+    /// of its workflow if [`NewDefinition::make_current`] is set, or if there was none yet. Calls
+    /// for one workflow are serialised: the last to commit decides which version is current.
     fn define(&self, definition: &NewDefinition) -> Result<Defined, StoreError>;
 
     /// Finds a definition.
     fn definition(&self, which: &DefinitionRef) -> Result<Option<Definition>, StoreError>;
 }
 
-/// Why a store could not do as asked. Named for what the caller does about it.
+/// Why a store call failed. Variants are named for what the caller does about it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -114,10 +115,10 @@ pub enum StoreError {
     /// It can be read and not written to; try again when it can.
     #[error("the store is read-only: {0}")]
     ReadOnly(String),
-    /// What is stored is not what was written.
+    /// The stored data differs from what was written.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// Somebody else uses it, or its layout is from a newer version.
+    /// Another process uses it, or its layout is from a newer version.
     #[error("{0}")]
     Refused(String),
 }
@@ -135,18 +136,18 @@ impl StoreError {
 pub struct Heartbeat {
     /// Whose.
     pub instance: InstanceId,
-    /// How many numbers for new executions to set aside.
+    /// How many numbers to reserve for new executions.
     pub numbers: u32,
-    /// The newest fold this instance knows.
+    /// The newest log format that this instance reads.
     pub fold: u16,
     /// For how long it counts as alive; absent with the last one, after which its executions may be
     /// claimed at once.
     pub lease: Option<Millis>,
-    /// What others are told of it.
+    /// What is shown of it.
     pub about: About,
 }
 
-/// What instances tell of themselves.
+/// What an instance publishes about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
     /// Which build.
@@ -162,16 +163,16 @@ pub struct About {
 pub struct Renewal {
     /// The store's time.
     pub now: Timestamp,
-    /// Numbers that nobody else will use.
+    /// Numbers that no other instance will use.
     pub numbers: Range<i64>,
-    /// The newest fold that every instance that is alive knows.
+    /// The newest log format that every live instance reads.
     pub fold: u16,
 }
 
 /// One frame to append, with what must become true together with it.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// What the store compares.
+    /// The columns that the store compares.
     pub header: FrameHeader,
     /// The events, encoded. Opaque to the store.
     pub body: Vec<u8>,
@@ -180,9 +181,9 @@ pub struct Append {
 }
 
 impl Append {
-    /// The same frame once more. The store that did not answer may have been replaced by one that lacks
-    /// its latest commits: the claim that this frame rests on, maybe. So the frame says who owns the
-    /// execution, where it says nothing else of the control row.
+    /// This frame, to be appended again. The store that did not answer may have been replaced by
+    /// one that lacks its latest commits, maybe also the claim before this frame. So the frame
+    /// names the owner of the execution, unless it changes the control row otherwise.
     #[must_use]
     pub fn again(mut self) -> Self {
         self.side.control.get_or_insert(ControlChange::Owned);
@@ -190,7 +191,7 @@ impl Append {
     }
 }
 
-/// Rows written in the same commit, and only where the frame went in.
+/// Rows written in the same commit, and only if the frame was inserted.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     /// The control row, at transitions only.
@@ -201,11 +202,11 @@ pub struct Side {
     pub consumed: Vec<MessageId>,
     /// The state after this frame, encoded: a cache.
     pub snapshot: Option<Vec<u8>>,
-    /// Where the frame parks the execution: the digest of the state after it, encoded. A copy of
-    /// the state from elsewhere is used only if it has this digest.
+    /// If the frame parks the execution: the digest of the encoded state after it. A copy of the
+    /// state from a mirror is used only if it has this digest.
     pub digest: Option<[u8; 32]>,
-    /// For an execution that was in hand at a death: what this frame proves. Whatever parks an
-    /// execution or sets it aside clears its deaths without this.
+    /// For an execution that was in hand at a death: what this frame proves. Parking or
+    /// quarantining an execution clears its deaths without this.
     pub settled: Option<Settled>,
     /// For a frame with which an execution is queued for a permit of its concurrency key, or goes back to
     /// its place in the queue. [`waypost_core::permits`] decides what follows, with the rows as they are
@@ -213,22 +214,22 @@ pub struct Side {
     pub permit: Option<PermitRequest>,
 }
 
-/// What becomes of a control row.
+/// A change of a control row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlChange {
     /// It exists, owned by the frame's instance at the frame's epoch, and is not held. Also for a
     /// reopened execution, whose row is gone. An epoch never goes back: where a later claim has
     /// already raised it, it stays.
     Owned,
-    /// Nobody owns it until it is due or has mail. Mail that is already there makes it ready.
+    /// It is unowned until it is due or has mail. Mail that is already there makes it ready.
     Parked {
         /// When time alone makes it claimable.
         next_due: Option<Timestamp>,
     },
-    /// Nobody owns it and only mail of urgency [`Urgency::Cancel`] or above makes it
-    /// ready; `next_due` (an execution's deadline) still makes it claimable.
+    /// It is unowned, and only mail of urgency [`Urgency::Cancel`] or above makes it ready;
+    /// `next_due` (an execution's deadline) still makes it claimable.
     Held {
-        /// What people are told.
+        /// The reason shown to people.
         reason: String,
         /// See above.
         next_due: Option<Timestamp>,
@@ -242,7 +243,7 @@ pub enum ControlChange {
 pub struct Submission {
     /// Its key.
     pub key: ExecutionId,
-    /// The submitter's idempotency key, with a digest of what was submitted under it.
+    /// The submitter's idempotency key, with a digest of the submission.
     pub idempotency: Option<Idempotency>,
 }
 
@@ -255,7 +256,7 @@ pub struct Idempotency {
     pub digest: [u8; 32],
 }
 
-/// What became of one frame.
+/// The outcome of one frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Appended {
     /// It is durable, at this time of the store. Also when an earlier call had committed it and
@@ -293,15 +294,16 @@ pub enum Appended {
 pub struct ClaimRequest {
     /// For whom.
     pub instance: InstanceId,
-    /// The newest fold it knows.
+    /// The newest log format that it reads.
     pub fold: u16,
     /// At most so many.
     pub limit: usize,
     /// None but these; for a process that is to drive one execution and leave the others.
     pub only: Option<Vec<ExecutionNo>>,
-    /// A reconciliation: what the claimer has in its memory, sorted. Whatever else it owns is handed out, too: it
-    /// never heard of it (the reply to a claim was lost) or thinks that it is done with it (the
-    /// store lost its latest commits), and nobody else will look after it as long as it lives.
+    /// A reconciliation: the executions that the claimer has in memory, sorted. Everything else
+    /// that it owns is returned as well. Either it never received it (the response to a claim was
+    /// lost), or it considers it finished (the store lost its latest commits); no other instance
+    /// takes it as long as this one lives.
     pub held: Option<Vec<ExecutionNo>>,
     /// May one suspect be among them?
     pub suspects: bool,
@@ -309,7 +311,7 @@ pub struct ClaimRequest {
     pub ahead: Millis,
 }
 
-/// What was claimed.
+/// The claimed executions.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// The executions, each with its history, control row already naming the new owner.
@@ -331,7 +333,7 @@ pub struct Claims {
 pub struct History {
     /// Which one.
     pub execution: ExecutionNo,
-    /// Where it stands; absent when it has ended.
+    /// The control row; absent when it has ended.
     pub control: Option<Control>,
     /// The newest snapshot, if any.
     pub snapshot: Option<Snapshot>,
@@ -344,7 +346,7 @@ pub struct History {
 /// A control row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Control {
-    /// Who owns it.
+    /// Its owner.
     pub owner: Option<InstanceId>,
     /// Grows by one with each owner.
     pub epoch: u32,
@@ -352,13 +354,13 @@ pub struct Control {
     pub next_due: Option<Timestamp>,
     /// Is there something to do?
     pub ready: bool,
-    /// Why it is set aside, if it is.
+    /// Why it is quarantined or held, if it is.
     pub held: Option<String>,
     /// Deaths of its owners that count against it; see [`crashes_after_death`].
     pub crashes: u32,
     /// Was it taken after such a death, and has its owner not decided it yet?
     pub doubt: bool,
-    /// Where it stands in the queue for its concurrency key, if it has one.
+    /// Its place in the queue of its concurrency key, if it has one.
     pub permit: Option<Permit>,
 }
 
