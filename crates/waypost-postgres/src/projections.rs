@@ -60,7 +60,7 @@ use thread::ProjectorThread;
 /// Connections for what is asked of the projections besides: registering, deriving again.
 const CONNECTIONS: usize = 2;
 
-/// How long those who need one wait for it.
+/// How long a caller waits for one of them.
 const WAIT: Duration = Duration::from_secs(15);
 
 /// How long a row in `projectors` is relied on without a sign that it is there.
@@ -278,7 +278,7 @@ pub(crate) async fn lag(connection: &mut Connection) -> Result<ProjectionLag, Db
     Ok(ProjectionLag { frames: count(&row, 2)?, as_of })
 }
 
-/// What stands for a name in an index.
+/// The hash of a name, for an index.
 fn name_hash(name: &[u8]) -> i64 {
     checksum(name)
 }

@@ -8,7 +8,7 @@ use waypost_core::time::Timestamp;
 
 use super::queue::Frame;
 
-/// Where the rows of an execution stand.
+/// The projected state of an execution.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Base {
     /// The last seq of the last frame they show.
@@ -22,14 +22,14 @@ pub(super) struct Base {
 #[derive(Debug)]
 pub(super) struct Touched {
     pub(super) known: bool,
-    /// What its rows must show before these changes.
+    /// The seq that its rows must have before these changes.
     pub(super) since: u64,
-    /// What they show after them.
+    /// The seq of its rows after them.
     pub(super) projected: u64,
     pub(super) changes: Changes,
 }
 
-/// What became of a frame.
+/// The result of folding a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Folded {
     /// It is part of the changes.
@@ -86,7 +86,7 @@ impl Touched {
 #[derive(Debug, Default)]
 pub(super) struct Waits<'a> {
     pub(super) opened: Vec<OpenedWait<'a>>,
-    /// By path; the first end of a path is the one that counts.
+    /// By path; the first end of a path counts.
     pub(super) closed: BTreeMap<&'a str, Closed>,
     /// Whatever was open still.
     pub(super) all_closed: Option<Closed>,
@@ -109,7 +109,8 @@ pub(super) struct Closed {
 }
 
 impl<'a> Waits<'a> {
-    /// Changes in their order: an end concerns what is open then, in rows or in these changes.
+    /// Changes in their order: an end closes the waits that are open then, in rows or in these
+    /// changes.
     pub(super) fn of(changes: &'a [WaitChange]) -> Self {
         let mut waits = Self::default();
         for change in changes {
