@@ -18,7 +18,7 @@ use crate::wire;
 use crate::wire::payload::{ExecutionStatus, Payload};
 use crate::workflows::Startable;
 
-/// Says that this is the answer to an earlier submission under the same key.
+/// Marks the response to a repeat of an earlier submission under the same key.
 const REPLAYED: &str = "idempotent-replayed";
 
 pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
@@ -28,7 +28,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let idempotency = key.map(|key| Idempotency { key: key.into(), digest: submission.digest() });
     let workflow = match find(&server, &submission).await {
         Ok(workflow) => workflow,
-        // What was right when it was submitted stays so, whatever was deployed since.
+        // A submission that was valid once stays so, whatever was deployed since.
         Err(problem) => match started_before(&server, idempotency.as_ref()).await? {
             Some(execution) => return replay(&server, execution).await,
             None => return Err(problem),
@@ -73,7 +73,7 @@ async fn replay(server: &Arc<Server>, execution: ExecutionNo) -> Result<Reply, P
     Ok(reply.with(replayed, "true"))
 }
 
-/// What is to be started, with an input that it takes.
+/// The definition to start, with a valid input.
 async fn find(server: &Arc<Server>, submission: &wire::Start) -> Result<Startable, Problem> {
     let (name, version) =
         (submission.workflow.0.clone(), submission.version.map(|version| version.0));
@@ -116,7 +116,7 @@ fn ended(key: &ExecutionId, workflow: &Startable, end: EndSummary) -> wire::Star
     }
 }
 
-/// What stands in the log.
+/// An execution's state in the log.
 async fn look(server: &Arc<Server>, execution: ExecutionNo) -> Result<wire::Started, Problem> {
     let found = server.load(execution).await?;
     let (created, end) = (&found.state.created, found.state.end.as_ref());

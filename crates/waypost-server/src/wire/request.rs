@@ -1,4 +1,5 @@
-//! What requests say. Unknown fields are refused: a misspelt one would otherwise do nothing, silently.
+//! Bodies of requests. Unknown fields are rejected: a misspelt one would otherwise be ignored
+//! silently.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(with = "Version")]
     pub version: Option<Version>,
-    /// What to start with; `null` where there is nothing.
+    /// The input; `null` if there is none.
     #[serde(default)]
     pub input: Payload,
     /// The execution's id; made where none is named.
@@ -33,8 +34,8 @@ pub struct Start {
 }
 
 impl Start {
-    /// What stands for a submission, whatever its spelling: the order of fields and white space do
-    /// not matter.
+    /// The digest of a submission, independent of its spelling: the order of fields and white space
+    /// do not matter.
     pub fn digest(&self) -> [u8; 32] {
         let value = serde_json::to_value(self).unwrap_or_default();
         DefinitionHash::of(value.to_string().as_bytes()).0
@@ -115,14 +116,14 @@ pub struct CompleteWait {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "NewApiKey")]
 pub struct NewApiKey {
-    /// What people call it.
+    /// Its name.
     pub name: Short<128>,
-    /// What its holder may do.
+    /// Its holder's rights.
     #[serde(deserialize_with = "word")]
     pub role: RoleName,
 }
 
-/// What a key's holder may do.
+/// The rights of a key's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "Role")]
