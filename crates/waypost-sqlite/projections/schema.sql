@@ -5,7 +5,7 @@
 -- Rows are compact: whatever is the same for many of them is stored once and joined in the views,
 -- which are what people read.
 
--- One row: the store it was made from, the last frame it shows and that frame's time.
+-- One row: the store it was derived from, the last projected frame and that frame's time.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     store BLOB NOT NULL,

@@ -1,4 +1,4 @@
-//! What a checker asks: everything of every execution, and the means to put rows right.
+//! For a checker: everything of every execution, and repairs of rows.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use waypost_core::frame::Parent;
@@ -159,7 +159,7 @@ fn apply_repair(write: &Write<'_>, repair: &Repair) -> rusqlite::Result<bool> {
     let execution = repair.execution;
     let last: Option<Parent> = history::parent_of(&write.tx, execution, i64::MAX)?;
     let seen = history::load_control(&write.tx, execution)?;
-    // How many stand before it changes without it.
+    // How many are before it changes without it.
     let row = |control: Option<Control>| control.map(|control| Control { permit: None, ..control });
     if last != repair.last || (last.is_some() && row(seen) != row(repair.seen.clone())) {
         return Ok(false);

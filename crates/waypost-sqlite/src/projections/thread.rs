@@ -39,9 +39,9 @@ struct Progress {
     head: i64,
     /// How far the rows go.
     cursor: i64,
-    /// The head from which on whoever appends must wake the thread; none while it works.
+    /// The head from which on an append must wake the thread; none while it works.
     wake_at: i64,
-    /// Somebody waits: do not gather.
+    /// A caller waits: do not gather.
     hurry: bool,
     stop: bool,
     skipped: u64,
