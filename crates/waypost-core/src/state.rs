@@ -340,11 +340,11 @@ impl State {
     /// while the execution is paused) are left out: one that is due and does nothing would make its
     /// owner spin.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.timers.iter().find(|(_, timer)| self.heeds(*timer)).map(|(due, _)| *due)
+        self.timers.iter().find(|(_, timer)| self.may_fire(*timer)).map(|(due, _)| *due)
     }
 
     /// Would this timer do something, were it due?
-    pub(crate) fn heeds(&self, timer: Timer) -> bool {
+    pub(crate) fn may_fire(&self, timer: Timer) -> bool {
         match timer {
             Timer::Deadline | Timer::Attempt(_) => true,
             Timer::Grace => self.running > 0,

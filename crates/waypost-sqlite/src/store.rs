@@ -94,7 +94,7 @@ impl SqliteStore {
         };
         let path = folder.join(LOG_FILE);
         let mut connection = connection::open_log(&path, &options)?;
-        bring_up(&mut connection, folder, engine.as_ref())?;
+        update_layout(&mut connection, folder, engine.as_ref())?;
         let checkpoints = match options.engine {
             true => Some(Checkpoints::start(&path, &mut connection)?),
             false => None,
@@ -238,7 +238,7 @@ fn transact<T>(
 }
 
 /// A guest changes the layout only where no engine can be surprised by it.
-fn bring_up(
+fn update_layout(
     connection: &mut Connection,
     folder: &Path,
     engine: Option<&FolderLock>,

@@ -29,7 +29,7 @@ impl Decider<'_> {
     fn due_timer(&self) -> Option<Timer> {
         let heeded = |timer: &Timer| match timer {
             Timer::Wait(_) | Timer::Node(_) => self.state.acts(),
-            Timer::Deadline | Timer::Grace | Timer::Attempt(_) => self.state.heeds(*timer),
+            Timer::Deadline | Timer::Grace | Timer::Attempt(_) => self.state.may_fire(*timer),
         };
         let early = if is_planted(Bug::TooEarly) { Millis(100) } else { Millis(0) };
         self.state
