@@ -40,7 +40,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_core::time::{Now, Timestamp};
 
 pub use io::{Answer, Committed, EndSummary, Input, Loaded};
-pub use io::{ControlRequest, Look, OfferOrder, Outgoing, Output, Start, StoreWork};
+pub use io::{ControlRequest, Look, OfferOrder, Outgoing, Output, Start, StartRequest, StoreWork};
 pub use io::{TaskOrder, TaskWork, Ticket};
 pub(crate) use live::panic_text;
 use live::{Broken, Decided, Letter, Live, Round};

@@ -4,7 +4,6 @@ mod opening;
 mod relaying;
 mod remote;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,22 +14,23 @@ use tokio_util::sync::CancellationToken;
 use waypost_core::command::Refusal;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId};
-use waypost_core::json::Json;
-use waypost_core::plan::Plan;
+use waypost_core::status::Status;
 use waypost_core::time::Millis;
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::{Health, Mirror};
 use waypost_ports::nudge::Nudges;
 use waypost_ports::relay::Relay;
 use waypost_ports::secret::Secrets;
-use waypost_ports::store::{About, Idempotency, Store, StoreError};
+use waypost_ports::store::{About, Store, StoreError, TakenName};
 use waypost_ports::tasks::Tasks;
 
 use relaying::Relaying;
 pub use remote::Reported;
 
 use crate::config::Config;
-use crate::driver::{Answer, Committed, ControlRequest, EndSummary, Input, Start, Ticket};
+use crate::driver::{
+    Answer, Committed, ControlRequest, EndSummary, Input, Start, StartRequest, Ticket,
+};
 use crate::metrics::EngineMetrics;
 use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TasksOrder, Vitals};
 
@@ -67,46 +67,22 @@ pub struct Parts {
     pub config: Config,
 }
 
-/// A submission.
-pub struct StartRequest {
-    /// What to execute; its definition must be in the store.
-    pub plan: Arc<Plan>,
-    /// Its version of the workflow.
-    pub version: u32,
-    /// What to start with; checked against the input schema by the caller.
-    pub input: Json,
-    /// The execution's key; made where absent.
-    pub key: Option<ExecutionId>,
-    /// The submitter's idempotency key.
-    pub idempotency: Option<Idempotency>,
-    /// Labels to find it by.
-    pub labels: BTreeMap<String, String>,
-    /// Who submits.
-    pub actor: Option<Arc<str>>,
-}
-
-impl StartRequest {
-    /// A submission with nothing but the necessary.
-    pub fn new(plan: Arc<Plan>, version: u32, input: Json) -> Self {
-        Self {
-            plan,
-            version,
-            input,
-            key: None,
-            idempotency: None,
-            labels: BTreeMap::new(),
-            actor: None,
-        }
-    }
-}
-
 /// An execution that was accepted: durable, whatever happens now.
 pub struct Started {
     /// Its number.
     pub execution: ExecutionNo,
-    /// Its key; absent where an identical submission was accepted before.
-    pub key: Option<ExecutionId>,
+    /// What this submission created; absent if the same submission was accepted before.
+    pub new: Option<NewExecution>,
     end: AwaitedEnd,
+}
+
+/// An execution that a submission created.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewExecution {
+    /// Its key.
+    pub key: ExecutionId,
+    /// Its status after the first frame.
+    pub status: Status,
 }
 
 /// The end of an execution, to come. Dropping it withdraws the question: an execution may sleep for
@@ -141,9 +117,12 @@ impl Drop for AwaitedEnd {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The key, or the idempotency key, belongs to another submission.
-    #[error("an execution with this key exists already and is not the same submission")]
-    Exists(ExecutionNo),
+    /// Another execution has this id.
+    #[error("another execution has this id")]
+    IdTaken(ExecutionNo),
+    /// The idempotency key belongs to another submission.
+    #[error("the idempotency key was used for another submission")]
+    IdempotencyKeyTaken(ExecutionNo),
     /// All permits of the concurrency key are held, and the workflow does not let it wait.
     #[error("{0} executions hold the permits of this concurrency key, and its policy is to reject")]
     Rejected(u64),
@@ -248,24 +227,17 @@ impl Engine {
         let permit = permit.map_err(|_| EngineError::Stopping)?;
         let (ticket, answer) = self.questions.ask(Some(permit));
         let mut end = self.ask_for_end(None);
-        self.inbox.push(Input::Start(Start {
-            plan: request.plan,
-            version: request.version,
-            input: request.input,
-            key: request.key,
-            idempotency: request.idempotency,
-            labels: request.labels,
-            actor: request.actor,
-            ticket,
-            await_end: Some(end.ticket),
-        }));
+        self.inbox.push(Input::Start(Start { request, ticket, await_end: Some(end.ticket) }));
         match answer.await {
-            Ok(Answer::Started { execution, key }) => {
+            Ok(Answer::Started { execution, key, status }) => {
                 end.execution = Some(execution);
-                Ok(Started { execution, key: Some(key), end })
+                Ok(Started { execution, new: Some(NewExecution { key, status }), end })
             }
-            Ok(Answer::Exists { existing, same: true }) => Ok(self.adopt(existing)),
-            Ok(Answer::Exists { existing, .. }) => Err(EngineError::Exists(existing)),
+            Ok(Answer::Exists { existing, taken }) => match taken {
+                TakenName::SameSubmission => Ok(self.adopt(existing)),
+                TakenName::Id => Err(EngineError::IdTaken(existing)),
+                TakenName::IdempotencyKey => Err(EngineError::IdempotencyKeyTaken(existing)),
+            },
             Ok(Answer::Rejected { holding }) => Err(EngineError::Rejected(holding)),
             Ok(Answer::Poisoned(reason)) => Err(EngineError::Poisoned(reason)),
             Ok(_) => Err(EngineError::Stopping),
@@ -312,7 +284,7 @@ impl Engine {
     pub fn adopt(&self, execution: ExecutionNo) -> Started {
         let end = self.await_end(execution);
         self.inbox.push(Input::Adopt(execution));
-        Started { execution, key: None, end }
+        Started { execution, new: None, end }
     }
 
     /// Claims now.
@@ -380,7 +352,7 @@ pub enum Requested {
     /// Done.
     Done {
         /// The execution's status after it.
-        status: waypost_core::status::Status,
+        status: Status,
         /// Is a pause on its way?
         pausing: bool,
     },

@@ -40,9 +40,9 @@ pub mod sealed;
 mod shell;
 pub mod tokens;
 
-pub use driver::{ControlRequest, EndSummary, TaskReport};
+pub use driver::{ControlRequest, EndSummary, StartRequest, TaskReport};
 pub use engine::{
-    Engine, EngineError, Observer, Parts, Reported, Requested, StartRequest, Started,
+    Engine, EngineError, NewExecution, Observer, Parts, Reported, Requested, Started,
 };
 pub use receipt::Receipt;
 pub use shell::{

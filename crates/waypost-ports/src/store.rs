@@ -272,8 +272,8 @@ pub enum Appended {
     Duplicate {
         /// By whom; where the two names were taken by two, the holder of the idempotency key.
         execution: ExecutionNo,
-        /// Under the same idempotency key and for the same submission?
-        same: bool,
+        /// Which name.
+        taken: TakenName,
     },
     /// The frame asks for a permit of its concurrency key, all are held, and the policy is to reject.
     /// Nothing was stored. Names that are taken come first: the caller that repeats a start learns what
@@ -287,6 +287,24 @@ pub enum Appended {
         /// Why.
         reason: String,
     },
+}
+
+/// The name of a submission that another execution has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TakenName {
+    /// Its id.
+    Id,
+    /// Its idempotency key, for another submission.
+    IdempotencyKey,
+    /// Its idempotency key, for the same submission: it was accepted before.
+    SameSubmission,
+}
+
+impl TakenName {
+    /// The idempotency key is taken; do the digests of the two submissions agree?
+    pub fn key(same: bool) -> Self {
+        if same { Self::SameSubmission } else { Self::IdempotencyKey }
+    }
 }
 
 /// Which executions to claim.

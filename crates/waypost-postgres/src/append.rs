@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission};
+use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission, TakenName};
 
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, in_spite_of_others};
@@ -274,11 +274,13 @@ async fn look_up(
         let digest = names.idempotency.as_ref().map(|key| key.digest.as_slice());
         // The idempotency key counts before the key.
         let holder = match by_idempotency {
-            Some(holder) => Some((holder, get::<Option<&[u8]>>(&row, 3)? == digest)),
-            None => by_key.map(|holder| (holder, false)),
+            Some(holder) => {
+                Some((holder, TakenName::key(get::<Option<&[u8]>>(&row, 3)? == digest)))
+            }
+            None => by_key.map(|holder| (holder, TakenName::Id)),
         };
-        if let Some((holder, same)) = holder {
-            outcomes[*at] = Appended::Duplicate { execution: ExecutionNo(holder), same };
+        if let Some((holder, taken)) = holder {
+            outcomes[*at] = Appended::Duplicate { execution: ExecutionNo(holder), taken };
         }
     }
     Ok(outcomes)

@@ -276,8 +276,14 @@ impl From<StoreError> for Problem {
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Exists(_) => {
-                Self::new(Code::IdTaken, "the id belongs to another execution")
+            EngineError::IdTaken(_) => {
+                Self::new(Code::IdTaken, "an execution of this id exists already")
+                    .hint("choose another id, or send an Idempotency-Key to start at most one")
+            }
+            EngineError::IdempotencyKeyTaken(_) => {
+                let detail = "this Idempotency-Key was used for another submission";
+                Self::new(Code::IdempotencyMismatch, detail)
+                    .hint("use a new key for each submission, and the same one only to repeat it")
             }
             EngineError::Rejected(holding) => {
                 let what = if holding == 1 {

@@ -8,7 +8,9 @@ use rusqlite::{CachedStatement, OptionalExtension, params};
 use waypost_core::frame::FrameHeader;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
-use waypost_ports::store::{Append, Appended, ControlChange, Settled, Side, Submission, Urgency};
+use waypost_ports::store::{
+    Append, Appended, ControlChange, Settled, Side, Submission, TakenName, Urgency,
+};
 
 use crate::connection::{checksum, is_about_data, to_stored};
 use crate::store::Write;
@@ -214,7 +216,8 @@ fn refused_start(
         let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_IDEMPOTENCY)?;
         let holder = find.query_row([&*idempotency.key], |row| {
             let same = row.get_ref(1)?.as_blob_or_null()? == Some(idempotency.digest.as_slice());
-            Ok(Appended::Duplicate { execution: ExecutionNo(row.get(0)?), same })
+            let (execution, taken) = (ExecutionNo(row.get(0)?), TakenName::key(same));
+            Ok(Appended::Duplicate { execution, taken })
         });
         if let Some(duplicate) = holder.optional()? {
             return Ok(duplicate);
@@ -223,7 +226,7 @@ fn refused_start(
     let mut find = write.tx.prepare_cached(queries::SUBMISSION_BY_KEY)?;
     let holder = find.query_row([submission.key.as_str()], |row| row.get(0)).optional()?;
     Ok(match holder.map(ExecutionNo) {
-        Some(execution) => Appended::Duplicate { execution, same: false },
+        Some(execution) => Appended::Duplicate { execution, taken: TakenName::Id },
         None => Appended::Fenced,
     })
 }

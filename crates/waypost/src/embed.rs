@@ -173,8 +173,8 @@ impl Waypost {
         };
         let started = self.engine.start(request).await?;
         // The engine leaves the id out for a repeated idempotency key alone, and there is none here.
-        let id = started.key.ok_or(EmbedError::Stopped)?;
-        Ok(id.as_str().to_owned())
+        let new = started.new.ok_or(EmbedError::Stopped)?;
+        Ok(new.key.as_str().to_owned())
     }
 
     /// Sends a signal, and returns when it is durable. A signal that comes before its wait is kept.

@@ -88,26 +88,27 @@ impl Driver {
         start: Start,
         outputs: &mut Vec<Output>,
     ) {
-        let key = start.key.clone().unwrap_or_else(|| self.ids.key(now));
-        let submission = Submission { key: key.clone(), idempotency: start.idempotency.clone() };
+        let Start { request, ticket, await_end } = start;
+        let key = request.key.unwrap_or_else(|| self.ids.key(now));
+        let submission = Submission { key: key.clone(), idempotency: request.idempotency };
         let created = RunCreated {
             key,
-            workflow: Arc::clone(&start.plan.workflow),
-            version: start.version,
-            definition: start.plan.hash,
-            input: start.input,
-            labels: start.labels,
-            deadline: start.plan.timeout.map(|span| self.now_max.plus(span)),
-            origin: Origin { message: None, actor: start.actor },
+            workflow: Arc::clone(&request.plan.workflow),
+            version: request.version,
+            definition: request.plan.hash,
+            input: request.input,
+            labels: request.labels,
+            deadline: request.plan.timeout.map(|span| self.now_max.plus(span)),
+            origin: Origin { message: None, actor: request.actor },
         };
-        if let Some(ticket) = start.await_end {
-            self.ends.watch(execution, ticket);
+        if let Some(watcher) = await_end {
+            self.ends.watch(execution, watcher);
         }
         if self.config.scope == Scope::Adopted {
             self.adopted.insert(execution);
         }
         let env = self.env(now);
-        let (mut live, decision) = Live::create(start.plan, execution, created, &env);
+        let (mut live, decision) = Live::create(request.plan, execution, created, &env);
         let round = Round {
             env,
             append_id: AppendId(self.ids.uuid()),
@@ -116,7 +117,7 @@ impl Driver {
             config: &self.config,
             slots: &self.slots,
         };
-        outputs.push(live.append_first(&round, decision, (submission, start.ticket)));
+        outputs.push(live.append_first(&round, decision, (submission, ticket)));
         self.live.insert(execution, live);
     }
 }

@@ -6,6 +6,7 @@ use waypost_core::failure::Failure;
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::status::Status;
+use waypost_ports::store::TakenName;
 
 /// The answer to a question.
 #[derive(Clone, Debug)]
@@ -16,13 +17,15 @@ pub enum Answer {
         execution: ExecutionNo,
         /// Its key.
         key: ExecutionId,
+        /// Its status after the first frame.
+        status: Status,
     },
-    /// The submission's key is taken.
+    /// A name of the submission is taken.
     Exists {
-        /// By whom.
+        /// By this execution.
         existing: ExecutionNo,
-        /// By an identical submission?
-        same: bool,
+        /// Which name.
+        taken: TakenName,
     },
     /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
     Rejected {

@@ -42,8 +42,8 @@ impl Driver {
                     outputs.push(Output::Store(StoreWork::Reload(execution)));
                 }
             }
-            Appended::Duplicate { execution: existing, same } => {
-                self.refused(execution, &frame, &Answer::Exists { existing, same }, outputs);
+            Appended::Duplicate { execution: existing, taken } => {
+                self.refused(execution, &frame, &Answer::Exists { existing, taken }, outputs);
             }
             Appended::Rejected { holding } => {
                 self.refused(execution, &frame, &Answer::Rejected { holding }, outputs);

@@ -159,14 +159,14 @@ pub enum Input {
 
 /// A submission.
 #[derive(Debug)]
-pub struct Start {
-    /// What to execute.
+pub struct StartRequest {
+    /// What to execute; its definition must be in the store.
     pub plan: Arc<Plan>,
     /// Its version of the workflow.
     pub version: u32,
-    /// What to start with.
+    /// What to start with; checked against the input schema by the caller.
     pub input: Json,
-    /// The execution's key, where the submitter chose one.
+    /// The execution's key; made where absent.
     pub key: Option<ExecutionId>,
     /// The submitter's idempotency key.
     pub idempotency: Option<Idempotency>,
@@ -174,6 +174,28 @@ pub struct Start {
     pub labels: BTreeMap<String, String>,
     /// The submitter.
     pub actor: Option<Arc<str>>,
+}
+
+impl StartRequest {
+    /// A submission with nothing but the necessary.
+    pub fn new(plan: Arc<Plan>, version: u32, input: Json) -> Self {
+        Self {
+            plan,
+            version,
+            input,
+            key: None,
+            idempotency: None,
+            labels: BTreeMap::new(),
+            actor: None,
+        }
+    }
+}
+
+/// A submission on its way into the driver.
+#[derive(Debug)]
+pub struct Start {
+    /// What is submitted.
+    pub request: StartRequest,
     /// Answered when the submission is durable.
     pub ticket: Ticket,
     /// Answered when the execution ends.

@@ -15,6 +15,7 @@ use crate::access::{Access, AuditEntry, AuditRequest, NewKey, Role};
 use crate::query::{DefinitionsRequest, EventsRequest, ListRequest, Query};
 use crate::store::{
     Append, Appended, DefinitionRef, Delivery, Idempotency, NewDefinition, Store, Submission,
+    TakenName,
 };
 
 /// Texts that break code which builds statements, patterns or paths from them. All differ, also
@@ -136,7 +137,7 @@ pub fn idempotency_keys_are_only_text<B: Backend>(backend: &B) {
     let again = rig.append_all(&submit("again"));
     for (outcome, first) in again.into_iter().zip(first) {
         let execution = first.header.execution;
-        assert_eq!(outcome, Appended::Duplicate { execution, same: true });
+        assert_eq!(outcome, Appended::Duplicate { execution, taken: TakenName::SameSubmission });
     }
 }
 

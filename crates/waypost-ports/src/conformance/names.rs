@@ -9,6 +9,7 @@ use super::rig::{Draft, Hand, Rig};
 use crate::query::{Query, Submitted};
 use crate::store::{
     Append, Appended, Definition, DefinitionRef, Idempotency, NewDefinition, Store, Submission,
+    TakenName,
 };
 
 pub fn a_key_is_given_once<B: Backend>(backend: &B) {
@@ -17,7 +18,7 @@ pub fn a_key_is_given_once<B: Backend>(backend: &B) {
     let mut first = Hand::new(rig.number(instance), instance);
     rig.commit(first.create("order-1", "welcome"));
     let second = Hand::new(rig.number(instance), instance).create("order-1", "welcome");
-    let duplicate = Appended::Duplicate { execution: first.execution, same: false };
+    let duplicate = Appended::Duplicate { execution: first.execution, taken: TakenName::Id };
     assert_eq!(rig.append(second), duplicate);
 }
 
@@ -30,7 +31,8 @@ pub fn a_key_is_given_once_in_one_batch<B: Backend>(backend: &B) {
         hands.iter_mut().zip(keys).map(|(hand, key)| hand.create(key, "welcome").into()).collect();
     let outcomes = rig.append_all(&batch);
     assert!(matches!(&outcomes[0], Appended::Committed { .. }), "{outcomes:?}");
-    assert_eq!(outcomes[1], Appended::Duplicate { execution: hands[0].execution, same: false });
+    let duplicate = Appended::Duplicate { execution: hands[0].execution, taken: TakenName::Id };
+    assert_eq!(outcomes[1], duplicate);
     assert!(matches!(&outcomes[2], Appended::Committed { .. }), "{outcomes:?}");
 }
 
@@ -51,9 +53,9 @@ pub fn the_first_of_a_batch_gets_the_name<B: Backend>(backend: &B) {
         hands[3].create("a", "welcome").into(),
     ];
     let outcomes = rig.append_all(&batch);
-    let by_first = |same| Appended::Duplicate { execution: hands[0].execution, same };
+    let by_first = |taken| Appended::Duplicate { execution: hands[0].execution, taken };
     assert!(matches!(&outcomes[0], Appended::Committed { .. }), "{outcomes:?}");
-    assert_eq!(outcomes[1..3], [by_first(false), by_first(true)]);
+    assert_eq!(outcomes[1..3], [by_first(TakenName::Id), by_first(TakenName::SameSubmission)]);
     assert!(matches!(&outcomes[3], Appended::Committed { .. }), "who is refused takes no name");
 }
 
@@ -63,13 +65,23 @@ pub fn an_idempotency_key_tells_same_from_different<B: Backend>(backend: &B) {
     let hand = || Hand::new(rig.number(instance), instance);
     let mut first = hand();
     rig.commit(submit(&mut first, "k1", "once", 7));
-    let duplicate = |same| Appended::Duplicate { execution: first.execution, same };
-    assert_eq!(rig.append(submit(&mut hand(), "k2", "once", 7)), duplicate(true));
-    assert_eq!(rig.append(submit(&mut hand(), "k3", "once", 8)), duplicate(false));
+    let duplicate = |taken| Appended::Duplicate { execution: first.execution, taken };
+    assert_eq!(
+        rig.append(submit(&mut hand(), "k2", "once", 7)),
+        duplicate(TakenName::SameSubmission)
+    );
+    assert_eq!(
+        rig.append(submit(&mut hand(), "k3", "once", 8)),
+        duplicate(TakenName::IdempotencyKey)
+    );
     let mut other = hand();
     rig.commit(submit(&mut other, "k4", "twice", 7));
     let both = rig.append(submit(&mut hand(), "k4", "once", 7));
-    assert_eq!(both, duplicate(true), "the idempotency key counts before the key");
+    assert_eq!(
+        both,
+        duplicate(TakenName::SameSubmission),
+        "the idempotency key counts before the key"
+    );
     rig.commit(submit(&mut hand(), "k2", "thrice", 7));
     let known = Submitted { execution: first.execution, digest: [7; 32] };
     assert_eq!(rig.store().submitted("once").expect("the store answers"), Some(known));
@@ -83,7 +95,7 @@ pub fn a_refused_start_leaves_nothing<B: Backend>(backend: &B) {
     rig.commit(first.create("taken", "welcome"));
     let mut refused = Hand::new(rig.number(instance), instance);
     let outcome = rig.append(submit(&mut refused, "taken", "fresh", 1));
-    assert!(matches!(outcome, Appended::Duplicate { same: false, .. }), "{outcome:?}");
+    assert!(matches!(outcome, Appended::Duplicate { taken: TakenName::Id, .. }), "{outcome:?}");
     assert!(rig.store().load(refused.execution).expect("the load is answered").is_none());
     let mut clash = Hand::new(first.execution, instance);
     assert_eq!(rig.append(submit(&mut clash, "free", "fresh", 1)), Appended::Fenced);

@@ -11,6 +11,7 @@ use super::Backend;
 use super::rig::{Draft, Hand, Rig, START, signal};
 use crate::store::{
     Append, Appended, ControlChange, Idempotency, LEASE, MailBody, Permit, Store, Submission,
+    TakenName,
 };
 
 pub(super) fn permit_for(key: &str, limit: u32) -> PermitRequest {
@@ -332,7 +333,8 @@ pub fn a_start_without_a_permit_is_rejected<B: Backend>(backend: &B) {
     assert!(matches!(accepted, Appended::Committed { .. }), "its names are free: {accepted:?}");
     assert_eq!(place(&rig, &second), (true, 0));
     let mut repeat = Hand::new(rig.number(instance), instance);
-    let same = Appended::Duplicate { execution: second.execution, same: true };
+    let same =
+        Appended::Duplicate { execution: second.execution, taken: TakenName::SameSubmission };
     assert_eq!(start(&mut repeat), same, "a repeat hears of what became of the first");
     let waiting = queue(&rig, instance, &permit_for("k", 1));
     let mut late = Hand::new(rig.number(instance), instance);

@@ -24,7 +24,7 @@ use waypost_core::time::Timestamp;
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
     About, Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, Mail,
-    Renewal, Settled, Snapshot, StoredFrame, Submission, Urgency,
+    Renewal, Settled, Snapshot, StoredFrame, Submission, TakenName, Urgency,
 };
 
 /// See the module.
@@ -235,11 +235,11 @@ impl Tables {
         if let Some(idempotency) = &submission.idempotency
             && let Some((execution, digest)) = self.idempotency.get(&idempotency.key)
         {
-            let same = *digest == idempotency.digest;
-            return Some(Appended::Duplicate { execution: *execution, same });
+            let taken = TakenName::key(*digest == idempotency.digest);
+            return Some(Appended::Duplicate { execution: *execution, taken });
         }
         let execution = *self.keys.get(&submission.key)?;
-        Some(Appended::Duplicate { execution, same: false })
+        Some(Appended::Duplicate { execution, taken: TakenName::Id })
     }
 
     fn write_side(&mut self, append: &Append) {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use hyper::{StatusCode, header};
 use waypost_core::id::{ExecutionId, ExecutionNo};
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
-use waypost_core::status::Status;
+use waypost_engine::StartRequest;
 use waypost_engine::driver::EndSummary;
-use waypost_engine::{EngineError, StartRequest};
 use waypost_ports::store::Idempotency;
 
 use crate::http::call::{Call, Reply};
@@ -25,7 +24,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let submission: wire::Start = call.json()?;
     refuse_large(&submission.input)?;
     let key = call.values.get("idempotency-key");
-    let idempotency = key.map(|key| Idempotency { key: key.into(), digest: submission.digest() });
+    let idempotency = key.map(|key| submission.idempotency(key));
     let workflow = match find(&server, &submission).await {
         Ok(workflow) => workflow,
         // A submission that was valid once stays so, whatever was deployed since.
@@ -34,39 +33,30 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
             None => return Err(problem),
         },
     };
-    let key = idempotency.as_ref().map(|idempotency| Arc::clone(&idempotency.key));
     let request = StartRequest {
-        key: submission.id.as_ref().map(|id| ExecutionId(id.0.as_str().into())),
         idempotency,
-        labels: submission.labels.0,
         actor: call.actor(),
-        ..StartRequest::new(Arc::clone(&workflow.plan), workflow.version, submission.input.0)
+        ..submission.into_request(Arc::clone(&workflow.plan), workflow.version)
     };
-    let started = match server.written(server.engine.start(request)).await? {
-        Ok(started) => started,
-        Err(EngineError::Exists(existing)) => return Err(exists(&server, existing, key).await?),
-        Err(error) => return Err(error.into()),
-    };
+    let mut started = server.written(server.engine.start(request)).await??;
+    let (execution, new) = (started.execution, started.new.take());
     let wait = call.values.duration("wait");
-    let (execution, key) = (started.execution, started.key.clone());
     let end = match wait {
         Some(wait) => server.patiently(wait, started.ended()).await.flatten(),
+        // The first frame was also the last one.
+        None if new.as_ref().is_some_and(|new| new.status.is_end()) => started.ended().await,
         None => None,
     };
-    match (key, end, wait) {
-        (Some(key), Some(end), _) => answer(StatusCode::CREATED, &ended(&key, &workflow, end)),
-        // The first frame has just been committed: something is queued or running, unless it has to
-        // wait for a slot.
-        (Some(key), None, None) if workflow.plan.concurrency.is_none() => {
-            let status = ExecutionStatus(Status::Running);
-            answer(StatusCode::CREATED, &fresh(&key, &workflow, status))
-        }
-        (Some(_), None, _) => answer(StatusCode::CREATED, &look(&server, execution).await?),
-        // The same submission as before: what stands there now.
-        (None, ..) => replay(&server, execution).await,
-    }
+    let Some(new) = new else { return replay(&server, execution).await };
+    let started = match (end, wait) {
+        (Some(end), _) => ended(&new.key, &workflow, end),
+        (None, None) => fresh(&new.key, &workflow, ExecutionStatus(new.status)),
+        (None, Some(_)) => look(&server, execution).await?,
+    };
+    answer(StatusCode::CREATED, &started)
 }
 
+/// The answer to the same submission as before: what the log says now.
 async fn replay(server: &Arc<Server>, execution: ExecutionNo) -> Result<Reply, Problem> {
     let replayed = header::HeaderName::from_static(REPLAYED);
     let reply = answer(StatusCode::OK, &look(server, execution).await?)?;
@@ -144,25 +134,4 @@ pub(super) fn refuse_large(payload: &Payload) -> Result<(), Problem> {
     let detail = format!("the payload has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
     Err(Problem::new(Code::BodyTooLarge, detail)
         .hint("keep large data in another store and pass a reference to it"))
-}
-
-/// Which of the two names was taken?
-async fn exists(
-    server: &Arc<Server>,
-    existing: ExecutionNo,
-    key: Option<Arc<str>>,
-) -> Result<Problem, Problem> {
-    let by_key = match key {
-        None => None,
-        Some(key) => {
-            server.blocking(move |server| Ok(server.reader.backend().submitted(&key)?)).await?
-        }
-    };
-    if by_key.is_some_and(|known| known.execution == existing) {
-        let detail = "this Idempotency-Key was used for another submission";
-        return Ok(Problem::new(Code::IdempotencyMismatch, detail)
-            .hint("use a new key for each submission, and the same one only to repeat it"));
-    }
-    Ok(Problem::new(Code::IdTaken, "an execution of this id exists already")
-        .hint("choose another id, or send an Idempotency-Key to start at most one"))
 }

@@ -1,9 +1,14 @@
 //! Bodies of requests. Unknown fields are rejected: a misspelt one would otherwise be ignored
 //! silently.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use waypost_core::id::DefinitionHash;
+use waypost_core::id::{DefinitionHash, ExecutionId};
+use waypost_core::plan::Plan;
+use waypost_engine::StartRequest;
+use waypost_ports::store::Idempotency;
 
 use super::payload::{Count, Labels, OwnId, Payload, Short, present, word};
 
@@ -39,6 +44,20 @@ impl Start {
     pub fn digest(&self) -> [u8; 32] {
         let value = serde_json::to_value(self).unwrap_or_default();
         DefinitionHash::of(value.to_string().as_bytes()).0
+    }
+
+    /// This submission under an idempotency key.
+    pub fn idempotency(&self, key: &str) -> Idempotency {
+        Idempotency { key: key.into(), digest: self.digest() }
+    }
+
+    /// As the engine takes it, with the plan of the workflow that it names.
+    pub fn into_request(self, plan: Arc<Plan>, version: u32) -> StartRequest {
+        StartRequest {
+            key: self.id.map(|id| ExecutionId(id.0.into())),
+            labels: self.labels.0,
+            ..StartRequest::new(plan, version, self.input.0)
+        }
     }
 }
 

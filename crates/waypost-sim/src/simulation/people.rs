@@ -15,8 +15,8 @@ use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
 use waypost_core::status::{NodeStatus, Status};
 use waypost_engine::Receipt;
-use waypost_engine::driver::{Answer, ControlRequest, Input, Start, Ticket};
-use waypost_ports::store::{Idempotency, NewDefinition};
+use waypost_engine::driver::{Answer, ControlRequest, Input, Start, StartRequest, Ticket};
+use waypost_ports::store::{Idempotency, NewDefinition, TakenName};
 
 use super::{Event, Options, Simulation};
 use crate::fault::Fault;
@@ -241,20 +241,16 @@ impl Simulation {
         });
         let ticket = self.people.ask(life, Asked::Submission(at));
         let submission = &self.people.submissions[at];
-        let start = Start {
-            plan: Arc::clone(&submission.plan),
-            version: 1,
-            input: Json::from_value(&submission.input),
-            key: None,
+        let input = Json::from_value(&submission.input);
+        let request = StartRequest {
             idempotency: Some(Idempotency {
                 key: format!("submission-{at}").into(),
                 digest: DefinitionHash::of(submission.input.to_string().as_bytes()).0,
             }),
             labels: BTreeMap::from([(LABEL.to_owned(), at.to_string())]),
-            actor: None,
-            ticket,
-            await_end: None,
+            ..StartRequest::new(Arc::clone(&submission.plan), 1, input)
         };
+        let start = Start { request, ticket, await_end: None };
         self.inputs(life, vec![Input::Start(start)]);
     }
 
@@ -271,7 +267,7 @@ impl Simulation {
             (
                 Asked::Submission(at),
                 Answer::Started { execution, .. }
-                | Answer::Exists { existing: execution, same: true },
+                | Answer::Exists { existing: execution, taken: TakenName::SameSubmission },
             ) => {
                 let durable = self.is_of(execution, at);
                 if !durable && lost {

@@ -8,12 +8,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 use waypost_core::event::{Event, RunEvent};
-use waypost_core::id::ExecutionId;
 use waypost_core::json::Json;
 use waypost_engine::driver::EndSummary;
 use waypost_engine::{Engine, EngineError, StartRequest, Started};
 use waypost_lang::Compiled;
-use waypost_ports::store::Idempotency;
 use waypost_server::problem::Problem;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Labels, OwnId, Payload, Short};
@@ -112,23 +110,20 @@ async fn run_here(args: &Args, file: &Source, context: &Context) -> Result<Exit>
     let submission = wire::Start {
         workflow: Short(compiled.name.clone()),
         version: Some(Count(definition.version)),
-        input: Payload(input.clone()),
+        input: Payload(input),
         id: args.id.clone().map(OwnId),
-        labels: Labels(labels.clone()),
+        labels: Labels(labels),
     };
     let key = args.idempotency_key.as_deref();
-    let idempotency = key.map(|key| Idempotency { key: key.into(), digest: submission.digest() });
     let (engine, events) = engine::open(&store, &context.settings)?;
     let request = StartRequest {
-        key: args.id.as_ref().map(|id| ExecutionId(id.as_str().into())),
-        idempotency,
-        labels,
+        idempotency: key.map(|key| submission.idempotency(key)),
         actor: std::env::var("USER").ok().map(Into::into),
-        ..StartRequest::new(Arc::new(compiled.plan), definition.version, input)
+        ..submission.into_request(Arc::new(compiled.plan), definition.version)
     };
     let started = match engine.start(request).await {
         Ok(started) => started,
-        Err(EngineError::Exists(_)) => {
+        Err(EngineError::IdTaken(_) | EngineError::IdempotencyKeyTaken(_)) => {
             bail!("this id or idempotency key belongs to another execution")
         }
         Err(error @ EngineError::Rejected(_)) => {

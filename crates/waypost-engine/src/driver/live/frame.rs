@@ -64,16 +64,18 @@ impl Live {
         decision: Decision,
         (submission, ticket): (Submission, Ticket),
     ) -> Output {
-        let execution = self.state.execution;
-        let key = self.state.created.key.clone();
-        let answers = vec![(ticket, Answer::Started { execution, key })];
+        let started = Answer::Started {
+            execution: self.state.execution,
+            key: self.state.created.key.clone(),
+            status: self.state.shown_status(),
+        };
         let side = Side {
             control: Some(self.control(ControlChange::Owned)),
             submission: Some(submission),
             permit: self.permit_request(),
             ..Side::default()
         };
-        self.append(round, decision, answers, side)
+        self.append(round, decision, vec![(ticket, started)], side)
     }
 
     /// Takes the slots of the attempts that the frame starts, and sends it to the store.

@@ -8,7 +8,7 @@ use waypost_core::frame::decode;
 use waypost_core::id::ExecutionId;
 use waypost_core::status::Status;
 use waypost_engine::driver::{Answer, Input};
-use waypost_ports::store::{Appended, Idempotency, Store};
+use waypost_ports::store::{Appended, Idempotency, Store, TakenName};
 
 use crate::support::{Rig, World};
 
@@ -162,24 +162,26 @@ fn a_second_submission_under_one_key_is_told_of_the_first() {
     let key = ExecutionId("order-17".into());
     let idempotency = Idempotency { key: "k".into(), digest: [1; 32] };
     let mut first = rig.submission(&plan);
-    (first.key, first.idempotency) = (Some(key.clone()), Some(idempotency.clone()));
+    (first.request.key, first.request.idempotency) = (Some(key.clone()), Some(idempotency.clone()));
     let ticket = first.ticket;
     rig.inputs.push(Input::Start(first));
     rig.settle_store();
     let existing = rig.started(ticket);
 
-    for (digest, expected) in [([1; 32], true), ([2; 32], false)] {
+    for (digest, expected) in
+        [([1; 32], TakenName::SameSubmission), ([2; 32], TakenName::IdempotencyKey)]
+    {
         let mut again = rig.submission(&plan);
-        again.key = Some(key.clone());
-        again.idempotency = Some(Idempotency { digest, ..idempotency.clone() });
+        again.request.key = Some(key.clone());
+        again.request.idempotency = Some(Idempotency { digest, ..idempotency.clone() });
         again.await_end = Some(rig.ticket());
         let (ticket, end) = (again.ticket, again.await_end.unwrap());
         rig.inputs.push(Input::Start(again));
         rig.settle_store();
         for ticket in [ticket, end] {
             match rig.answer(ticket) {
-                Some(Answer::Exists { existing: of, same }) => {
-                    assert_eq!((*of, *same), (existing, expected));
+                Some(Answer::Exists { existing: of, taken }) => {
+                    assert_eq!((*of, *taken), (existing, expected));
                 }
                 other => panic!("{other:?}"),
             }
@@ -195,7 +197,7 @@ fn the_slot_of_a_duplicate_submission_is_not_lost() {
     let plan = world.flow("a");
     for round in 0..3 {
         let mut start = rig.submission(&plan);
-        start.key = Some(ExecutionId("one".into()));
+        start.request.key = Some(ExecutionId("one".into()));
         rig.inputs.push(Input::Start(start));
         rig.settle();
         assert!(rig.driver.is_quiet(), "round {round}");

@@ -52,6 +52,20 @@ fn one_after_the_other_and_no_time_passes() {
 }
 
 #[test]
+fn submission_with_a_concurrency_key_is_answered_as_scheduling() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    for (flow, expected) in [("a", Status::Running), ("keyed k; a", Status::Scheduling)] {
+        let ticket = rig.submit(&world.flow(flow));
+        rig.settle_store();
+        match rig.answer(ticket) {
+            Some(Answer::Started { status, .. }) => assert_eq!(*status, expected, "{flow}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn the_limit_is_kept_per_key() {
     let world = World::new();
     let mut rig = Rig::with(&world, |config| config.slots = 10);

@@ -20,7 +20,7 @@ async fn an_execution_is_started_and_awaited() {
     let lab = Lab::new();
     let engine = lab.engine();
     let started = lab.start(&engine, "a; o = output(${{ nodes.a.output }}) needs a").await;
-    assert!(started.key.is_some());
+    assert_eq!(started.new.as_ref().map(|new| new.status), Some(Status::Running));
     let end = started.ended().await.unwrap();
     assert_eq!((end.status, end.output), (Status::Completed, Some(Json::parse("\"a\"").unwrap())));
 }
@@ -38,13 +38,13 @@ async fn an_end_is_told_to_those_who_come_late() {
     let mut again = lab.request("o = output(7)");
     again.idempotency = Some(Idempotency { key: "k".into(), digest: [7; 32] });
     let second = engine.start(again).await.unwrap();
-    assert_eq!((second.execution, second.key.as_ref()), (execution, None));
+    assert_eq!((second.execution, second.new.as_ref()), (execution, None));
     assert_eq!(second.ended().await.unwrap().output, Some(Json::parse("7").unwrap()));
 
     let mut other = lab.request("o = output(8)");
     other.idempotency = Some(Idempotency { key: "k".into(), digest: [8; 32] });
     let refused = engine.start(other).await.err().unwrap();
-    assert!(matches!(refused, EngineError::Exists(of) if of == execution));
+    assert!(matches!(refused, EngineError::IdempotencyKeyTaken(of) if of == execution));
 
     assert_eq!(engine.adopt(execution).ended().await.unwrap().status, Status::Completed);
     let unknown = engine.adopt(waypost_core::id::ExecutionNo(4711));
@@ -62,7 +62,7 @@ async fn a_key_names_one_execution() {
     };
     let first = engine.start(keyed()).await.unwrap();
     let refused = engine.start(keyed()).await.err().unwrap();
-    assert!(matches!(refused, EngineError::Exists(of) if of == first.execution));
+    assert!(matches!(refused, EngineError::IdTaken(of) if of == first.execution));
 }
 
 #[tokio::test]

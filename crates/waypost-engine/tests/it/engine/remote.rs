@@ -62,7 +62,7 @@ async fn a_worker_polls_starts_marks_and_completes() {
     let task = one(&engine).await;
     assert_eq!((&*task.node, &*task.handler, task.attempt), ("a", "far", 1));
     assert_eq!(task.number, started.execution);
-    assert_eq!(Some(&task.execution), started.key.as_ref());
+    assert_eq!(Some(&task.execution), started.new.as_ref().map(|new| &new.key));
     assert_eq!(task.input.text(), r#"{"node":"a"}"#);
     for outcome in [Outcome::Started, Outcome::Checkpoint(Json::null().into()), done(), done()] {
         let reported = engine.report(report(&task, outcome)).await.unwrap();

@@ -235,7 +235,7 @@ async fn what_is_not_answered_before_the_end_is_not_known() {
     gate.open();
     stop.await;
     let again = lab.engine().start(keyed()).await.err();
-    assert!(matches!(again, Some(EngineError::Exists(_))), "it was taken: {again:?}");
+    assert!(matches!(again, Some(EngineError::IdTaken(_))), "it was taken: {again:?}");
 }
 
 /// A process that left before its last heartbeat was heard would make everybody wait for its lease.

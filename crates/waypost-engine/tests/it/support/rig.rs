@@ -4,7 +4,7 @@
 //! Each step checks what must hold at any time: one append in flight per execution, no more tasks
 //! than slots, and no wish to be woken in the past (which would be a busy loop).
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -18,8 +18,8 @@ use waypost_core::plan::Plan;
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{
-    Answer, Committed, ControlRequest, Driver, Input, Look, OfferOrder, Output, Start, StoreWork,
-    TaskOrder, TaskReport, TaskWork, Ticket,
+    Answer, Committed, ControlRequest, Driver, Input, Look, OfferOrder, Output, Start,
+    StartRequest, StoreWork, TaskOrder, TaskReport, TaskWork, Ticket,
 };
 use waypost_engine::tokens::{self, Mint};
 use waypost_engine::{Clerk, Plans};
@@ -122,17 +122,9 @@ impl<'w> Rig<'w> {
 
     /// A submission, as it goes in.
     pub(crate) fn submission(&mut self, plan: &Arc<Plan>) -> Start {
-        Start {
-            plan: Arc::clone(plan),
-            version: 1,
-            input: Json::parse(r#"{"yes":true}"#).unwrap(),
-            key: None,
-            idempotency: None,
-            labels: BTreeMap::new(),
-            actor: None,
-            ticket: self.ticket(),
-            await_end: None,
-        }
+        let input = Json::parse(r#"{"yes":true}"#).unwrap();
+        let request = StartRequest::new(Arc::clone(plan), 1, input);
+        Start { request, ticket: self.ticket(), await_end: None }
     }
 
     pub(crate) fn submit(&mut self, plan: &Arc<Plan>) -> Ticket {
