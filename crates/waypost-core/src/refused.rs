@@ -73,7 +73,7 @@ impl State {
     /// Why it would not be paused.
     pub fn refuses_pause(&self) -> Option<Refusal> {
         let queued = self.status == Status::Scheduling;
-        self.is_over()
+        self.refusal_if_ended()
             .or(queued.then_some(Refusal::Queued))
             .or(self.is_stopped().then_some(Refusal::AlreadyPaused))
     }
@@ -84,12 +84,12 @@ impl State {
             Some(_) => Refusal::Waits,
             None => Refusal::NotPaused,
         };
-        self.is_over().or((!self.is_stopped()).then_some(needless))
+        self.refusal_if_ended().or((!self.is_stopped()).then_some(needless))
     }
 
     /// Why this wait would not be ended by hand.
     pub fn refuses_complete_wait(&self, plan: &Plan, wait: u64) -> Option<Refusal> {
-        if let Some(over) = self.is_over() {
+        if let Some(over) = self.refusal_if_ended() {
             return Some(over);
         }
         if self.waiting_since(plan, wait).is_none() {
@@ -135,7 +135,7 @@ impl State {
     }
 
     /// Its end has come, or is fixed.
-    fn is_over(&self) -> Option<Refusal> {
+    fn refusal_if_ended(&self) -> Option<Refusal> {
         match self.status {
             status if status.is_end() => Some(Refusal::Ended(status)),
             Status::Ending => Some(Refusal::Ending),

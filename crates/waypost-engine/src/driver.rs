@@ -50,7 +50,7 @@ pub use remote::{DEAD, FORGOTTEN};
 pub use suspicion::Suspicion;
 
 use crate::config::{Config, Scope};
-use crate::tokens::Mint;
+use crate::tokens::TokenIssuer;
 
 /// See the module.
 pub struct Driver {
@@ -65,7 +65,7 @@ pub struct Driver {
     /// Remote attempts.
     remote: remote::Remote,
     /// Verifies the tokens of remote attempts.
-    mint: Mint,
+    issuer: TokenIssuer,
     ends: ends::EndWatchers,
     adopted: HashSet<ExecutionNo>,
     /// The newest log format that every live instance reads.
@@ -89,12 +89,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver with nothing to do. `seed` is the source of its ids, `mint` verifies the tokens of
+    /// A driver with nothing to do. `seed` is the source of its ids, `issuer` verifies the tokens of
     /// this cluster.
-    pub fn new(config: Config, instance: InstanceId, seed: u128, mint: Mint) -> Self {
+    pub fn new(config: Config, instance: InstanceId, seed: u128, issuer: TokenIssuer) -> Self {
         Self {
             remote: remote::Remote::default(),
-            mint,
+            issuer,
             slots: slots::Slots::new(config.slots, config.lease),
             claims: claims::Claims::default(),
             config,
@@ -217,9 +217,9 @@ impl Driver {
                 let free = self.suspects.may_take_one() && !alone;
                 self.claims.answered(now, (loaded.len(), more, free), next_due, &self.config);
                 if answered {
-                    self.claims.is_answered();
+                    self.claims.count_answered();
                 } else if !is_planted(Bug::ClaimForgotten) {
-                    self.claims.unanswered();
+                    self.claims.count_unanswered();
                 }
                 self.measures.copied += copied;
                 self.measures.claimed += u64::try_from(loaded.len()).unwrap_or(0);

@@ -32,7 +32,7 @@ use crate::driver::{
     Answer, Committed, ControlRequest, EndSummary, Input, Start, StartRequest, Ticket,
 };
 use crate::metrics::EngineMetrics;
-use crate::shell::{Handlers, Inbox, Lease, Plans, Questions, TasksOrder, Vitals};
+use crate::shell::{BatchQueue, Handlers, Lease, Plans, Questions, TasksOrder, Vitals};
 
 /// Called on the engine thread with everything that has become durable. Must be quick.
 pub type Observer = Arc<dyn Fn(&Committed) + Send + Sync>;
@@ -91,7 +91,7 @@ struct AwaitedEnd {
     execution: Option<ExecutionNo>,
     ticket: Ticket,
     answer: oneshot::Receiver<Answer>,
-    inbox: Arc<Inbox<Input>>,
+    input_queue: Arc<BatchQueue<Input>>,
     questions: Arc<Questions>,
 }
 
@@ -108,7 +108,7 @@ impl Drop for AwaitedEnd {
     fn drop(&mut self) {
         let open = self.questions.forget(self.ticket);
         if let (true, Some(execution)) = (open, self.execution) {
-            self.inbox.push(Input::Forget { execution, ticket: self.ticket });
+            self.input_queue.push(Input::Forget { execution, ticket: self.ticket });
         }
     }
 }
@@ -155,15 +155,15 @@ pub enum EngineError {
 /// A running engine. Dropping it stops it at once, which loses nothing.
 pub struct Engine {
     instance: InstanceId,
-    inbox: Arc<Inbox<Input>>,
+    input_queue: Arc<BatchQueue<Input>>,
     questions: Arc<Questions>,
     admission: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     polls: Arc<Semaphore>,
     relaying: Option<Arc<Relaying>>,
     tasks: Arc<dyn Tasks>,
-    desk: Arc<Inbox<TasksOrder>>,
-    desk_gone: CancellationToken,
+    task_orders: Arc<BatchQueue<TasksOrder>>,
+    tasks_thread_gone: CancellationToken,
     stop: Arc<Mutex<Option<Instant>>>,
     over: CancellationToken,
     metrics: Arc<EngineMetrics>,
@@ -227,7 +227,7 @@ impl Engine {
         let permit = permit.map_err(|_| EngineError::Stopping)?;
         let (ticket, answer) = self.questions.ask(Some(permit));
         let mut end = self.ask_for_end(None);
-        self.inbox.push(Input::Start(Start { request, ticket, await_end: Some(end.ticket) }));
+        self.input_queue.push(Input::Start(Start { request, ticket, await_end: Some(end.ticket) }));
         match answer.await {
             Ok(Answer::Started { execution, key, status }) => {
                 end.execution = Some(execution);
@@ -256,7 +256,7 @@ impl Engine {
             let permit = Arc::clone(&self.requests).acquire_owned().await;
             let permit = permit.map_err(|_| EngineError::Stopping)?;
             let (ticket, answer) = self.questions.ask(Some(permit));
-            self.inbox.push(Input::Request { request: request.clone(), ticket });
+            self.input_queue.push(Input::Request { request: request.clone(), ticket });
             return match answer.await {
                 Ok(Answer::Done { status, pausing }) => Ok(Requested::Done { status, pausing }),
                 Ok(Answer::Accepted(message)) => Ok(Requested::Accepted { message }),
@@ -283,25 +283,25 @@ impl Engine {
     /// returns its end.
     pub fn adopt(&self, execution: ExecutionNo) -> Started {
         let end = self.await_end(execution);
-        self.inbox.push(Input::Adopt(execution));
+        self.input_queue.push(Input::Adopt(execution));
         Started { execution, new: None, end }
     }
 
     /// Claims now.
     pub fn nudge(&self) {
-        self.inbox.push(Input::Nudge);
+        self.input_queue.push(Input::Nudge);
     }
 
     fn await_end(&self, execution: ExecutionNo) -> AwaitedEnd {
         let end = self.ask_for_end(Some(execution));
-        self.inbox.push(Input::AwaitEnd { execution, ticket: end.ticket });
+        self.input_queue.push(Input::AwaitEnd { execution, ticket: end.ticket });
         end
     }
 
     fn ask_for_end(&self, execution: Option<ExecutionNo>) -> AwaitedEnd {
         let (ticket, answer) = self.questions.ask(None);
-        let (inbox, questions) = (Arc::clone(&self.inbox), Arc::clone(&self.questions));
-        AwaitedEnd { execution, ticket, answer, inbox, questions }
+        let (input_queue, questions) = (Arc::clone(&self.input_queue), Arc::clone(&self.questions));
+        AwaitedEnd { execution, ticket, answer, input_queue, questions }
     }
 
     /// Stops: nothing new starts, attempts that run may end until the deadline, then everything is
@@ -324,12 +324,12 @@ impl Engine {
         self.admission.close();
         self.requests.close();
         self.polls.close();
-        self.desk.push(TasksOrder::Drain);
+        self.task_orders.push(TasksOrder::Drain);
         let deadline = Instant::now() + grace;
         let mut stop = self.stop.lock();
         *stop = Some(stop.map_or(deadline, |old| old.min(deadline)));
         drop(stop);
-        self.inbox.push(Input::Drain);
+        self.input_queue.push(Input::Drain);
     }
 }
 

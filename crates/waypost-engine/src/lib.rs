@@ -12,12 +12,12 @@
 //! | `driver/slots`, `driver/running` | slots and the attempts in them |
 //! | `driver/wheel`, `driver/claims`, `driver/ids` | timers of live executions; when to ask the store; ids |
 //! | `shell` | the threads around the driver: engine, store, worker |
-//! | `shell/clerk` | calls to the store, one try at a time |
+//! | `shell/store_calls` | calls to the store, one try at a time |
 //! | `shell/secrets` | inserts secrets into a config just before a task runs, and masks them in its results |
 //! | `shell/vitals` | whether the store accepts writes, and whether the engine thread makes progress |
 //! | `shell/time` | the store's time |
 //! | `shell/load` | from a stored history to a state |
-//! | `shell/desk`, `shell/tasks` | calls for remote tasks, and the thread that makes them |
+//! | `shell/remote_tasks`, `shell/tasks` | calls for remote tasks, and the thread that makes them |
 //! | `tokens`, `sealed` | tokens that authorise reports on remote attempts; the bodies of offers |
 //! | `engine` | the library's API; `engine/remote` is its part for remote workers |
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
@@ -46,8 +46,8 @@ pub use engine::{
 };
 pub use receipt::Receipt;
 pub use shell::{
-    Clerk, Damage, Desk, Handlers, Performed, PlanSource, Plans, Polled, RemoteTask, StoreTime,
-    Taken, WorkerPoll, attempt_outcome, fold, holds_secrets,
+    Damage, Handlers, Performed, PlanSource, Plans, Polled, RemoteTask, RemoteTasks, StoreCalls,
+    StoreTime, Taken, WorkerPoll, attempt_outcome, fold, holds_secrets,
 };
 
 pub(crate) use driver::panic_text;

@@ -1,7 +1,7 @@
 //! The shell: the threads around the driver. It only carries; it decides nothing.
 //!
 //! ```text
-//!   callers ──▶ inbox ──▶ engine thread: Driver::step ──▶ store thread: one commit for all ──┐
+//!   callers ──▶ queue ──▶ engine thread: Driver::step ──▶ store thread: one commit for all ──┐
 //!                 ▲              │ tasks                                                     │
 //!                 │              ▼                                                           │
 //!                 │        worker (Tokio): handlers                                          │
@@ -10,29 +10,29 @@
 //!   remote workers ──▶ polls ──▶ tasks thread ◀── offers ── engine thread
 //! ```
 
-mod clerk;
-mod desk;
-mod inbox;
+mod batch_queue;
 mod lease;
 mod load;
 mod mirrored;
 mod ownership;
+mod remote_tasks;
 mod run;
 mod secrets;
 mod store;
+mod store_calls;
 mod tasks;
 mod time;
 mod vitals;
 mod worker;
 
-pub use clerk::{Clerk, Performed};
-pub use desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
-pub(crate) use inbox::Inbox;
+pub(crate) use batch_queue::BatchQueue;
 pub(crate) use lease::Lease;
 pub use load::{Damage, PlanSource, Plans, fold};
 pub(crate) use mirrored::Mirrored;
+pub use remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
 pub(crate) use run::{EngineThread, Questions};
 pub(crate) use store::{Lanes, StoreThread};
+pub use store_calls::{Performed, StoreCalls};
 pub(crate) use tasks::{Answer as PollAnswer, TasksOrder, TasksThread, Waiting};
 pub use time::StoreTime;
 pub(crate) use vitals::Vitals;

@@ -33,25 +33,25 @@ pub struct Delivery<'a> {
 
 /// Creates tokens, and verifies its own.
 #[derive(Clone)]
-pub struct Mint {
+pub struct TokenIssuer {
     key: [u8; 32],
 }
 
-impl fmt::Debug for Mint {
+impl fmt::Debug for TokenIssuer {
     /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Mint")
+        f.write_str("TokenIssuer")
     }
 }
 
-impl Mint {
-    /// The mint of a cluster.
+impl TokenIssuer {
+    /// The token issuer of a cluster.
     pub fn new(cluster_key: &[u8; 32]) -> Self {
         Self { key: blake3::derive_key(PURPOSE, cluster_key) }
     }
 
     /// A token for one delivery. The bits must be unpredictable.
-    pub fn mint(&self, delivery: &Delivery<'_>, random: u64) -> Token {
+    pub fn issue(&self, delivery: &Delivery<'_>, random: u64) -> Token {
         let mac = self.mac(delivery, random);
         Token(u128::from(random) << 64 | u128::from(mac))
     }
@@ -105,27 +105,27 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_its_attempt_and_no_other() {
-        let mint = Mint::new(&[7; 32]);
+        let issuer = TokenIssuer::new(&[7; 32]);
         let [one, other] = ["exe_1", "exe_1a"].map(|key| ExecutionId(key.into()));
         let of = |execution, path, attempt| Delivery { execution, path, attempt };
-        let token = mint.mint(&of(&one, "ab", 1), 0x0123_4567_89ab_cdef);
-        assert!(mint.is_ours(&of(&one, "ab", 1), token));
+        let token = issuer.issue(&of(&one, "ab", 1), 0x0123_4567_89ab_cdef);
+        assert!(issuer.is_ours(&of(&one, "ab", 1), token));
         for wrong in [of(&other, "ab", 1), of(&other, "b", 1), of(&one, "b", 1), of(&one, "ab", 2)]
         {
-            assert!(!mint.is_ours(&wrong, token), "{wrong:?}");
+            assert!(!issuer.is_ours(&wrong, token), "{wrong:?}");
         }
         for bit in 0..128 {
-            assert!(!mint.is_ours(&of(&one, "ab", 1), Token(token.0 ^ 1 << bit)), "bit {bit}");
+            assert!(!issuer.is_ours(&of(&one, "ab", 1), Token(token.0 ^ 1 << bit)), "bit {bit}");
         }
-        assert!(!Mint::new(&[8; 32]).is_ours(&of(&one, "ab", 1), token));
+        assert!(!TokenIssuer::new(&[8; 32]).is_ours(&of(&one, "ab", 1), token));
     }
 
     #[test]
     fn two_deliveries_of_one_attempt_have_two_tokens() {
-        let mint = Mint::new(&[7; 32]);
+        let issuer = TokenIssuer::new(&[7; 32]);
         let key = ExecutionId("exe_1".into());
         let delivery = Delivery { execution: &key, path: "a", attempt: 1 };
-        assert_ne!(mint.mint(&delivery, 1), mint.mint(&delivery, 2));
-        assert_eq!(format!("{mint:?}"), "Mint");
+        assert_ne!(issuer.issue(&delivery, 1), issuer.issue(&delivery, 2));
+        assert_eq!(format!("{issuer:?}"), "TokenIssuer");
     }
 }

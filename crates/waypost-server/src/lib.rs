@@ -15,7 +15,7 @@
 //! | `watchers`, `stream` | who waits for what; streams of events |
 //! | `access` | keys, identities, rates, the audit log |
 //! | `wire` | what crosses the wire; never a type of the core |
-//! | `problem`, `seldom` | answers that are not what was asked for, and how often they are logged |
+//! | `problem`, `rate_limited_log` | answers that are not what was asked for, and how often they are logged |
 //! | `http` | from bytes on a socket to an action and back |
 //! | `budget` | how many bytes are in memory for clients at once |
 //! | `server`, `config`, `metrics` | what requests share |
@@ -30,8 +30,8 @@ pub mod http;
 pub mod metrics;
 mod probe;
 pub mod problem;
+pub mod rate_limited_log;
 pub mod reader;
-pub mod seldom;
 pub mod server;
 mod stream;
 pub mod table;

@@ -67,7 +67,7 @@ async fn ask(server: Arc<Server>) -> Said {
     let me = server.engine.instance();
     let asked = server.blocking_first(move |server| Ok(server.reader.backend().is_alive(me)?));
     let unavailable = |why: &'static str| Problem::new(Code::StoreUnavailable, why).retry_after(5);
-    match server.patiently(PATIENCE, asked).await {
+    match server.wait_for(PATIENCE, asked).await {
         None => Err(unavailable("the store does not answer")),
         Some(Err(problem)) => Err(problem),
         Some(Ok(true)) => Ok(()),

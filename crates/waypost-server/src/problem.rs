@@ -14,7 +14,7 @@ use waypost_core::command::Refusal;
 use waypost_engine::EngineError;
 use waypost_ports::store::StoreError;
 
-use crate::seldom::Seldom;
+use crate::rate_limited_log::RateLimitedLog;
 
 /// The media type of problems.
 pub const CONTENT_TYPE: &str = "application/problem+json";
@@ -257,9 +257,9 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        static AWAY: Seldom = Seldom::new();
+        static AWAY: RateLimitedLog = RateLimitedLog::new();
         let unavailable = |detail: &'static str| {
-            if let Some(others) = AWAY.may_say() {
+            if let Some(others) = AWAY.may_log() {
                 tracing::warn!(%error, others, "the store rejected a request");
             }
             Self::new(Code::StoreUnavailable, detail).retry_after(1)

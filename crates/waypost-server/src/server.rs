@@ -268,7 +268,7 @@ impl Server {
     }
 
     /// Waits for a result until a time limit, or until the server closes.
-    pub async fn patiently<T>(&self, wait: Duration, sought: impl Future<Output = T>) -> Option<T> {
+    pub async fn wait_for<T>(&self, wait: Duration, sought: impl Future<Output = T>) -> Option<T> {
         tokio::select! { // all may be dropped: nothing but patience is lost
             found = sought => Some(found),
             () = self.closing.cancelled() => None,

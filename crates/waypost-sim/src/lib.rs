@@ -6,7 +6,7 @@
 //!   model        what must come of them: the graph's rules, written a second time, and a judge
 //!   fault        what goes wrong, and how likely it is in this world
 //!   store        the tables of a store, behind connections that fail
-//!   process      one process: the product's driver and clerk, and the clocks of its machine
+//!   process      one process: the product's driver and store calls, and the clocks of its machine
 //!   outside      the sink that workers call
 //!   simulation   one queue of events in virtual time; people, fate, auditor
 //!   coverage     which arrows and faults were reached

@@ -1,4 +1,4 @@
-//! One simulated process: the product's driver and clerk, the clocks of its machine, and the tasks
+//! One simulated process: the product's driver and store calls, the clocks of its machine, and the tasks
 //! that its worker runs.
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use waypost_core::id::{InstanceId, Token};
 use waypost_core::time::{Now, Timestamp};
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Driver, Input, Output, TaskOrder};
-use waypost_engine::tokens::Mint;
-use waypost_engine::{Clerk, Plans, StoreTime};
+use waypost_engine::tokens::TokenIssuer;
+use waypost_engine::{Plans, StoreCalls, StoreTime};
 use waypost_ports::nudge::Alone;
 
 use crate::clock::MachineClock;
@@ -29,7 +29,7 @@ pub struct Process {
     /// Its id in the store.
     pub instance: InstanceId,
     /// Its store calls.
-    pub clerk: Arc<Clerk>,
+    pub store_calls: Arc<StoreCalls>,
     /// Its machine's clocks.
     pub clock: Arc<MachineClock>,
     /// Its estimate of the store's time.
@@ -76,21 +76,21 @@ impl Process {
         let config = Config { fold, log_format_min, ..config(random) };
         let seed = u128::from(random.next()) << 64 | u128::from(random.next());
         let connection = Arc::new(Connection(store.clone()));
-        let mint = Mint::new(&CLUSTER_KEY);
-        let clerk = Clerk {
+        let issuer = TokenIssuer::new(&CLUSTER_KEY);
+        let store_calls = StoreCalls {
             about: waypost_ports::store::About::default(),
             running: Arc::default(),
             store: connection,
             plans: Arc::clone(plans),
             config: config.clone(),
             instance,
-            mint: mint.clone(),
+            issuer: issuer.clone(),
             nudges: Arc::new(Alone),
         };
         Self {
             machine,
             instance,
-            clerk: Arc::new(clerk),
+            store_calls: Arc::new(store_calls),
             clock,
             time: StoreTime::new(config.drift_ppm),
             inputs: Vec::new(),
@@ -99,7 +99,7 @@ impl Process {
             suspended: None,
             open: false,
             draining: false,
-            driver: Driver::new(config, instance, seed, mint),
+            driver: Driver::new(config, instance, seed, issuer),
         }
     }
 

@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use waypost_core::id::{AppendId, InstanceId};
 use waypost_engine::driver::Input;
-use waypost_engine::{Clerk, Plans};
+use waypost_engine::{Plans, StoreCalls};
 use waypost_ports::memory::Tables;
 
 use crate::clock::{MachineClock, TrueTime};
@@ -142,7 +142,7 @@ pub struct Simulation {
     machines: Vec<Machine>,
     processes: BTreeMap<Life, Process>,
     /// Of all processes that ever lived: their calls may still arrive.
-    clerks: BTreeMap<Life, Arc<Clerk>>,
+    store_calls: BTreeMap<Life, Arc<StoreCalls>>,
     lives: Life,
     sink: Sink,
     far: far::Far,
@@ -206,7 +206,7 @@ impl Simulation {
             store,
             machines: Vec::new(),
             processes: BTreeMap::new(),
-            clerks: BTreeMap::new(),
+            store_calls: BTreeMap::new(),
             lives: 0,
             sink: Sink::default(),
             far,
@@ -380,6 +380,6 @@ impl Simulation {
     }
 
     fn instance_of(&self, life: Life) -> Option<InstanceId> {
-        self.clerks.get(&life).map(|clerk| clerk.instance)
+        self.store_calls.get(&life).map(|store_calls| store_calls.instance)
     }
 }

@@ -125,12 +125,12 @@ impl Claims {
     }
 
     /// A claim was answered by the store: the next one may be larger again.
-    pub(super) fn is_answered(&mut self) {
+    pub(super) fn count_answered(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
     /// A claim was not answered: executions that it took, if any, must be found.
-    pub(super) fn unanswered(&mut self) {
+    pub(super) fn count_unanswered(&mut self) {
         self.reconcile_at = Timestamp(i64::MIN);
         self.unanswered = (self.unanswered + 1).min(HALVINGS_MAX);
     }

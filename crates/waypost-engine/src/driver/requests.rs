@@ -80,7 +80,8 @@ impl Driver {
             MailBody::Report(report) => {
                 let live = self.live.get(&execution);
                 // Verified again: the sender may not have been able to.
-                let refusal = live.and_then(|live| live.refuses(&report, &self.mint, &self.config));
+                let refusal =
+                    live.and_then(|live| live.refuses(&report, &self.issuer, &self.config));
                 let command = match refusal {
                     Some(refusal) => {
                         let reason = refusal.to_string();

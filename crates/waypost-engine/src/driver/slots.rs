@@ -73,7 +73,7 @@ pub(super) struct Slots {
     /// Queued attempts that wait for a slot.
     offers: VecDeque<Offer>,
     /// The last part of a lease, in which nothing begins.
-    caution: Millis,
+    margin: Millis,
     /// Until when attempts may start; for ever if there are no leases.
     safe_until: Timestamp,
     /// Was a renewal requested?
@@ -89,7 +89,7 @@ impl Slots {
             promised: Arc::default(),
             running: HashMap::new(),
             offers: VecDeque::new(),
-            caution: Millis(lease.0 / 3),
+            margin: Millis(lease.0 / 3),
             safe_until: Timestamp(i64::MAX),
             renewing: false,
             kept_back: Vec::new(),
@@ -169,8 +169,8 @@ impl Slots {
         now: Timestamp,
         until: Timestamp,
     ) -> Vec<(TaskOrder, SlotGrant)> {
-        let caution = i64::try_from(self.caution.0).unwrap_or(i64::MAX);
-        self.safe_until = Timestamp(until.0.saturating_sub(caution));
+        let margin = i64::try_from(self.margin.0).unwrap_or(i64::MAX);
+        self.safe_until = Timestamp(until.0.saturating_sub(margin));
         // A renewal that does not help is not requested again: the next heartbeat comes by itself.
         self.renewing = !self.are_safe(now);
         std::mem::take(&mut self.kept_back)

@@ -21,21 +21,21 @@ use crate::driver::{Driver, Input};
 use crate::metrics::EngineMetrics;
 use crate::sealed::Seal;
 use crate::shell::{
-    Clerk, Desk, EngineThread, Inbox, Lanes, Lease, Mirrored, Questions, StoreThread, StoreTime,
-    TasksOrder, TasksThread, Vitals, Worker,
+    BatchQueue, EngineThread, Lanes, Lease, Mirrored, Questions, RemoteTasks, StoreCalls,
+    StoreThread, StoreTime, TasksOrder, TasksThread, Vitals, Worker,
 };
-use crate::tokens::Mint;
+use crate::tokens::TokenIssuer;
 
 /// Shared by the threads.
 struct Shared {
     instance: InstanceId,
-    mint: Mint,
-    inbox: Arc<Inbox<Input>>,
+    issuer: TokenIssuer,
+    input_queue: Arc<BatchQueue<Input>>,
     lanes: Lanes,
     lease: Arc<Lease>,
     vitals: Arc<Vitals>,
-    desk: Arc<Inbox<TasksOrder>>,
-    desk_gone: CancellationToken,
+    task_orders: Arc<BatchQueue<TasksOrder>>,
+    tasks_thread_gone: CancellationToken,
     time: Arc<Mutex<StoreTime>>,
     outstanding: Arc<AtomicUsize>,
     questions: Arc<Questions>,
@@ -50,24 +50,26 @@ impl Engine {
     pub fn open(parts: Parts) -> Result<Self, EngineError> {
         let cluster_key = parts.tasks.cluster_key()?;
         let shared = Shared::new(&parts, &cluster_key);
-        let clerk = shared.clerk(&parts);
-        let attempts = Arc::clone(&clerk.running);
+        let store_calls = shared.store_calls(&parts);
+        let attempts = Arc::clone(&store_calls.running);
         let sent = parts.clock.steady();
-        let renewal = clerk.heartbeat(parts.config.id_block_size, false)?;
+        let renewal = store_calls.heartbeat(parts.config.id_block_size, false)?;
         shared.time.lock().observe(sent, renewal.now, &*parts.clock);
         shared.lease.confirmed(sent);
-        shared.inbox.push(Input::Renewed { until: renewal.now.plus(parts.config.lease) });
-        shared.inbox.push(Input::Readable(renewal.fold));
-        shared.inbox.push(Input::Numbers(renewal.numbers));
-        let (inbox, desk) = (Arc::clone(&shared.inbox), Arc::clone(&shared.desk));
-        parts.nudges.listen(shared.instance, hear(inbox, desk));
+        shared.input_queue.push(Input::Renewed { until: renewal.now.plus(parts.config.lease) });
+        shared.input_queue.push(Input::Readable(renewal.fold));
+        shared.input_queue.push(Input::Numbers(renewal.numbers));
+        let (input_queue, task_orders) =
+            (Arc::clone(&shared.input_queue), Arc::clone(&shared.task_orders));
+        parts.nudges.listen(shared.instance, hear(input_queue, task_orders));
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let config = &parts.config;
         let (admission, requests) = (semaphore(config.backlog_max), semaphore(config.backlog_max));
         let polls = semaphore(config.polls_max);
         if let Some(relay) = &parts.relay {
-            let (inbox, questions) = (Arc::clone(&shared.inbox), Arc::clone(&shared.questions));
-            relay.listen(shared.instance, hear_mail(inbox, questions, Arc::clone(&requests)));
+            let (input_queue, questions) =
+                (Arc::clone(&shared.input_queue), Arc::clone(&shared.questions));
+            relay.listen(shared.instance, hear_mail(input_queue, questions, Arc::clone(&requests)));
         }
         let relaying = parts.relay.clone().map(|relay| {
             let (mirror, metrics) = (Arc::clone(&parts.mirror), Arc::clone(&shared.metrics));
@@ -76,26 +78,35 @@ impl Engine {
         let tasks = Arc::clone(&parts.tasks);
         let (mirror, clock) = (Arc::clone(&parts.mirror), Arc::clone(&parts.clock));
         let tasks_thread = shared.tasks_thread(&parts, &cluster_key);
-        let store_thread = shared.store_thread(&parts, clerk);
+        let store_thread = shared.store_thread(&parts, store_calls);
         let engine_thread = shared.engine_thread(parts, attempts);
         let threads = Mutex::new(vec![
             spawn("waypost-engine", move || engine_thread.run())?,
             spawn("waypost-store", move || store_thread.run())?,
             spawn("waypost-tasks", move || tasks_thread.run())?,
         ]);
-        let Shared { instance, inbox, desk, desk_gone, questions, stop, over, .. } = shared;
+        let Shared {
+            instance,
+            input_queue,
+            task_orders,
+            tasks_thread_gone,
+            questions,
+            stop,
+            over,
+            ..
+        } = shared;
         let Shared { metrics, lease, vitals, .. } = shared;
         Ok(Self {
             instance,
-            inbox,
+            input_queue,
             questions,
             admission,
             requests,
             polls,
             relaying,
             tasks,
-            desk,
-            desk_gone,
+            task_orders,
+            tasks_thread_gone,
             stop,
             over,
             metrics,
@@ -114,13 +125,13 @@ impl Shared {
         metrics.slots.set(parts.config.slots.into());
         Self {
             instance: parts.instance,
-            mint: Mint::new(cluster_key),
-            inbox: Arc::new(Inbox::new()),
+            issuer: TokenIssuer::new(cluster_key),
+            input_queue: Arc::new(BatchQueue::new()),
             lanes: Lanes::new(parts.config.append_lanes),
             lease: Arc::new(Lease::new(Millis(0), parts.config.lease)),
             vitals: Arc::new(Vitals::new(parts.clock.steady())),
-            desk: Arc::new(Inbox::new()),
-            desk_gone: CancellationToken::new(),
+            task_orders: Arc::new(BatchQueue::new()),
+            tasks_thread_gone: CancellationToken::new(),
             time: Arc::new(Mutex::new(StoreTime::new(parts.config.drift_ppm))),
             outstanding: Arc::new(AtomicUsize::new(0)),
             questions: Arc::new(Questions::default()),
@@ -130,39 +141,39 @@ impl Shared {
         }
     }
 
-    fn clerk(&self, parts: &Parts) -> Clerk {
-        Clerk {
+    fn store_calls(&self, parts: &Parts) -> StoreCalls {
+        StoreCalls {
             store: Arc::clone(&parts.store),
             plans: Arc::clone(&parts.plans),
             config: parts.config.clone(),
             instance: self.instance,
             about: parts.about.clone(),
             running: Arc::default(),
-            mint: self.mint.clone(),
+            issuer: self.issuer.clone(),
             nudges: Arc::clone(&parts.nudges),
         }
     }
 
     fn tasks_thread(&self, parts: &Parts, cluster_key: &[u8; 32]) -> TasksThread {
         TasksThread {
-            desk: Desk {
+            remote_tasks: RemoteTasks {
                 tasks: Arc::clone(&parts.tasks),
                 nudges: Arc::clone(&parts.nudges),
-                mint: self.mint.clone(),
+                issuer: self.issuer.clone(),
                 seal: Seal::new(cluster_key),
                 instance: self.instance,
             },
-            work: Arc::clone(&self.desk),
-            engine: Arc::clone(&self.inbox),
+            work: Arc::clone(&self.task_orders),
+            engine: Arc::clone(&self.input_queue),
             store: Arc::clone(&self.lanes.errands),
             metrics: Arc::clone(&self.metrics),
-            _gone: self.desk_gone.clone().drop_guard(),
+            _gone: self.tasks_thread_gone.clone().drop_guard(),
         }
     }
 
-    fn store_thread(&self, parts: &Parts, clerk: Clerk) -> StoreThread {
+    fn store_thread(&self, parts: &Parts, store_calls: StoreCalls) -> StoreThread {
         StoreThread {
-            clerk,
+            store_calls,
             clock: Arc::clone(&parts.clock),
             time: Arc::clone(&self.time),
             lease: Arc::clone(&self.lease),
@@ -170,7 +181,7 @@ impl Shared {
             mirror: Arc::clone(&parts.mirror),
             lanes: self.lanes.clone(),
             outstanding: Arc::clone(&self.outstanding),
-            engine: Arc::clone(&self.inbox),
+            engine: Arc::clone(&self.input_queue),
             metrics: Arc::clone(&self.metrics),
             stop: Arc::clone(&self.stop),
         }
@@ -179,20 +190,20 @@ impl Shared {
     fn engine_thread(&self, parts: Parts, attempts: Arc<AtomicU32>) -> EngineThread {
         let Parts { store, handlers, secrets, mirror, clock, observer, config, .. } = parts;
         let inline = config.append_lanes == 0;
-        let (mint, seed) = (self.mint.clone(), Uuid::new_v4().as_u128());
+        let (issuer, seed) = (self.issuer.clone(), Uuid::new_v4().as_u128());
         EngineThread {
-            driver: Driver::new(config, self.instance, seed, mint),
+            driver: Driver::new(config, self.instance, seed, issuer),
             clock,
             time: Arc::clone(&self.time),
             store,
-            inbox: Arc::clone(&self.inbox),
+            input_queue: Arc::clone(&self.input_queue),
             lanes: self.lanes.clone(),
             lease: Arc::clone(&self.lease),
             vitals: Arc::clone(&self.vitals),
             mirror,
             mirrored: Mirrored::default(),
             inline,
-            desk: Arc::clone(&self.desk),
+            task_orders: Arc::clone(&self.task_orders),
             outstanding: Arc::clone(&self.outstanding),
             questions: Arc::clone(&self.questions),
             worker: Worker {
@@ -200,7 +211,7 @@ impl Shared {
                 secrets,
                 runtime: tokio::runtime::Handle::current(),
                 tasks: tokio_util::task::TaskTracker::new(),
-                engine: Arc::clone(&self.inbox),
+                engine: Arc::clone(&self.input_queue),
             },
             observer,
             metrics: Arc::clone(&self.metrics),
@@ -216,12 +227,12 @@ impl Shared {
 }
 
 /// The effects of nudges.
-fn hear(inbox: Arc<Inbox<Input>>, desk: Arc<Inbox<TasksOrder>>) -> Hear {
+fn hear(input_queue: Arc<BatchQueue<Input>>, task_orders: Arc<BatchQueue<TasksOrder>>) -> Hear {
     Arc::new(move |nudge| match nudge {
-        Nudge::Mail(_) => inbox.push(Input::MailWaits),
-        Nudge::Claimable => inbox.push(Input::Nudge),
-        Nudge::Offered(_) => desk.push(TasksOrder::Offered),
-        Nudge::Cancelled(_) => desk.push(TasksOrder::Cancelled),
+        Nudge::Mail(_) => input_queue.push(Input::MailWaits),
+        Nudge::Claimable => input_queue.push(Input::Nudge),
+        Nudge::Offered(_) => task_orders.push(TasksOrder::Offered),
+        Nudge::Cancelled(_) => task_orders.push(TasksOrder::Cancelled),
     })
 }
 

@@ -18,7 +18,7 @@ use waypost_ports::relay::{HearMail, Relay, Relayed};
 
 use crate::driver::{Answer, Input, TaskReport};
 use crate::metrics::EngineMetrics;
-use crate::shell::{Inbox, Questions};
+use crate::shell::{BatchQueue, Questions};
 
 /// Reports that may be forwarded at once. Each has a waiting thread; a report that finds no place
 /// goes through the inbox, which is always available.
@@ -81,7 +81,7 @@ impl Relaying {
 /// The receiver's side: passes mail to the driver, and answers when it is committed; or at once, if
 /// it will not be here.
 pub(super) fn hear_mail(
-    inbox: Arc<Inbox<Input>>,
+    input_queue: Arc<BatchQueue<Input>>,
     questions: Arc<Questions>,
     requests: Arc<Semaphore>,
 ) -> HearMail {
@@ -103,7 +103,7 @@ pub(super) fn hear_mail(
             _ => answer.refused("it is not taken here"),
         });
         if let Some(ticket) = ticket {
-            inbox.push(Input::TaskReport { report, ticket, only_here: true });
+            input_queue.push(Input::TaskReport { report, ticket, only_here: true });
         }
     })
 }

@@ -33,10 +33,10 @@ impl Engine {
         let asked_at = Instant::now();
         let permit = Arc::clone(&self.polls).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::Stopping)?;
-        let (reply, mut answer) = PollAnswer::to(&poll, &self.desk);
+        let (reply, mut answer) = PollAnswer::to(&poll, &self.task_orders);
         let now = Instant::now();
         let until = now + wait;
-        self.desk.push(TasksOrder::Poll(Waiting {
+        self.task_orders.push(TasksOrder::Poll(Waiting {
             poll,
             reply,
             asked_at,
@@ -51,7 +51,7 @@ impl Engine {
                 Some(polled) => polled.map_err(EngineError::Store),
                 None => Err(EngineError::Stopping),
             },
-            () = self.desk_gone.cancelled() => Err(EngineError::Stopping),
+            () = self.tasks_thread_gone.cancelled() => Err(EngineError::Stopping),
         }
     }
 
@@ -68,7 +68,7 @@ impl Engine {
             let permit = permit.map_err(|_| EngineError::Stopping)?;
             let (ticket, answer) = self.questions.ask(Some(permit));
             let only_here = quick.is_some();
-            self.inbox.push(Input::TaskReport { report: report.clone(), ticket, only_here });
+            self.input_queue.push(Input::TaskReport { report: report.clone(), ticket, only_here });
             return match answer.await {
                 Ok(Answer::Done { .. }) => Ok(Reported::Committed),
                 Ok(Answer::Accepted(_)) => Ok(Reported::Accepted),

@@ -18,7 +18,7 @@ use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{Append, Store};
 
 use super::store::{Order, append_inline};
-use super::{Inbox, Lanes, Lease, Mirrored, StoreTime, TasksOrder, Vitals, Worker, ownership};
+use super::{BatchQueue, Lanes, Lease, Mirrored, StoreTime, TasksOrder, Vitals, Worker, ownership};
 use crate::driver::{Answer, Committed, Driver, Input, Output, StoreWork, TaskWork, Ticket};
 use crate::metrics::EngineMetrics;
 use crate::room::{shrink, stir_allocator};
@@ -139,17 +139,17 @@ impl Questions {
 }
 
 /// Runs when the engine thread ends, in whatever way: no caller waits for it for ever.
-struct LastWords {
+struct EngineThreadGuard {
     questions: Arc<Questions>,
     lanes: Lanes,
-    desk: Arc<Inbox<TasksOrder>>,
+    task_orders: Arc<BatchQueue<TasksOrder>>,
     over: CancellationToken,
 }
 
-impl Drop for LastWords {
+impl Drop for EngineThreadGuard {
     fn drop(&mut self) {
         self.lanes.stop();
-        self.desk.push(TasksOrder::Stop);
+        self.task_orders.push(TasksOrder::Stop);
         self.questions.close();
         self.over.cancel();
     }
@@ -160,7 +160,7 @@ pub(crate) struct EngineThread {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) time: Arc<Mutex<StoreTime>>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) inbox: Arc<Inbox<Input>>,
+    pub(crate) input_queue: Arc<BatchQueue<Input>>,
     pub(crate) lanes: Lanes,
     pub(crate) lease: Arc<Lease>,
     pub(crate) vitals: Arc<Vitals>,
@@ -169,7 +169,7 @@ pub(crate) struct EngineThread {
     /// May an append be made on this thread, where it is the only one?
     pub(crate) inline: bool,
     /// Orders for the tasks thread.
-    pub(crate) desk: Arc<Inbox<TasksOrder>>,
+    pub(crate) task_orders: Arc<BatchQueue<TasksOrder>>,
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) worker: Worker,
@@ -192,15 +192,15 @@ pub(crate) struct EngineThread {
 
 impl EngineThread {
     pub(crate) fn run(mut self) {
-        let _last_words = LastWords {
+        let _guard = EngineThreadGuard {
             questions: Arc::clone(&self.questions),
             lanes: self.lanes.clone(),
-            desk: Arc::clone(&self.desk),
+            task_orders: Arc::clone(&self.task_orders),
             over: self.over.clone(),
         };
         let (mut inputs, mut outputs, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            self.inbox.take(&mut inputs, self.wake_at());
+            self.input_queue.take(&mut inputs, self.wake_at());
             self.vitals.steps(&*self.clock);
             self.forget_finished(&inputs);
             self.step(&mut inputs, &mut outputs);
@@ -274,7 +274,7 @@ impl EngineThread {
         let due = self.stop.lock().is_some_and(|deadline| Instant::now() >= deadline);
         if due && self.driver.is_draining() && self.hand_over_until.is_none() {
             self.hand_over_until = Some(Instant::now() + HAND_OVER_MAX);
-            self.inbox.push(Input::HandOver);
+            self.input_queue.push(Input::HandOver);
         }
     }
 
@@ -287,7 +287,7 @@ impl EngineThread {
     }
 
     fn carry(&mut self, outputs: &mut Vec<Output>, appends: &mut Vec<Append>) {
-        let (mut work, mut desk) = (Vec::new(), Vec::new());
+        let (mut work, mut orders) = (Vec::new(), Vec::new());
         let (mut contexts, mut ended, mut offered) = (Vec::new(), Vec::new(), Vec::new());
         for output in outputs.drain(..) {
             match output {
@@ -297,7 +297,7 @@ impl EngineThread {
                     if let TaskWork::Offer(order) = &other {
                         offered.push(order.task.execution.clone());
                     }
-                    desk.push(TasksOrder::Perform(other));
+                    orders.push(TasksOrder::Perform(other));
                 }
                 Output::Run(order) => {
                     let token = order.task.token;
@@ -325,8 +325,8 @@ impl EngineThread {
         if self.driver.has_mirror() {
             self.mirrored.offered(&*self.mirror, self.driver.instance(), offered);
         }
-        if !desk.is_empty() {
-            self.desk.extend(desk);
+        if !orders.is_empty() {
+            self.task_orders.extend(orders);
         }
     }
 
@@ -354,7 +354,7 @@ impl EngineThread {
         while let [append] = appends.as_slice()
             && self.inline
             && self.outstanding.load(Ordering::Acquire) == 0
-            && self.inbox.is_empty()
+            && self.input_queue.is_empty()
             && let Some(appended) = append_inline(&*self.store, append, &self.metrics)
         {
             inputs.push(Input::Appended(vec![(append.header.execution, appended)]));

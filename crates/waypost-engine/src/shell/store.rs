@@ -27,7 +27,7 @@ use waypost_ports::mirror::{Mirror, Presence};
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
-use super::{Clerk, Inbox, Lease, StoreTime, Vitals, ownership};
+use super::{BatchQueue, Lease, StoreCalls, StoreTime, Vitals, ownership};
 use crate::driver::{Input, Outgoing, StoreWork};
 use crate::metrics::EngineMetrics;
 
@@ -65,20 +65,20 @@ const MAIL_AT_ONCE: usize = 64;
 /// Where orders go.
 #[derive(Clone)]
 pub(crate) struct Lanes {
-    pub(crate) appends: Arc<Inbox<Order>>,
-    pub(crate) errands: Arc<Inbox<Order>>,
-    pub(crate) mail: Arc<Inbox<Order>>,
-    pub(crate) renewals: Arc<Inbox<Order>>,
+    pub(crate) appends: Arc<BatchQueue<Order>>,
+    pub(crate) errands: Arc<BatchQueue<Order>>,
+    pub(crate) mail: Arc<BatchQueue<Order>>,
+    pub(crate) renewals: Arc<BatchQueue<Order>>,
 }
 
 impl Lanes {
     pub(crate) fn new(append_lanes: usize) -> Self {
-        let one = Arc::new(Inbox::new());
+        let one = Arc::new(BatchQueue::new());
         if append_lanes == 0 {
             let same = || Arc::clone(&one);
             return Self { appends: same(), errands: same(), mail: same(), renewals: one };
         }
-        let new = || Arc::new(Inbox::new());
+        let new = || Arc::new(BatchQueue::new());
         Self { appends: new(), errands: new(), mail: new(), renewals: one }
     }
 
@@ -103,7 +103,7 @@ impl Lanes {
 }
 
 pub(crate) struct StoreThread {
-    pub(crate) clerk: Clerk,
+    pub(crate) store_calls: StoreCalls,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) time: Arc<Mutex<StoreTime>>,
     pub(crate) lease: Arc<Lease>,
@@ -112,7 +112,7 @@ pub(crate) struct StoreThread {
     pub(crate) lanes: Lanes,
     /// Appends handed over and not answered yet.
     pub(crate) outstanding: Arc<AtomicUsize>,
-    pub(crate) engine: Arc<Inbox<Input>>,
+    pub(crate) engine: Arc<BatchQueue<Input>>,
     pub(crate) metrics: Arc<EngineMetrics>,
     /// When to stop although the store does not answer.
     pub(crate) stop: Arc<Mutex<Option<Instant>>>,
@@ -120,12 +120,12 @@ pub(crate) struct StoreThread {
 
 /// Runs when the store thread ends, in whatever way. After a panic, the engine cannot continue and
 /// must say so instead of waiting for answers.
-struct LastWords {
-    engine: Arc<Inbox<Input>>,
+struct StoreThreadGuard {
+    engine: Arc<BatchQueue<Input>>,
     stop: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Drop for LastWords {
+impl Drop for StoreThreadGuard {
     fn drop(&mut self) {
         *self.stop.lock() = Some(Instant::now());
         self.engine.push(Input::Drain);
@@ -134,18 +134,18 @@ impl Drop for LastWords {
 
 impl StoreThread {
     pub(crate) fn run(self) {
-        match self.clerk.config.append_lanes {
+        match self.store_calls.config.append_lanes {
             0 => self.run_alone(),
             lanes => self.run_lanes(lanes),
         }
     }
 
-    fn last_words(&self) -> LastWords {
-        LastWords { engine: Arc::clone(&self.engine), stop: Arc::clone(&self.stop) }
+    fn guard(&self) -> StoreThreadGuard {
+        StoreThreadGuard { engine: Arc::clone(&self.engine), stop: Arc::clone(&self.stop) }
     }
 
     fn run_lanes(&self, append_lanes: usize) {
-        let _last_words = self.last_words();
+        let _guard = self.guard();
         std::thread::scope(|scope| {
             let (appends, mail) = (&self.lanes.appends, &self.lanes.mail);
             let errands = &self.lanes.errands;
@@ -166,7 +166,7 @@ impl StoreThread {
                 if (0..count).filter(starts).count() == 0 {
                     error!(name, "no thread for the store; the engine ends");
                     self.lanes.stop();
-                    drop(self.last_words());
+                    drop(self.guard());
                     return;
                 }
             }
@@ -175,7 +175,7 @@ impl StoreThread {
         // Only now: an instance that has left owns nothing that could still be appended.
         match self.heartbeat(true) {
             Ok(()) => {
-                self.clerk.nudges.send(Nudge::Claimable);
+                self.store_calls.nudges.send(Nudge::Claimable);
                 // Nudges are gathered before they go out, and this process is about to be gone.
                 std::thread::park_timeout(PARTING);
             }
@@ -186,8 +186,8 @@ impl StoreThread {
     }
 
     /// Does what comes until `Stop`, which it passes on to the other threads of its lane.
-    fn run_lane(&self, work: &Inbox<Order>) {
-        let _last_words = self.last_words();
+    fn run_lane(&self, work: &BatchQueue<Order>) {
+        let _guard = self.guard();
         let mut orders = Vec::new();
         loop {
             work.take(&mut orders, Instant::now() + IDLE_MAX);
@@ -197,7 +197,7 @@ impl StoreThread {
                 match order {
                     Order::Perform(StoreWork::Append(append)) => appends.push(append),
                     Order::Perform(StoreWork::Deliver(outgoing)) => mail.push(outgoing),
-                    Order::Perform(other) => self.insist(vec![other]),
+                    Order::Perform(other) => self.repeat_until_done(vec![other]),
                     Order::Renew => self.lanes.renewals.push(Order::Renew),
                     Order::Stop => stop = true,
                 }
@@ -206,7 +206,7 @@ impl StoreThread {
             // their own, so that other frames do not wait with them.
             let lined = |append: &Append| append.side.permit.is_some();
             let (lined, appends): (Vec<_>, Vec<_>) = appends.into_iter().partition(lined);
-            for batch in appends.chunks(self.clerk.config.batch_frames_max) {
+            for batch in appends.chunks(self.store_calls.config.batch_frames_max) {
                 self.append(batch);
             }
             for batch in lined.chunks(LINED_AT_ONCE) {
@@ -221,7 +221,7 @@ impl StoreThread {
     }
 
     fn renew_until_stopped(&self) {
-        let every = self.clerk.config.heartbeat_every.to_std();
+        let every = self.store_calls.config.heartbeat_every.to_std();
         let mut orders = Vec::new();
         let mut at = Instant::now() + every;
         loop {
@@ -238,8 +238,8 @@ impl StoreThread {
     }
 
     fn run_alone(self) {
-        let _last_words = self.last_words();
-        let every = self.clerk.config.heartbeat_every.to_std();
+        let _guard = self.guard();
+        let every = self.store_calls.config.heartbeat_every.to_std();
         let mut orders = Vec::new();
         let mut heartbeat_at = Instant::now() + every;
         loop {
@@ -256,11 +256,11 @@ impl StoreThread {
                     Order::Stop => stop = true,
                 }
             }
-            for batch in appends.chunks(self.clerk.config.batch_frames_max) {
+            for batch in appends.chunks(self.store_calls.config.batch_frames_max) {
                 self.append(batch);
             }
             self.deliver(mail);
-            others.into_iter().for_each(|work| self.insist(vec![work]));
+            others.into_iter().for_each(|work| self.repeat_until_done(vec![work]));
             if Instant::now() >= heartbeat_at || stop {
                 heartbeat_at = Instant::now() + every;
                 if let Err(error) = self.heartbeat(stop) {
@@ -275,11 +275,11 @@ impl StoreThread {
     }
 
     fn append(&self, batch: &[Append]) {
-        let mut patience = Patience::default();
+        let mut backoff = Backoff::default();
         let mut batch = Cow::Borrowed(batch);
         let answer = loop {
             let begun = Instant::now();
-            match self.clerk.append(&batch) {
+            match self.store_calls.append(&batch) {
                 Ok(answer) => {
                     self.metrics.appended(batch.len(), begun.elapsed());
                     self.vitals.worked();
@@ -287,7 +287,7 @@ impl StoreThread {
                 }
                 Err(error) => {
                     self.vitals.failed(&error, &*self.clock);
-                    if !self.waits("append", &error, &mut patience) {
+                    if !self.wait_before_retry("append", &error, &mut backoff) {
                         break None;
                     }
                     let again = batch.into_owned().into_iter().map(Append::again);
@@ -295,7 +295,7 @@ impl StoreThread {
                 }
             }
         };
-        patience.is_over("append");
+        backoff.log_recovered("append");
         self.outstanding.fetch_sub(batch.len(), Ordering::AcqRel);
         answer.into_iter().for_each(|answer| self.engine.push(answer));
     }
@@ -304,16 +304,16 @@ impl StoreThread {
     fn deliver(&self, mut mail: Vec<Outgoing>) {
         while !mail.is_empty() {
             let rest = mail.split_off(mail.len().min(MAIL_AT_ONCE));
-            self.insist(mail.into_iter().map(StoreWork::Deliver).collect());
+            self.repeat_until_done(mail.into_iter().map(StoreWork::Deliver).collect());
             mail = rest;
         }
     }
 
     /// Repeats work, identically, until the store has done it. Nothing is acknowledged meanwhile.
-    fn insist(&self, mut todo: Vec<StoreWork>) {
-        let (mut patience, mut writes_failed) = (Patience::default(), false);
+    fn repeat_until_done(&self, mut todo: Vec<StoreWork>) {
+        let (mut backoff, mut writes_failed) = (Backoff::default(), false);
         while !todo.is_empty() {
-            let performed = self.clerk.perform_all(todo);
+            let performed = self.store_calls.perform_all(todo);
             if let Some((_, error)) = performed.again.iter().find(|(work, _)| work.writes()) {
                 self.vitals.failed(error, &*self.clock);
                 writes_failed = true;
@@ -323,26 +323,31 @@ impl StoreThread {
             performed.inputs.into_iter().for_each(|input| self.engine.push(input));
             let again = performed.again;
             if let Some((_, error)) = again.first()
-                && !self.waits("work", error, &mut patience)
+                && !self.wait_before_retry("work", error, &mut backoff)
             {
                 return;
             }
             todo = again.into_iter().map(|(work, _)| work).collect();
         }
-        patience.is_over("work");
+        backoff.log_recovered("work");
     }
 
     /// Waits before a repeat; false when the engine has to stop first.
-    fn waits(&self, what: &'static str, error: &StoreError, patience: &mut Patience) -> bool {
-        if patience.tries == 0 {
+    fn wait_before_retry(
+        &self,
+        what: &'static str,
+        error: &StoreError,
+        backoff: &mut Backoff,
+    ) -> bool {
+        if backoff.tries == 0 {
             warn!(what, %error, "the store does not answer; trying again");
         }
         if self.stop.lock().is_some_and(|stop| Instant::now() >= stop) {
             error!(what, %error, "stopped before the store answered");
             return false;
         }
-        let doubled = RETRY_MIN.saturating_mul(1 << patience.tries.min(10));
-        patience.tries += 1;
+        let doubled = RETRY_MIN.saturating_mul(1 << backoff.tries.min(10));
+        backoff.tries += 1;
         std::thread::park_timeout(doubled.min(RETRY_MAX));
         true
     }
@@ -350,24 +355,24 @@ impl StoreThread {
     /// Renews the lease, and learns what time it is for the store.
     fn heartbeat(&self, leaving: bool) -> Result<(), StoreError> {
         let sent = self.clock.steady();
-        let renewal = self.clerk.heartbeat(0, leaving)?;
+        let renewal = self.store_calls.heartbeat(0, leaving)?;
         self.time.lock().observe(sent, renewal.now, &*self.clock);
         if !leaving {
-            ownership::log_lapse(self.clerk.instance, self.lease.remaining(&*self.clock));
+            ownership::log_lapse(self.store_calls.instance, self.lease.remaining(&*self.clock));
         }
         self.lease.confirmed(sent);
-        if self.clerk.config.contexts && !leaving {
-            let about = &self.clerk.about;
+        if self.store_calls.config.contexts && !leaving {
+            let about = &self.store_calls.about;
             self.mirror.alive(&Presence {
-                instance: self.clerk.instance,
+                instance: self.store_calls.instance,
                 version: Arc::clone(&about.version),
                 address: about.address.clone(),
                 owned: self.metrics.executions_active.get(),
-                running: self.clerk.running.load(Ordering::Relaxed).into(),
+                running: self.store_calls.running.load(Ordering::Relaxed).into(),
                 at: renewal.now,
             });
         }
-        let until = renewal.now.plus(self.clerk.config.lease);
+        let until = renewal.now.plus(self.store_calls.config.lease);
         self.engine.extend([Input::Renewed { until }, Input::Readable(renewal.fold)]);
         Ok(())
     }
@@ -375,12 +380,12 @@ impl StoreThread {
 
 /// How often a call has failed.
 #[derive(Default)]
-struct Patience {
+struct Backoff {
     tries: u32,
 }
 
-impl Patience {
-    fn is_over(&self, what: &'static str) {
+impl Backoff {
+    fn log_recovered(&self, what: &'static str) {
         if self.tries > 0 {
             info!(what, "the store answers again");
         }

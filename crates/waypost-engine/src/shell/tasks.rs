@@ -11,7 +11,7 @@
 //! taken for a poll whose caller is gone are returned, and so are its worker's cancellations.
 
 mod answer;
-mod doubts;
+mod cancel_reads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use waypost_ports::tasks::{Offer, OfferId};
 
 pub(crate) use self::answer::Answer;
 use self::answer::{Given, Reply};
-use self::doubts::{Doubts, Hearing};
-use super::Inbox;
-use super::desk::{Desk, Polled, RemoteTask, Taken, WorkerPoll};
+use self::cancel_reads::{CancelRead, CancelReads};
+use super::BatchQueue;
+use super::remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
 use super::store::Order;
 use crate::driver::{Input, Look, OfferOrder, TaskWork};
 use crate::metrics::EngineMetrics;
@@ -47,7 +47,7 @@ pub(crate) enum TasksOrder {
     Perform(TaskWork),
     Poll(Waiting),
     /// A worker's cancellations and tasks, in an answer that was not read.
-    Unheard(WorkerId, Vec<Token>, Vec<Offer>),
+    Undelivered(WorkerId, Vec<Token>, Vec<Offer>),
     /// Tasks may wait.
     Offered,
     /// A worker that waits here may have to stop something.
@@ -87,10 +87,10 @@ struct Batch {
 }
 
 pub(crate) struct TasksThread {
-    pub(crate) desk: Desk,
-    pub(crate) work: Arc<Inbox<TasksOrder>>,
-    pub(crate) engine: Arc<Inbox<Input>>,
-    pub(crate) store: Arc<Inbox<Order>>,
+    pub(crate) remote_tasks: RemoteTasks,
+    pub(crate) work: Arc<BatchQueue<TasksOrder>>,
+    pub(crate) engine: Arc<BatchQueue<Input>>,
+    pub(crate) store: Arc<BatchQueue<Order>>,
     pub(crate) metrics: Arc<EngineMetrics>,
     /// Cancelled when this thread ends: polls get no answer then.
     pub(crate) _gone: DropGuard,
@@ -100,14 +100,14 @@ impl TasksThread {
     pub(crate) fn run(self) {
         let mut waiting: Vec<Waiting> = Vec::new();
         let (mut look_at, mut draining) = (Instant::now(), false);
-        let mut doubts = Doubts::default();
+        let mut cancel_reads = CancelReads::default();
         let mut work = Vec::new();
         loop {
             self.work.take(&mut work, wake_at(&waiting, look_at));
             let mut batch = sort(work.drain(..));
             let offered = batch.offered || !batch.offers.is_empty() || !batch.polls.is_empty();
             if batch.cancelled || !batch.cancels.is_empty() {
-                doubts.arise(Instant::now());
+                cancel_reads.notified(Instant::now());
                 waiting.iter_mut().for_each(|one| one.hear_at = Instant::now());
             }
             waiting.append(&mut batch.polls);
@@ -121,7 +121,7 @@ impl TasksThread {
                 continue;
             }
             waiting.retain(|one| !one.reply.is_closed());
-            self.hear(&mut waiting, &mut doubts);
+            self.hear(&mut waiting, &mut cancel_reads);
             if offered || Instant::now() >= look_at {
                 look_at = Instant::now() + LOOK_EVERY;
                 self.look_for_tasks(&mut waiting);
@@ -140,40 +140,42 @@ impl TasksThread {
         };
         // Offers that are left were made after the withdrawal of the same attempt.
         if !batch.withdrawn.is_empty() {
-            warned("withdraw", self.desk.withdraw(&batch.withdrawn));
+            warned("withdraw", self.remote_tasks.withdraw(&batch.withdrawn));
         }
         if !batch.offers.is_empty() {
-            warned("offer", self.desk.offer(std::mem::take(&mut batch.offers)));
+            warned("offer", self.remote_tasks.offer(std::mem::take(&mut batch.offers)));
         }
         self.put_back(&batch.unclaimed);
         if !batch.cancels.is_empty() {
-            warned("cancel", self.desk.cancel(&batch.cancels));
+            warned("cancel", self.remote_tasks.cancel(&batch.cancels));
         }
         for look in batch.looks.drain(..) {
-            self.engine.push(self.desk.look(look));
+            self.engine.push(self.remote_tasks.look(look));
         }
     }
 
     /// Records the signs of life that are due; workers with cancellations are answered at once, and
     /// so are those that leave.
-    fn hear(&self, waiting: &mut Vec<Waiting>, doubts: &mut Doubts) {
+    fn hear(&self, waiting: &mut Vec<Waiting>, cancel_reads: &mut CancelReads) {
         let now = Instant::now();
         for mut one in std::mem::take(waiting) {
             if one.hear_at > now {
                 waiting.push(one);
                 continue;
             }
-            let hearing = doubts.hear(one.poll.worker, now);
-            one.hear_at = match hearing {
-                Hearing::QuickUntil(at) => at.min(now + HEAR_EVERY),
-                Hearing::Quick | Hearing::Thorough => now + HEAR_EVERY,
+            let read = cancel_reads.next_read(one.poll.worker, now);
+            one.hear_at = match read {
+                CancelRead::QuickUntil(at) => at.min(now + HEAR_EVERY),
+                CancelRead::Quick | CancelRead::Thorough => now + HEAR_EVERY,
             };
             // Each by its own time: the ones before it may have taken long.
             let said_ago = one.asked_at.elapsed().as_millis();
             let said_ago = Millis(u64::try_from(said_ago).unwrap_or(u64::MAX));
-            let heard = match hearing {
-                Hearing::Thorough => self.desk.hear_thoroughly(&one.poll, said_ago),
-                Hearing::Quick | Hearing::QuickUntil(_) => self.desk.hear(&one.poll, said_ago),
+            let heard = match read {
+                CancelRead::Thorough => self.remote_tasks.hear_thoroughly(&one.poll, said_ago),
+                CancelRead::Quick | CancelRead::QuickUntil(_) => {
+                    self.remote_tasks.hear(&one.poll, said_ago)
+                }
             };
             match heard {
                 Ok(cancel) if cancel.is_empty() && !one.poll.leaving => waiting.push(one),
@@ -193,7 +195,7 @@ impl TasksThread {
         let cancels: Vec<_> = polled.cancel.into_iter().map(|token| (poll.worker, token)).collect();
         if !poll.leaving
             && !cancels.is_empty()
-            && let Err(error) = self.desk.cancel(&cancels)
+            && let Err(error) = self.remote_tasks.cancel(&cancels)
         {
             warn!(%error, "could not requeue an undelivered cancellation");
         }
@@ -215,7 +217,7 @@ impl TasksThread {
         }
         for (handlers, group) in groups {
             let room = group.iter().map(|one| one.poll.max).fold(0, usize::saturating_add);
-            match self.desk.take(&handlers, room) {
+            match self.remote_tasks.take(&handlers, room) {
                 Ok((taken, broken)) => {
                     self.metrics.tasks_broken_total.add(broken);
                     waiting.extend(self.share_out(taken, group));
@@ -243,8 +245,10 @@ impl TasksThread {
                 continue;
             }
             let offers: Vec<Offer> = mine.iter().map(|taken| taken.offer.clone()).collect();
-            let tasks: Vec<RemoteTask> =
-                mine.into_iter().map(|taken| self.desk.hand_over(taken, random())).collect();
+            let tasks: Vec<RemoteTask> = mine
+                .into_iter()
+                .map(|taken| self.remote_tasks.hand_over(taken, random()))
+                .collect();
             let polled = Polled { tasks, cancel: Vec::new() };
             if let Err(Ok(given)) = one.reply.send(Ok(Given { polled, offers })) {
                 unclaimed.extend(given.offers);
@@ -257,7 +261,7 @@ impl TasksThread {
 
     fn put_back(&self, unclaimed: &[Offer]) {
         if !unclaimed.is_empty()
-            && let Err(error) = self.desk.put_back(unclaimed)
+            && let Err(error) = self.remote_tasks.put_back(unclaimed)
         {
             warn!(%error, "could not requeue undelivered tasks");
         }
@@ -289,7 +293,7 @@ fn sort(orders: impl Iterator<Item = TasksOrder>) -> Batch {
             }
             TasksOrder::Perform(TaskWork::Look(look)) => batch.looks.push(look),
             TasksOrder::Poll(waiting) => batch.polls.push(waiting),
-            TasksOrder::Unheard(worker, cancel, offers) => {
+            TasksOrder::Undelivered(worker, cancel, offers) => {
                 batch.cancels.extend(cancel.into_iter().map(|token| (worker, token)));
                 batch.offered |= !offers.is_empty();
                 batch.unclaimed.extend(offers);

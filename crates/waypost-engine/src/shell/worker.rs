@@ -15,7 +15,7 @@ use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_ports::handler::{Handler, Task};
 use waypost_ports::secret::Secrets;
 
-use super::Inbox;
+use super::BatchQueue;
 use super::secrets::supply;
 use crate::driver::{Input, TaskOrder};
 use crate::panic_text;
@@ -41,7 +41,7 @@ pub(crate) struct Worker {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) tasks: tokio_util::task::TaskTracker,
-    pub(crate) engine: Arc<Inbox<Input>>,
+    pub(crate) engine: Arc<BatchQueue<Input>>,
 }
 
 impl Worker {

@@ -63,7 +63,7 @@ pub(crate) async fn get(server: Arc<Server>, call: Call) -> Result<Reply, Proble
         let sought = key.clone();
         let execution = server.blocking(move |server| server.reader.find(&sought)).await?;
         // Whether it has ended is read off the log below.
-        server.patiently(wait, server.engine.ended(execution)).await;
+        server.wait_for(wait, server.engine.ended(execution)).await;
     }
     Reply::ok(&folded(&server, key, Reader::execution).await?)
 }

@@ -42,7 +42,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     let (execution, new) = (started.execution, started.new.take());
     let wait = call.values.duration("wait");
     let end = match wait {
-        Some(wait) => server.patiently(wait, started.ended()).await.flatten(),
+        Some(wait) => server.wait_for(wait, started.ended()).await.flatten(),
         // The first frame was also the last one.
         None if new.as_ref().is_some_and(|new| new.status.is_end()) => started.ended().await,
         None => None,

@@ -46,9 +46,9 @@ pub(crate) async fn metrics(server: Arc<Server>, _: Call) -> Result<Reply, Probl
     let backlog = server.blocking(|server| Ok(server.reader.backend().backlog()?));
     let depths = server.engine.depths();
     let (lag, backlog, depths) = tokio::join!(
-        server.patiently(PATIENCE, lag),
-        server.patiently(PATIENCE, backlog),
-        server.patiently(PATIENCE, depths),
+        server.wait_for(PATIENCE, lag),
+        server.wait_for(PATIENCE, backlog),
+        server.wait_for(PATIENCE, depths),
     );
     let mut readings = Readings::default();
     if let Some(Ok(lag)) = lag {

@@ -19,8 +19,8 @@ use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_engine::driver::{Look, TaskWork};
 use waypost_engine::sealed::Seal;
-use waypost_engine::tokens::Mint;
-use waypost_engine::{Desk, RemoteTask, WorkerPoll};
+use waypost_engine::tokens::TokenIssuer;
+use waypost_engine::{RemoteTask, RemoteTasks, WorkerPoll};
 use waypost_ports::memory::MemoryTasks;
 use waypost_ports::nudge::Alone;
 use waypost_ports::tasks::WORKER_LEASE;
@@ -166,17 +166,22 @@ impl Simulation {
         match work {
             TaskWork::Offer(order) => {
                 if self.reaches_tasks(life) && !self.store.strikes(Fault::OfferLost) {
-                    drop(self.desk(life).map(|desk| desk.offer(vec![order])));
+                    drop(
+                        self.remote_tasks(life).map(|remote_tasks| remote_tasks.offer(vec![order])),
+                    );
                 }
             }
             TaskWork::Withdraw(id) => {
                 if self.reaches_tasks(life) {
-                    drop(self.desk(life).map(|desk| desk.withdraw(&[id])));
+                    drop(self.remote_tasks(life).map(|remote_tasks| remote_tasks.withdraw(&[id])));
                 }
             }
             TaskWork::Cancel(worker, token) => {
                 if self.reaches_tasks(life) {
-                    drop(self.desk(life).map(|desk| desk.cancel(&[(worker, token)])));
+                    drop(
+                        self.remote_tasks(life)
+                            .map(|remote_tasks| remote_tasks.cancel(&[(worker, token)])),
+                    );
                 }
             }
             TaskWork::Look(look) => self.far_look(life, look),
@@ -203,25 +208,25 @@ impl Simulation {
         self.happens(life) && !self.store.strikes(Fault::TasksFail)
     }
 
-    fn desk(&self, life: Life) -> Option<Desk> {
-        Some(Desk {
+    fn remote_tasks(&self, life: Life) -> Option<RemoteTasks> {
+        Some(RemoteTasks {
             tasks: Arc::new(self.far.tasks.clone()),
             nudges: Arc::new(Alone),
-            mint: Mint::new(&CLUSTER_KEY),
+            issuer: TokenIssuer::new(&CLUSTER_KEY),
             seal: Seal::new(&CLUSTER_KEY),
             instance: self.instance_of(life)?,
         })
     }
 
     fn far_look(&mut self, life: Life, look: Look) {
-        let Some(desk) = self.desk(life) else { return };
+        let Some(remote_tasks) = self.remote_tasks(life) else { return };
         let seen = match self.store.strikes(Fault::TasksFail) {
             true => waypost_engine::driver::Input::WorkersSeen {
                 asked: look.held,
                 seen: None,
                 serving: Vec::new(),
             },
-            false => desk.look(look),
+            false => remote_tasks.look(look),
         };
         self.reply(life, vec![seen]);
     }

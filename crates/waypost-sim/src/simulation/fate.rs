@@ -64,10 +64,10 @@ impl Simulation {
             clock: Arc::clone(clock),
         };
         let process = Process::start(birth, &mut self.random, &self.store, &self.plans);
-        let numbers = process.clerk.config.id_block_size;
+        let numbers = process.store_calls.config.id_block_size;
         self.note("start", &[life.into(), machine as u64], || format!("p{life} on m{machine}"));
         self.machines[machine].life = Some(life);
-        self.clerks.insert(life, Arc::clone(&process.clerk));
+        self.store_calls.insert(life, Arc::clone(&process.store_calls));
         self.processes.insert(life, process);
         self.heartbeat_now(life, numbers);
         self.after(5_000, Event::Heartbeat(life));

@@ -155,7 +155,11 @@ impl Simulation {
         if !reason.contains(KILLED) {
             return;
         }
-        let most = self.clerks.values().next().map_or(0, |clerk| clerk.config.crashes_max);
+        let most = self
+            .store_calls
+            .values()
+            .next()
+            .map_or(0, |store_calls| store_calls.config.crashes_max);
         let deaths = self.killer.deaths.remove(&execution);
         if deaths.is_some_and(|deaths| deaths < SUSPECT_FROM + most) {
             let what = format!("x{} is set aside after {deaths:?} deaths: {reason}", execution.0);

@@ -11,7 +11,7 @@ use crate::process::Life;
 impl Simulation {
     pub(super) fn heartbeat(&mut self, life: Life) {
         let Some(process) = self.processes.get(&life) else { return };
-        let every = process.clerk.config.heartbeat_every.0;
+        let every = process.store_calls.config.heartbeat_every.0;
         self.after(every, Event::Heartbeat(life));
         if self.processes.get(&life).is_some_and(|process| process.suspended.is_none()) {
             self.heartbeat_now(life, 0);
@@ -29,8 +29,10 @@ impl Simulation {
         if !self.happens(life) {
             return;
         }
-        let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
-        match clerk.heartbeat(numbers, false) {
+        let Some(store_calls) = self.store_calls.get(&life).map(std::sync::Arc::clone) else {
+            return;
+        };
+        match store_calls.heartbeat(numbers, false) {
             Ok(renewal) => {
                 let latency = self.latency();
                 self.after(latency, Event::Renewed { life, sent, renewal });
@@ -61,8 +63,8 @@ impl Simulation {
 
     /// The last heartbeat, which may not get through.
     pub(super) fn say_goodbye(&self, life: Life) {
-        if let Some(clerk) = self.clerks.get(&life) {
-            drop(clerk.heartbeat(0, true));
+        if let Some(store_calls) = self.store_calls.get(&life) {
+            drop(store_calls.heartbeat(0, true));
         }
     }
 }

@@ -16,15 +16,15 @@ impl Simulation {
         if !self.happens(life) {
             return;
         }
-        let Some(clerk) = self.clerks.get(&life).map(Arc::clone) else { return };
-        match clerk.report_answer(&outgoing) {
+        let Some(store_calls) = self.store_calls.get(&life).map(Arc::clone) else { return };
+        match store_calls.report_answer(&outgoing) {
             Ok(None) => {}
             Ok(Some(answer)) => {
-                return self.reply(life, clerk.answered(&outgoing, answer).inputs);
+                return self.reply(life, store_calls.answered(&outgoing, answer).inputs);
             }
             Err(_) => return self.put_again(life, outgoing),
         }
-        match clerk.was_received(&outgoing) {
+        match store_calls.was_received(&outgoing) {
             Ok(false) if self.store.check(true).is_ok() => {}
             Ok(true) => return self.delivered(life, outgoing, &Delivery::Duplicate),
             _ => return self.put_again(life, outgoing),
@@ -68,8 +68,8 @@ impl Simulation {
     }
 
     fn delivered(&mut self, life: Life, outgoing: Outgoing, delivery: &Delivery) {
-        let Some(clerk) = self.clerks.get(&life) else { return };
-        let performed = clerk.delivered(outgoing, delivery);
+        let Some(store_calls) = self.store_calls.get(&life) else { return };
+        let performed = store_calls.delivered(outgoing, delivery);
         self.reply(life, performed.inputs);
         for (work, _) in performed.again {
             if let StoreWork::Deliver(outgoing) = work {

@@ -72,7 +72,10 @@ impl Simulation {
             }
         }
         while !appends.is_empty() {
-            let most = self.clerks.get(&life).map_or(1, |clerk| clerk.config.batch_frames_max);
+            let most = self
+                .store_calls
+                .get(&life)
+                .map_or(1, |store_calls| store_calls.config.batch_frames_max);
             let rest = appends.split_off(most.min(appends.len()));
             self.send(life, std::mem::replace(&mut appends, rest));
         }
@@ -266,11 +269,11 @@ impl Simulation {
         }
         if let StoreWork::Claim { limit, only, held, suspects } = &work
             && self.store.strikes(Fault::StaleRead)
-            && let Some(clerk) = self.clerks.get(&life)
+            && let Some(store_calls) = self.store_calls.get(&life)
         {
-            let (instance, fold, limit) = (clerk.instance, clerk.config.fold, *limit);
+            let (instance, fold, limit) = (store_calls.instance, store_calls.config.fold, *limit);
             let (only, held, suspects) = (only.clone(), held.clone(), *suspects);
-            let ahead = clerk.config.claim_ahead;
+            let ahead = store_calls.config.claim_ahead;
             let request = ClaimRequest { instance, fold, limit, only, held, suspects, ahead };
             let listed = self.store.with(|tables, now| {
                 tables.sweep();
@@ -283,7 +286,9 @@ impl Simulation {
     }
 
     pub(super) fn perform_now(&mut self, life: Life, work: StoreWork, tries: u32) {
-        let Some(clerk) = self.clerks.get(&life).map(std::sync::Arc::clone) else { return };
+        let Some(store_calls) = self.store_calls.get(&life).map(std::sync::Arc::clone) else {
+            return;
+        };
         let owners = self.owners();
         let owned: Vec<_> = owners.iter().map(|(execution, owner)| (*execution, *owner)).collect();
         let wrong_clock =
@@ -294,10 +299,10 @@ impl Simulation {
             let soon = self.random.below(100);
             self.after(soon, Event::Release(*execution));
         }
-        let performed = clerk.perform(work);
-        self.count_deaths(clerk.instance, &owned);
+        let performed = store_calls.perform(work);
+        self.count_deaths(store_calls.instance, &owned);
         self.check_holds();
-        self.check_owners(clerk.instance, &owners);
+        self.check_owners(store_calls.instance, &owners);
         self.reply(life, performed.inputs);
         if !self.is_alive(life) {
             return;

@@ -13,7 +13,7 @@ use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::attempt_outcome;
 use waypost_ports::handler::Task;
-use waypost_server::seldom::Seldom;
+use waypost_server::rate_limited_log::RateLimitedLog;
 use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Payload, Short, WorkerKey};
 use waypost_server::wire::worker::TaskStatus;
@@ -40,7 +40,7 @@ const ACCEPTED_PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// While a server is unreachable, or rejects the key, all deliveries log the same message again and
 /// again.
-static KEPT: Seldom = Seldom::every(10);
+static KEPT: RateLimitedLog = RateLimitedLog::every(10);
 
 pub(super) struct TaskDelivery<'a> {
     pub(super) worker: &'a Worker,
@@ -184,7 +184,7 @@ impl TaskDelivery<'_> {
 
     /// Waits before a request is repeated, and logs a warning now and then.
     async fn keep(&self, error: &anyhow::Error, what: &str) {
-        if let Some(others) = KEPT.may_say() {
+        if let Some(others) = KEPT.may_log() {
             warn!(%error, node = self.task.node, others, "{what}");
         }
         self.worker.servers.pause().await;

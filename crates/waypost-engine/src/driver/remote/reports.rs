@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::driver::Driver;
 use crate::driver::io::{Answer, Outgoing, Output, Ticket};
 use crate::driver::live::{Letter, Live};
-use crate::tokens::Mint;
+use crate::tokens::TokenIssuer;
 
 /// A remote worker's report on an attempt.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,7 +61,7 @@ impl Driver {
             return;
         };
         let report = Report::from(said);
-        match live.refuses(&report, &self.mint, &self.config) {
+        match live.refuses(&report, &self.issuer, &self.config) {
             Some(refusal) => {
                 self.measures.reports_refused += 1;
                 outputs.push(Output::Answer(ticket, Answer::Refused(refusal)));
@@ -88,10 +88,10 @@ impl Live {
     pub(in crate::driver) fn refuses(
         &self,
         report: &Report,
-        mint: &Mint,
+        issuer: &TokenIssuer,
         config: &Config,
     ) -> Option<Refusal> {
-        let foreign = mint.admit(&self.plan, &self.state, report).err();
+        let foreign = issuer.admit(&self.plan, &self.state, report).err();
         foreign.or_else(|| self.starts_remote(report, config))
     }
 

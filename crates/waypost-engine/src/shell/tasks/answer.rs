@@ -9,8 +9,8 @@ use waypost_ports::store::StoreError;
 use waypost_ports::tasks::Offer;
 
 use super::TasksOrder;
-use crate::shell::Inbox;
-use crate::shell::desk::{Polled, WorkerPoll};
+use crate::shell::BatchQueue;
+use crate::shell::remote_tasks::{Polled, WorkerPoll};
 
 /// The channel of a poll's answer.
 pub(crate) type Reply = oneshot::Sender<Result<Given, StoreError>>;
@@ -27,14 +27,17 @@ pub(crate) struct Answer {
     given: oneshot::Receiver<Result<Given, StoreError>>,
     worker: WorkerId,
     leaving: bool,
-    desk: Arc<Inbox<TasksOrder>>,
+    task_orders: Arc<BatchQueue<TasksOrder>>,
 }
 
 impl Answer {
-    pub(crate) fn to(poll: &WorkerPoll, desk: &Arc<Inbox<TasksOrder>>) -> (Reply, Self) {
+    pub(crate) fn to(
+        poll: &WorkerPoll,
+        task_orders: &Arc<BatchQueue<TasksOrder>>,
+    ) -> (Reply, Self) {
         let (reply, given) = oneshot::channel();
         let WorkerPoll { worker, leaving, .. } = *poll;
-        (reply, Self { given, worker, leaving, desk: Arc::clone(desk) })
+        (reply, Self { given, worker, leaving, task_orders: Arc::clone(task_orders) })
     }
 
     /// The answer; `None` where there will be none.
@@ -51,7 +54,7 @@ impl Drop for Answer {
             // A leaving worker has nothing left to cancel.
             let cancel = if self.leaving { Vec::new() } else { polled.cancel };
             if !(cancel.is_empty() && offers.is_empty()) {
-                self.desk.push(TasksOrder::Unheard(self.worker, cancel, offers));
+                self.task_orders.push(TasksOrder::Undelivered(self.worker, cancel, offers));
             }
         }
     }

@@ -9,24 +9,24 @@ use waypost_ports::tasks::Tasks;
 
 use super::*;
 use crate::sealed::Seal;
-use crate::shell::desk::tests::Unseen;
-use crate::tokens::Mint;
+use crate::shell::remote_tasks::tests::Unseen;
+use crate::tokens::TokenIssuer;
 
 const WORKER: WorkerId = WorkerId(Uuid::from_u128(1));
 
 fn thread(tasks: impl Tasks + 'static) -> TasksThread {
     let key = [7; 32];
     TasksThread {
-        desk: Desk {
+        remote_tasks: RemoteTasks {
             tasks: Arc::new(tasks),
             nudges: Arc::new(Alone),
-            mint: Mint::new(&key),
+            issuer: TokenIssuer::new(&key),
             seal: Seal::new(&key),
             instance: InstanceId(Uuid::from_u128(2)),
         },
-        work: Arc::new(Inbox::new()),
-        engine: Arc::new(Inbox::new()),
-        store: Arc::new(Inbox::new()),
+        work: Arc::new(BatchQueue::new()),
+        engine: Arc::new(BatchQueue::new()),
+        store: Arc::new(BatchQueue::new()),
         metrics: Arc::new(EngineMetrics::default()),
         _gone: CancellationToken::new().drop_guard(),
     }
@@ -61,7 +61,7 @@ fn what_is_to_be_stopped_waits_for_somebody_who_hears_it() {
         if !listens {
             answer.close();
         }
-        thread.hear(&mut vec![waiting(leaving, reply)], &mut Doubts::default());
+        thread.hear(&mut vec![waiting(leaving, reply)], &mut CancelReads::default());
         answer.try_recv().ok().map(|given| given.ok().unwrap().polled.cancel)
     };
     assert_eq!(hear(false, true), None, "it waits");
@@ -81,7 +81,7 @@ fn an_answer_that_nobody_read_is_given_back() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(tasks.clone());
     let id = OfferId { execution: ExecutionNo(1), path: "a".into(), attempt: 1 };
-    let owner = thread.desk.instance;
+    let owner = thread.remote_tasks.instance;
     let offer = Offer { id: id.clone(), handler: "far".into(), owner, body: vec![1] };
     let answered = |leaving: bool| {
         let (reply, answer) = Answer::to(&poll(leaving), &thread.work);
@@ -95,7 +95,7 @@ fn an_answer_that_nobody_read_is_given_back() {
         thread.work.take(&mut work, Instant::now());
         thread.carry_out(&mut sort(work.drain(..)));
         let taken = tasks.take(&["far".into()], 9).unwrap();
-        (taken, thread.desk.hear(&poll(false), Millis(0)).unwrap())
+        (taken, thread.remote_tasks.hear(&poll(false), Millis(0)).unwrap())
     };
     assert_eq!(left(), (vec![], vec![]), "its worker is known");
     drop(answered(false));
@@ -116,15 +116,15 @@ fn an_answer_that_nobody_read_is_given_back() {
 fn word_of_something_to_stop_has_it_looked_for_thoroughly() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let thread = thread(Unseen(tasks.clone()));
-    let hear = |doubts: &mut Doubts| {
+    let hear = |cancel_reads: &mut CancelReads| {
         let (reply, mut answer) = oneshot::channel();
-        thread.hear(&mut vec![waiting(false, reply)], doubts);
+        thread.hear(&mut vec![waiting(false, reply)], cancel_reads);
         answer.try_recv().ok().map(|given| given.ok().unwrap().polled.cancel)
     };
-    let mut doubts = Doubts::default();
-    assert_eq!(hear(&mut doubts), None);
+    let mut cancel_reads = CancelReads::default();
+    assert_eq!(hear(&mut cancel_reads), None);
     tasks.cancel(&[(WORKER, Token(5))]).unwrap();
-    assert_eq!(hear(&mut doubts), None);
-    doubts.arise(Instant::now());
-    assert_eq!(hear(&mut doubts), Some(vec![Token(5)]));
+    assert_eq!(hear(&mut cancel_reads), None);
+    cancel_reads.notified(Instant::now());
+    assert_eq!(hear(&mut cancel_reads), Some(vec![Token(5)]));
 }

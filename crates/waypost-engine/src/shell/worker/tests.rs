@@ -136,7 +136,7 @@ async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
         secrets: Arc::new(OneSecret),
         runtime: tokio::runtime::Handle::current(),
         tasks: tokio_util::task::TaskTracker::new(),
-        engine: Arc::new(Inbox::new()),
+        engine: Arc::new(BatchQueue::new()),
     };
     let task = Task { placeholders: Vec::new(), timeout: None, ..task() };
     let order = TaskOrder { execution: ExecutionNo(1), task, since: Timestamp(0) };

@@ -9,10 +9,10 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Answer, Input, Outgoing, StoreWork, Ticket};
-use waypost_engine::{Clerk, Plans};
+use waypost_engine::{Plans, StoreCalls};
 use waypost_ports::store::{Delivery, LEASE, Mail, Store};
 
-use crate::support::rig::mint;
+use crate::support::rig::issuer;
 use crate::support::{Rig, World};
 
 /// Takes the claim that waits for the store.
@@ -339,7 +339,7 @@ fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
     assert_eq!(world.status(execution), Status::Completed);
     let answer = |message: &str| {
         let outgoing = Outgoing { mail: mail(message), chosen: false, ticket: Ticket(1) };
-        let performed = rig.clerk().delivered(outgoing, &Delivery::Ended);
+        let performed = rig.store_calls().delivered(outgoing, &Delivery::Ended);
         match performed.inputs.into_iter().next() {
             Some(Input::Delivered { answer, .. }) => answer,
             other => panic!("{other:?}"),
@@ -358,17 +358,17 @@ fn an_older_version_sets_aside_what_a_newer_one_has_written() {
     let execution = rig.start("a");
     let plans = Arc::new(Plans::new(Box::new(flow::compile)));
     let older = Config { fold: LOG_FORMAT - 1, ..Config::default() };
-    let clerk = Clerk {
+    let store_calls = StoreCalls {
         about: waypost_ports::store::About::default(),
         running: Arc::default(),
         store: Arc::new(world.store.clone()),
         plans,
         config: older,
         instance: rig.instance,
-        mint: mint(),
+        issuer: issuer(),
         nudges: Arc::new(waypost_ports::nudge::Alone),
     };
-    let performed = clerk.perform(StoreWork::Reload(execution));
+    let performed = store_calls.perform(StoreWork::Reload(execution));
     assert!(matches!(performed.inputs[..], [Input::Held]) && performed.again.is_empty());
     let control = world.control(execution).unwrap();
     assert_eq!(control.owner, None);

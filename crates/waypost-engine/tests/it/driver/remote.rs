@@ -447,7 +447,7 @@ fn bug_an_end_said_again_was_refused_when_the_execution_ended_meanwhile() {
     owner.settle_store();
     assert_eq!(world.status(execution), Status::Completed);
     let [same, contrary] = answers.map(|outgoing| {
-        match other.clerk().delivered(outgoing, &Delivery::Ended).inputs.remove(0) {
+        match other.store_calls().delivered(outgoing, &Delivery::Ended).inputs.remove(0) {
             Input::Delivered { answer, .. } => answer,
             input => panic!("{input:?}"),
         }

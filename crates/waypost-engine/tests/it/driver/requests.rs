@@ -317,7 +317,7 @@ fn requests_that_go_together_are_each_answered_for_themselves() {
         let mail = Mail { execution, message, actor, body: body.into() };
         work.push(StoreWork::Deliver(Outgoing { mail, chosen: true, ticket: rig.ticket() }));
     }
-    let performed = rig.clerk().perform_all(work);
+    let performed = rig.store_calls().perform_all(work);
     assert!(performed.again.is_empty());
     let answers: Vec<String> = performed
         .inputs

@@ -21,17 +21,17 @@ use waypost_engine::driver::{
     Answer, Committed, ControlRequest, Driver, Input, Look, OfferOrder, Output, Start,
     StartRequest, StoreWork, TaskOrder, TaskReport, TaskWork, Ticket,
 };
-use waypost_engine::tokens::{self, Mint};
-use waypost_engine::{Clerk, Plans};
+use waypost_engine::tokens::{self, TokenIssuer};
+use waypost_engine::{Plans, StoreCalls};
 use waypost_ports::mirror::Context;
 use waypost_ports::store::{About, Append, Appended, Heartbeat, LEASE, Store};
 use waypost_ports::tasks::{Holds, OfferId};
 
 use super::World;
 
-/// The mint of every driver in a test.
-pub(crate) fn mint() -> Mint {
-    Mint::new(&[7; 32])
+/// The token issuer of every driver in a test.
+pub(crate) fn issuer() -> TokenIssuer {
+    TokenIssuer::new(&[7; 32])
 }
 
 /// The token that a worker is given for an attempt.
@@ -43,7 +43,7 @@ pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionNo, &str, u32)
         Some(Event::Run(RunEvent::Created(created))) => created.key,
         _ => ExecutionId("exe_unknown".into()),
     };
-    mint().mint(&tokens::Delivery { execution: &key, path, attempt }, random)
+    issuer().issue(&tokens::Delivery { execution: &key, path, attempt }, random)
 }
 
 pub(crate) struct Rig<'w> {
@@ -88,7 +88,7 @@ impl<'w> Rig<'w> {
         let mut config = Config { slots: 4, id_block_size: 100, ..Config::default() };
         adjust(&mut config);
         let instance = world.new_instance();
-        let driver = Driver::new(config.clone(), instance, instance.0.as_u128(), mint());
+        let driver = Driver::new(config.clone(), instance, instance.0.as_u128(), issuer());
         let mut rig = Self {
             world,
             driver,
@@ -245,7 +245,7 @@ impl<'w> Rig<'w> {
             let appended = self.world.append(&append);
             return self.answer_append(&append, appended);
         }
-        let performed = self.clerk().perform(work);
+        let performed = self.store_calls().perform(work);
         assert!(performed.again.is_empty(), "the store answers");
         self.inputs.extend(performed.inputs);
     }
@@ -262,16 +262,16 @@ impl<'w> Rig<'w> {
         });
     }
 
-    /// A clerk of this instance.
-    pub(crate) fn clerk(&self) -> Clerk {
-        Clerk {
+    /// The store calls of this instance.
+    pub(crate) fn store_calls(&self) -> StoreCalls {
+        StoreCalls {
             about: waypost_ports::store::About::default(),
             running: Arc::default(),
             store: Arc::new(self.world.store.clone()),
             plans: Arc::new(Plans::new(Box::new(flow::compile))),
             config: self.config.clone(),
             instance: self.instance,
-            mint: mint(),
+            issuer: issuer(),
             nudges: Arc::new(waypost_ports::nudge::Alone),
         }
     }

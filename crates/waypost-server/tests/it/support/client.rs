@@ -146,12 +146,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        patiently(self.stream.get_mut().write_all(bytes)).await
+        with_timeout(self.stream.get_mut().write_all(bytes)).await
     }
 
     /// Reads the reply to a request.
     pub(crate) async fn answer(&mut self, ask: &Ask) -> io::Result<Answer> {
-        patiently(async {
+        with_timeout(async {
             let mut answer = self.head().await?;
             if ask.method != "HEAD" {
                 answer.body = self.body(&answer).await?;
@@ -211,11 +211,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub(crate) async fn until_closed(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         // A reset is an end, too.
-        drop(patiently(self.stream.read_to_end(&mut rest)).await);
+        drop(with_timeout(self.stream.read_to_end(&mut rest)).await);
         rest
     }
 }
 
-pub(crate) async fn patiently<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+pub(crate) async fn with_timeout<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::time::timeout(PATIENCE, work).await.expect("nothing happens")
 }

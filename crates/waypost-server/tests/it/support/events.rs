@@ -39,7 +39,7 @@ impl Events {
 
     pub(crate) async fn open(mut client: Client, house: &House, ask: &Ask) -> Self {
         client.send(&ask.bytes(house.address)).await.unwrap();
-        let head = super::client::patiently(client.head()).await.unwrap();
+        let head = super::client::with_timeout(client.head()).await.unwrap();
         assert_eq!(head.status, 200, "{ask:?}");
         assert_eq!(head.header("content-type"), Some("text/event-stream"));
         Self { client, unread: String::new() }
@@ -57,7 +57,7 @@ impl Events {
                 }
             }
             // A connection that is cut is an end, too.
-            let piece = super::client::patiently(self.client.chunk()).await.ok()??;
+            let piece = super::client::with_timeout(self.client.chunk()).await.ok()??;
             self.unread.push_str(&String::from_utf8(piece).unwrap());
         }
     }

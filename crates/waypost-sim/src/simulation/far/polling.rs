@@ -24,7 +24,7 @@ impl Simulation {
         if worker.dead_until.max(worker.silent_until) > now {
             return;
         }
-        let Some(desk) = life.and_then(|life| self.desk(life)) else { return };
+        let Some(remote_tasks) = life.and_then(|life| self.remote_tasks(life)) else { return };
         if self.store.strikes(Fault::TasksFail) {
             return;
         }
@@ -39,14 +39,15 @@ impl Simulation {
             }
             return;
         }
-        let cancels = desk.hear(&poll, Millis(0)).unwrap_or_default();
-        let taken = desk.take(&poll.handlers, poll.max).map(|(taken, _)| taken).unwrap_or_default();
+        let cancels = remote_tasks.hear(&poll, Millis(0)).unwrap_or_default();
+        let taken =
+            remote_tasks.take(&poll.handlers, poll.max).map(|(taken, _)| taken).unwrap_or_default();
         for token in cancels {
             self.far_cancel(id, token);
         }
         for taken in taken {
             let random = self.far.random.next();
-            let task = desk.hand_over(taken, random);
+            let task = remote_tasks.hand_over(taken, random);
             if !self.store.strikes(Fault::OfferLost) {
                 self.far_begin(id, task);
             }
@@ -70,8 +71,8 @@ impl Simulation {
 
     /// The poll is outdated, and its worker does not wait for the response any more.
     pub(super) fn far_heard_late(&mut self, poll: &WorkerPoll) {
-        if let Some(desk) = self.any_process().and_then(|life| self.desk(life)) {
-            drop(desk.hear(poll, Millis(0)));
+        if let Some(remote_tasks) = self.any_process().and_then(|life| self.remote_tasks(life)) {
+            drop(remote_tasks.hear(poll, Millis(0)));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The clerk: store calls on the driver's behalf, one try at a time.
+//! Store calls on the driver's behalf, one try at a time.
 //!
 //! It turns an order into calls of the store and their answers into inputs. It has no queue and
 //! does not retry: what the store did not do comes back as an order to repeat, and the caller
@@ -26,7 +26,7 @@ use super::{Damage, Plans, fold, ownership};
 use crate::config::Config;
 use crate::driver::{Answer, EndSummary, Input, Loaded, StoreWork};
 use crate::panic_text;
-use crate::tokens::Mint;
+use crate::tokens::TokenIssuer;
 
 /// The result of one try.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Performed {
 }
 
 /// See the module.
-pub struct Clerk {
+pub struct StoreCalls {
     /// The store.
     pub store: Arc<dyn Store>,
     /// Compiled definitions.
@@ -67,12 +67,12 @@ pub struct Clerk {
     /// Attempts that run in it.
     pub running: Arc<AtomicU32>,
     /// Verifies the tokens of remote attempts.
-    pub mint: Mint,
+    pub issuer: TokenIssuer,
     /// How the owners of executions with new mail are nudged.
     pub nudges: Arc<dyn Nudges>,
 }
 
-impl Clerk {
+impl StoreCalls {
     /// Appends frames together, and answers for all of them.
     pub fn append(&self, batch: &[Append]) -> Result<Input, StoreError> {
         let answers = self.store.append(batch)?;

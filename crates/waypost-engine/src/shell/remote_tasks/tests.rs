@@ -62,14 +62,14 @@ impl Nudges for Sent {
 fn who_has_to_stop_something_is_told_though_people_cannot_look() {
     let tasks = MemoryTasks::new(Arc::new(ManualClock::at(Timestamp(0))), [7; 32]);
     let sent = Arc::new(Sent::default());
-    let desk = |instance: u128| Desk {
+    let remote_tasks = |instance: u128| RemoteTasks {
         tasks: Arc::new(Unseen(tasks.clone())),
         nudges: Arc::clone(&sent) as Arc<dyn Nudges>,
-        mint: Mint::new(&[7; 32]),
+        issuer: TokenIssuer::new(&[7; 32]),
         seal: Seal::new(&[7; 32]),
         instance: InstanceId(Uuid::from_u128(instance)),
     };
-    let (owner, other) = (desk(1), desk(2));
+    let (owner, other) = (remote_tasks(1), remote_tasks(2));
     let poll = |worker: u128| WorkerPoll {
         worker: WorkerId(Uuid::from_u128(worker)),
         name: "w".into(),

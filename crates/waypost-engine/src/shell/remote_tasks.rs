@@ -15,7 +15,7 @@ use waypost_ports::tasks::{Hand, Offer, OfferId, SignOfLife, Tasks};
 
 use crate::driver::{Input, Look, OfferOrder};
 use crate::sealed::{OfferedTask, Seal};
-use crate::tokens::{Delivery, Mint};
+use crate::tokens::{Delivery, TokenIssuer};
 
 /// A worker's poll for tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,20 +86,20 @@ pub struct Taken {
 }
 
 /// See the module.
-pub struct Desk {
+pub struct RemoteTasks {
     /// Where tasks wait.
     pub tasks: Arc<dyn Tasks>,
     /// How other instances are nudged.
     pub nudges: Arc<dyn Nudges>,
     /// Makes tokens.
-    pub mint: Mint,
+    pub issuer: TokenIssuer,
     /// Seals offers.
     pub seal: Seal,
     /// In whose name.
     pub instance: InstanceId,
 }
 
-impl Desk {
+impl RemoteTasks {
     /// Offers tasks, and nudges the instances whose workers serve them.
     pub fn offer(&self, orders: Vec<OfferOrder>) -> Result<(), StoreError> {
         let handlers: BTreeSet<Arc<str>> =
@@ -208,7 +208,7 @@ impl Desk {
         let Taken { offer: Offer { id, handler, .. }, task } = taken;
         let delivery = Delivery { execution: &task.execution, path: &id.path, attempt: id.attempt };
         RemoteTask {
-            token: self.mint.mint(&delivery, random),
+            token: self.issuer.issue(&delivery, random),
             number: id.execution,
             execution: task.execution,
             workflow: task.workflow,

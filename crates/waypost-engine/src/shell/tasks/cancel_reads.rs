@@ -16,16 +16,16 @@ const LAST_FOR: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Doubts {
+pub(super) struct CancelReads {
     /// When the last notification came.
     since: Option<Instant>,
     /// When each worker's cancellations were read from the store.
-    heard: BTreeMap<WorkerId, Instant>,
+    read_at: BTreeMap<WorkerId, Instant>,
 }
 
 /// How to read a worker's cancellations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Hearing {
+pub(super) enum CancelRead {
     /// From the fastest source.
     Quick,
     /// From the fastest source, and from the store at this time.
@@ -34,26 +34,26 @@ pub(super) enum Hearing {
     Thorough,
 }
 
-impl Doubts {
+impl CancelReads {
     /// A cancel notification came.
-    pub(super) fn arise(&mut self, now: Instant) {
+    pub(super) fn notified(&mut self, now: Instant) {
         self.since = Some(now);
-        self.heard.retain(|_, at| now < *at + AT_MOST_EVERY);
+        self.read_at.retain(|_, at| now < *at + AT_MOST_EVERY);
     }
 
     /// How to read a worker's cancellations now; counts as done.
-    pub(super) fn hear(&mut self, worker: WorkerId, now: Instant) -> Hearing {
+    pub(super) fn next_read(&mut self, worker: WorkerId, now: Instant) -> CancelRead {
         let Some(since) = self.since.filter(|since| now < *since + LAST_FOR) else {
             self.since = None;
-            self.heard.clear();
-            return Hearing::Quick;
+            self.read_at.clear();
+            return CancelRead::Quick;
         };
-        match self.heard.get(&worker) {
-            Some(at) if *at > since => Hearing::Quick,
-            Some(at) if now < *at + AT_MOST_EVERY => Hearing::QuickUntil(*at + AT_MOST_EVERY),
+        match self.read_at.get(&worker) {
+            Some(at) if *at > since => CancelRead::Quick,
+            Some(at) if now < *at + AT_MOST_EVERY => CancelRead::QuickUntil(*at + AT_MOST_EVERY),
             _ => {
-                self.heard.insert(worker, now);
-                Hearing::Thorough
+                self.read_at.insert(worker, now);
+                CancelRead::Thorough
             }
         }
     }
@@ -70,18 +70,22 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let [one, two] = [1, 2].map(|number| WorkerId(Uuid::from_u128(number)));
-        let mut doubts = Doubts::default();
-        assert_eq!(doubts.hear(one, at(0)), Hearing::Quick);
-        doubts.arise(at(10));
-        assert_eq!(doubts.hear(one, at(11)), Hearing::Thorough);
-        assert_eq!(doubts.hear(one, at(12)), Hearing::Quick, "it was");
-        doubts.arise(at(500));
-        assert_eq!(doubts.hear(one, at(501)), Hearing::QuickUntil(at(1_011)));
-        assert_eq!(doubts.hear(two, at(502)), Hearing::Thorough);
-        doubts.arise(at(1_010));
-        assert_eq!(doubts.hear(one, at(1_011)), Hearing::Thorough, "however often there is word");
-        assert_eq!(doubts.hear(two, at(4_000)), Hearing::Thorough);
-        doubts.arise(at(9_000));
-        assert_eq!(doubts.hear(two, at(14_000)), Hearing::Quick, "too long ago");
+        let mut cancel_reads = CancelReads::default();
+        assert_eq!(cancel_reads.next_read(one, at(0)), CancelRead::Quick);
+        cancel_reads.notified(at(10));
+        assert_eq!(cancel_reads.next_read(one, at(11)), CancelRead::Thorough);
+        assert_eq!(cancel_reads.next_read(one, at(12)), CancelRead::Quick, "it was");
+        cancel_reads.notified(at(500));
+        assert_eq!(cancel_reads.next_read(one, at(501)), CancelRead::QuickUntil(at(1_011)));
+        assert_eq!(cancel_reads.next_read(two, at(502)), CancelRead::Thorough);
+        cancel_reads.notified(at(1_010));
+        assert_eq!(
+            cancel_reads.next_read(one, at(1_011)),
+            CancelRead::Thorough,
+            "however often there is word"
+        );
+        assert_eq!(cancel_reads.next_read(two, at(4_000)), CancelRead::Thorough);
+        cancel_reads.notified(at(9_000));
+        assert_eq!(cancel_reads.next_read(two, at(14_000)), CancelRead::Quick, "too long ago");
     }
 }

@@ -11,14 +11,14 @@ use crate::room::shrink;
 /// small commit; after activity the next item usually comes within this time.
 const SPIN: Duration = Duration::from_micros(50);
 
-pub(crate) struct Inbox<T> {
+pub(crate) struct BatchQueue<T> {
     items: Mutex<Vec<T>>,
     arrived: Condvar,
     /// Is there something? Read without the lock.
     some: AtomicBool,
 }
 
-impl<T> Inbox<T> {
+impl<T> BatchQueue<T> {
     pub(crate) fn new() -> Self {
         Self {
             items: Mutex::new(Vec::new()),
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn no_wake_up_is_lost_between_two_threads() {
-        let (ping, pong) = (Arc::new(Inbox::new()), Arc::new(Inbox::new()));
+        let (ping, pong) = (Arc::new(BatchQueue::new()), Arc::new(BatchQueue::new()));
         let (start, rounds) = (Instant::now(), 20_000u32);
         let echo = {
             let (ping, pong) = (Arc::clone(&ping), Arc::clone(&pong));
@@ -112,29 +112,29 @@ mod tests {
 
     #[test]
     fn inbox_that_is_quiet_gives_the_room_of_a_burst_back() {
-        let (inbox, mut items) = (Inbox::new(), Vec::new());
-        inbox.extend(0..50_000u32);
-        inbox.take(&mut items, far());
+        let (queue, mut items) = (BatchQueue::new(), Vec::new());
+        queue.extend(0..50_000u32);
+        queue.take(&mut items, far());
         items.clear();
-        inbox.extend(0..50_000);
-        inbox.take(&mut items, far());
+        queue.extend(0..50_000);
+        queue.take(&mut items, far());
         items.clear();
-        inbox.take(&mut items, Instant::now());
-        assert!(items.capacity() + inbox.items.lock().capacity() < 5_000);
+        queue.take(&mut items, Instant::now());
+        assert!(items.capacity() + queue.items.lock().capacity() < 5_000);
     }
 
     #[test]
     fn many_senders_and_nothing_is_lost_or_out_of_order() {
-        let inbox = Arc::new(Inbox::new());
+        let queue = Arc::new(BatchQueue::new());
         let senders: Vec<_> = (0..4u32)
             .map(|sender| {
-                let inbox = Arc::clone(&inbox);
-                std::thread::spawn(move || (0..5_000u32).for_each(|n| inbox.push((sender, n))))
+                let queue = Arc::clone(&queue);
+                std::thread::spawn(move || (0..5_000u32).for_each(|n| queue.push((sender, n))))
             })
             .collect();
         let (mut items, mut next) = (Vec::new(), [0; 4]);
         while next != [5_000; 4] {
-            inbox.take(&mut items, far());
+            queue.take(&mut items, far());
             for (sender, n) in items.drain(..) {
                 let next = &mut next[usize::try_from(sender).unwrap()];
                 assert_eq!(n, *next);
@@ -142,7 +142,7 @@ mod tests {
             }
         }
         senders.into_iter().for_each(|sender| sender.join().unwrap());
-        inbox.take(&mut items, Instant::now());
+        queue.take(&mut items, Instant::now());
         assert!(items.is_empty());
     }
 }

@@ -1,5 +1,5 @@
 //! Requests for executions that are not in memory here: known answers, and delivery to inboxes.
-//! Nothing here waits or repeats; see the clerk.
+//! Nothing here waits or repeats; see `store_calls`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
 
-use super::{Clerk, Damage, Performed, end_of, fold_guarded};
+use super::{Damage, Performed, StoreCalls, end_of, fold_guarded};
 use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, Ticket};
 
 /// A request that need not be delivered.
@@ -21,7 +21,7 @@ enum Known {
     Received,
 }
 
-impl Clerk {
+impl StoreCalls {
     /// Puts requests into inboxes, those that need it, all in one call.
     pub(super) fn deliver(&self, requests: Vec<Outgoing>) -> Performed {
         let mut performed = Performed::default();
@@ -135,7 +135,7 @@ impl Clerk {
             // It waits in the inbox until a person has looked.
             Err(_) => return Ok(None),
         };
-        if let Err(refusal) = self.mint.admit(&plan, &state, report) {
+        if let Err(refusal) = self.issuer.admit(&plan, &state, report) {
             return Ok(Some(Answer::Refused(refusal)));
         }
         Ok(match state.hears(&plan, report) {
