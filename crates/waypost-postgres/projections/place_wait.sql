@@ -1,3 +1,3 @@
--- settle: where the log ends, and the place up to which this process' rows are marked as shown. Served by
--- frames_by_place and the key of projectors.
-SELECT coalesce((SELECT max(place) FROM frames), -1), (SELECT done FROM projectors WHERE id = $1)
+-- wait: where the log ends, and the place before which all rows are projected. Served by frames_by_place and
+-- the key of sweeper.
+SELECT coalesce((SELECT max(place) FROM frames), -1), place FROM sweeper

@@ -42,6 +42,7 @@ const KNOWN: &[Migration] = &[
     Migration { version: 3, name: "current", sql: include_str!("../migrations/0003_current.sql") },
     Migration { version: 4, name: "crashes", sql: include_str!("../migrations/0004_crashes.sql") },
     Migration { version: 5, name: "names", sql: include_str!("../migrations/0005_names.sql") },
+    Migration { version: 6, name: "sweeper", sql: include_str!("../migrations/0006_sweeper.sql") },
 ];
 
 /// The layout of a database, without changing it.

@@ -2,22 +2,24 @@
 //!
 //! ```text
 //!   append ──▶ queue ──▶ projector ──▶ rows
-//!                           ▲ what the queue could not hold, what others left behind
-//!                          log
+//!                           ▲             ╎
+//!              log ──▶ sweeper ◀╌╌╌╌╌╌╌╌╌╌┘ compares
 //! ```
 //!
-//! Whoever commits frames shows them, from its memory, gathered over many of them; appending leaves a copy
-//! and never waits. The rows of one execution are written by one process at a time because each write says
-//! which seq it goes on from. They are never the truth: they can be derived again from the log at any time.
+//! Each process projects its own commits from memory, many at a time; an append leaves a copy and never
+//! waits. One sweeper per cluster follows the log and projects what is missing. The rows of one execution
+//! are written by one process at a time, since each write names the seq that it continues from. They are
+//! never the truth: they can be derived again from the log at any time.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `queue` | what was committed and is not shown |
+//! | `queue` | what was committed and is not projected |
 //! | `fold` | from frames to changes |
 //! | `write`, `cells`, `document` | from changes to columns |
 //! | `rows` | reading logs and rows, writing batches |
 //! | `portion` | how much of that at once |
 //! | `projector` | what to write next; why nothing is lost |
+//! | `projector/sweep` | finding what is behind |
 //! | `thread` | when to do it |
 //! | `list`, `shown` | reading rows: pages of them, all of one execution |
 
@@ -38,9 +40,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use uuid::Uuid;
+use tokio_postgres::types::ToSql;
 use waypost_core::id::ExecutionNo;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::ProjectionLag;
@@ -52,36 +53,34 @@ use crate::options::Families;
 use crate::pool::Pool;
 use crate::text::{checksum, count, get};
 use crate::waiting::wait;
-use projector::{LEASE_MS, Lease, Projector};
+use projector::Projector;
 use queue::Queue;
 use rows::Rows;
 use thread::ProjectorThread;
 
-/// Connections for what is asked of the projections besides: registering, deriving again.
+/// Connections for what is asked of the projections besides: waiting for them, deriving again.
 const CONNECTIONS: usize = 2;
 
 /// How long a caller waits for one of them.
 const WAIT: Duration = Duration::from_secs(15);
 
-/// How long a row in `projectors` is relied on without a sign that it is there.
-const CONFIRMED_FOR: Duration = Duration::from_secs(10);
-
-/// How long [`Projections::wait`] waits for transactions of others that keep a mark back.
-const MARK_WAIT: Duration = Duration::from_secs(2);
+/// How long [`Projections::wait`] waits for transactions of other clients that keep the sweeper back.
+const SWEEP_WAIT: Duration = Duration::from_secs(2);
 
 /// Executions that are derived again with one connection, in portions.
 const DERIVED_AT_ONCE: usize = 200;
 
-/// Frames that are counted one by one; more are simply many.
+/// Frames that are compared with their rows in order to tell the lag.
+const LAG_FRAMES_COMPARED: i64 = 10_000;
+
+/// Frames after those that are counted one by one; more are simply many.
 const LAG_FRAMES_MAX: i64 = 100_000;
 
 /// The projections of a store.
 pub(crate) struct Projections {
-    id: Uuid,
     runtime: Handle,
     pool: Pool,
     queue: Arc<Queue>,
-    lease: Arc<Mutex<Lease>>,
     families: Families,
     /// Frames that could not be read.
     skipped: Arc<AtomicU64>,
@@ -95,54 +94,36 @@ impl Projections {
         runtime: &Handle,
         families: Families,
     ) -> Result<Self, StoreError> {
-        let id = Uuid::new_v4();
-        let (queue, lease, skipped) = (Arc::new(Queue::default()), Arc::default(), Arc::default());
-        let projector = Projector::new(
-            Arc::clone(home),
-            id,
-            Arc::clone(&lease),
-            Arc::clone(&families),
-            Arc::clone(&skipped),
-        );
+        let (queue, skipped) = (Arc::new(Queue::default()), Arc::default());
+        let projector =
+            Projector::new(Arc::clone(home), Arc::clone(&families), Arc::clone(&skipped));
         let thread = ProjectorThread::start(runtime, Arc::clone(&queue), projector)?;
         Ok(Self {
-            id,
             runtime: runtime.clone(),
             pool: Pool::new(home, Role::Projections, CONNECTIONS, WAIT),
             queue,
-            lease,
             families,
             skipped,
             thread: Some(thread),
         })
     }
 
-    /// Runs an append and takes note of what it committed. Every append of a store must go through here.
-    pub(crate) fn appending(
-        &self,
-        batch: &[Append],
-        append: impl FnOnce() -> Result<Vec<Appended>, StoreError>,
-    ) -> Result<Vec<Appended>, StoreError> {
-        self.register()?;
-        let mut under_way =
-            UnderWay { queue: &self.queue, number: self.queue.begin(), batch: Some(batch) };
-        let outcomes = append()?;
-        under_way.batch = None;
-        self.queue.answered(under_way.number, batch, &outcomes);
-        Ok(outcomes)
+    /// Takes note of what an append committed.
+    pub(crate) fn appended(&self, batch: &[Append], outcomes: &[Appended]) {
+        self.queue.appended(batch, outcomes);
     }
 
-    /// Blocks until everything that was committed here is shown.
+    /// Blocks until everything that was committed is projected, whichever process committed it.
     pub(crate) fn wait(&self) -> Result<(), StoreError> {
-        let until = Instant::now() + MARK_WAIT;
+        let (mut until, mut wanted) = (None, None);
         loop {
             self.queue.wait();
-            let row = self.run(async |connection| {
-                connection.query_one(queries::PLACE_WAIT, &[&self.id]).await
-            })?;
-            let (last, done): (i64, Option<i64>) = (get(&row, 0)?, get(&row, 1)?);
-            // Somebody else's transaction may keep the mark back for as long as it likes.
-            if done.is_none_or(|done| done > last) || Instant::now() >= until {
+            let until = *until.get_or_insert_with(|| Instant::now() + SWEEP_WAIT);
+            let row =
+                self.run(async |connection| connection.query_one(queries::PLACE_WAIT, &[]).await)?;
+            let (last, place): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
+            // A transaction of another client may keep the sweeper back for as long as it is open.
+            if place > *wanted.get_or_insert(last) || Instant::now() >= until {
                 return Ok(());
             }
         }
@@ -219,20 +200,6 @@ impl Projections {
         }
     }
 
-    /// Makes sure that others know of this process before it commits anything.
-    fn register(&self) -> Result<(), StoreError> {
-        let mut lease = self.lease.lock();
-        if lease.confirmed.is_some_and(|confirmed| confirmed.elapsed() < CONFIRMED_FOR) {
-            return Ok(());
-        }
-        let (asked, known) = (Instant::now(), lease.done);
-        let row = self.run(async |connection| {
-            connection.query_one(queries::PROJECTOR_REGISTER, &[&self.id, &LEASE_MS, &known]).await
-        })?;
-        *lease = Lease { done: Some(get(&row, 0)?), confirmed: Some(asked) };
-        Ok(())
-    }
-
     /// Frames that were left out because they could not be read.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
@@ -256,26 +223,12 @@ impl Drop for Projections {
     }
 }
 
-/// An append whose outcome is not known: not yet, or never where it is dropped like this.
-struct UnderWay<'a> {
-    queue: &'a Queue,
-    number: u64,
-    batch: Option<&'a [Append]>,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        if let Some(batch) = self.batch {
-            self.queue.unknown(self.number, batch);
-        }
-    }
-}
-
 /// How far the rows of all processes are behind the log.
 pub(crate) async fn lag(connection: &mut Connection) -> Result<ProjectionLag, DbError> {
-    let row = connection.query_one(queries::PROGRESS, &[&LAG_FRAMES_MAX]).await?;
+    let limits: [&(dyn ToSql + Sync); 2] = [&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX];
+    let row = connection.query_one(queries::PROGRESS, &limits).await?;
     let as_of = get::<Option<i64>>(&row, 1)?.map(Timestamp);
-    Ok(ProjectionLag { frames: count(&row, 2)?, as_of })
+    Ok(ProjectionLag { frames: count(&row, 0)?, as_of })
 }
 
 /// The hash of a name, for an index.

@@ -102,7 +102,7 @@ impl PostgresStore {
         self.sweeps.copies()
     }
 
-    /// Blocks until the projections show everything that was appended through this store.
+    /// Blocks until the projections show everything that was committed before.
     pub fn wait_projected(&self) -> Result<(), StoreError> {
         self.projections.wait()
     }
@@ -145,7 +145,9 @@ impl Store for PostgresStore {
     }
 
     fn append(&self, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
-        self.projections.appending(batch, || append::append(self, batch))
+        let outcomes = append::append(self, batch)?;
+        self.projections.appended(batch, &outcomes);
+        Ok(outcomes)
     }
 
     fn claim(&self, request: &ClaimRequest) -> Result<Claims, StoreError> {

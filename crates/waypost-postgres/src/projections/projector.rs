@@ -1,38 +1,30 @@
-//! Writes the projections of frames that this process committed, and of frames that dead processes left.
+//! Writes the projections of frames that this process committed, and of frames that the sweeper finds
+//! missing.
 //!
-//! **Why no row is lost.** Every process that appends has a row in `projectors`, inserted before its first
-//! append. Its `done` is a place in the log: every frame of the process before it is projected. Let a
+//! **Why no row is lost.** `sweeper.place` is a place in the log: the rows show every frame before it. Let a
 //! frame be committed.
 //!
-//! * While its process lives, the frame or its execution is in the queue until its rows are written. A
-//!   failed write is queued again. Every write compares `projected` with the value it continues from, so
-//!   it notices rows that another process has written.
-//! * `done` passes the frame's place only after that. The new value is a place before which, when it was
-//!   read, no frame could appear any more. It is stored when every append that had begun by then has
-//!   returned and its frames are projected. Rows and mark are committed in this order on one connection,
-//!   without waiting for the disk: a server that loses the end of its log loses the mark before the rows.
-//!   A lost connection may mean just that, so the process then compares everything since the stored mark
-//!   with the log again.
-//! * When the process dies, its row stays and its lease ends. The process that notices compares all frames
-//!   from `done` to the end of the visible log with their rows, and only then deletes the row. A frame that
-//!   becomes visible later, before that end, is not of the dead process. If the process was slow and not
-//!   dead, its row has changed meanwhile, and stays.
+//! * Its process usually projects it from memory, within a fraction of a second. Every write compares
+//!   `projected` with the value it continues from, so it does no harm if another process was faster. If the
+//!   write fails, it is repeated; if the process dies or drops the frame, nothing but time is lost.
+//! * `place` passes the frame only when no frame can appear before it any more and its execution's row was
+//!   compared with it: the row shows the frame, or could not be written for a reason that is logged. Until
+//!   then each sweep finds the frame again, whichever process wrote it and whether that process lives.
+//! * Rows are committed without waiting for the disk. A crash of the server loses the end of its log, and
+//!   with it `place` before the rows that were there when it was written. After a lost connection the
+//!   sweeper reads `place` again.
 //!
-//! One gap remains: a process that froze for longer than its lease, appended after its row was deleted, and
-//! died before its next round leaves an execution that only `waypost check` finds.
+//! What is refused by the database for its data, or cannot be folded, is tried without documents, then
+//! execution by execution, and the one at fault is left out.
 
-mod debts;
+mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
 use futures_util::FutureExt as _;
-use parking_lot::Mutex;
-use uuid::Uuid;
-use waypost_ports::store::LEASE;
 
 use super::fold::{Base, Folded, Touched};
 use super::portion::Pace;
@@ -43,49 +35,23 @@ use super::write::Documents;
 use crate::connection::{Connection, Home, Role};
 use crate::error::DbError;
 use crate::options::Families;
+use sweep::Sweep;
+pub(super) use sweep::TICK;
 
 /// Executions whose rows are remembered in order to go on from them.
 const BASES_MAX: usize = 200_000;
 
-/// The lease, in milliseconds.
-pub(super) const LEASE_MS: i64 = LEASE.0.cast_signed();
-
-/// What this process knows of its row in `projectors`.
-#[derive(Debug, Default)]
-pub(super) struct Lease {
-    /// Everything before this place is shown; nothing as long as there is no row.
-    pub(super) done: Option<i64>,
-    /// When it was last known to be there.
-    pub(super) confirmed: Option<Instant>,
-}
-
-/// Writes the rows of what one process commits.
+/// Writes rows: those of this process' commits, and what the sweeper finds.
 pub(super) struct Projector {
     home: Arc<Home>,
-    id: Uuid,
-    lease: Arc<Mutex<Lease>>,
     rows: Rows,
     connection: Option<Connection>,
     bases: HashMap<i64, Base>,
-    mark: Option<Mark>,
-    /// Rows were written and no mark says so yet.
-    unsettled: bool,
-    connected_before: bool,
-    /// Is there nothing that an earlier connection may have lost?
-    compared: bool,
+    sweep: Sweep,
     caution: Caution,
     pace: Pace,
-    /// The same for what others owed.
-    pace_of_debts: Pace,
     /// Executions whose rows the database refuses.
     refused: BTreeSet<i64>,
-}
-
-/// A place that can be marked once every append before this one was heard of.
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    place: i64,
-    appends_before: u64,
 }
 
 /// What is done about rows that the database refuses.
@@ -99,42 +65,26 @@ enum Caution {
 }
 
 impl Projector {
-    pub(super) fn new(
-        home: Arc<Home>,
-        id: Uuid,
-        lease: Arc<Mutex<Lease>>,
-        families: Families,
-        skipped: Arc<AtomicU64>,
-    ) -> Self {
+    pub(super) fn new(home: Arc<Home>, families: Families, skipped: Arc<AtomicU64>) -> Self {
         Self {
             home,
-            id,
-            lease,
             rows: Rows::new(families, skipped),
             connection: None,
             bases: HashMap::new(),
-            mark: None,
-            unsettled: false,
-            connected_before: false,
-            compared: false,
+            sweep: Sweep::default(),
             caution: Caution::None,
             pace: Pace::default(),
-            pace_of_debts: Pace::default(),
             refused: BTreeSet::new(),
         }
     }
 
-    /// Is there a mark to set soon?
-    pub(super) fn is_unsettled(&self) -> bool {
-        self.unsettled
-    }
-
-    /// Shows some work. Says whether nothing of it is left to do; on an error all of it is queued again.
+    /// Projects some work, and what the sweeper finds. Says whether nothing of it is left to do; on an error
+    /// all of it is queued again.
     pub(super) async fn round(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
         let mut all = work.behind.clone();
         all.extend(work.frames.iter().map(|frame| frame.execution));
         let result = match self.connect().await {
-            Ok(()) => self.show(queue, work).await,
+            Ok(()) => self.show(queue, work, &mut all).await,
             // A server that is away says nothing about how much it can take.
             Err(error) => Err(error),
         };
@@ -153,23 +103,41 @@ impl Projector {
         result
     }
 
-    async fn show(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
+    /// Projects what is left, and lets another process sweep at once.
+    pub(super) async fn end(&mut self, queue: &Queue) -> Result<(), DbError> {
+        let rest = queue.rest();
+        if !rest.frames.is_empty() || !rest.behind.is_empty() {
+            self.round(queue, rest).await?;
+        }
+        self.release().await
+    }
+
+    async fn show(
+        &mut self,
+        queue: &Queue,
+        work: Work,
+        all: &mut BTreeSet<i64>,
+    ) -> Result<bool, DbError> {
         self.rows.portion = self.pace.portion();
-        let result = self.show_work(queue, work).await;
+        let result = self.show_work(queue, work, all).await;
         self.pace.judge(&result);
         result
     }
 
-    async fn show_work(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
+    async fn show_work(
+        &mut self,
+        queue: &Queue,
+        work: Work,
+        all: &mut BTreeSet<i64>,
+    ) -> Result<bool, DbError> {
         self.rows.documents = match self.caution {
             Caution::None => Documents::Written,
             Caution::WithoutDocuments | Caution::OneByOne => Documents::LeftOut,
         };
-        let Work { frames, mut behind, heard_before } = work;
-        let any = !frames.is_empty() || !behind.is_empty();
-        if !self.compared {
-            self.compare_again().await?;
-        }
+        let Work { frames, mut behind, awaited } = work;
+        let page = self.next_page(awaited).await?;
+        all.extend(&page.behind);
+        behind.extend(&page.behind);
         if self.caution == Caution::OneByOne {
             behind.extend(frames.iter().map(|frame| frame.execution));
         } else {
@@ -177,16 +145,15 @@ impl Projector {
         }
         let mut left = self.catch_up(behind).await?;
         left.retain(|execution| !self.refused.contains(execution));
-        let clear = left.is_empty();
-        queue.owe(left);
-        if clear {
-            self.advance(queue, heard_before).await?;
+        if left.is_empty() {
+            self.pass(&page).await?;
         }
-        self.unsettled |= any;
-        Ok(clear)
+        let is_done = left.is_empty() && !page.is_full;
+        queue.owe(left);
+        Ok(is_done)
     }
 
-    /// Shows frames that are at hand. Executions whose rows do not end where these begin are added to
+    /// Projects frames from memory. Executions whose rows do not end where these begin are added to
     /// those that are behind.
     async fn show_frames(
         &mut self,
@@ -239,7 +206,7 @@ impl Projector {
         self.write(batch, behind).await
     }
 
-    /// Shows what the log has of executions. Gives those that have to be looked at again.
+    /// Projects what the log has of executions. Gives those that have to be compared again.
     async fn catch_up(&mut self, mut behind: BTreeSet<i64>) -> Result<BTreeSet<i64>, DbError> {
         let mut again = BTreeSet::new();
         behind.retain(|execution| !self.refused.contains(execution));
@@ -320,8 +287,7 @@ impl Projector {
         Ok(known.collect())
     }
 
-    /// Writes changes. Those of executions whose rows somebody else has written are not, and are added
-    /// to `again`.
+    /// Writes changes. Executions whose rows another process has written meanwhile are added to `again`.
     async fn write(
         &mut self,
         batch: BTreeMap<i64, Touched>,
@@ -365,19 +331,19 @@ impl Projector {
         if let Some(connection) = self.connection.as_mut().filter(|known| known.is_usable()) {
             return connection.tell_time().await;
         }
-        // The first connection of a process cannot have lost anything.
-        (self.compared, self.mark) = (!self.connected_before, None);
+        // The server may have lost what it committed last: nothing that was read before counts.
+        self.sweep.forget();
         self.bases.clear();
         self.rows.definitions.clear();
         let mut connection = Connection::open(&self.home, Role::Projections).await?;
         connection.query(queries::RELAX, &[]).await?;
         connection.tell_time().await?;
-        (self.connection, self.connected_before) = (Some(connection), true);
+        self.connection = Some(connection);
         Ok(())
     }
 }
 
-/// A panic concerns what was being shown, as data does that the database refuses.
+/// A panic concerns what was being projected, as data does that the database refuses.
 async fn unless_it_panics<T>(
     showing: impl Future<Output = Result<T, DbError>>,
 ) -> Result<T, DbError> {

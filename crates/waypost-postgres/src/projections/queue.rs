@@ -1,11 +1,8 @@
 //! Frames that this process committed and has not projected yet.
 //!
-//! Appends never wait for projections: an append leaves a copy of its frames here. When there are too
-//! many, it leaves only the numbers of their executions, and the projector reads the frames from the log.
-//!
-//! The queue also counts the appends in progress. A place in the log is finished when every append that
-//! might have committed before it has returned, and its frames are projected: an append that has
-//! committed and whose answer is still on its way has left nothing here yet.
+//! Appends never wait for projections: an append leaves a copy of its frames here. Beyond a limit it leaves
+//! only the numbers of their executions, and the projector reads the frames from the log. Nothing here has
+//! to survive: what the queue drops or a dead process leaves is found by the sweeper.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,13 +14,16 @@ use waypost_ports::store::{Append, Appended};
 /// Bytes of frames that are kept.
 const BYTES_MAX: usize = 64 << 20;
 
+/// Executions whose frames have to be read from the log. More are left to the sweeper.
+const BEHIND_MAX: usize = 100_000;
+
 /// What a frame costs beside its body.
 const FRAME_BYTES: usize = 64;
 
-/// Bytes of frames that are shown without waiting for more.
+/// Bytes of frames that are projected without waiting for more.
 const PROMPT_BYTES: usize = 4 << 20;
 
-/// A frame to show.
+/// A frame to project.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) execution: i64,
@@ -34,14 +34,14 @@ pub(super) struct Frame {
     pub(super) body: Option<Vec<u8>>,
 }
 
-/// What is to be shown next.
+/// What is to be projected next.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) frames: Vec<Frame>,
     /// Executions whose frames have to be read from the log.
     pub(super) behind: BTreeSet<i64>,
-    /// Every append before this one was heard of, and what it left is in this work or in an earlier one.
-    pub(super) heard_before: u64,
+    /// Does a caller wait until the whole log is projected?
+    pub(super) awaited: bool,
 }
 
 /// See above.
@@ -59,10 +59,7 @@ struct State {
     frames: Vec<Frame>,
     bytes: usize,
     behind: BTreeSet<i64>,
-    /// Appends are numbered in the order in which they began.
-    next_append: u64,
-    under_way: BTreeSet<u64>,
-    /// Rounds that were asked for, begun and ended, in which everything of their time was shown.
+    /// Calls of [`Queue::wait`]: all of them, those before the last round began, and those answered.
     asked: u64,
     begun: u64,
     ended: u64,
@@ -70,48 +67,25 @@ struct State {
 }
 
 impl Queue {
-    /// An append begins.
-    pub(super) fn begin(&self) -> u64 {
-        let mut state = self.state.lock();
-        let number = state.next_append;
-        state.next_append += 1;
-        state.under_way.insert(number);
-        number
-    }
-
-    /// An append was answered.
-    pub(super) fn answered(&self, number: u64, batch: &[Append], outcomes: &[Appended]) {
+    /// An append has returned.
+    pub(super) fn appended(&self, batch: &[Append], outcomes: &[Appended]) {
         let mut state = self.state.lock();
         for (append, outcome) in batch.iter().zip(outcomes) {
             if let Appended::Committed { .. } = outcome {
                 state.push(append);
             }
         }
-        state.under_way.remove(&number);
         self.wake.notify_one();
     }
 
-    /// An append failed: nobody knows what became of it. Whatever there is will be read from the log.
-    pub(super) fn unknown(&self, number: u64, batch: &[Append]) {
-        let mut state = self.state.lock();
-        state.behind.extend(batch.iter().map(|append| append.header.execution.0));
-        state.under_way.remove(&number);
-        self.wake.notify_one();
-    }
-
-    /// Executions whose frames have to be read from the log.
+    /// The frames of these executions have to be read from the log.
     pub(super) fn owe(&self, executions: impl IntoIterator<Item = i64>) {
-        self.state.lock().behind.extend(executions);
+        self.state.lock().owe(executions);
         self.wake.notify_one();
     }
 
-    /// The number that the next append gets.
-    pub(super) fn next_append(&self) -> u64 {
-        self.state.lock().next_append
-    }
-
-    /// Waits for something to do, for at most `patience`; lets more of it come for `gather`, unless
-    /// somebody waits for it. Nothing when it is time to stop.
+    /// Waits for something to do, for at most `patience`, and then lets more come for `gather`, unless a
+    /// caller waits for it. `None` when it is time to stop.
     pub(super) fn take(&self, patience: Duration, gather: Duration) -> Option<Work> {
         let mut state = self.state.lock();
         if state.is_idle() {
@@ -128,14 +102,14 @@ impl Queue {
         self.state.lock().take()
     }
 
-    /// What was taken last is shown, and so is everything before it.
-    pub(super) fn shown(&self) {
+    /// The work that was taken last is projected, and everything before it.
+    pub(super) fn done(&self) {
         let mut state = self.state.lock();
         state.ended = state.begun;
         self.done.notify_all();
     }
 
-    /// Blocks until everything that was committed before is shown, or it is time to stop.
+    /// Blocks until everything that was committed before is projected, or it is time to stop.
     pub(super) fn wait(&self) {
         let mut state = self.state.lock();
         state.asked += 1;
@@ -165,8 +139,7 @@ impl State {
         let header = &append.header;
         let cost = append.body.len() + FRAME_BYTES;
         if self.bytes + cost > BYTES_MAX {
-            self.behind.insert(header.execution.0);
-            return;
+            return self.owe([header.execution.0]);
         }
         self.bytes += cost;
         self.frames.push(Frame {
@@ -178,12 +151,21 @@ impl State {
         });
     }
 
+    fn owe(&mut self, executions: impl IntoIterator<Item = i64>) {
+        let room = BEHIND_MAX.saturating_sub(self.behind.len());
+        self.behind.extend(executions.into_iter().take(room));
+    }
+
     fn is_idle(&self) -> bool {
-        self.frames.is_empty() && self.behind.is_empty() && self.asked == self.begun && !self.stop
+        self.frames.is_empty() && self.behind.is_empty() && !self.is_awaited() && !self.stop
     }
 
     fn is_urgent(&self) -> bool {
-        self.asked > self.begun || self.stop || self.bytes >= PROMPT_BYTES
+        self.is_awaited() || self.stop || self.bytes >= PROMPT_BYTES
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.ended < self.asked
     }
 
     fn take(&mut self) -> Work {
@@ -192,7 +174,7 @@ impl State {
         Work {
             frames: std::mem::take(&mut self.frames),
             behind: std::mem::take(&mut self.behind),
-            heard_before: self.under_way.first().copied().unwrap_or(self.next_append),
+            awaited: self.is_awaited(),
         }
     }
 }
@@ -226,22 +208,20 @@ mod tests {
     const COMMITTED: Appended = Appended::Committed { at: Timestamp(7) };
 
     #[test]
-    fn only_what_was_committed_is_shown() {
+    fn queue_takes_committed_frames_only() {
         let queue = Queue::default();
         let batch = [append(1, 10), append(2, 10), append(3, 10)];
-        let number = queue.begin();
-        queue.answered(number, &batch, &[COMMITTED, Appended::Fenced, COMMITTED]);
+        queue.appended(&batch, &[COMMITTED, Appended::Fenced, COMMITTED]);
         let work = queue.take(Duration::ZERO, Duration::ZERO).unwrap();
         let executions: Vec<_> = work.frames.iter().map(|frame| frame.execution).collect();
         assert_eq!((executions, work.behind.len()), (vec![1, 3], 0));
     }
 
     #[test]
-    fn what_does_not_fit_is_read_from_the_log() {
+    fn queue_that_is_full_keeps_only_the_execution() {
         let queue = Queue::default();
         let batch = [append(1, 100), append(2, BYTES_MAX - 300), append(3, 500), append(4, 1)];
-        let number = queue.begin();
-        queue.answered(number, &batch, &[COMMITTED, COMMITTED, COMMITTED, COMMITTED]);
+        queue.appended(&batch, &[COMMITTED, COMMITTED, COMMITTED, COMMITTED]);
         let work = queue.take(Duration::ZERO, Duration::ZERO).unwrap();
         assert_eq!(work.behind, BTreeSet::from([3]));
         let kept: Vec<_> = work.frames.iter().map(|frame| frame.execution).collect();
@@ -249,21 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn an_append_that_was_not_heard_of_holds_the_mark_back() {
+    fn queue_leaves_executions_beyond_its_limit_to_the_sweeper() {
         let queue = Queue::default();
-        let (first, second) = (queue.begin(), queue.begin());
-        queue.answered(second, &[append(1, 1)], &[COMMITTED]);
-        let heard = || queue.take(Duration::ZERO, Duration::ZERO).unwrap().heard_before;
-        assert_eq!(heard(), first);
-        queue.unknown(first, &[append(9, 1)]);
-        assert_eq!(heard(), queue.next_append());
-    }
-
-    #[test]
-    fn an_append_without_an_answer_is_looked_up() {
-        let queue = Queue::default();
-        queue.unknown(queue.begin(), &[append(9, 1)]);
-        let work = queue.take(Duration::ZERO, Duration::ZERO).unwrap();
-        assert_eq!(work.behind, BTreeSet::from([9]));
+        queue.owe(0..150_000);
+        queue.owe([200_000]);
+        assert_eq!(queue.rest().behind.len(), BEHIND_MAX);
     }
 }

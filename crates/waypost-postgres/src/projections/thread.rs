@@ -1,25 +1,21 @@
-//! When to project: a thread that sleeps until something was appended, lets a little more come, and works
-//! it off. Now and then it looks whether somebody died and left something behind.
+//! When to project: a thread that sleeps until something was appended, lets a little more come, and projects
+//! it. Every second it gives the sweeper a turn.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 use waypost_ports::store::StoreError;
 
-use super::projector::Projector;
+use super::projector::{Projector, TICK};
 use super::queue::Queue;
 
-/// How long frames may gather before they are shown.
+/// How long frames may gather before they are projected.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How often to look around, and to try again after an error.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// How long whoever closes a store waits for the last rows. What is not shown by then is shown by another
-/// process.
+/// How long closing a store waits for the last rows. The sweeper of another process projects the rest.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The thread that writes the projections.
@@ -67,37 +63,21 @@ impl ProjectorThread {
     }
 }
 
-/// Blocks its thread while it waits, which has nothing else to do.
+/// Blocks its thread while it waits: the thread has nothing else to do.
 async fn run(queue: &Queue, mut projector: Projector) {
-    let mut looked = Instant::now();
     loop {
-        let patience = if projector.is_unsettled() { GATHER } else { LOOK_AGAIN };
+        let patience = if projector.has_more_to_sweep() { Duration::ZERO } else { TICK };
         let Some(work) = queue.take(patience, GATHER) else { break };
-        let mut result = projector.round(queue, work).await;
-        if matches!(result, Ok(true)) {
-            queue.shown();
-            if looked.elapsed() >= LOOK_AGAIN {
-                looked = Instant::now();
-                result = projector.take_over().await;
+        match projector.round(queue, work).await {
+            Ok(true) => queue.done(),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the projections could not be written; trying again");
+                queue.pause(TICK);
             }
         }
-        if let Err(error) = result {
-            tracing::warn!(%error, "the projections could not be written; trying again");
-            queue.pause(LOOK_AGAIN);
-        }
     }
-    end(queue, projector).await;
-}
-
-/// Shows what is left. A process that owes nothing says so; one that does is taken for dead in time.
-async fn end(queue: &Queue, mut projector: Projector) {
-    let rest = queue.rest();
-    let all_heard = rest.heard_before == queue.next_append();
-    let result = match projector.round(queue, rest).await {
-        Ok(true) if all_heard => projector.leave().await,
-        other => other.map(drop),
-    };
-    if let Err(error) = result {
+    if let Err(error) = projector.end(queue).await {
         tracing::debug!(%error, "the last projections are left to another process");
     }
 }

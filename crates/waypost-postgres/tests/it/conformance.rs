@@ -26,8 +26,8 @@ impl Backend for Database {
     }
 
     fn settle(&self, store: &PostgresStore) {
-        // A transaction of somebody else, such as the server's own, can hold the mark back.
-        wait_until("all is shown and marked", Duration::from_secs(60), || {
+        // A transaction of another client, such as the server's own, can keep the sweeper back.
+        wait_until("all is shown", Duration::from_secs(60), || {
             store.wait_projected().unwrap();
             store.lag().unwrap().frames == 0
         });

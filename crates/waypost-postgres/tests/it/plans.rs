@@ -69,3 +69,33 @@ fn sweeps_and_excerpts_do_not_read_whole_queues() {
         assert!(most_rows(&plan) <= 16, "{plan}");
     }
 }
+
+/// The sweeper asks this every second, and every list asks for the lag: both read what comes after the place
+/// that the sweeper has reached, not the log.
+#[test]
+fn a_sweep_and_the_lag_do_not_read_the_log() {
+    let database = Database::new();
+    drop(database.open());
+    let intruder = database.intruder();
+    intruder.run(
+        "INSERT INTO frames (execution, first_seq, last_seq, place, at, decided_at, epoch, checksum,
+                             append_id, instance, requires, body)
+         SELECT n, 1, 1, n, n, 0, 1, 0, gen_random_uuid(), gen_random_uuid(), 1, ''
+         FROM generate_series(1, 5000) AS n;
+         UPDATE sweeper SET place = 4998",
+    );
+    let page = include_str!("../../projections/sweep_page.sql");
+    let progress = include_str!("../../projections/progress.sql");
+    for (types, sql, values) in [
+        ("(int8, int8, int8)", page, "(4998, 6000, 5000)"),
+        ("(int8, int8)", progress, "(10000, 100000)"),
+    ] {
+        for analyze in ["", "ANALYZE frames"] {
+            intruder.run(analyze);
+            let plan = intruder.plan(types, sql, "ANALYZE, COSTS OFF, TIMING OFF", values);
+            assert!(most_rows(&plan) <= 10, "{plan}");
+        }
+    }
+    let lag = progress.replace("$1", "2").replace("$2", "10");
+    assert_eq!(intruder.number(&lag), 3, "two are compared, one is only counted");
+}

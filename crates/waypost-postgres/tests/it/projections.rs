@@ -164,32 +164,20 @@ fn rows_are_a_fold_of_the_log_however_it_is_cut() {
     assert_eq!(dump(&database.intruder()), gathered);
 }
 
+/// A process dies with rows to write, while it holds the sweeper's lease.
 #[test]
-fn what_a_process_owed_when_it_died_is_shown_by_another() {
-    check_debts("SELECT 1");
-}
-
-/// Everything that comes after the oldest transaction counts as what may still change, for as long as it
-/// is under way.
-#[test]
-fn what_a_process_owed_is_shown_while_an_older_transaction_is_under_way() {
-    check_debts("BEGIN; SELECT pg_current_xact_id()");
-}
-
-/// A process dies with rows to show, after somebody else has begun something.
-fn check_debts(begun: &str) {
+fn sweeper_of_another_process_projects_what_a_dead_one_left() {
     let database = Database::new();
     let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
     let options = || Options { clock: Some(clock.clone()), ..options() };
-    let survivor = database.open_with(options());
     let (proxy, url) = proxied(&database);
     let dying = PostgresStore::open(&url, options()).unwrap();
-    let shown = begin(&dying, "shown", "1");
+    begin(&dying, "shown", "1");
     dying.wait_projected().unwrap();
-    let bystander = database.intruder();
-    bystander.run(begun);
-    // Who waits is told once in a transaction, so that another one has to look.
     let (intruder, observer) = (database.intruder(), database.intruder());
+    intruder.wait_until("SELECT holder IS NOT NULL FROM sweeper");
+    let survivor = database.open_with(options());
+    // Who waits is told once in a transaction, so that another one has to look.
     intruder.run("BEGIN; LOCK TABLE execution_rows IN EXCLUSIVE MODE");
     let mut ended = begin(&dying, "ended", "2");
     let done = Event::Run(RunEvent::Completed { output: Json::null() });
@@ -199,28 +187,84 @@ fn check_debts(begun: &str) {
     proxy.refuse();
     intruder.run("ROLLBACK");
     drop(dying);
-    survivor.wait_projected().unwrap();
     assert_eq!(keys(&survivor), ["shown"]);
-    assert!(survivor.lag().unwrap().frames > 0, "and lists say that they may be behind");
+    assert_eq!(survivor.lag().unwrap().frames, 2, "and lists say that they are behind");
 
     clock.advance(Millis(LEASE.0 + 1));
     wait_until("it is shown", PATIENCE, || keys(&survivor) == ["shown", "ended"]);
-    wait_until("nothing is owed", PATIENCE, || survivor.lag().unwrap().frames == 0);
-    let rows = survivor.shown(&[ended.execution, shown.execution]).unwrap();
+    assert_eq!(survivor.lag().unwrap().frames, 0);
+    let rows = survivor.shown(&[ended.execution]).unwrap();
     assert_eq!(rows[0].rows.as_ref().map(|rows| rows.view.status), Some(Status::Completed));
-    assert_eq!(intruder.number("SELECT count(*) FROM projectors"), 0);
-    bystander.run("ROLLBACK");
+}
+
+/// 1. A process sends an append, and freezes before the server executes it.
+/// 2. Its leases end. Another process sweeps the whole log.
+/// 3. The server commits the append. The process never learns of it, and dies.
+#[test]
+fn sweeper_projects_what_a_frozen_process_committed_after_its_lease() {
+    let database = Database::new();
+    let clock = Arc::new(ManualClock::at(Timestamp(1_000_000)));
+    let options = || Options { clock: Some(clock.clone()), ..options() };
+    let (proxy, url) = proxied(&database);
+    let frozen = PostgresStore::open(&url, options()).unwrap();
+    let mut hand = begin(&frozen, "frozen", "1");
+    frozen.wait_projected().unwrap();
+    let (intruder, observer) = (database.intruder(), database.intruder());
+    observer.wait_until("SELECT holder IS NOT NULL FROM sweeper");
+    let holder = observer.text("SELECT holder::text FROM sweeper");
+    let survivor = database.open_with(options());
+    intruder.run("BEGIN; LOCK TABLE frames IN EXCLUSIVE MODE");
+    std::thread::scope(|scope| {
+        let append = hand.write(&[started("a", 1)]).into();
+        let late = scope.spawn(|| frozen.append(&[append]));
+        observer.wait_for_waiters("writers", 1);
+        proxy.refuse();
+        clock.advance(Millis(LEASE.0 + 1));
+        observer.wait_until(&format!("SELECT holder <> '{holder}' FROM sweeper"));
+        survivor.wait_projected().unwrap();
+        assert_eq!(survivor.lag().unwrap().frames, 0);
+        intruder.run("COMMIT");
+        assert!(late.join().unwrap().is_err(), "the process does not learn of it");
+    });
+    drop(frozen);
+    wait_until("it is shown", PATIENCE, || {
+        let shown = survivor.shown(&[hand.execution]).unwrap().remove(0).rows.unwrap();
+        shown.nodes.iter().any(|node| node.path == "a")
+    });
+}
+
+/// Frames after the oldest open transaction may still get frames before them: the sweeper waits for its end.
+#[test]
+fn an_open_transaction_of_another_client_delays_repairs_and_nothing_else() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    begin(&store, "lost", "1");
+    store.wait_projected().unwrap();
+    let other = database.intruder();
+    other.run("BEGIN; SELECT pg_current_xact_id()");
+    lose_rows(&database, "DELETE FROM execution_rows", 0);
+    let mut hand = begin(&store, "own", "2");
+    store.append(&[hand.write(&[started("a", 1)]).into()]).unwrap();
+    store.wait_projected().unwrap();
+    assert_eq!(keys(&store), ["lost", "own"], "what was committed before it is repaired");
+    assert_eq!(store.lag().unwrap().frames, 0);
+    database.intruder().run("DELETE FROM execution_rows WHERE execution = 2");
+    store.wait_projected().unwrap();
+    assert_eq!((keys(&store), store.lag().unwrap().frames), (vec!["lost".to_owned()], 2));
+    other.run("ROLLBACK");
+    store.wait_projected().unwrap();
+    assert_eq!((keys(&store).len(), store.lag().unwrap().frames), (2, 0));
 }
 
 #[test]
-fn a_process_that_leaves_owes_nothing() {
+fn a_process_that_ends_projects_everything_and_lets_another_one_sweep() {
     let database = Database::new();
     let store = database.open_with(options());
     begin(&store, "last words", "1");
     drop(store);
     let intruder = database.intruder();
     assert_eq!(intruder.number("SELECT count(*) FROM execution_rows"), 1);
-    assert_eq!(intruder.number("SELECT count(*) FROM projectors"), 0);
+    assert_eq!(intruder.number("SELECT held_until FROM sweeper"), 0);
 }
 
 #[test]
@@ -243,13 +287,13 @@ fn a_lost_connection_loses_no_rows() {
     assert_eq!(dump(&intruder), before);
 }
 
-/// As if the server had lost the end of its log: rows that were written are gone, and so is the mark, before
-/// whoever wrote them can move it on.
-pub(crate) fn lose_rows(database: &Database, deletion: &str, mark: i64) {
+/// As if the server had lost the end of its log: rows that were written are gone, and so is the place that the
+/// sweeper had reached.
+pub(crate) fn lose_rows(database: &Database, deletion: &str, place: i64) {
     let (intruder, observer) = (database.intruder(), database.intruder());
     intruder.run(&format!(
-        "BEGIN; LOCK TABLE projectors IN ACCESS EXCLUSIVE MODE; {deletion}; \
-         UPDATE projectors SET done = {mark}"
+        "BEGIN; LOCK TABLE sweeper IN ACCESS EXCLUSIVE MODE; {deletion}; \
+         UPDATE sweeper SET place = {place}"
     ));
     observer.kill("projections");
     intruder.run("COMMIT");
@@ -263,37 +307,13 @@ fn rows_that_the_server_lost_come_again() {
     store.define(&definition()).unwrap();
     begin(&store, "first", "1");
     store.wait_projected().unwrap();
-    let mark = intruder.number("SELECT done FROM projectors");
+    let place = intruder.number("SELECT place FROM sweeper");
     begin(&store, "second", "1");
     store.wait_projected().unwrap();
     let lost = "DELETE FROM execution_rows WHERE execution = 2; DELETE FROM definition_nodes";
-    lose_rows(&database, lost, mark);
-    wait_until("it is shown again", PATIENCE, || {
-        begin(&store, &uuid::Uuid::new_v4().to_string(), "1");
-        keys(&store).iter().any(|key| key == "second")
-    });
+    lose_rows(&database, lost, place);
+    wait_until("it is shown again", PATIENCE, || keys(&store) == ["first", "second"]);
     assert_eq!(intruder.number("SELECT count(*) FROM definition_nodes"), 1);
-}
-
-/// Somebody thought that it was dead, which it was not: what it commits from now on is owed by it.
-#[test]
-fn who_has_come_back_is_not_forgotten() {
-    let database = Database::new();
-    let store = database.open_with(options());
-    begin(&store, "first", "1");
-    store.wait_projected().unwrap();
-    let (intruder, other) = (database.intruder(), database.intruder());
-    let slow = uuid::Uuid::new_v4();
-    let row = |column: &str| format!("SELECT {column} FROM projectors WHERE id = '{slow}'");
-    intruder.run("BEGIN; LOCK TABLE execution_rows IN ACCESS EXCLUSIVE MODE");
-    other.run(&format!("INSERT INTO projectors VALUES ('{slow}', 0, 0)"));
-    intruder.wait_for_waiters("projections", 1);
-    // Its debts are being compared. It says that it is alive.
-    let alive = i64::MAX / 2;
-    other.run(&format!("UPDATE projectors SET alive_until = {alive} WHERE id = '{slow}'"));
-    intruder.run("COMMIT");
-    store.wait_projected().unwrap();
-    assert_eq!((intruder.number(&row("alive_until")), intruder.number(&row("done"))), (alive, 0));
 }
 
 #[test]
@@ -317,6 +337,12 @@ fn what_the_database_refuses_concerns_one_execution_only() {
     let documents =
         intruder.text("SELECT string_agg(document ->> 'input', ' ') FROM execution_documents");
     assert!(documents.ends_with("16"), "{documents}");
+    // A sweeper that finds them behind gets past them too.
+    let other = database.open_with(options());
+    lose_rows(&database, "DELETE FROM execution_rows; DELETE FROM execution_documents", 0);
+    other.wait_projected().unwrap();
+    assert_eq!(keys(&other), ["a", "without a document", "b", "later"]);
+    assert_eq!(other.lag().unwrap().frames, 0);
 }
 
 #[test]
@@ -357,6 +383,6 @@ fn a_log_that_creates_its_execution_twice_keeps_its_first_row() {
     let mut hand = begin(&store, "first", "1");
     store.wait_projected().unwrap();
     store.append(&[hand.write(&[created("second", "2")]).into()]).unwrap();
-    wait_until("nothing is owed", PATIENCE, || store.lag().unwrap().frames == 0);
+    wait_until("all is shown", PATIENCE, || store.lag().unwrap().frames == 0);
     assert_eq!(keys(&store), ["first"]);
 }

@@ -1,4 +1,4 @@
--- projector: of the next $3 frames from place $1 on and before $2, the executions whose rows do not show
+-- sweeper: of the next $3 frames from place $1 on and before $2, the executions whose rows do not show
 -- them, and where these frames end. Served by frames_by_place and the key of execution_rows.
 WITH next AS MATERIALIZED (
     SELECT place, execution, last_seq FROM frames WHERE place >= $1 AND place < $2
