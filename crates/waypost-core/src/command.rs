@@ -122,6 +122,16 @@ pub enum Urgency {
 }
 
 impl Request {
+    /// What a node outputs because of it, where it has such data.
+    pub fn payload(&self) -> Option<&Json> {
+        match self {
+            Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
+            Self::Cancel { .. } | Self::Pause { .. } | Self::Resume { .. } | Self::Retry { .. } => {
+                None
+            }
+        }
+    }
+
     /// What it wakes.
     pub fn urgency(&self) -> Urgency {
         match self {

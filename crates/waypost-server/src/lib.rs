@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `table` | every route, one row each: path, rights, parameters, forms, action |
 //! | `actions` | what routes do |
+//! | `control` | requests to executions: refuse, send, wait until taken; also for the command line |
 //! | `reader` | questions about executions, answered from the log; also for the command line |
 //! | `workflows` | definitions, compiled; deploying |
 //! | `watchers`, `stream` | who waits for what; streams of events |
@@ -26,6 +27,7 @@ pub mod access;
 mod actions;
 pub mod budget;
 pub mod config;
+pub mod control;
 pub mod http;
 pub mod metrics;
 mod probe;

@@ -4,6 +4,7 @@
 //!
 //! Fields that are absent are left out, never `null`, except inside payloads.
 
+pub mod control;
 pub mod definition;
 pub mod execution;
 pub mod payload;
@@ -12,13 +13,14 @@ pub mod system;
 pub mod why;
 pub mod worker;
 
+pub use control::{Cancel, CompleteWait, ControlBody, Pause, Resume, Retry, Signal};
 pub use definition::{Definition, DefinitionList, DefinitionSummary, Deployed};
 pub use execution::{
     AsOf, ControlResult, Event, EventList, Execution, ExecutionList, ExecutionSummary, Failure,
     Node, NodeList, Started, Wait,
 };
 pub use payload::Payload;
-pub use request::{Cancel, CompleteWait, NewApiKey, Pause, Retry, Signal, Start};
+pub use request::{NewApiKey, Start};
 pub use system::{
     ApiKey, ApiKeyList, AuditList, AuditRow, Instance, InstanceList, Limits, MadeKey,
 };

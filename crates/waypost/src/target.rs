@@ -42,6 +42,7 @@ use crate::wiring;
 
 pub(crate) use folder::Folder;
 pub(crate) use remote::Submission;
+pub(crate) use requests::{actor, new_message};
 pub(crate) use vault::Vault;
 
 /// Where commands go.
@@ -302,6 +303,14 @@ impl Target {
         match self {
             Self::Remote(client) => client.control(id, request, message).await,
             Self::Folder(folder) => folder.control(id, request, message).await,
+        }
+    }
+
+    /// Lists the nodes that a retry would run again.
+    pub(crate) async fn dry_retry(&self, id: &str) -> Result<Outcome> {
+        match self {
+            Self::Remote(client) => client.dry_retry(id).await,
+            Self::Folder(folder) => folder.dry_retry(id).await,
         }
     }
 

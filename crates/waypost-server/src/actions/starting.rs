@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::{StatusCode, header};
 use waypost_core::id::{ExecutionId, ExecutionNo};
+use waypost_core::json::Json;
 use waypost_core::limits::PAYLOAD_BYTES_MAX;
 use waypost_engine::StartRequest;
 use waypost_engine::driver::EndSummary;
@@ -22,7 +23,7 @@ const REPLAYED: &str = "idempotent-replayed";
 
 pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let submission: wire::Start = call.json()?;
-    refuse_large(&submission.input)?;
+    refuse_large(&submission.input.0)?;
     let key = call.values.get("idempotency-key");
     let idempotency = key.map(|key| submission.idempotency(key));
     let workflow = match find(&server, &submission).await {
@@ -126,8 +127,8 @@ fn answer(status: StatusCode, started: &wire::Started) -> Result<Reply, Problem>
 }
 
 /// A payload that the log would not hold.
-pub(super) fn refuse_large(payload: &Payload) -> Result<(), Problem> {
-    let bytes = payload.0.bytes();
+pub(super) fn refuse_large(payload: &Json) -> Result<(), Problem> {
+    let bytes = payload.bytes();
     if bytes <= PAYLOAD_BYTES_MAX {
         return Ok(());
     }

@@ -60,7 +60,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
 
 pub(crate) async fn checkpoint(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let wire::TaskCheckpoint { worker, execution, node, attempt, data, number } = call.json()?;
-    refuse_large(&data)?;
+    refuse_large(&data.0)?;
     let of = Of { worker: worker.0, execution: execution.0, node: node.0, attempt: attempt.0 };
     let mark = Mark { data: data.0, number: number.map_or(0, |number| number.0) };
     reported(&server, &call, of, Outcome::Checkpoint(mark)).await
@@ -69,7 +69,7 @@ pub(crate) async fn checkpoint(server: Arc<Server>, call: Call) -> Result<Reply,
 pub(crate) async fn report(server: Arc<Server>, call: Call) -> Result<Reply, Problem> {
     let wire::TaskReport { worker, execution, node, attempt, status, output, failure } =
         call.json()?;
-    refuse_large(&output)?;
+    refuse_large(&output.0)?;
     let outcome = match (status, failure) {
         (TaskStatus::Completed, None) => Outcome::Completed(output.0),
         (TaskStatus::Failed, Some(failure)) => Outcome::Failed(failed(failure)?),
@@ -156,7 +156,7 @@ fn sign(call: &Call, asked: wire::Poll) -> Result<WorkerPoll, Problem> {
 
 fn failed(failure: wire::TaskFailure) -> Result<Failure, Problem> {
     if let Some(details) = &failure.details {
-        refuse_large(details)?;
+        refuse_large(&details.0)?;
     }
     Ok(Failure {
         status: failure.http_status.and_then(|status| u16::try_from(status.0).ok()),

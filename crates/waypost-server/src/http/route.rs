@@ -60,7 +60,7 @@ pub enum Access {
 /// Everything that looks and changes nothing.
 pub const LOOK: Access = Access::Roles(&[Role::Admin, Role::Operator, Role::Viewer]);
 /// Everything that changes what executions do.
-pub const STEER: Access = Access::Roles(&[Role::Admin, Role::Operator]);
+pub const CONTROL: Access = Access::Roles(&[Role::Admin, Role::Operator]);
 /// Taking tasks and reporting on them.
 pub const WORK: Access = Access::Roles(&[Role::Admin, Role::Worker]);
 /// Keys and the audit log.

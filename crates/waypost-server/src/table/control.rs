@@ -5,133 +5,91 @@ use hyper::Method;
 use super::EXECUTION;
 use crate::actions;
 use crate::http::parameter::{Form, in_path};
-use crate::http::route::{Body, Content, Documented, Effect, Route, STEER, of};
+use crate::http::route::{Body, CONTROL, Content, Documented, Effect, Route, of};
 use crate::problem::Code;
 use crate::wire;
+
+const DONE: Documented =
+    Documented { status: 200, when: "Done.", content: Content::Json(of::<wire::ControlResult>) };
+const ACCEPTED: Documented = Documented {
+    status: 202,
+    when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
+    content: Content::Json(of::<wire::ControlResult>),
+};
+const REPLIES: &[Documented] = &[DONE, ACCEPTED];
+const PROBLEMS: &[Code] = &[
+    Code::UnknownExecution,
+    Code::ExecutionDamaged,
+    Code::ExecutionEnded,
+    Code::IllegalTransition,
+];
 
 pub(super) static ROUTES: &[Route] = &[
     Route {
         name: "pauseExecution",
         method: Method::POST,
         path: "/v1/executions/{id}/pause",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Audited,
         tag: "control",
         summary: "Pause an execution",
         notes: "",
         parameters: &[EXECUTION],
         body: Body::Json { schema: of::<wire::Pause>, optional: true },
-        replies: &[
-            Documented {
-                status: 200,
-                when: "Done.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-            Documented {
-                status: 202,
-                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-        ],
-        problems: &[
-            Code::UnknownExecution,
-            Code::ExecutionDamaged,
-            Code::ExecutionEnded,
-            Code::IllegalTransition,
-        ],
-        action: |server, call| Box::pin(actions::control::pause(server, call)),
+        replies: REPLIES,
+        problems: PROBLEMS,
+        action: |server, call| Box::pin(actions::control::control::<wire::Pause>(server, call)),
     },
     Route {
         name: "resumeExecution",
         method: Method::POST,
         path: "/v1/executions/{id}/resume",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Audited,
         tag: "control",
         summary: "Resume a paused or quarantined execution",
         notes: "",
         parameters: &[EXECUTION],
-        body: Body::None,
-        replies: &[
-            Documented {
-                status: 200,
-                when: "Done.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-            Documented {
-                status: 202,
-                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-        ],
-        problems: &[
-            Code::UnknownExecution,
-            Code::ExecutionDamaged,
-            Code::ExecutionEnded,
-            Code::IllegalTransition,
-        ],
-        action: |server, call| Box::pin(actions::control::resume(server, call)),
+        body: Body::Json { schema: of::<wire::Resume>, optional: true },
+        replies: REPLIES,
+        problems: PROBLEMS,
+        action: |server, call| Box::pin(actions::control::control::<wire::Resume>(server, call)),
     },
     Route {
         name: "cancelExecution",
         method: Method::POST,
         path: "/v1/executions/{id}/cancel",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Audited,
         tag: "control",
         summary: "Cancel an execution",
         notes: "Where the reply says 200, the execution ends as CANCELLED, whatever it was about to do; where it had ended, 409 says how.",
         parameters: &[EXECUTION],
         body: Body::Json { schema: of::<wire::Cancel>, optional: true },
-        replies: &[
-            Documented {
-                status: 200,
-                when: "Done.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-            Documented {
-                status: 202,
-                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-        ],
-        problems: &[
-            Code::UnknownExecution,
-            Code::ExecutionDamaged,
-            Code::ExecutionEnded,
-            Code::IllegalTransition,
-        ],
-        action: |server, call| Box::pin(actions::control::cancel(server, call)),
+        replies: REPLIES,
+        problems: PROBLEMS,
+        action: |server, call| Box::pin(actions::control::control::<wire::Cancel>(server, call)),
     },
     Route {
         name: "retryExecution",
         method: Method::POST,
         path: "/v1/executions/{id}/retry",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Audited,
         tag: "control",
         summary: "Retry an execution that failed, timed out or was cancelled",
         notes: "Runs the nodes again that failed or were cancelled, and those after them. Completed nodes keep their outputs. With `dryRun`, `nodes` lists what would run again, and nothing changes.",
         parameters: &[EXECUTION],
         body: Body::Json { schema: of::<wire::Retry>, optional: true },
-        replies: &[Documented {
-            status: 200,
-            when: "Done, or what would be done.",
-            content: Content::Json(of::<wire::ControlResult>),
-        }],
-        problems: &[
-            Code::UnknownExecution,
-            Code::ExecutionDamaged,
-            Code::ExecutionEnded,
-            Code::IllegalTransition,
-        ],
+        replies: &[Documented { when: "Done, or what would be done.", ..DONE }],
+        problems: PROBLEMS,
         action: |server, call| Box::pin(actions::control::retry(server, call)),
     },
     Route {
         name: "signalExecution",
         method: Method::POST,
         path: "/v1/executions/{id}/signals",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Audited,
         tag: "control",
         summary: "Send a signal to an execution",
@@ -139,48 +97,27 @@ pub(super) static ROUTES: &[Route] = &[
         parameters: &[EXECUTION],
         body: Body::Json { schema: of::<wire::Signal>, optional: false },
         replies: &[
+            DONE,
             Documented {
-                status: 200,
-                when: "Done.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-            Documented {
-                status: 202,
                 when: "Durable, for an execution that is held: it is in the log when the execution goes on or ends.",
-                content: Content::Json(of::<wire::ControlResult>),
+                ..ACCEPTED
             },
         ],
-        problems: &[
-            Code::UnknownExecution,
-            Code::ExecutionDamaged,
-            Code::ExecutionEnded,
-            Code::IllegalTransition,
-        ],
-        action: |server, call| Box::pin(actions::control::signal(server, call)),
+        problems: PROBLEMS,
+        action: |server, call| Box::pin(actions::control::control::<wire::Signal>(server, call)),
     },
     Route {
         name: "completeWait",
         method: Method::POST,
         path: "/v1/waits/{id}/complete",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Audited,
         tag: "control",
         summary: "Complete a wait now",
         notes: "A delay passes, a retry is made, a wait for a signal is given `body`.",
         parameters: &[in_path("id", Form::Wait, "The wait, as the node shows it.")],
         body: Body::Json { schema: of::<wire::CompleteWait>, optional: true },
-        replies: &[
-            Documented {
-                status: 200,
-                when: "Done.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-            Documented {
-                status: 202,
-                when: "Durable; the instance that drives the execution does it, unless the execution ends first.",
-                content: Content::Json(of::<wire::ControlResult>),
-            },
-        ],
+        replies: REPLIES,
         problems: &[
             Code::UnknownWait,
             Code::ExecutionDamaged,

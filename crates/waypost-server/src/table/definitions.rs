@@ -5,7 +5,7 @@ use hyper::Method;
 use super::{LIMIT, MAX_U32, WORKFLOW};
 use crate::actions;
 use crate::http::parameter::{Form, in_path, in_query};
-use crate::http::route::{Body, Content, Documented, Effect, LOOK, Route, STEER, of};
+use crate::http::route::{Body, CONTROL, Content, Documented, Effect, LOOK, Route, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -14,7 +14,7 @@ pub(super) static ROUTES: &[Route] = &[
         name: "deployDefinition",
         method: Method::POST,
         path: "/v1/definitions",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Audited,
         tag: "definitions",
         summary: "Deploy a definition",

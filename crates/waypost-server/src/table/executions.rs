@@ -5,7 +5,7 @@ use hyper::Method;
 use super::{EXECUTION, FOLLOW, LIMIT, MAX_I64};
 use crate::actions;
 use crate::http::parameter::{Form, in_header, in_query, repeated};
-use crate::http::route::{Body, Content, Documented, Effect, LOOK, Route, STEER, of};
+use crate::http::route::{Body, CONTROL, Content, Documented, Effect, LOOK, Route, of};
 use crate::problem::Code;
 use crate::wire;
 
@@ -14,7 +14,7 @@ pub(super) static ROUTES: &[Route] = &[
         name: "startExecution",
         method: Method::POST,
         path: "/v1/executions",
-        access: STEER,
+        access: CONTROL,
         effect: Effect::Unaudited,
         tag: "executions",
         summary: "Start an execution",

@@ -9,7 +9,30 @@ use waypost_server::wire;
 
 use super::{Context, Exit, Usage, find, input};
 use crate::output::{Format, print_json, print_line};
-use crate::target::{Outcome, Target};
+use crate::target::{self, Outcome, Target};
+
+/// Why, and under which id.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Stated {
+    /// Why; kept in the log
+    #[arg(long)]
+    pub(super) reason: Option<String>,
+    #[command(flatten)]
+    pub(super) sent: Identified,
+}
+
+impl Stated {
+    pub(super) fn resume(&self) -> (Request, Option<String>) {
+        (Request::Resume { reason: self.reason.clone() }, self.sent.message_id.clone())
+    }
+}
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Identified {
+    /// The message's id: sent twice under one id, it counts once
+    #[arg(long, value_name = "ID")]
+    pub(super) message_id: Option<String>,
+}
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct PauseArgs {
@@ -18,15 +41,16 @@ pub(crate) struct PauseArgs {
     /// Cancel what runs instead of awaiting it; it runs again after the pause
     #[arg(long)]
     now: bool,
+    #[command(flatten)]
+    stated: Stated,
 }
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct CancelArgs {
     #[command(flatten)]
     named: find::Named,
-    /// Why
-    #[arg(long)]
-    reason: Option<String>,
+    #[command(flatten)]
+    stated: Stated,
 }
 
 #[derive(clap::Args, Debug)]
@@ -38,9 +62,8 @@ pub(crate) struct SignalArgs {
     /// Its body: JSON, `@file`, or `-` for standard input
     #[arg(long, short, value_name = "JSON", default_value = "null")]
     body: String,
-    /// The message's id: sent twice under one id, it counts once
-    #[arg(long, value_name = "ID")]
-    message_id: Option<String>,
+    #[command(flatten)]
+    sent: Identified,
 }
 
 #[derive(clap::Args, Debug)]
@@ -50,44 +73,43 @@ pub(crate) struct CompleteWaitArgs {
     /// The node's output, where it waits for a signal: JSON, `@file`, or `-` for standard input
     #[arg(long, short, value_name = "JSON", default_value = "null")]
     body: String,
-    /// The message's id: sent twice under one id, it counts once
-    #[arg(long, value_name = "ID")]
-    message_id: Option<String>,
+    #[command(flatten)]
+    sent: Identified,
 }
 
-pub(crate) async fn pause(args: &PauseArgs, context: &Context) -> Result<Exit> {
-    send(&args.named, Request::Pause { now: args.now, reason: None }, None, context).await
+pub(crate) async fn pause(args: PauseArgs, context: &Context) -> Result<Exit> {
+    let PauseArgs { named, now, stated: Stated { reason, sent } } = args;
+    send(&named, Request::Pause { now, reason }, sent, context).await
 }
 
-pub(crate) async fn cancel(args: &CancelArgs, context: &Context) -> Result<Exit> {
-    send(&args.named, Request::Cancel { reason: args.reason.clone() }, None, context).await
+pub(crate) async fn cancel(args: CancelArgs, context: &Context) -> Result<Exit> {
+    let CancelArgs { named, stated: Stated { reason, sent } } = args;
+    send(&named, Request::Cancel { reason }, sent, context).await
 }
 
-pub(crate) async fn signal(args: &SignalArgs, context: &Context) -> Result<Exit> {
+pub(crate) async fn signal(args: SignalArgs, context: &Context) -> Result<Exit> {
     let body = input::payload("the body", &args.body)?;
-    let request = Request::Signal { name: args.name.as_str().into(), body };
-    send(&args.named, request, args.message_id.clone(), context).await
+    send(&args.named, Request::Signal { name: args.name.into(), body }, args.sent, context).await
 }
 
-pub(crate) async fn complete_wait(args: &CompleteWaitArgs, context: &Context) -> Result<Exit> {
+pub(crate) async fn complete_wait(args: CompleteWaitArgs, context: &Context) -> Result<Exit> {
     let body = input::payload("the body", &args.body)?;
-    let server = crate::target::server_only("complete-wait", &context.settings)?;
+    let server = target::server_only("complete-wait", &context.settings)?;
     let wait: WaitId = args.wait.parse().map_err(|error: BadWaitId| Usage(error.to_string()))?;
     let request = Request::CompleteWait { wait: wait.seq, body };
-    let target = Target::Remote(server);
-    let outcome = target.control(wait.execution.as_str(), request, args.message_id.clone()).await?;
-    told(&outcome, context)
+    let (target, id) = (Target::Remote(server), wait.execution.as_str());
+    told(&target.control(id, request, args.sent.message_id).await?, context)
 }
 
 /// Sends a request and prints its outcome.
 async fn send(
     named: &find::Named,
     request: Request,
-    message: Option<String>,
+    sent: Identified,
     context: &Context,
 ) -> Result<Exit> {
     let (target, id) = named.open(context).await?;
-    told(&target.control(&id, request, message).await?, context)
+    told(&target.control(&id, request, sent.message_id).await?, context)
 }
 
 pub(super) fn told(outcome: &Outcome, context: &Context) -> Result<Exit> {

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use waypost_core::command::Request;
 use waypost_core::event::PauseReason;
 use waypost_core::status::Status;
 use waypost_ports::query::ListRequest;
 use waypost_ports::store::Mail;
 use waypost_server::problem::Code;
 
-use super::{Context, Exit, requests, run};
+use super::requests::{self, Stated};
+use super::{Context, Exit, run};
 use crate::backend::{self, Backend};
 use crate::client::{Client, Refused};
 use crate::output::{Format, print_json, print_line};
-use crate::target::{Folder, Target, engine};
+use crate::target::{Folder, Target, actor, engine, new_message};
 
 /// Executions of a page.
 const PAGE: usize = 1_000;
@@ -25,36 +25,36 @@ pub(crate) struct Args {
     /// The execution's id, `last` for the newest one, or `all` for all that are not finished
     #[arg(value_name = "EXECUTION")]
     execution: String,
+    #[command(flatten)]
+    stated: Stated,
 }
 
 pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     // Looks before it leaps: a folder without data is an error, not a new folder.
     let target = Target::open(&context.settings)?;
     if args.execution == "all" {
-        return resume_all(target, context).await;
+        return resume_all(target, &args.stated, context).await;
     }
     let id = target.resolve(&args.execution).await?;
     if target.driver().is_some() {
         // An engine drives it, so only a user's pause can be resumed there.
-        return requests::told(
-            &target.control(&id, Request::Resume { reason: None }, None).await?,
-            context,
-        );
+        let (request, message) = args.stated.resume();
+        return requests::told(&target.control(&id, request, message).await?, context);
     }
     drop(target);
     let store = backend::open_engine(&context.settings)?;
-    resume(&id, &store, context).await
+    resume(&id, &args.stated, &store, context).await
 }
 
-async fn resume_all(target: Target, context: &Context) -> Result<Exit> {
+async fn resume_all(target: Target, stated: &Stated, context: &Context) -> Result<Exit> {
     if let Target::Remote(client) = &target {
-        return resume_paused(client, context).await;
+        return resume_paused(client, stated, context).await;
     }
     drop(target);
     let store = backend::open_engine(&context.settings)?;
     let mut worst = Exit::Done;
     for key in unfinished(&store)? {
-        match resume(&key, &store, context).await? {
+        match resume(&key, stated, &store, context).await? {
             Exit::Interrupted => return Ok(Exit::Interrupted),
             Exit::Done => {}
             exit => worst = exit,
@@ -63,7 +63,12 @@ async fn resume_all(target: Target, context: &Context) -> Result<Exit> {
     Ok(worst)
 }
 
-async fn resume(id: &str, store: &Arc<dyn Backend>, context: &Context) -> Result<Exit> {
+async fn resume(
+    id: &str,
+    stated: &Stated,
+    store: &Arc<dyn Backend>,
+    context: &Context,
+) -> Result<Exit> {
     let folder = Folder::over(Arc::clone(store), &context.settings);
     let execution = folder.find(id)?;
     let found = folder.reader.load(execution).map_err(Refused::from)?;
@@ -73,14 +78,13 @@ async fn resume(id: &str, store: &Arc<dyn Backend>, context: &Context) -> Result
     }
     let held = found.control.as_ref().is_some_and(|control| control.held.is_some());
     if (held && !found.is_queued()) || state.pausing || state.paused == Some(PauseReason::User) {
-        let message = format!("msg_{}", uuid::Uuid::now_v7().simple()).into();
-        let actor = std::env::var("USER").ok().map(Into::into);
-        store.deliver(&[Mail {
-            execution,
-            message,
-            actor,
-            body: Request::Resume { reason: None }.into(),
-        }])?;
+        let (request, message) = stated.resume();
+        let message = message.map(Into::into);
+        if let Some(first) = folder.early(execution, &request, message.as_ref()).await? {
+            return requests::told(&first, context);
+        }
+        let message = message.unwrap_or_else(new_message);
+        store.deliver(&[Mail { execution, message, actor: actor(), body: request.into() }])?;
     }
     let (engine, events) = engine::open(store, &context.settings)?;
     let started = engine.adopt(execution);
@@ -108,17 +112,15 @@ fn unfinished(store: &Arc<dyn Backend>) -> Result<Vec<String>> {
 }
 
 /// A server continues everything by itself, except executions that users have paused.
-async fn resume_paused(client: &Client, context: &Context) -> Result<Exit> {
+async fn resume_paused(client: &Client, stated: &Stated, context: &Context) -> Result<Exit> {
     let (mut resumed, mut before) = (Vec::new(), None);
     loop {
         let statuses = vec![Status::Paused];
         let request = ListRequest { statuses, before, limit: PAGE, ..ListRequest::default() };
         let page = client.list(&request).await?;
         for paused in &page.executions {
-            match Target::Remote(client.clone())
-                .control(&paused.id, Request::Resume { reason: None }, None)
-                .await
-            {
+            let (request, message) = stated.resume();
+            match Target::Remote(client.clone()).control(&paused.id, request, message).await {
                 Ok(_) => resumed.push(paused.id.clone()),
                 // It waits for something, or has ended since.
                 Err(error) if is_not_paused(&error) => {}

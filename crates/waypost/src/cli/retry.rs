@@ -1,82 +1,58 @@
 //! `waypost retry`: run the failed nodes of an execution again, and those after them.
 
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use waypost_core::command::Request;
-use waypost_core::event::Origin;
+use waypost_core::event::{MessageId, Origin};
 use waypost_engine::ControlRequest;
-use waypost_server::wire::ControlResult;
-use waypost_server::wire::payload::ExecutionStatus;
 
-use super::{Context, Exit, find, requests, run};
+use super::requests::{self, Stated};
+use super::{Context, Exit, find, run};
 use crate::backend;
-use crate::client::Refused;
-use crate::target::{Folder, Outcome, Target, engine};
+use crate::target::{Folder, Target, actor, engine};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     named: find::Named,
-    /// Why; kept in the log
-    #[arg(long)]
-    reason: Option<String>,
-    /// The message's id: sent twice under one id, it counts once
-    #[arg(long, value_name = "ID")]
-    message_id: Option<String>,
+    #[command(flatten)]
+    stated: Stated,
     /// List the nodes that would run again, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
+pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let (target, id) = args.named.open(context).await?;
-    let (reason, message) = (args.reason.clone(), args.message_id.clone());
+    let Stated { reason, sent } = args.stated;
+    let request = Request::Retry { reason };
     let folder = match target {
-        Target::Remote(client) => {
-            let outcome = if args.dry_run {
-                client.dry_retry(&id).await?
-            } else {
-                Target::Remote(client).control(&id, Request::Retry { reason }, message).await?
-            };
-            return requests::told(&outcome, context);
+        target if args.dry_run => return requests::told(&target.dry_retry(&id).await?, context),
+        Target::Remote(_) => {
+            return requests::told(&target.control(&id, request, sent.message_id).await?, context);
         }
         Target::Folder(folder) => folder,
     };
     let execution = folder.find(&id)?;
-    let found = folder.reader.load(execution).map_err(Refused::from)?;
-    let repeated = message.as_deref().is_some_and(|message| found.state.messages.contains(message));
-    if args.dry_run || repeated {
-        let nodes = if repeated { Vec::new() } else { found.retries().map_err(refused)? };
-        let status = ExecutionStatus(found.status());
-        let controlled = ControlResult {
-            duplicate: repeated,
-            ..ControlResult::of(&id, status).with_nodes(nodes)
-        };
-        return requests::told(&Outcome { controlled, note: None }, context);
+    let message: Option<MessageId> = sent.message_id.map(Into::into);
+    if let Some(first) = folder.early(execution, &request, message.as_ref()).await? {
+        return requests::told(&first, context);
     }
-    found.retries().map_err(refused)?;
-    if let Some(process) = folder.store.engine().filter(|_| !is_shared(context)) {
+    // Several engines may drive the executions of a database, and one those of a folder.
+    let is_shared = context.settings.cluster.database.is_some();
+    if let Some(process) = folder.store.engine().filter(|_| !is_shared) {
         bail!(
             "{process} runs an engine in this folder without a server; retry when it has ended\n\
              hint: `waypost serve` accepts retries at any time"
         );
     }
-    drop((folder, found));
+    drop(folder);
     let store = backend::open_engine(&context.settings)?;
-    let folder = Folder::over(std::sync::Arc::clone(&store), &context.settings);
+    let folder = Folder::over(Arc::clone(&store), &context.settings);
     let (engine, events) = engine::open(&store, &context.settings)?;
-    let actor = std::env::var("USER").ok().map(Into::into);
-    let origin = Origin { message: message.map(Into::into), actor };
-    let request = Request::Retry { reason };
+    let origin = Origin { message, actor: actor() };
     engine.request(ControlRequest { execution, request, origin }).await?;
     let started = engine.adopt(execution);
     run::watch(engine, folder, started, events, context).await
-}
-
-fn refused(refusal: waypost_core::command::Refusal) -> anyhow::Error {
-    Refused::from(waypost_server::problem::Problem::from(refusal)).into()
-}
-
-/// Several engines may drive the executions of a database.
-fn is_shared(context: &Context) -> bool {
-    context.settings.cluster.database.is_some()
 }

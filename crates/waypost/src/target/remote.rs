@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::Result;
 use reqwest::StatusCode;
 use waypost_core::command::Request;
-use waypost_core::id::{ExecutionId, WaitId};
 use waypost_core::json::Json;
 use waypost_ports::query::ListRequest;
 use waypost_server::wire;
@@ -150,33 +149,11 @@ impl Client {
         request: Request,
         message: Option<String>,
     ) -> Result<Outcome> {
-        let ask = |verb| Ask::post(&["executions", id, verb]);
-        let message_id = message.map(short);
-        let ask = match request {
-            Request::Pause { now, .. } => ask("pause").json(&wire::Pause { now })?,
-            Request::Resume { .. } => ask("resume"),
-            Request::Cancel { reason } => {
-                ask("cancel").json(&wire::Cancel { reason: reason.map(short) })?
-            }
-            Request::Signal { name, body } => {
-                let (name, body) = (short(&*name), Payload(body));
-                ask("signals").json(&wire::Signal { name, body, message_id })?
-            }
-            Request::CompleteWait { wait, body } => {
-                let wait = WaitId { execution: ExecutionId(id.into()), seq: wait }.to_string();
-                let asked = wire::CompleteWait { body: Payload(body), message_id };
-                return self.order(Ask::post(&["waits", &wait, "complete"]).json(&asked)?).await;
-            }
-            Request::Retry { reason } => {
-                let reason = reason.map(short);
-                ask("retry").json(&wire::Retry { reason, message_id, dry_run: false })?
-            }
-        };
-        self.order(ask).await
+        let ([first, id, verb], body) = wire::control::call_of(id, request, message)?;
+        self.order(Ask::post(&[&first, &id, &verb]).body("application/json", body)).await
     }
 
-    /// Lists the nodes that a retry would run again.
-    pub(crate) async fn dry_retry(&self, id: &str) -> Result<Outcome> {
+    pub(super) async fn dry_retry(&self, id: &str) -> Result<Outcome> {
         let asked = wire::Retry { dry_run: true, ..wire::Retry::default() };
         self.order(Ask::post(&["executions", id, "retry"]).json(&asked)?).await
     }
