@@ -84,6 +84,8 @@ bugs! {
     RecoveryRunsCompleted = "recovery-runs-completed", "a take-over runs completed nodes again";
     CancelForgotten = "cancel-forgotten", "a take-over forgets that the execution is ending";
     RetryForgets = "retry-forgets", "a retry does not know of the tries before it";
+    RetryUnnamed = "retry-unnamed", "a retry does not record its message id, so that its repeat runs it again";
+    RetryRunsCompleted = "retry-runs-completed", "a retry runs completed nodes again";
     JitterSubtracts = "jitter-subtracts", "jitter makes the wait between two tries shorter";
     TooEarly = "too-early", "waits end a little before they are due";
     MessageTwice = "message-twice", "a message that comes twice is consumed twice";

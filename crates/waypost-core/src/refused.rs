@@ -107,7 +107,9 @@ impl State {
         }
         let may_run_again = |at: NodeIx| {
             let node = self.node(at);
-            node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
+            let completed = node.status == NodeStatus::Completed;
+            (!completed || is_planted(Bug::RetryRunsCompleted))
+                && node.cancelled != Some(CancelReason::Join)
         };
         let failed = |at: &NodeIx| match self.node(*at).status {
             NodeStatus::Cancelled => may_run_again(*at),

@@ -69,6 +69,9 @@ impl Tracker {
     pub fn event(&mut self, event: &Event, coverage: &mut Coverage) {
         let before = self.status;
         self.status = status_after(before, event);
+        if let Event::Run(RunEvent::Reopened { nodes, .. }) = event {
+            self.nodes.retain(|node, _| !nodes.contains(node));
+        }
         let arrow = match event {
             Event::Node(node) => {
                 let to = node_status(node);
@@ -145,6 +148,9 @@ pub const ARROWS: &[Arrow] = &[
     ("ENDING", "RunFailed", "FAILED"),
     ("ENDING", "RunCancelled", "CANCELLED"),
     ("ENDING", "RunTimedOut", "TIMED_OUT"),
+    ("FAILED", "RunReopened", "RUNNING"),
+    ("CANCELLED", "RunReopened", "RUNNING"),
+    ("TIMED_OUT", "RunReopened", "RUNNING"),
     ("PENDING", "NodeScheduled", "QUEUED"),
     ("PENDING", "NodeSkipped", "SKIPPED"),
     ("PENDING", "NodeCancelled", "CANCELLED"),

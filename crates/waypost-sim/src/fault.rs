@@ -82,6 +82,7 @@ faults! {
     Resumptions = "resumptions", "people end waits by hand, also such as there are none";
     Pauses = "pauses", "people pause and resume";
     Cancels = "cancels", "people cancel";
+    Retries = "retries", "people retry what has ended, twice, and at two instances at once";
     Drains = "drains", "a process is told to stop and hands over";
     OldVersion = "old-version", "some processes cannot read what others write";
     ProjectorDies = "projector-dies", "the projector loses what it has not written";

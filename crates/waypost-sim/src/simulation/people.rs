@@ -33,6 +33,8 @@ pub(super) const LABEL: &str = "submission";
 /// The state of the people.
 pub(super) struct People {
     random: Random,
+    /// A stream of its own, so that the other requests stay what they are.
+    retries: Random,
     pub(super) submissions: Vec<Submission>,
     asked: BTreeMap<(Life, u64), Asked>,
     tickets: u64,
@@ -94,6 +96,7 @@ impl People {
             .collect();
         Self {
             random,
+            retries: seed.split("retries"),
             submissions,
             asked: BTreeMap::new(),
             tickets: 0,
@@ -298,6 +301,7 @@ impl Simulation {
                 let done = self.people.done_to.entry(execution).or_default();
                 done.signalled.push((serial, ms));
             }
+            (Asked::Request { request, .. }, Answer::Done { .. }) => self.check_retried(&request),
             (Asked::Request { request, serial }, Answer::Accepted(message)) => {
                 self.acknowledged(request.execution, message, serial);
             }

@@ -77,6 +77,46 @@ impl Simulation {
         if self.store.strikes(Fault::Cancels) && self.people.random.percent(40) {
             self.ask(execution, Request::Cancel { reason: None }, None);
         }
+        self.retry_ended(execution);
+    }
+
+    /// Somebody retries an execution that has ended: with a message id or without, twice, and at two
+    /// instances at once.
+    fn retry_ended(&mut self, execution: ExecutionNo) {
+        let ended = self.auditor.state(execution).is_some_and(|state| state.status.is_end());
+        let random = &mut self.people.retries;
+        if !ended || !self.store.inner().weather.strikes_apart(Fault::Retries, random) {
+            return;
+        }
+        let mut request = ControlRequest::new(execution, Request::Retry { reason: None });
+        if random.percent(50) {
+            self.people.serials += 1;
+            request.origin.message = Some(format!("ask_{:08}", self.people.serials).into());
+        }
+        let (at_once, later) = (random.percent(30), random.below(20_000));
+        if at_once {
+            self.ask_somebody(request.clone(), None);
+        }
+        if request.origin.message.is_some() {
+            self.after(later, Event::Repeat(request.clone(), None));
+        }
+        self.ask_somebody(request, None);
+    }
+
+    /// A retry that was done is in the log: as another generation, with its message id.
+    pub(super) fn check_retried(&mut self, request: &ControlRequest) {
+        let ControlRequest { execution, request: Request::Retry { .. }, origin } = request else {
+            return;
+        };
+        let state = self.auditor.state(*execution);
+        let reopened = state.is_some_and(|state| state.generation > 1);
+        let message = origin.message.as_deref();
+        let named = message.is_none_or(|message| self.holds_message(*execution, message));
+        if self.failovers == 0 && !(reopened && named) {
+            let what =
+                format!("a retry of x{} ({message:?}) was done and is not durable", execution.0);
+            self.fail("ack", what);
+        }
     }
 
     pub(super) fn signal(&mut self, execution: ExecutionNo, signal: Signal, ok: bool) {
