@@ -107,9 +107,7 @@ impl State {
         }
         let may_run_again = |at: NodeIx| {
             let node = self.node(at);
-            let completed = node.status == NodeStatus::Completed;
-            (!completed || is_planted(Bug::RetryRunsCompleted))
-                && node.cancelled != Some(CancelReason::Join)
+            node.status != NodeStatus::Completed && node.cancelled != Some(CancelReason::Join)
         };
         let failed = |at: &NodeIx| match self.node(*at).status {
             NodeStatus::Cancelled => may_run_again(*at),
@@ -121,8 +119,8 @@ impl State {
             | NodeStatus::Queued
             | NodeStatus::Running
             | NodeStatus::Waiting
-            | NodeStatus::Completed
             | NodeStatus::Skipped => false,
+            NodeStatus::Completed => is_planted(Bug::RetryRunsCompleted),
         };
         let mut again = vec![false; plan.nodes.len()];
         let mut next: Vec<NodeIx> = plan.positions().filter(failed).collect();

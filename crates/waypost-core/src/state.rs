@@ -51,6 +51,9 @@ pub struct State {
     pub paused: Option<PauseReason>,
     /// A user's pause awaits the attempts that run.
     pub pausing: bool,
+    /// Why the user paused it, until it is resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_reason: Option<String>,
     /// Why and since when it cannot continue without a person.
     pub quarantine: Option<Quarantine>,
     /// The cause of its end.
@@ -287,6 +290,7 @@ impl State {
             owner: None,
             paused: None,
             pausing: false,
+            pause_reason: None,
             quarantine: None,
             cause: None,
             end: None,

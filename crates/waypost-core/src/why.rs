@@ -82,7 +82,7 @@ pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
         let until = state.next_due();
         return vec![Reason {
             until,
-            ..run("is paused by a user".to_owned(), UnblockedBy::Resume)
+            ..run(format!("is paused by a user{}", because(state)), UnblockedBy::Resume)
         }];
     }
     if state.status == Status::Scheduling
@@ -93,7 +93,8 @@ pub fn why(plan: &Plan, state: &State, before: Option<u64>) -> Vec<Reason> {
     }
     let mut reasons = Vec::new();
     if state.pausing {
-        let what = "is being paused and waits for running attempts to end".to_owned();
+        let because = because(state);
+        let what = format!("is being paused{because} and waits for running attempts to end");
         reasons.push(run(what, UnblockedBy::Attempt));
     }
     if let Some(cause) = &state.cause {
@@ -144,6 +145,11 @@ fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
         None => what,
     };
     Reason { node: culprit, what, since: at, until: None, unblocked_by, wait: None }
+}
+
+/// What the user gave as the reason of a pause.
+fn because(state: &State) -> String {
+    state.pause_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
 }
 
 fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {

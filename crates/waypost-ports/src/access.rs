@@ -35,7 +35,7 @@ pub trait Access: Send + Sync {
 pub enum Role {
     /// Everything, keys included.
     Admin,
-    /// Deploy, start and steer.
+    /// Deploy, start and control.
     Operator,
     /// Look.
     Viewer,

@@ -22,7 +22,7 @@
 //! Executions are named by their ids, which are the ones that the command line and the HTTP API show.
 //! An id stays valid after a restart.
 //!
-//! A request (signal, pause, resume, cancel) is durable when its call returns. An execution that only
+//! A request (signal, pause, resume, cancel, retry) is durable when its call returns. An execution that only
 //! waits is not in memory: the engine loads it to handle the request. If the request comes to nothing
 //! then, the log says so, and the call has returned without an error.
 //!
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use waypost_core::command::Request;
+use waypost_core::command::Refusal;
 use waypost_core::event::Origin;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
@@ -46,6 +46,7 @@ use waypost_ports::store::{Store, StoreError};
 use waypost_sqlite::SqliteStore;
 
 pub use serde_json::{Value, json};
+pub use waypost_core::command::Request;
 pub use waypost_core::failure::Failure;
 pub use waypost_core::status::Status;
 pub use waypost_engine::config::Config as EngineConfig;
@@ -185,22 +186,45 @@ impl Waypost {
         body: impl Serialize,
     ) -> Result<(), EmbedError> {
         let body = payload(body)?;
-        self.request(id, Request::Signal { name: name.into(), body }).await
+        self.request(id, Request::Signal { name: name.into(), body }, None).await
     }
 
-    /// Starts no more nodes of an execution; attempts that run end first.
-    pub async fn pause(&self, id: &str) -> Result<(), EmbedError> {
-        self.request(id, Request::Pause { now: false, reason: None }).await
+    /// Starts no more nodes of an execution; attempts that run end first. Reasons are recorded in the
+    /// log.
+    pub async fn pause(&self, id: &str, reason: Option<&str>) -> Result<(), EmbedError> {
+        let reason = reason.map(str::to_owned);
+        self.request(id, Request::Pause { now: false, reason }, None).await
     }
 
     /// Resumes an execution that was paused or quarantined.
-    pub async fn resume(&self, id: &str) -> Result<(), EmbedError> {
-        self.request(id, Request::Resume { reason: None }).await
+    pub async fn resume(&self, id: &str, reason: Option<&str>) -> Result<(), EmbedError> {
+        self.request(id, Request::Resume { reason: reason.map(str::to_owned) }, None).await
     }
 
-    /// Cancels an execution and the attempts that run. The reason is recorded in the log.
+    /// Cancels an execution and the attempts that run.
     pub async fn cancel(&self, id: &str, reason: Option<&str>) -> Result<(), EmbedError> {
-        self.request(id, Request::Cancel { reason: reason.map(str::to_owned) }).await
+        self.request(id, Request::Cancel { reason: reason.map(str::to_owned) }, None).await
+    }
+
+    /// Runs the failed and cancelled nodes of an ended execution again, and those after them.
+    pub async fn retry(&self, id: &str, reason: Option<&str>) -> Result<(), EmbedError> {
+        self.request(id, Request::Retry { reason: reason.map(str::to_owned) }, None).await
+    }
+
+    /// Makes any request, under a message id of the caller's choice: sent twice under one id, it is done
+    /// once.
+    pub async fn request(
+        &self,
+        id: &str,
+        request: Request,
+        message_id: Option<&str>,
+    ) -> Result<(), EmbedError> {
+        let execution = self.find(id).await?;
+        let origin = Origin { message: message_id.map(Into::into), actor: self.actor.clone() };
+        match self.engine.request(ControlRequest { execution, request, origin }).await {
+            Ok(_) | Err(EngineError::Refused(Refusal::Duplicate)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until an execution has ended, whichever process started it.
@@ -221,13 +245,6 @@ impl Waypost {
     /// The engine below.
     pub fn engine(&self) -> &Engine {
         &self.engine
-    }
-
-    async fn request(&self, id: &str, request: Request) -> Result<(), EmbedError> {
-        let execution = self.find(id).await?;
-        let origin = Origin { message: None, actor: self.actor.clone() };
-        self.engine.request(ControlRequest { execution, request, origin }).await?;
-        Ok(())
     }
 
     async fn find(&self, id: &str) -> Result<ExecutionNo, EmbedError> {

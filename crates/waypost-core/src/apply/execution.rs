@@ -41,8 +41,9 @@ pub(super) fn apply(plan: &Plan, state: &mut State, event: &RunEvent, at: Timest
         RunEvent::Owned { instance, epoch } => owned(state, *instance, *epoch),
         RunEvent::Queued { key, limit, policy } => queued(state, key, *limit, *policy),
         RunEvent::Admitted {} => admitted(state),
-        RunEvent::PauseRequested { origin, .. } => {
+        RunEvent::PauseRequested { origin, reason, .. } => {
             pause_requested(state)?;
+            state.pause_reason.clone_from(reason);
             remember(state, origin.message.as_ref())
         }
         RunEvent::Paused { reason } => paused(state, *reason),
@@ -195,6 +196,7 @@ fn resumed(state: &mut State) -> Step {
     }
     state.paused = None;
     state.pausing = false;
+    state.pause_reason = None;
     state.quarantine = None;
     state.status = Status::Running;
     Ok(())
@@ -289,6 +291,7 @@ fn reopened(
     }
     state.generation = generation;
     state.status = Status::Scheduled;
+    state.pause_reason = None;
     state.cause = None;
     state.end = None;
     state.place = None;

@@ -16,6 +16,7 @@ use crate::json::Json;
 use crate::kind::Behaviour;
 use crate::limits::{EARLY_SIGNALS_BYTES_MAX, EARLY_SIGNALS_MAX};
 use crate::plan::Delivery;
+use crate::planted::{Bug, is_planted};
 use crate::status::{NodeStatus, Status};
 
 /// Units of work that the filters of one decision may do over all signals: as many as ten
@@ -206,6 +207,8 @@ impl Decider<'_> {
             Err(refusal) if self.state.status.is_end() => return Err(refusal),
             Err(refusal) => return self.ignore(origin, refusal),
         };
+        let message = origin.message.filter(|_| !is_planted(Bug::RetryUnnamed));
+        let origin = Origin { message, ..origin };
         let generation = self.state.generation + 1;
         let deadline = self.plan.timeout.map(|span| self.env.now_max.plus(span));
         self.emit(RunEvent::Reopened { generation, nodes, deadline, reason, origin });

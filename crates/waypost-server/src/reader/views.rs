@@ -1,6 +1,6 @@
 //! From types of the core to types of the wire.
 
-use waypost_core::event::Wait;
+use waypost_core::event::{EndCause, Wait};
 use waypost_core::id::{NodeIx, WaitId};
 use waypost_core::json::Json;
 use waypost_core::why::{UnblockedBy, why as reasons};
@@ -24,6 +24,10 @@ pub(super) fn execution(found: &Found) -> wire::Execution {
         definition: created.definition.to_string(),
         status: ExecutionStatus(found.status()),
         pausing: state.pausing,
+        reason: match &state.cause {
+            Some(EndCause::Cancel { reason, .. }) => reason.clone(),
+            _ => state.pause_reason.clone(),
+        },
         generation: state.generation,
         seq: state.seq,
         labels: created.labels.clone(),

@@ -82,7 +82,13 @@ pub(super) static ROUTES: &[Route] = &[
         parameters: &[EXECUTION],
         body: Body::Json { schema: of::<wire::Retry>, optional: true },
         replies: &[Documented { when: "Done, or what would be done.", ..DONE }],
-        problems: PROBLEMS,
+        problems: &[
+            Code::UnknownExecution,
+            Code::ExecutionDamaged,
+            Code::ExecutionEnded,
+            Code::IllegalTransition,
+            Code::ConcurrencyLimit,
+        ],
         action: |server, call| Box::pin(actions::control::retry(server, call)),
     },
     Route {

@@ -24,7 +24,11 @@ pub struct Execution {
     /// Has a pause been requested that waits for running attempts?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pausing: bool,
-    /// From 1; a repair opens the next.
+    /// Why it is paused or was cancelled, if the request gave a reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub reason: Option<String>,
+    /// From 1; a retry opens the next.
     pub generation: u32,
     /// Its last event.
     pub seq: u64,

@@ -171,3 +171,39 @@ async fn nothing_is_written_about_a_resume_that_nobody_needs() {
     let log = house.get("/v1/executions/e/events?type=MessageIgnored").await.expect(200).json();
     assert_eq!(log["events"], json!([]));
 }
+
+#[tokio::test]
+async fn pause_resume_cancel_and_retry_record_a_reason_and_take_a_message_once() {
+    let house = House::open().await;
+    house.start(house::PATIENT, "e").await;
+    let asked = |verb: &str| json!({ "reason": format!("{verb} it"), "messageId": verb });
+    let path = |verb: &str| format!("/v1/executions/e/{verb}");
+    house.post(&path("pause"), &asked("pause")).await.expect(200);
+    let shown = house.get("/v1/executions/e").await.expect(200).json();
+    assert_eq!((&shown["status"], &shown["reason"]), (&json!("PAUSED"), &json!("pause it")));
+    let why = house.get("/v1/executions/e/why").await.expect(200).json();
+    let what = why["reasons"][0]["what"].as_str().unwrap();
+    assert!(what.contains("pause it"), "{why}");
+    house.post(&path("resume"), &asked("resume")).await.expect(200);
+    let shown = house.get("/v1/executions/e").await.expect(200).json();
+    assert_eq!(shown.get("reason"), None, "{shown}");
+    house.post(&path("cancel"), &asked("cancel")).await.expect(200);
+    let end = house.get("/v1/executions/e?wait=60s").await.expect(200).json();
+    assert_eq!((&end["status"], &end["reason"]), (&json!("CANCELLED"), &json!("cancel it")));
+    house.post(&path("retry"), &asked("retry")).await.expect(200);
+    // Each of them again, although none of them would be accepted now: it gets the answer of the first.
+    for verb in ["pause", "resume", "cancel", "retry"] {
+        let again = house.post(&path(verb), &asked(verb)).await.expect(200).json();
+        assert_eq!((&again["duplicate"], &again["messageId"]), (&json!(true), &json!(verb)));
+    }
+    for (verb, kind) in
+        [("pause", "RunPauseRequested"), ("resume", "RunResumed"), ("retry", "RunReopened")]
+    {
+        let list = house.get(&format!("/v1/executions/e/events?type={kind}")).await.expect(200);
+        let events = list.json()["events"].as_array().unwrap().clone();
+        let asked: Vec<_> =
+            events.iter().filter(|event| event["data"]["origin"]["message"] == verb).collect();
+        assert_eq!(asked.len(), 1, "{events:?}");
+        assert_eq!(asked[0]["data"]["reason"], format!("{verb} it"), "{events:?}");
+    }
+}

@@ -79,6 +79,9 @@ async fn print(target: &Target, shown: &ShownExecution, color: bool) -> Result<(
         };
         print_line(&format!("key        {key:?}, limit {limit}: {permit}"));
     }
+    if let Some(reason) = &execution.reason {
+        print_line(&format!("reason     {reason}"));
+    }
     if let Some(quarantine) = &execution.quarantine {
         print_line(&format!("quarantine {} (since {})", quarantine.reason, quarantine.since.0));
     }

@@ -53,8 +53,8 @@ async fn waypost_controls_executions_by_id() {
     let folder = TempDir::new().unwrap();
     let engine = Waypost::open(folder.path()).unwrap();
     let id = engine.start(WAITS, json!({ "n": 1 })).await.unwrap();
-    engine.pause(&id).await.unwrap();
-    engine.resume(&id).await.unwrap();
+    engine.pause(&id, Some("maintenance")).await.unwrap();
+    engine.resume(&id, None).await.unwrap();
     engine.cancel(&id, Some("a test")).await.unwrap();
     let end = engine.ended(&id).await.unwrap();
     assert_eq!((end.status, end.output), (Status::Cancelled, json!(null)));

@@ -73,3 +73,29 @@ fn retries_of_two_instances_at_once_reopen_once() {
     assert_eq!(names(&world, execution, "RunReopened"), 1);
     world.check();
 }
+
+#[test]
+fn retry_rejected_by_the_concurrency_policy_changes_nothing() {
+    let world = World::new();
+    let mut rig = Rig::new(&world);
+    let flow = "keyed k 1 reject; w = signal(go)";
+    let first = rig.start(flow);
+    rig.settle();
+    rig.request(first, CANCEL);
+    rig.settle();
+    let second = rig.start(flow);
+    rig.settle();
+    let ticket = rig.request(first, RETRY);
+    rig.settle();
+    let answer = rig.answer(ticket);
+    assert!(matches!(answer, Some(Answer::Rejected { holding: 1 })), "{answer:?}");
+    assert_eq!(world.status(first), Status::Cancelled);
+    assert_eq!(names(&world, first, "RunReopened"), 0);
+    rig.request(second, CANCEL);
+    rig.settle();
+    let ticket = rig.request(first, RETRY);
+    rig.settle();
+    assert!(matches!(rig.answer(ticket), Some(Answer::Done { .. })), "the permit is free");
+    assert_eq!(world.status(first), Status::Waiting);
+    world.check();
+}
