@@ -29,11 +29,8 @@ pub type Variables = Arc<BTreeMap<Arc<str>, Json>>;
 /// Where an execution stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// Its number.
     pub execution: ExecutionNo,
-    /// How it began.
     pub created: Arc<RunCreated>,
-    /// When.
     pub created_at: Timestamp,
     /// The last event that is folded in.
     pub seq: u64,
@@ -45,7 +42,6 @@ pub struct State {
     pub generation: u32,
     /// Grows with each owner.
     pub epoch: u32,
-    /// The last owner.
     pub owner: Option<InstanceId>,
     /// Why it is WAITING or PAUSED, or was before it became RESUMING.
     pub paused: Option<PauseReason>,
@@ -88,7 +84,6 @@ pub struct State {
 /// How an execution ended.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct End {
-    /// When.
     pub at: Timestamp,
     /// Its output.
     #[serde(

@@ -134,7 +134,6 @@ impl StoreError {
 /// A sign of life.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
-    /// Whose.
     pub instance: InstanceId,
     /// How many numbers to reserve for new executions.
     pub numbers: u32,
@@ -150,7 +149,6 @@ pub struct Heartbeat {
 /// What an instance publishes about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
-    /// Which build.
     pub version: Arc<str>,
     /// Where it listens.
     pub address: Option<Arc<str>>,
@@ -241,7 +239,6 @@ pub enum ControlChange {
 /// The names under which an execution is found, claimed with its first frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission {
-    /// Its key.
     pub key: ExecutionId,
     /// The submitter's idempotency key, with a digest of the submission.
     pub idempotency: Option<Idempotency>,
@@ -250,7 +247,6 @@ pub struct Submission {
 /// A submitter's idempotency key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Idempotency {
-    /// The key.
     pub key: Arc<str>,
     /// Of the workflow and the input.
     pub digest: [u8; 32],
@@ -284,7 +280,6 @@ pub enum Appended {
     },
     /// The store refuses the data of this frame for good.
     Poisoned {
-        /// Why.
         reason: String,
     },
 }
