@@ -279,9 +279,7 @@ pub enum Appended {
         holding: u64,
     },
     /// The store refuses the data of this frame for good.
-    Poisoned {
-        reason: String,
-    },
+    Poisoned { reason: String },
 }
 
 /// The name of a submission that another execution has.
