@@ -69,8 +69,8 @@ impl Event {
     /// The type's name in the log.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Run(event) => event.name(),
-            Self::Node(event) => event.name(),
+            Self::Run(event) => event.row().event,
+            Self::Node(event) => event.row().event,
         }
     }
 

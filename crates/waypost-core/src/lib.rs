@@ -12,6 +12,7 @@
 //! | `kind` | what a node kind is, and the behaviours that `decide` knows |
 //! | `expr` | expressions and templates, fenced in |
 //! | `event`, `frame` | the facts, and how they are written |
+//! | `transitions` | the two state machines, as tables |
 //! | `state`, `apply` | the fold of the facts |
 //! | `command`, `decide` | what is asked, and what happens |
 //! | `ended` | how remote attempts ended, so that a report that comes again is known |
@@ -48,4 +49,5 @@ pub mod retry;
 pub mod state;
 pub mod status;
 pub mod time;
+pub mod transitions;
 pub mod why;

@@ -19,13 +19,12 @@ pub mod columns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::{
-    EndCause, Event, FailureEnd, NodeEvent, PauseReason, RunCreated, RunEvent, Wait,
-};
+use crate::event::{EndCause, Event, FailureEnd, NodeEvent, RunCreated, RunEvent, Wait};
 use crate::failure::{Failure, kind};
 use crate::json::Json;
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
+use crate::transitions::{node_status, status_after};
 
 pub use canonical::{CanonicalNode, canonical_nodes};
 
@@ -366,55 +365,6 @@ impl NodeChange {
             | NodeEvent::Skipped { .. }
             | NodeEvent::Cancelled { .. } => {}
         }
-    }
-}
-
-/// The status that users see of an execution after an event.
-pub fn status_after(before: Status, event: &Event) -> Status {
-    // Node events are facts about their nodes alone.
-    let Event::Run(event) = event else { return before };
-    match event {
-        RunEvent::Created(_)
-        | RunEvent::Admitted {}
-        | RunEvent::Resumed { .. }
-        | RunEvent::Reopened { .. } => Status::Running,
-        // An owner that takes a paused or quarantined execution leaves it so.
-        RunEvent::Owned { .. } if before == Status::Waiting => Status::Running,
-        RunEvent::PauseRequested { .. } if before == Status::Waiting => Status::Paused,
-        RunEvent::Queued { .. } => Status::Scheduling,
-        RunEvent::Paused { reason: PauseReason::Waits } => Status::Waiting,
-        // Its owner, which had loaded it for a message, leaves it quarantined.
-        RunEvent::Paused { .. } if before == Status::Quarantined => before,
-        RunEvent::Paused { reason: PauseReason::User } => Status::Paused,
-        RunEvent::Quarantined { .. } => Status::Quarantined,
-        RunEvent::Ending { .. } => Status::Ending,
-        RunEvent::Completed { .. } => Status::Completed,
-        RunEvent::Failed { .. } => Status::Failed,
-        RunEvent::Cancelled { .. } => Status::Cancelled,
-        RunEvent::TimedOut {} => Status::TimedOut,
-        RunEvent::Owned { .. }
-        | RunEvent::PauseRequested { .. }
-        | RunEvent::SignalReceived { .. }
-        | RunEvent::MessageIgnored { .. } => before,
-    }
-}
-
-/// The status of a node after an event about it.
-pub fn node_status(event: &NodeEvent) -> NodeStatus {
-    match event {
-        NodeEvent::Scheduled { .. } => NodeStatus::Queued,
-        NodeEvent::Started { .. } | NodeEvent::Checkpointed { .. } | NodeEvent::Resumed { .. } => {
-            NodeStatus::Running
-        }
-        NodeEvent::Waiting { .. } => NodeStatus::Waiting,
-        NodeEvent::Completed { .. } => NodeStatus::Completed,
-        NodeEvent::Failed { end, .. } => match end {
-            FailureEnd::RetryAt(_) | FailureEnd::Abandoned(_) => NodeStatus::Waiting,
-            FailureEnd::Final => NodeStatus::Failed,
-            FailureEnd::TimedOut => NodeStatus::TimedOut,
-        },
-        NodeEvent::Skipped { .. } => NodeStatus::Skipped,
-        NodeEvent::Cancelled { .. } => NodeStatus::Cancelled,
     }
 }
 

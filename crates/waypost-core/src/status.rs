@@ -69,9 +69,12 @@ impl Status {
         Self::TimedOut,
     ];
 
+    /// The statuses that an execution ends with.
+    pub const ENDS: [Self; 4] = [Self::Completed, Self::Failed, Self::Cancelled, Self::TimedOut];
+
     /// Has it ended (until a retry reopens it)?
     pub fn is_end(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut)
+        Self::ENDS.contains(&self)
     }
 
     /// Has its owner released it, until a timer, a message or a person moves it?

@@ -23,9 +23,6 @@ pub use instruments::{
 };
 pub use text::{Decimal, Metric, Sample, write_metric};
 
-/// The statuses that an execution ends with.
-const ENDS: [Status; 4] = [Status::Completed, Status::Failed, Status::Cancelled, Status::TimedOut];
-
 /// What becomes of a report that is forwarded to the owner of its execution.
 const RELAYED: [&str; 3] = ["committed", "refused", "unanswered"];
 
@@ -42,7 +39,7 @@ crate::metrics! {
         takeovers_total: Counter, "Executions taken over from a dead owner.";
         report_to_commit_seconds: Histogram(SECONDS), "Time from a worker's report to the commit of its consequences.";
         executions_started_total: Counter, "Executions accepted by this instance.";
-        executions_ended_total: CounterFamily("status", &ENDS.map(Status::name)), "Executions that ended on this instance, by status.";
+        executions_ended_total: CounterFamily("status", &Status::ENDS.map(Status::name)), "Executions that ended on this instance, by status.";
         executions_active: Gauge, "Executions in memory; parked executions are not.";
         executions_quarantined_total: Counter, "Executions quarantined.";
         commits_fenced_total: Counter, "Frames rejected because another instance owns the execution.";

@@ -3,14 +3,28 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waypost_core::event::{Event, FailureEnd, NodeEvent, PauseReason, RunEvent};
-use waypost_core::projection::{node_status, status_after};
-use waypost_core::status::{NodeStatus, Status};
+use waypost_core::event::{Event, RunEvent};
+use waypost_core::status::Status;
+use waypost_core::transitions::{Arrow, NodePhase, arrows, status_after};
 
 use crate::fault::Fault;
 
-/// An arrow: from where, by what, to where.
-pub type Arrow = (&'static str, &'static str, &'static str);
+/// Arrows of the tables that no world takes, by status and event.
+const UNREACHED: &[(&str, &str)] = &[
+    // A parked execution is taken over before a message is decided.
+    ("WAITING", "SignalReceived"),
+    ("WAITING", "MessageIgnored"),
+    ("WAITING", "RunPauseRequested"),
+    ("WAITING", "RunEnding"),
+    // No node that waits for a signal has retries.
+    ("WAITING", "NodeFailed(retry)"),
+];
+
+/// The arrows of the tables that worlds take.
+pub fn reachable() -> Vec<Arrow> {
+    let is_reached = |(from, event, _): &Arrow| !UNREACHED.contains(&(*from, *event));
+    arrows().into_iter().filter(is_reached).collect()
+}
 
 /// The coverage of a simulation, or of many.
 #[derive(Clone, Debug, Default)]
@@ -37,25 +51,26 @@ impl Coverage {
 
     /// Arrows that were never taken, and faults that never struck.
     pub fn missing(&self) -> (Vec<Arrow>, Vec<Fault>) {
-        let arrows = ARROWS.iter().filter(|arrow| !self.arrows.contains_key(*arrow));
+        let arrows = reachable().into_iter().filter(|arrow| !self.arrows.contains_key(arrow));
         let never =
             |(at, _): &(usize, &Fault)| self.faults.get(*at).is_none_or(|count| *count == 0);
         let faults = Fault::ALL.iter().enumerate().filter(never).map(|(_, fault)| *fault);
-        (arrows.copied().collect(), faults.collect())
+        (arrows.collect(), faults.collect())
     }
 
-    /// Arrows that were taken and are not in `ARROWS`.
+    /// Arrows that were taken, and should not be there or not be reached.
     pub fn unknown(&self) -> Vec<Arrow> {
-        self.arrows.keys().filter(|arrow| !ARROWS.contains(arrow)).copied().collect()
+        let known = reachable();
+        self.arrows.keys().filter(|arrow| !known.contains(arrow)).copied().collect()
     }
 }
 
-/// Follows one execution through its two machines as the projections do, by its events alone. The
-/// auditor compares it with the state after every frame.
+/// Follows one execution through its two machines, by its events alone. The auditor compares it with
+/// the state after every frame.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     status: Status,
-    nodes: BTreeMap<Arc<str>, NodeStatus>,
+    nodes: BTreeMap<Arc<str>, NodePhase>,
 }
 
 impl Default for Tracker {
@@ -73,18 +88,19 @@ impl Tracker {
             self.nodes.retain(|node, _| !nodes.contains(node));
         }
         let arrow = match event {
-            Event::Node(node) => {
-                let to = node_status(node);
-                let from = self.nodes.insert(Arc::clone(node.node()), to);
-                (from.unwrap_or(NodeStatus::Pending).name(), name_of(event), to.name())
+            // It leads from nowhere.
+            Event::Run(RunEvent::Created(_)) => return,
+            Event::Run(event) => (before.name(), event.row().name, self.status.name()),
+            Event::Node(event) => {
+                let (row, node) = (event.row(), Arc::clone(event.node()));
+                let phase = self.nodes.entry(node).or_insert(NodePhase::Pending);
+                let from = *phase;
+                // An event without an arrow is counted as one that leads nowhere, which nothing draws.
+                *phase = row.from(from).unwrap_or(from);
+                (from.shown().name(), row.name, phase.shown().name())
             }
-            Event::Run(_) => (before.name(), name_of(event), self.status.name()),
         };
         *coverage.arrows.entry(arrow).or_default() += 1;
-        if event.node().is_some() && self.status != before {
-            let arrow = (before.name(), name_of(event), self.status.name());
-            *coverage.arrows.entry(arrow).or_default() += 1;
-        }
     }
 
     /// The status of the execution.
@@ -92,85 +108,3 @@ impl Tracker {
         self.status
     }
 }
-
-/// An event's name, with what makes two arrows of one event.
-fn name_of(event: &Event) -> &'static str {
-    match event {
-        Event::Run(RunEvent::Paused { reason: PauseReason::User }) => "RunPaused(user)",
-        Event::Run(RunEvent::Paused { reason: PauseReason::Waits }) => "RunPaused(waits)",
-        Event::Node(NodeEvent::Failed { end: FailureEnd::RetryAt(_), .. }) => "NodeFailed(retry)",
-        Event::Node(NodeEvent::Failed { end: FailureEnd::Abandoned(_), .. }) => {
-            "NodeFailed(abandoned)"
-        }
-        Event::Node(NodeEvent::Resumed { origin, .. }) if origin.message.is_some() => {
-            "NodeResumed(somebody)"
-        }
-        other => other.name(),
-    }
-}
-
-/// Every arrow that the engine can take, of executions first, with the statuses that users see.
-pub const ARROWS: &[Arrow] = &[
-    ("RUNNING", "RunCreated", "RUNNING"),
-    ("RUNNING", "RunOwned", "RUNNING"),
-    ("RUNNING", "RunQueued", "SCHEDULING"),
-    ("SCHEDULING", "RunOwned", "SCHEDULING"),
-    ("SCHEDULING", "RunQueued", "SCHEDULING"),
-    ("SCHEDULING", "RunAdmitted", "RUNNING"),
-    ("SCHEDULING", "SignalReceived", "SCHEDULING"),
-    ("SCHEDULING", "MessageIgnored", "SCHEDULING"),
-    ("SCHEDULING", "RunEnding", "ENDING"),
-    ("RUNNING", "SignalReceived", "RUNNING"),
-    ("RUNNING", "MessageIgnored", "RUNNING"),
-    ("RUNNING", "RunPauseRequested", "RUNNING"),
-    ("RUNNING", "RunPaused(user)", "PAUSED"),
-    ("RUNNING", "RunPaused(waits)", "WAITING"),
-    ("RUNNING", "RunQuarantined", "QUARANTINED"),
-    ("RUNNING", "RunResumed", "RUNNING"),
-    ("RUNNING", "RunEnding", "ENDING"),
-    ("RUNNING", "RunCompleted", "COMPLETED"),
-    ("RUNNING", "RunFailed", "FAILED"),
-    ("WAITING", "RunOwned", "RUNNING"),
-    ("PAUSED", "RunOwned", "PAUSED"),
-    ("PAUSED", "SignalReceived", "PAUSED"),
-    ("PAUSED", "MessageIgnored", "PAUSED"),
-    ("PAUSED", "RunPaused(user)", "PAUSED"),
-    ("PAUSED", "RunResumed", "RUNNING"),
-    ("PAUSED", "RunEnding", "ENDING"),
-    ("QUARANTINED", "RunOwned", "QUARANTINED"),
-    ("QUARANTINED", "SignalReceived", "QUARANTINED"),
-    ("QUARANTINED", "MessageIgnored", "QUARANTINED"),
-    ("QUARANTINED", "RunPaused(user)", "QUARANTINED"),
-    ("QUARANTINED", "RunResumed", "RUNNING"),
-    ("QUARANTINED", "RunEnding", "ENDING"),
-    ("ENDING", "RunOwned", "ENDING"),
-    ("ENDING", "MessageIgnored", "ENDING"),
-    ("ENDING", "RunFailed", "FAILED"),
-    ("ENDING", "RunCancelled", "CANCELLED"),
-    ("ENDING", "RunTimedOut", "TIMED_OUT"),
-    ("FAILED", "RunReopened", "RUNNING"),
-    ("CANCELLED", "RunReopened", "RUNNING"),
-    ("TIMED_OUT", "RunReopened", "RUNNING"),
-    ("PENDING", "NodeScheduled", "QUEUED"),
-    ("PENDING", "NodeSkipped", "SKIPPED"),
-    ("PENDING", "NodeCancelled", "CANCELLED"),
-    ("QUEUED", "NodeStarted", "RUNNING"),
-    ("QUEUED", "NodeFailed", "FAILED"),
-    ("QUEUED", "NodeFailed", "TIMED_OUT"),
-    ("QUEUED", "NodeCancelled", "CANCELLED"),
-    ("RUNNING", "NodeCheckpointed", "RUNNING"),
-    ("RUNNING", "NodeWaiting", "WAITING"),
-    ("RUNNING", "NodeCompleted", "COMPLETED"),
-    ("RUNNING", "NodeFailed(retry)", "WAITING"),
-    ("RUNNING", "NodeFailed(abandoned)", "WAITING"),
-    ("RUNNING", "NodeFailed", "FAILED"),
-    ("RUNNING", "NodeFailed", "TIMED_OUT"),
-    ("RUNNING", "NodeCancelled", "CANCELLED"),
-    ("WAITING", "NodeResumed", "RUNNING"),
-    ("WAITING", "NodeResumed(somebody)", "RUNNING"),
-    // A retry that was started by hand: rows show RUNNING, for a part of one frame.
-    ("RUNNING", "NodeScheduled", "QUEUED"),
-    ("WAITING", "NodeScheduled", "QUEUED"),
-    ("WAITING", "NodeFailed", "TIMED_OUT"),
-    ("WAITING", "NodeCancelled", "CANCELLED"),
-];

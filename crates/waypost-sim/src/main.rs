@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use waypost_sim::coverage::{ARROWS, Coverage};
+use waypost_sim::coverage::{Coverage, reachable};
 use waypost_sim::fault::Fault;
 use waypost_sim::fleet::{Harvest, jobs, sweep};
 use waypost_sim::shrink::{command, shrink};
@@ -155,10 +155,11 @@ fn summary(harvest: &Harvest) {
 /// Prints the coverage; returns whether it is complete.
 fn coverage(coverage: &Coverage) -> bool {
     let (arrows, faults) = coverage.missing();
-    say(&format!("arrows: {} of {} taken", ARROWS.len() - arrows.len(), ARROWS.len()));
-    for arrow in ARROWS {
+    let all = reachable();
+    say(&format!("arrows: {} of {} taken", all.len() - arrows.len(), all.len()));
+    for arrow in all {
         let (from, event, to) = arrow;
-        let count = coverage.arrows.get(arrow).copied().unwrap_or(0);
+        let count = coverage.arrows.get(&arrow).copied().unwrap_or(0);
         say(&format!("  {count:>10}  {from} ── {event} ─▶ {to}"));
     }
     for (from, event, to) in coverage.unknown() {

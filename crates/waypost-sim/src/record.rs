@@ -16,9 +16,10 @@ use waypost_core::id::AppendId;
 use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
+use waypost_core::transitions::Arrow;
 use waypost_ports::store::StoredFrame;
 
-use crate::coverage::{Arrow, Coverage, Tracker};
+use crate::coverage::{Coverage, Tracker};
 use crate::simulation::{Options, run};
 
 /// Longer logs are hard to read, and show nothing that shorter ones do not.

@@ -16,6 +16,7 @@ use crate::planted::{Bug, is_planted};
 use crate::state::{Scheduled, State, Timer};
 use crate::status::{NodeStatus, Status};
 use crate::time::Timestamp;
+use crate::transitions::NodePhase;
 
 pub(super) fn apply(
     plan: &Plan,
@@ -24,103 +25,63 @@ pub(super) fn apply(
     event: &NodeEvent,
     now: Timestamp,
 ) -> Step {
-    use NodeStatus::{Cancelled, Completed, Pending, Queued, Running, Skipped, Waiting};
-    expect_possible(state, event)?;
-    let from = |state: &State, allowed: &[NodeStatus]| expect_status(plan, state, at, allowed);
+    let row = event.row();
+    let during = state.phase();
+    if !row.during.contains(&during) {
+        return Err(format!("the execution is {}", during.name()));
+    }
+    let phase = state.node(at).phase();
+    let next = row.from(phase);
+    let next = next.ok_or_else(|| format!("node {:?} is {}", plan.node(at).id, phase.name()))?;
     match event {
         NodeEvent::Scheduled { attempt, deadline, .. } => {
-            from(state, &[Pending, Waiting])?;
-            expect_turn(state)?;
             scheduled(plan, state, at, (*attempt, *deadline), now)?;
         }
         NodeEvent::Started { attempt, token, remote, due, .. } => {
-            from(state, &[Queued])?;
             expect_attempt(plan, state, at, *attempt)?;
-            match remote {
-                // A remote worker starts without asking whether it is the execution's turn.
-                Some(_) if token.is_some() => {}
-                Some(_) => return refuse("an attempt that is made remotely has a token"),
-                None => expect_turn(state)?,
+            if remote.is_some() && token.is_none() {
+                return refuse("an attempt that is made remotely has a token");
             }
             started(plan, state, at, (*token, *remote, *due), now);
         }
         NodeEvent::Checkpointed { attempt, data, number, .. } => {
-            from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
             let node = state.node_mut(at);
             node.checkpoint = Some(data.clone());
             node.marks = node.marks.max(*number);
         }
         NodeEvent::Completed { attempt, output, branch, variables, .. } => {
-            from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
             remember_end(state, at, || Said::completed(output.as_ref()));
             let node = state.node_mut(at);
             node.output = output.clone();
             node.branch = branch.clone();
             node.failure = None;
-            settle(plan, state, at, Completed, now);
+            settle(plan, state, at, next, now);
             set_variables(state, variables);
         }
         NodeEvent::Failed { attempt, failure, end, .. } => {
-            from(state, failure_sources(*end))?;
             expect_attempt(plan, state, at, *attempt)?;
-            failed(plan, state, at, (failure, *end), now)?;
+            remember_end(state, at, || Said::failed(failure));
+            state.node_mut(at).failure = Some(Box::new(failure.clone()));
+            failed(plan, state, at, (*end, next), now);
         }
         NodeEvent::Waiting { attempt, wait, .. } => {
-            from(state, &[Running])?;
             expect_attempt(plan, state, at, *attempt)?;
             waiting(state, at, wait)?;
         }
         NodeEvent::Resumed { attempt, message, origin, .. } => {
-            from(state, &[Waiting])?;
             expect_attempt(plan, state, at, *attempt)?;
-            if origin.message.is_some() {
-                expect_turn(state)?;
-            }
-            resumed(state, at, (message.as_ref(), origin.message.as_ref()), now)?;
+            resumed(state, at, next, (message.as_ref(), origin.message.as_ref()), now);
         }
-        NodeEvent::Skipped { .. } => {
-            from(state, &[Pending])?;
-            expect_turn(state)?;
-            settle(plan, state, at, Skipped, now);
-        }
+        NodeEvent::Skipped { .. } => settle(plan, state, at, next, now),
         NodeEvent::Cancelled { reason, .. } => {
-            from(state, &[Pending, Queued, Running, Waiting])?;
             remember_end(state, at, || Said::Cancelled);
             state.node_mut(at).cancelled = Some(*reason);
-            settle(plan, state, at, Cancelled, now);
+            settle(plan, state, at, next, now);
         }
     }
     Ok(())
-}
-
-/// Nothing happens to nodes while the execution is unowned, and nothing new once it ends.
-fn expect_possible(state: &State, event: &NodeEvent) -> Step {
-    let possible = match event {
-        NodeEvent::Checkpointed { .. }
-        | NodeEvent::Completed { .. }
-        | NodeEvent::Failed { .. }
-        | NodeEvent::Cancelled { .. } => state.is_awake() || state.status == Status::Ending,
-        NodeEvent::Scheduled { .. }
-        | NodeEvent::Started { .. }
-        | NodeEvent::Waiting { .. }
-        | NodeEvent::Resumed { .. }
-        | NodeEvent::Skipped { .. } => state.is_awake(),
-    };
-    if possible { Ok(()) } else { Err(format!("the execution is {}", state.status)) }
-}
-
-fn expect_turn(state: &State) -> Step {
-    if state.acts() { Ok(()) } else { refuse("nothing may start") }
-}
-
-fn expect_status(plan: &Plan, state: &State, at: NodeIx, allowed: &[NodeStatus]) -> Step {
-    let status = state.node(at).status;
-    if allowed.contains(&status) {
-        return Ok(());
-    }
-    Err(format!("node {:?} is {status}", plan.node(at).id))
 }
 
 fn expect_attempt(plan: &Plan, state: &State, at: NodeIx, attempt: u32) -> Step {
@@ -131,10 +92,6 @@ fn expect_attempt(plan: &Plan, state: &State, at: NodeIx, attempt: u32) -> Step 
     Err(format!("node {:?} is at attempt {current}", plan.node(at).id))
 }
 
-fn waits_for_retry(state: &State, at: NodeIx) -> bool {
-    matches!(state.node(at).wait, Some(Wait::Retry { .. }))
-}
-
 fn scheduled(
     plan: &Plan,
     state: &mut State,
@@ -142,12 +99,9 @@ fn scheduled(
     (attempt, deadline): (u32, Option<Timestamp>),
     now: Timestamp,
 ) -> Step {
-    let node = state.node(at);
-    if node.status == NodeStatus::Waiting && !waits_for_retry(state, at) {
-        return refuse("it does not wait for a retry");
-    }
-    if attempt != node.attempt + 1 {
-        return Err(format!("attempt {attempt} does not follow {}", node.attempt));
+    let last = state.node(at).attempt;
+    if attempt != last + 1 {
+        return Err(format!("attempt {attempt} does not follow {last}"));
     }
     move_to(state, at, NodeStatus::Queued);
     if matches!(state.status, Status::Scheduled | Status::Resuming) {
@@ -231,21 +185,18 @@ fn waiting(state: &mut State, at: NodeIx, wait: &Wait) -> Step {
     Ok(())
 }
 
-/// Ends a wait, by the message of a signal, that of a person, or time. A retry is due now, and ends
-/// with the NodeScheduled that follows; only a person has it come sooner.
+/// Ends a wait, by the message of a signal, that of a person, or time. A retry that a person ends is
+/// due now, and ends with the NodeScheduled that follows.
 fn resumed(
     state: &mut State,
     at: NodeIx,
+    next: NodePhase,
     (signal, person): (Option<&MessageId>, Option<&MessageId>),
     now: Timestamp,
-) -> Step {
-    if !waits_for_retry(state, at) {
-        move_to(state, at, NodeStatus::Running);
-    } else if person.is_some() {
-        move_to(state, at, NodeStatus::Waiting);
+) {
+    move_to(state, at, next.shown());
+    if next == NodePhase::WaitingRetry {
         wait_for_retry(state, at, now);
-    } else {
-        return refuse("a retry ends with NodeScheduled");
     }
     if let Some(signal) = signal {
         state.early.retain(|early| early.message != *signal);
@@ -253,7 +204,6 @@ fn resumed(
     if let Some(person) = person {
         state.messages.remember(person);
     }
-    Ok(())
 }
 
 fn wait_for_retry(state: &mut State, at: NodeIx, due: Timestamp) {
@@ -264,61 +214,36 @@ fn wait_for_retry(state: &mut State, at: NodeIx, due: Timestamp) {
     state.timers.insert((due, Timer::Wait(at)));
 }
 
-/// What a node may fail from: an attempt that waits (for a signal) fails only by time, one that was
-/// never started only for good.
-fn failure_sources(end: FailureEnd) -> &'static [NodeStatus] {
-    use NodeStatus::{Queued, Running, Waiting};
-    match end {
-        FailureEnd::RetryAt(_) => &[Running, Waiting],
-        FailureEnd::Abandoned(_) => &[Running],
-        FailureEnd::Final => &[Queued, Running],
-        FailureEnd::TimedOut => &[Queued, Running, Waiting],
-    }
-}
-
+/// Ends an attempt that failed: the next one waits, or the node settles.
 fn failed(
     plan: &Plan,
     state: &mut State,
     at: NodeIx,
-    (failure, end): (&Failure, FailureEnd),
+    (end, next): (FailureEnd, NodePhase),
     now: Timestamp,
-) -> Step {
-    let due = match end {
-        FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => Some(due),
-        FailureEnd::Final | FailureEnd::TimedOut => None,
+) {
+    let failure = state.node(at).failure.as_deref();
+    let (due, abandoned) = match end {
+        FailureEnd::RetryAt(due) => (due, false),
+        FailureEnd::Abandoned(due) => (due, true),
+        FailureEnd::Final | FailureEnd::TimedOut => {
+            let unhandled = *plan.node(at).error_handling(failure) == OnError::Fail;
+            if unhandled && plan.failure_policy == FailurePolicy::Partial {
+                state.unhandled.push(at);
+            }
+            return settle(plan, state, at, next, now);
+        }
     };
-    if due.is_some() && waits_for_retry(state, at) {
-        return refuse("it waits for its next attempt already");
-    }
-    remember_end(state, at, || Said::failed(failure));
-    state.node_mut(at).failure = Some(Box::new(failure.clone()));
-    let Some(due) = due else {
-        failed_for_good(plan, state, at, end, now);
-        return Ok(());
-    };
-    move_to(state, at, NodeStatus::Waiting);
+    let handed_over = abandoned && failure.is_some_and(Failure::is_handed_over);
+    let counts = !handed_over || is_planted(Bug::HandedOverCounts);
+    move_to(state, at, next.shown());
     let node = state.node_mut(at);
-    match end {
-        FailureEnd::Abandoned(_)
-            if failure.is_handed_over() && !is_planted(Bug::HandedOverCounts) => {}
-        FailureEnd::Abandoned(_) if !is_planted(Bug::AbandonedCounts) => node.abandoned += 1,
-        _ => node.tries += 1,
+    if counts && abandoned && !is_planted(Bug::AbandonedCounts) {
+        node.abandoned += 1;
+    } else if counts {
+        node.tries += 1;
     }
     wait_for_retry(state, at, due);
-    Ok(())
-}
-
-fn failed_for_good(plan: &Plan, state: &mut State, at: NodeIx, end: FailureEnd, now: Timestamp) {
-    let failure = state.node(at).failure.as_deref();
-    let unhandled = *plan.node(at).error_handling(failure) == OnError::Fail;
-    if unhandled && plan.failure_policy == FailurePolicy::Partial {
-        state.unhandled.push(at);
-    }
-    let status = match end {
-        FailureEnd::TimedOut => NodeStatus::TimedOut,
-        _ => NodeStatus::Failed,
-    };
-    settle(plan, state, at, status, now);
 }
 
 /// Remembers the end of a remote attempt: its worker may repeat its report, also after the
@@ -353,14 +278,20 @@ fn move_to(state: &mut State, at: NodeIx, to: NodeStatus) {
         match status {
             NodeStatus::Queued => state.queued = state.queued.saturating_add_signed(step),
             NodeStatus::Running => state.running = state.running.saturating_add_signed(step),
-            _ => {}
+            NodeStatus::Pending
+            | NodeStatus::Waiting
+            | NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::TimedOut
+            | NodeStatus::Skipped
+            | NodeStatus::Cancelled => {}
         }
     }
 }
 
 /// Settles a node, once, and with it the conditions of those that need it.
-fn settle(plan: &Plan, state: &mut State, at: NodeIx, status: NodeStatus, now: Timestamp) {
-    move_to(state, at, status);
+fn settle(plan: &Plan, state: &mut State, at: NodeIx, end: NodePhase, now: Timestamp) {
+    move_to(state, at, end.shown());
     state.unsettled -= 1;
     let seq = state.seq + 1;
     let node = state.node_mut(at);

@@ -353,9 +353,10 @@ impl RunCheck {
             _ => false,
         };
         if !fits {
+            let name = event.row().event;
             let what = match self.cause {
-                Some(cause) => format!("{}, although the cause was {cause:?}", event.name()),
-                None => format!("{} without a cause", event.name()),
+                Some(cause) => format!("{name}, although the cause was {cause:?}"),
+                None => format!("{name} without a cause"),
             };
             return broken(Invariant::CauseDecides, what);
         }

@@ -208,21 +208,6 @@ pub enum CancelReason {
 }
 
 impl NodeEvent {
-    /// The type's name, as it stands in the log.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Scheduled { .. } => "NodeScheduled",
-            Self::Started { .. } => "NodeStarted",
-            Self::Checkpointed { .. } => "NodeCheckpointed",
-            Self::Completed { .. } => "NodeCompleted",
-            Self::Failed { .. } => "NodeFailed",
-            Self::Waiting { .. } => "NodeWaiting",
-            Self::Resumed { .. } => "NodeResumed",
-            Self::Skipped { .. } => "NodeSkipped",
-            Self::Cancelled { .. } => "NodeCancelled",
-        }
-    }
-
     /// The path of the node it is about.
     pub fn node(&self) -> &Arc<str> {
         match self {

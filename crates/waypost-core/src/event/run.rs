@@ -214,28 +214,6 @@ pub enum EndCause {
 }
 
 impl RunEvent {
-    /// The type's name, as it stands in the log.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Created(_) => "RunCreated",
-            Self::Owned { .. } => "RunOwned",
-            Self::Queued { .. } => "RunQueued",
-            Self::Admitted {} => "RunAdmitted",
-            Self::PauseRequested { .. } => "RunPauseRequested",
-            Self::Paused { .. } => "RunPaused",
-            Self::Resumed { .. } => "RunResumed",
-            Self::Quarantined { .. } => "RunQuarantined",
-            Self::Ending { .. } => "RunEnding",
-            Self::Completed { .. } => "RunCompleted",
-            Self::Failed { .. } => "RunFailed",
-            Self::Cancelled { .. } => "RunCancelled",
-            Self::TimedOut {} => "RunTimedOut",
-            Self::Reopened { .. } => "RunReopened",
-            Self::SignalReceived { .. } => "SignalReceived",
-            Self::MessageIgnored { .. } => "MessageIgnored",
-        }
-    }
-
     /// The lowest log format that can read it.
     pub fn requires(&self) -> u16 {
         if matches!(self, Self::Queued { .. } | Self::Admitted {}) { 3 } else { 1 }
@@ -243,12 +221,6 @@ impl RunEvent {
 
     /// Is it one of the four that end a generation?
     pub fn is_end(&self) -> bool {
-        matches!(
-            self,
-            Self::Completed { .. }
-                | Self::Failed { .. }
-                | Self::Cancelled { .. }
-                | Self::TimedOut {}
-        )
+        self.row().end().is_some()
     }
 }

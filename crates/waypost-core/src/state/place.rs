@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use crate::event::PauseReason;
 use crate::permits::PermitRequest;
 use crate::plan::ConcurrencyPolicy;
 use crate::status::Status;
@@ -38,17 +37,6 @@ pub struct Quarantine {
 }
 
 impl State {
-    /// The status that users see. An owner that loaded an execution for a message leaves it paused or
-    /// quarantined; everything else that is under way is RUNNING.
-    pub fn shown_status(&self) -> Status {
-        match self.status {
-            Status::Resuming if self.quarantine.is_some() => Status::Quarantined,
-            Status::Resuming if self.paused == Some(PauseReason::User) => Status::Paused,
-            Status::Requested | Status::Scheduled | Status::Resuming => Status::Running,
-            status => status,
-        }
-    }
-
     /// What an execution asks for that is, or has been, in the queue of its concurrency key. The name of
     /// the key begins with that of the workflow: keys of different workflows are different queues.
     pub fn permit_request(&self) -> Option<PermitRequest> {

@@ -10,23 +10,19 @@ use uuid::Uuid;
 use waypost_core::apply::{apply, begin};
 use waypost_core::command::{Command, Decision, Effect, Env, Outcome, Refusal, Report};
 use waypost_core::decide::{create, decide};
-use waypost_core::event::{
-    Event, FailureEnd, NodeEvent, Origin, PauseReason, RunCreated, RunEvent, Wait,
-};
+use waypost_core::event::{Event, Origin, RunCreated, RunEvent};
 use waypost_core::frame::{decode, encode};
 use waypost_core::id::{ExecutionId, ExecutionNo, InstanceId, NodeIx, Token};
 use waypost_core::json::Json;
 use waypost_core::kind::Behaviour;
 use waypost_core::plan::Plan;
 use waypost_core::state::{NodeState, State};
-use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::{Millis, Timestamp};
 
 /// When every test begins.
 pub(crate) const EPOCH: Timestamp = Timestamp(1_000_000_000_000);
 
-/// A step of a state machine: from, event, to.
-pub(crate) type Arrow = (&'static str, &'static str, &'static str);
+pub(crate) use waypost_core::transitions::Arrow;
 
 /// Arrows of the two machines.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -176,14 +172,16 @@ impl<'a> Run<'a> {
     }
 
     fn note_arrow(&mut self, from: &State, event: &Event) {
-        match event.node().and_then(|path| self.plan.find(path)) {
-            Some(at) => {
-                let (from, to) = (node_stand(from.node(at)), node_stand(self.shadow.node(at)));
-                self.arrows.node.insert((from, node_step(event), to));
+        let shadow = &self.shadow;
+        match event {
+            Event::Run(event) => {
+                let arrow = (from.phase().name(), event.row().name, shadow.phase().name());
+                self.arrows.execution.insert(arrow);
             }
-            None => {
-                let (from, to) = (stand(from), stand(&self.shadow));
-                self.arrows.execution.insert((from, run_step(event), to));
+            Event::Node(event) => {
+                let at = self.plan.find(event.node()).expect("it was applied");
+                let (from, to) = (from.node(at).phase(), shadow.node(at).phase());
+                self.arrows.node.insert((from.name(), event.row().name, to.name()));
             }
         }
     }
@@ -222,48 +220,5 @@ impl<'a> Run<'a> {
     /// Another process goes on with the execution.
     pub(crate) fn restart(&mut self) {
         self.instance = InstanceId(Uuid::from_u128(self.instance.0.as_u128() + 1));
-    }
-}
-
-/// Where an execution stands, with the reasons that make a difference to what may come next.
-pub(crate) fn stand(state: &State) -> &'static str {
-    match state.status {
-        Status::Resuming if state.quarantine.is_some() => "RESUMING(quarantined)",
-        Status::Resuming if state.paused == Some(PauseReason::User) => "RESUMING(paused)",
-        _ if state.pausing => "PAUSING",
-        status => status.name(),
-    }
-}
-
-/// Where a node stands; a wait for the next attempt is another thing than a wait of the attempt.
-pub(crate) fn node_stand(node: &NodeState) -> &'static str {
-    match (node.status, &node.wait) {
-        (NodeStatus::Waiting, Some(Wait::Retry { .. })) => "WAITING(retry)",
-        (status, _) => status.name(),
-    }
-}
-
-/// An event of an execution, with the reason of a pause.
-pub(crate) fn run_step(event: &Event) -> &'static str {
-    match event {
-        Event::Run(RunEvent::Paused { reason: PauseReason::Waits }) => "RunPaused(waits)",
-        Event::Run(RunEvent::Paused { reason: PauseReason::User }) => "RunPaused(user)",
-        event => event.name(),
-    }
-}
-
-/// An event of a node, with the end of a failure, and whether somebody ended a wait.
-pub(crate) fn node_step(event: &Event) -> &'static str {
-    match event {
-        Event::Node(NodeEvent::Resumed { origin, .. }) if origin.message.is_some() => {
-            "NodeResumed(somebody)"
-        }
-        Event::Node(NodeEvent::Failed { end: FailureEnd::RetryAt(_), .. }) => "NodeFailed(retry)",
-        Event::Node(NodeEvent::Failed { end: FailureEnd::Abandoned(_), .. }) => {
-            "NodeFailed(abandoned)"
-        }
-        Event::Node(NodeEvent::Failed { end: FailureEnd::Final, .. }) => "NodeFailed(final)",
-        Event::Node(NodeEvent::Failed { end: FailureEnd::TimedOut, .. }) => "NodeFailed(timed out)",
-        event => event.name(),
     }
 }

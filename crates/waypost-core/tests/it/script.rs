@@ -28,7 +28,7 @@ use waypost_core::json::Json;
 use waypost_core::limits::ABANDONED_MAX;
 use waypost_core::plan::Plan;
 
-use super::run::{Arrows, Run, stand};
+use super::run::{Arrows, Run};
 
 /// One case of a table.
 pub(crate) struct Case {
@@ -248,7 +248,7 @@ impl Line<'_, '_> {
                 same(found.join(" "), &names.join(" "))
             }
             // `execution RUNNING`, or one of the finer stands.
-            ["execution", status] => same(stand(&run.state).into(), status),
+            ["execution", status] => same(run.state.phase().name().into(), status),
             ["paused", "waits"] => {
                 same(format!("{:?}", run.state.paused), &some(PauseReason::Waits))
             }
@@ -315,7 +315,7 @@ impl Line<'_, '_> {
         let nodes = self.run.plan.nodes.iter().zip(&self.run.state.nodes);
         let nodes: Vec<_> =
             nodes.map(|(node, state)| format!("{} {}", node.id, state.status)).collect();
-        format!("execution {}, {}", stand(&self.run.state), nodes.join(", "))
+        format!("execution {}, {}", self.run.state.phase().name(), nodes.join(", "))
     }
 }
 

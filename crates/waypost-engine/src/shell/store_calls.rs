@@ -15,7 +15,6 @@ use tracing::{error, warn};
 use waypost_core::event::{Event, RunEvent};
 use waypost_core::frame::decode;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_core::status::Status;
 use waypost_ports::nudge::Nudges;
 use waypost_ports::store::{
     About, Append, ClaimRequest, Claims, Heartbeat, History, Renewal, SUSPECT_FROM, Store,
@@ -259,14 +258,12 @@ fn killed_its_owners(crashes: u32) -> String {
 /// that may be gone.
 fn end_of(history: &History) -> Option<EndSummary> {
     let last = history.frames.last()?.body.as_ref().ok()?;
-    let (status, output, failure) = match decode(last).ok()?.pop()? {
-        Event::Run(RunEvent::Completed { output }) => (Status::Completed, Some(output), None),
-        Event::Run(RunEvent::Failed { failure, output, .. }) => {
-            (Status::Failed, output, Some(failure))
-        }
-        Event::Run(RunEvent::Cancelled { .. }) => (Status::Cancelled, None, None),
-        Event::Run(RunEvent::TimedOut {}) => (Status::TimedOut, None, None),
-        _ => return None,
+    let Event::Run(event) = decode(last).ok()?.pop()? else { return None };
+    let status = event.row().end()?;
+    let (output, failure) = match event {
+        RunEvent::Completed { output } => (Some(output), None),
+        RunEvent::Failed { failure, output, .. } => (output, Some(failure)),
+        _ => (None, None),
     };
     Some(EndSummary { status, output, failure })
 }

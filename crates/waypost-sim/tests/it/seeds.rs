@@ -49,8 +49,8 @@ fn a_world_can_be_cut_down_to_some_of_its_submissions() {
     let keep = Some([1].into_iter().collect());
     let part = run(&Options { keep, ..Options::seed(seed) });
     assert_eq!(part.programs[1], whole.programs[1]);
-    let born = ("RUNNING", "RunCreated", "RUNNING");
-    assert!(part.coverage.arrows[&born] < whole.coverage.arrows[&born]);
+    let owned = ("RUNNING", "RunOwned", "RUNNING");
+    assert!(part.coverage.arrows[&owned] < whole.coverage.arrows[&owned]);
     let shrink = [(1, vec![0])].into_iter().collect();
     let smaller = run(&Options { shrink, ..Options::seed(seed) });
     assert!(smaller.programs[1].weight() < whole.programs[1].weight());

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use waypost_core::transitions::is_end;
 
 use super::{EventsOf, Folder, Target, answered};
 use crate::client::{News, Stream};
@@ -12,8 +13,6 @@ use crate::client::{News, Stream};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Events read at once.
 const PAGE: usize = 200;
-/// The events that end an execution, until it is retried.
-const ENDS: &[&str] = &["RunCompleted", "RunFailed", "RunCancelled", "RunTimedOut"];
 
 /// Follows one execution from its first event.
 pub(crate) enum Feed<'a> {
@@ -28,7 +27,7 @@ pub(crate) struct Log<'a> {
     folder: &'a Folder,
     execution: String,
     after: u64,
-    /// Was the last event one of [`ENDS`]?
+    /// Was the last event an end?
     at_end: bool,
 }
 
@@ -68,7 +67,7 @@ impl Log<'_> {
             let page = self.folder.events(&self.execution, &wanted)?;
             if let Some(last) = page.events.last() {
                 self.after = last.seq;
-                self.at_end = ENDS.contains(&last.kind.as_str());
+                self.at_end = is_end(&last.kind);
                 return Ok(News::Events(page.events));
             }
             if over {

@@ -1,0 +1,298 @@
+//! The two state machines, as data: where each event leads from each phase, and what it means.
+//!
+//! ```text
+//!   RUN, NODE ─▶ apply                        refuses what has no arrow, and sets the status
+//!             ├▶ projections                  the status that users see
+//!             ├▶ the simulator                which arrows were taken
+//!             └▶ docs/reference/states.md, events.md
+//! ```
+//!
+//! The tables say which phases an event connects. What else an event requires (the next epoch,
+//! nothing running, the cause that fixes this end) is in `apply`. The checker has a second reading of
+//! the machines, on purpose, and does not use the tables.
+
+mod phase;
+
+use crate::event::{Event, FailureEnd, NodeEvent, PauseReason, RunEvent};
+use crate::status::{NodeStatus, Status};
+
+pub use phase::{NodePhase, RunPhase};
+
+/// An arrow between statuses that users see: from, by which row, to.
+pub type Arrow = (&'static str, &'static str, &'static str);
+
+/// An event, or one case of an event that leads to several places.
+#[derive(Debug)]
+pub struct Row<P: 'static, const N: usize> {
+    /// The event's name in the log.
+    pub event: &'static str,
+    /// The same, with the case.
+    pub name: &'static str,
+    /// Where it leads from each phase, in the order of `ALL`.
+    pub to: [Option<P>; N],
+    /// The phases of its execution in which an event of a node may happen.
+    pub during: &'static [RunPhase],
+    /// When it is recorded, and what it means.
+    pub about: &'static str,
+}
+
+/// A row of executions.
+pub type RunRow = Row<RunPhase, 16>;
+/// A row of nodes.
+pub type NodeRow = Row<NodePhase, 10>;
+
+/// Something may start, and a wait may be ended by hand: nothing holds the execution.
+const ACTING: &[RunPhase] = &[RunPhase::Scheduled, RunPhase::Running, RunPhase::Resuming];
+/// An instance owns the execution, and its end is not fixed.
+const OWNED: &[RunPhase] = &[
+    RunPhase::Scheduled,
+    RunPhase::Running,
+    RunPhase::Pausing,
+    RunPhase::Resuming,
+    RunPhase::ResumingPaused,
+    RunPhase::ResumingQuarantined,
+];
+/// An instance owns the execution, or awaits what still runs at its end.
+const ANY: &[RunPhase] = &[
+    RunPhase::Scheduled,
+    RunPhase::Running,
+    RunPhase::Pausing,
+    RunPhase::Resuming,
+    RunPhase::ResumingPaused,
+    RunPhase::ResumingQuarantined,
+    RunPhase::Ending,
+];
+/// Events of executions say it with their own cells.
+const SELF: &[RunPhase] = &[];
+
+/// A cell of a table.
+macro_rules! cell {
+    ($phase:ident -) => {
+        None
+    };
+    ($phase:ident $code:ident) => {
+        Some($phase::$code)
+    };
+}
+
+/// A table: for each event its name, its case, its cells, when it may happen, and what it means.
+macro_rules! machine {
+    ($(#[$about:meta])* $table:ident: $row:ident of $phase:ident, $of:ident;
+     [$($column:ident)+]
+     $($event:pat $(if $guard:expr)? =>
+        $name:literal $($case:literal)? [$($cell:tt)+] $during:ident $text:literal;)+) => {
+        // The columns are in the order of the phases.
+        const _: () = {
+            let columns = [$($phase::$column as usize),+];
+            let mut at = 0;
+            while at < columns.len() {
+                assert!(columns[at] == at);
+                at += 1;
+            }
+        };
+
+        $(#[$about])*
+        pub const $table: &[&$row] = &[$(&$row {
+            event: $name,
+            name: concat!($name $(, $case)?),
+            to: [$(cell!($phase $cell)),+],
+            during: $during,
+            about: $text,
+        }),+];
+
+        impl $of {
+            /// Its row in the table of transitions.
+            pub fn row(&self) -> &'static $row {
+                match self {
+                    $($event $(if $guard)? => const { &$row {
+                        event: $name,
+                        name: concat!($name $(, $case)?),
+                        to: [$(cell!($phase $cell)),+],
+                        during: $during,
+                        about: $text,
+                    } },)+
+                }
+            }
+        }
+    };
+}
+
+machine! {
+    /// The machine of executions. A cell is where the event leads; `-` is refused.
+    RUN: RunRow of RunPhase, RunEvent;
+                      [REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END COM FAI CAN TIM]
+    RunEvent::Created(_) => "RunCreated"
+                      [ -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   - ] SELF
+        "The first event: the execution was accepted and is durable.";
+    RunEvent::Owned { .. } => "RunOwned"
+                      [SCH SNG SCH RUN PSG RES RSP RSQ RES RSP RSQ END  -   -   -   - ] SELF
+        "An instance took the execution over; appends of earlier owners are rejected from here on.";
+    RunEvent::Queued { .. } => "RunQueued"
+                      [ -  SNG SNG  -   -   -   -   -   -   -   -   -   -   -   -   - ] SELF
+        "The execution entered the queue of its concurrency key, or returned to its place in it; no instance owns it.";
+    RunEvent::Admitted {} => "RunAdmitted"
+                      [ -  SCH  -   -   -   -   -   -   -   -   -   -   -   -   -   - ] SELF
+        "The execution got a permit of its concurrency key, and holds it until it ends.";
+    RunEvent::PauseRequested { .. } => "RunPauseRequested"
+                      [PSG  -  PSG PSG  -  PAU  -   -  PSG  -   -   -   -   -   -   - ] SELF
+        "A person asked for a pause. Running attempts may end first; a parked execution is PAUSED at once.";
+    RunEvent::Paused { reason: PauseReason::Waits } => "RunPaused" "(waits)"
+                      [ -   -   -  WAI  -   -   -   -   -   -   -   -   -   -   -   - ] SELF
+        "Nothing is left to do until a timer, a signal or a retry: the execution left memory.";
+    RunEvent::Paused { reason: PauseReason::User } => "RunPaused" "(user)"
+                      [ -   -   -   -  PAU  -   -   -   -  PAU QUA  -   -   -   -   - ] SELF
+        "The requested pause is complete, or an owner that loaded the execution for a message released it again.";
+    RunEvent::Resumed { .. } => "RunResumed"
+                      [ -   -   -   -  RUN  -  RUN RUN RUN RUN RUN  -   -   -   -   - ] SELF
+        "The execution continues: a person resumed it, or an owner loaded it after it was parked.";
+    RunEvent::Quarantined { .. } => "RunQuarantined"
+                      [ -   -   -  QUA QUA  -   -   -   -   -   -   -   -   -   -   - ] SELF
+        "Waypost cannot safely continue the execution; a person decides.";
+    RunEvent::Ending { .. } => "RunEnding"
+                      [END END END END END END END END END END END  -   -   -   -   - ] SELF
+        "The end is fixed: nodes that were PENDING become CANCELLED, and running attempts are cancelled and awaited.";
+    RunEvent::Completed { .. } => "RunCompleted"
+                      [ -   -  COM COM COM  -   -   -  COM  -   -   -   -   -   -   - ] SELF
+        "Every node settled, and no failure was left unhandled.";
+    RunEvent::Failed { .. } => "RunFailed"
+                      [ -   -   -  FAI FAI  -   -   -  FAI  -   -  FAI  -   -   -   - ] SELF
+        "Every node settled, and a failure was not handled.";
+    RunEvent::Cancelled { .. } => "RunCancelled"
+                      [ -   -   -   -   -   -   -   -   -   -   -  CAN  -   -   -   - ] SELF
+        "The execution was cancelled, and nothing of it runs any more.";
+    RunEvent::TimedOut {} => "RunTimedOut"
+                      [ -   -   -   -   -   -   -   -   -   -   -  TIM  -   -   -   - ] SELF
+        "The execution took longer than its timeout, and nothing of it runs any more.";
+    RunEvent::Reopened { .. } => "RunReopened"
+                      [ -   -   -   -   -   -   -   -   -   -   -   -   -  SCH SCH SCH] SELF
+        "A retry opened the next generation: the listed nodes are PENDING again.";
+    RunEvent::SignalReceived { .. } => "SignalReceived"
+                      [REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ  -   -   -   -   - ] SELF
+        "A signal arrived. The events that follow say what it ends; until a node waits for it, it is kept.";
+    RunEvent::MessageIgnored { .. } => "MessageIgnored"
+                      [REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END  -   -   -   - ] SELF
+        "A message was consumed and changed nothing.";
+}
+
+machine! {
+    /// The machine of nodes. A cell is where the event leads; `-` is refused.
+    NODE: NodeRow of NodePhase, NodeEvent;
+                      [PEN QUE RUN WAI WRT COM FAI TIM SKI CAN]
+    NodeEvent::Scheduled { .. } => "NodeScheduled"
+                      [QUE  -   -   -  QUE  -   -   -   -   - ] ACTING
+        "An attempt may be made: the node's conditions are met, or its retry is due.";
+    NodeEvent::Started { remote: None, .. } => "NodeStarted"
+                      [ -  RUN  -   -   -   -   -   -   -   - ] ACTING
+        "An attempt is made by the engine, or in a slot of an instance.";
+    NodeEvent::Started { remote: Some(_), .. } => "NodeStarted" "(remote)"
+                      [ -  RUN  -   -   -   -   -   -   -   - ] OWNED
+        "A remote worker took the attempt.";
+    NodeEvent::Checkpointed { .. } => "NodeCheckpointed"
+                      [ -   -  RUN  -   -   -   -   -   -   - ] ANY
+        "An attempt left a mark from which a later one may continue.";
+    NodeEvent::Completed { .. } => "NodeCompleted"
+                      [ -   -  COM  -   -   -   -   -   -   - ] ANY
+        "The node is done.";
+    NodeEvent::Failed { end: FailureEnd::RetryAt(_), .. } => "NodeFailed" "(retry)"
+                      [ -   -  WRT WRT  -   -   -   -   -   - ] ANY
+        "An attempt failed, and the next one waits for its time.";
+    NodeEvent::Failed { end: FailureEnd::Abandoned(_), .. } => "NodeFailed" "(abandoned)"
+                      [ -   -  WRT  -   -   -   -   -   -   - ] ANY
+        "An attempt was abandoned, through no fault of the node; the next one waits for its time, and this one does not count against `maxAttempts`.";
+    NodeEvent::Failed { end: FailureEnd::Final, .. } => "NodeFailed" "(final)"
+                      [ -  FAI FAI  -   -   -   -   -   -   - ] ANY
+        "The last attempt failed, and the node with it.";
+    NodeEvent::Failed { end: FailureEnd::TimedOut, .. } => "NodeFailed" "(timed_out)"
+                      [ -  TIM TIM TIM TIM  -   -   -   -   - ] ANY
+        "The node took too long; what follows treats it as failed.";
+    NodeEvent::Waiting { .. } => "NodeWaiting"
+                      [ -   -  WAI  -   -   -   -   -   -   - ] OWNED
+        "The node waits durably, for a time or a signal.";
+    NodeEvent::Resumed { origin, .. } if origin.message.is_none() => "NodeResumed"
+                      [ -   -   -  RUN  -   -   -   -   -   - ] OWNED
+        "What the node waited for came: its time, or a signal.";
+    NodeEvent::Resumed { .. } => "NodeResumed" "(by_hand)"
+                      [ -   -   -  RUN WRT  -   -   -   -   - ] ACTING
+        "A person ended the wait. A retry is due at once, and continues with NodeScheduled.";
+    NodeEvent::Skipped { .. } => "NodeSkipped"
+                      [SKI  -   -   -   -   -   -   -   -   - ] ACTING
+        "The node's conditions cannot be met.";
+    NodeEvent::Cancelled { .. } => "NodeCancelled"
+                      [CAN CAN CAN CAN CAN  -   -   -   -   - ] ANY
+        "The node was stopped: the execution is ending, a join fired without it, or its worker did not stop in time.";
+}
+
+impl RunRow {
+    /// Where it leads from a phase.
+    pub fn from(&self, phase: RunPhase) -> Option<RunPhase> {
+        self.to.get(phase as usize).copied().flatten()
+    }
+
+    /// Its arrows between the statuses that users see.
+    pub fn arrows(&self) -> impl Iterator<Item = (Status, Status)> + '_ {
+        let arrow = |from: RunPhase| Some((from.shown(), self.from(from)?.shown()));
+        RunPhase::ALL.into_iter().filter_map(arrow)
+    }
+
+    /// The status that it ends a generation with, if it does.
+    pub fn end(&self) -> Option<Status> {
+        self.arrows().next().map(|(_, to)| to).filter(|to| to.is_end())
+    }
+
+    /// The status that users see after the event. Where the table has no arrow (the log is damaged),
+    /// an event that always leads to one status leads there, and any other changes nothing.
+    fn status_after(&self, before: Status) -> Status {
+        if let Some((_, to)) = self.arrows().find(|(from, _)| *from == before) {
+            return to;
+        }
+        let mut ends = self.arrows().map(|(_, to)| to);
+        ends.next().filter(|first| ends.all(|end| end == *first)).unwrap_or(before)
+    }
+}
+
+impl NodeRow {
+    /// Where it leads from a phase.
+    pub fn from(&self, phase: NodePhase) -> Option<NodePhase> {
+        self.to.get(phase as usize).copied().flatten()
+    }
+
+    /// Its arrows between the statuses that users see.
+    pub fn arrows(&self) -> impl Iterator<Item = (NodeStatus, NodeStatus)> + '_ {
+        let arrow = |from: NodePhase| Some((from.shown(), self.from(from)?.shown()));
+        NodePhase::ALL.into_iter().filter_map(arrow)
+    }
+}
+
+/// The status that users see of an execution after an event.
+pub fn status_after(before: Status, event: &Event) -> Status {
+    match event {
+        Event::Run(event) => event.row().status_after(before),
+        // Facts about their nodes alone.
+        Event::Node(_) => before,
+    }
+}
+
+/// The status that users see of a node after an event about it, wherever it was before.
+pub fn node_status(event: &NodeEvent) -> NodeStatus {
+    let mut to = event.row().to.iter();
+    to.find_map(|to| *to).expect("every event of a node leads somewhere").shown()
+}
+
+/// Does an event of this name end an execution, until it is retried?
+pub fn is_end(event: &str) -> bool {
+    RUN.iter().any(|row| row.event == event && row.end().is_some())
+}
+
+/// Every arrow between the statuses that users see, of executions first.
+pub fn arrows() -> Vec<Arrow> {
+    let mut arrows: Vec<Arrow> = Vec::new();
+    let run = RUN.iter().flat_map(|row| row.arrows().map(|(a, b)| (a.name(), row.name, b.name())));
+    let node =
+        NODE.iter().flat_map(|row| row.arrows().map(|(a, b)| (a.name(), row.name, b.name())));
+    for arrow in run.chain(node) {
+        if !arrows.contains(&arrow) {
+            arrows.push(arrow);
+        }
+    }
+    arrows
+}
