@@ -225,10 +225,12 @@ impl<'a> Statement<'a> {
                 "timeout" => node.timeout = Some(millis(text)),
                 "deadline" => node.deadline = Some(millis(text)),
                 "once" => node.delivery = Delivery::AtMostOnce,
-                "handler" => match &mut node.behaviour {
-                    Behaviour::Task { handler, .. } => *handler = text.as_str().into(),
-                    other => panic!("{other:?} has no handler"),
-                },
+                "handler" => {
+                    let Behaviour::Task { handler, .. } = &mut node.behaviour else {
+                        panic!("{:?} has no handler", node.behaviour)
+                    };
+                    *handler = text.as_str().into();
+                }
                 "set" => {
                     let (name, source) = text.split_once('=').expect("set name = expression");
                     let hole = template(&json!(format!("${{{{ {} }}}}", source.trim())));

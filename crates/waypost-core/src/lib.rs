@@ -25,12 +25,19 @@
 //!
 //! Nothing here may read a clock, use a hash map's order, log, or know of a store.
 
+// A new event, command, status or behaviour is named by the compiler wherever it matters.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 pub mod apply;
 pub mod check;
 pub mod command;
 pub mod decide;
 pub mod ended;
 pub mod event;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most operators and filters take few of the many kinds of values and tokens"
+)]
 pub mod expr;
 pub mod failure;
 #[cfg(feature = "flow")]

@@ -52,7 +52,10 @@ impl State {
                         mark.number <= node.marks && !is_planted(Bug::LateMark)
                     }
                     Outcome::Checkpoint(mark) => node.checkpoint.as_ref() == Some(&mark.data),
-                    _ => false,
+                    Outcome::Completed(_)
+                    | Outcome::Failed(_)
+                    | Outcome::Cancelled
+                    | Outcome::Lost(_) => false,
                 };
                 Ok(if known { Heard::Known } else { Heard::News })
             }
@@ -66,7 +69,14 @@ impl State {
                     && self.status != Status::Ending;
                 if self.acts() || done { Ok(Heard::News) } else { Err(Refusal::Paused) }
             }
-            _ => Err(stale),
+            NodeStatus::Pending
+            | NodeStatus::Queued
+            | NodeStatus::Waiting
+            | NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::TimedOut
+            | NodeStatus::Skipped
+            | NodeStatus::Cancelled => Err(stale),
         }
     }
 
@@ -136,11 +146,10 @@ impl State {
 
     /// Its end has come, or is fixed.
     fn refusal_if_ended(&self) -> Option<Refusal> {
-        match self.status {
-            status if status.is_end() => Some(Refusal::Ended(status)),
-            Status::Ending => Some(Refusal::Ending),
-            _ => None,
+        if self.status.is_end() {
+            return Some(Refusal::Ended(self.status));
         }
+        (self.status == Status::Ending).then_some(Refusal::Ending)
     }
 
     /// Is it paused by a user, or quarantined?

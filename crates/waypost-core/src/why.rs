@@ -133,7 +133,16 @@ fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
         Status::Completed => ("completed".to_owned(), UnblockedBy::Nothing),
         Status::Cancelled => ("was cancelled".to_owned(), UnblockedBy::Retry),
         Status::TimedOut => ("took longer than its timeout".to_owned(), UnblockedBy::Retry),
-        _ => ("failed".to_owned(), UnblockedBy::Retry),
+        Status::Failed
+        | Status::Requested
+        | Status::Scheduling
+        | Status::Scheduled
+        | Status::Running
+        | Status::Paused
+        | Status::Resuming
+        | Status::Ending
+        | Status::Waiting
+        | Status::Quarantined => ("failed".to_owned(), UnblockedBy::Retry),
     };
     let culprit = match &state.cause {
         Some(EndCause::Failure { node, .. }) => Some(Arc::clone(node)),
@@ -193,8 +202,8 @@ fn node_reason(plan: &Plan, state: &State, at: NodeIx) -> Reason {
 
 /// The handler of a node whose attempts run only remotely.
 fn foreign(plan: &Plan, at: NodeIx) -> Option<Arc<str>> {
-    match &plan.node(at).behaviour {
-        Behaviour::Task { handler, foreign: true, .. } => Some(Arc::clone(handler)),
-        _ => None,
+    if let Behaviour::Task { handler, foreign: true, .. } = &plan.node(at).behaviour {
+        return Some(Arc::clone(handler));
     }
+    None
 }

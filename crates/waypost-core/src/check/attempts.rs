@@ -194,7 +194,7 @@ impl Seen {
     pub(super) fn is_open(&self) -> Verdict {
         match self.phase {
             Phase::Settled(_) => broken(Invariant::SettlesOnce, "it has settled"),
-            _ => Ok(()),
+            Phase::Pending | Phase::Queued | Phase::Running | Phase::Waiting { .. } => Ok(()),
         }
     }
 
@@ -277,7 +277,9 @@ impl Seen {
     pub(super) fn may_be_resumed_by_somebody(&self, attempt: u32) -> Verdict {
         match self.phase {
             Phase::Waiting { .. } => self.is_at(attempt),
-            _ => broken(Invariant::WaitsEndInTime, "it has no wait that is open"),
+            Phase::Pending | Phase::Queued | Phase::Running | Phase::Settled(_) => {
+                broken(Invariant::WaitsEndInTime, "it has no wait that is open")
+            }
         }
     }
 

@@ -159,16 +159,10 @@ impl Nodes {
 
     /// Applies the event, whatever the verdict was.
     pub(super) fn advance(&mut self, place: EventAt, event: &Event, run: &RunCheck) {
-        match event {
-            Event::Run(RunEvent::Ending { .. }) => self.cancel_pending(place),
-            Event::Run(RunEvent::Reopened { nodes, .. }) => self.reset(nodes),
-            // A person looked: losses are counted anew.
-            Event::Run(RunEvent::Resumed { .. }) if run.is_held() => {
-                self.seen.iter_mut().for_each(|seen| seen.abandoned = 0);
-            }
-            _ => {}
-        }
-        let Event::Node(event) = event else { return };
+        let event = match event {
+            Event::Run(event) => return self.advance_run(place, event, run),
+            Event::Node(event) => event,
+        };
         let Some(at) = self.find_or_add(event.node()) else { return };
         if let NodeEvent::Scheduled { attempt, deadline, .. } = event {
             self.scheduled(place, at, *attempt, *deadline);
@@ -185,6 +179,18 @@ impl Nodes {
             self.settled += 1;
             self.unsettled = self.unsettled.saturating_sub(1);
             self.note_unhandled(at);
+        }
+    }
+
+    /// Applies an event of the execution to its nodes.
+    fn advance_run(&mut self, place: EventAt, event: &RunEvent, run: &RunCheck) {
+        if let RunEvent::Ending { .. } = event {
+            self.cancel_pending(place);
+        } else if let RunEvent::Reopened { nodes, .. } = event {
+            self.reset(nodes);
+        } else if matches!(event, RunEvent::Resumed { .. }) && run.is_held() {
+            // A person looked: losses are counted anew.
+            self.seen.iter_mut().for_each(|seen| seen.abandoned = 0);
         }
     }
 
@@ -251,7 +257,7 @@ impl Nodes {
                 // A completed node does not run again.
                 Phase::Settled(End::Completed { .. }) => continue,
                 Phase::Settled(_) => self.unsettled += 1,
-                _ => {}
+                Phase::Pending | Phase::Queued | Phase::Running | Phase::Waiting { .. } => {}
             }
             let ran = usize::from(seen.phase == Phase::Running);
             self.running = self.running.saturating_sub(ran);

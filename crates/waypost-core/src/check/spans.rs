@@ -118,7 +118,15 @@ pub(super) fn judge(
             }
             FailureEnd::Final | FailureEnd::TimedOut => return Ok(()),
         },
-        _ => return Ok(()),
+        NodeEvent::Waiting { span: None, .. }
+        | NodeEvent::Failed { wait: None, .. }
+        | NodeEvent::Scheduled { .. }
+        | NodeEvent::Started { .. }
+        | NodeEvent::Checkpointed { .. }
+        | NodeEvent::Completed { .. }
+        | NodeEvent::Resumed { .. }
+        | NodeEvent::Skipped { .. }
+        | NodeEvent::Cancelled { .. } => return Ok(()),
     };
     match wanted {
         Some((least, most)) if !(least..=most).contains(span) => {
@@ -132,11 +140,12 @@ pub(super) fn judge(
 
 /// The duration of a node's wait, if it is a constant.
 fn fixed_span(node: &PlanNode) -> Option<Millis> {
-    match &node.behaviour {
-        Behaviour::Delay(Delay::For(DurationTemplate::Fixed(span)))
-        | Behaviour::Signal { timeout: Some(DurationTemplate::Fixed(span)), .. } => Some(*span),
-        _ => None,
+    if let Behaviour::Delay(Delay::For(DurationTemplate::Fixed(span)))
+    | Behaviour::Signal { timeout: Some(DurationTemplate::Fixed(span)), .. } = &node.behaviour
+    {
+        return Some(*span);
     }
+    None
 }
 
 /// The shortest and the longest wait after so many earlier tries and this failure.

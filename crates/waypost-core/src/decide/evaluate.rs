@@ -321,10 +321,8 @@ pub fn idempotency_key(plan: &Plan, state: &State, at: NodeIx) -> String {
 
 /// The failure that a `fail` node makes.
 fn failure_of(fail: &Fail, scope: &Scope) -> Result<Failure, Failure> {
-    let message = match fail.message.render(scope)?.to_value()? {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    };
+    let message = fail.message.render(scope)?.to_value()?;
+    let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
     let details = fail.details.as_ref().map(|details| details.render(scope)).transpose()?;
     let sizes = [
         ("message", message.len(), FAILURE_MESSAGE_BYTES_MAX),
@@ -348,13 +346,12 @@ fn time_of(template: &Template, scope: &Scope) -> Result<Timestamp, Failure> {
         );
         Failure::permanent(kind::INVALID_CONFIG, message)
     };
-    match value.to_value()? {
-        serde_json::Value::String(text) => Timestamp::parse(&text).ok_or_else(invalid),
-        serde_json::Value::Number(ms) => {
-            ms.as_i64().and_then(Timestamp::from_ms).ok_or_else(invalid)
-        }
-        _ => Err(invalid()),
-    }
+    let found = value.to_value()?;
+    let time = match found.as_str() {
+        Some(text) => Timestamp::parse(text),
+        None => found.as_i64().and_then(Timestamp::from_ms),
+    };
+    time.ok_or_else(invalid)
 }
 
 /// A duration that may be computed. A computed one below zero counts as zero; a value that is no
@@ -365,15 +362,12 @@ fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Millis, Failur
         DurationTemplate::Computed { template, unit_ms } => (template, f64::from(*unit_ms)),
     };
     let value = template.render(scope)?;
-    let parsed = match value.to_value()? {
-        serde_json::Value::Number(number) => {
-            Millis::from_f64(number.as_f64().unwrap_or(f64::NAN), unit_ms)
-        }
-        serde_json::Value::String(text) => match text.trim().parse::<f64>() {
-            Ok(number) => Millis::from_f64(number, unit_ms),
-            Err(_) => Millis::parse(&text),
-        },
-        _ => Err(BadDuration::Syntax),
+    let found = value.to_value()?;
+    let parsed = match found.as_str().map(|text| (text, text.trim().parse::<f64>())) {
+        Some((_, Ok(number))) => Millis::from_f64(number, unit_ms),
+        Some((text, Err(_))) => Millis::parse(text),
+        None if found.is_number() => Millis::from_f64(found.as_f64().unwrap_or(f64::NAN), unit_ms),
+        None => Err(BadDuration::Syntax),
     };
     match parsed {
         Ok(span) => Ok(span),
@@ -386,11 +380,10 @@ fn duration(template: &DurationTemplate, scope: &Scope) -> Result<Millis, Failur
 }
 
 fn text_of(value: &Json, what: &str) -> Result<String, Failure> {
-    match value.to_value()? {
-        serde_json::Value::String(text) if !text.is_empty() => Ok(text),
-        _ => {
-            let message = format!("{what} must be a text, not {value}");
-            Err(Failure::permanent(kind::INVALID_CONFIG, message))
-        }
-    }
+    let found = value.to_value()?;
+    let text = found.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    text.ok_or_else(|| {
+        let message = format!("{what} must be a text, not {value}");
+        Failure::permanent(kind::INVALID_CONFIG, message)
+    })
 }

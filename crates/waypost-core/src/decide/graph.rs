@@ -134,7 +134,15 @@ impl Decider<'_> {
                 self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
                 self.effect(Effect::Run { node: at, attempt, token: delivery });
             }
-            _ => {
+            Behaviour::Pass
+            | Behaviour::Input
+            | Behaviour::Gather
+            | Behaviour::Value { .. }
+            | Behaviour::Condition(_)
+            | Behaviour::Switch { .. }
+            | Behaviour::Fail(_)
+            | Behaviour::Delay(_)
+            | Behaviour::Signal { .. } => {
                 let (worker, remote, token, due) = (None, None, None, None);
                 self.emit(NodeEvent::Started { node, attempt, worker, remote, token, due });
                 self.effect(Effect::Evaluate { node: at, attempt });

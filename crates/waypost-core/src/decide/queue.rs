@@ -30,11 +30,14 @@ impl Decider<'_> {
     /// It holds a permit: what may begin, begins.
     pub(super) fn admit(&mut self) -> Result<(), Refusal> {
         self.refuse_ended()?;
-        match self.state.status {
-            Status::Scheduling if self.state.owner.is_some() => {}
-            Status::Scheduling => return Err(Refusal::Queued),
-            Status::Ending => return Err(Refusal::Ending),
-            _ => return Err(Refusal::NotQueued),
+        if self.state.status == Status::Ending {
+            return Err(Refusal::Ending);
+        }
+        if self.state.status != Status::Scheduling {
+            return Err(Refusal::NotQueued);
+        }
+        if self.state.owner.is_none() {
+            return Err(Refusal::Queued);
         }
         self.emit(RunEvent::Admitted {});
         self.open_all();

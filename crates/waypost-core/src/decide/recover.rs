@@ -84,7 +84,15 @@ impl Decider<'_> {
                         self.effect(Effect::Run { node: at, attempt, token });
                     }
                 }
-                _ => {}
+                NodeStatus::Pending
+                | NodeStatus::Queued
+                | NodeStatus::Running
+                | NodeStatus::Waiting
+                | NodeStatus::Completed
+                | NodeStatus::Failed
+                | NodeStatus::TimedOut
+                | NodeStatus::Skipped
+                | NodeStatus::Cancelled => {}
             }
         }
         if self.state.acts() {
