@@ -50,10 +50,10 @@ pub enum Event {
 /// The origin of a request: its actor, and its message.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Origin {
-    /// Absent where the command came straight to the owner.
+    /// The id of the message; absent if the request went directly to the owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
-    /// A person, a key, a program.
+    /// Who asked: the name of an API key, or a local user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
 }

@@ -19,12 +19,12 @@ pub enum NodeEvent {
     Scheduled {
         /// The node's path.
         node: Arc<str>,
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// The events that settled its conditions.
+        /// The seq of the events that settled its conditions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cause: Vec<u64>,
-        /// When all attempts of the node must have ended. With the first of them.
+        /// When the node times out, over all attempts; with the first attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Timestamp>,
     },
@@ -33,10 +33,10 @@ pub enum NodeEvent {
     Started {
         /// The node's path.
         node: Arc<str>,
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// The instance in a slot of which it is made; absent where the engine itself makes it,
-        /// and where a remote worker does.
+        /// The instance whose slot runs it; absent if the engine evaluates the node itself, and for a
+        /// remote worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<InstanceId>,
         /// The remote worker that runs it; it may outlive several owners of the execution.
@@ -45,7 +45,7 @@ pub enum NodeEvent {
         /// The right to report on it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<Token>,
-        /// When its worker is given up, if it stays silent.
+        /// When the attempt is abandoned, if its worker has not reported.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due: Option<Timestamp>,
     },
@@ -54,9 +54,9 @@ pub enum NodeEvent {
     Checkpointed {
         /// The node's path.
         node: Arc<str>,
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// The mark.
+        /// The mark, as the handler gave it.
         data: Json,
         /// Which mark of its attempt, from 1; 0 if marks were not numbered.
         #[serde(default, skip_serializing_if = "crate::json::is_zero")]
@@ -67,7 +67,7 @@ pub enum NodeEvent {
     Completed {
         /// The node's path.
         node: Arc<str>,
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
         /// Its output; absent for `null`.
         #[serde(
@@ -76,10 +76,10 @@ pub enum NodeEvent {
             deserialize_with = "crate::json::present"
         )]
         output: Option<Json>,
-        /// The branch it selected.
+        /// The selected branch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<Arc<str>>,
-        /// Variables it set.
+        /// The variables that it set.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         variables: BTreeMap<Arc<str>, Json>,
     },
@@ -88,13 +88,13 @@ pub enum NodeEvent {
     Failed {
         /// The node's path.
         node: Arc<str>,
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
         /// The failure.
         failure: Failure,
         /// The consequence for the node.
         end: FailureEnd,
-        /// How long the next attempt waits at least, from when this was decided.
+        /// How long the next attempt waits at least, from this decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait: Option<Millis>,
     },
@@ -103,12 +103,12 @@ pub enum NodeEvent {
     Waiting {
         /// The node's path.
         node: Arc<str>,
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// For what.
+        /// What it waits for.
         wait: Wait,
-        /// How long it lasts at least, from when this was decided; absent where it lasts until a time
-        /// that the definition names, or for ever.
+        /// How long it lasts at least, from this decision; absent if the definition names a time, or no
+        /// timeout.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         span: Option<Millis>,
     },
@@ -118,21 +118,21 @@ pub enum NodeEvent {
     Resumed {
         /// The node's path.
         node: Arc<str>,
-        /// From 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// The signal's message that ended the wait; absent if time or a person did.
+        /// The message of the signal that ended the wait; absent if time or a person ended it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<MessageId>,
-        /// Who completed it by hand, if a person did; then it has a message.
+        /// Who completed the wait by hand, through which message.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// The node's conditions can not be met.
+    /// The node's conditions cannot be met.
     #[serde(rename = "NodeSkipped")]
     Skipped {
         /// The node's path.
         node: Arc<str>,
-        /// The events that settled its conditions.
+        /// The seq of the events that settled its conditions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cause: Vec<u64>,
     },
@@ -141,7 +141,7 @@ pub enum NodeEvent {
     Cancelled {
         /// The node's path.
         node: Arc<str>,
-        /// Why.
+        /// Why it was stopped.
         reason: CancelReason,
     },
 }
@@ -152,7 +152,7 @@ pub enum NodeEvent {
 pub enum FailureEnd {
     /// The next attempt begins at this time.
     RetryAt(Timestamp),
-    /// The attempt was lost, through no fault of the node: the next one begins at this time, and
+    /// The attempt was abandoned, through no fault of the node: the next one begins at this time, and
     /// this one does not count.
     Abandoned(Timestamp),
     /// The node is FAILED.
@@ -161,7 +161,7 @@ pub enum FailureEnd {
     TimedOut,
 }
 
-/// A durable reason not to go on.
+/// What a node waits for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
@@ -174,11 +174,11 @@ pub enum Wait {
     Signal {
         /// Its name.
         name: Arc<str>,
-        /// When waiting becomes a failure.
+        /// When the wait times out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due: Option<Timestamp>,
     },
-    /// For its next attempt. Never in a NodeWaiting: NodeFailed opens it.
+    /// For its next attempt. Never in a NodeWaiting: a NodeFailed opens it.
     Retry {
         /// When it begins.
         due: Timestamp,

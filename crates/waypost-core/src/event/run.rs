@@ -21,7 +21,7 @@ pub enum RunEvent {
     /// An instance owns the execution from here on; earlier owners are fenced off.
     #[serde(rename = "RunOwned")]
     Owned {
-        /// Who.
+        /// The new owner.
         instance: InstanceId,
         /// Grows by one with each owner.
         epoch: u32,
@@ -34,7 +34,7 @@ pub enum RunEvent {
         key: Arc<str>,
         /// How many executions of the key may be under way at once.
         limit: u32,
-        /// What happens where that many are.
+        /// What happens to a submission while that many are under way.
         policy: ConcurrencyPolicy,
     },
     /// It holds a permit of its concurrency key, until it ends.
@@ -43,10 +43,10 @@ pub enum RunEvent {
     /// A user requested a pause; running attempts may end first.
     #[serde(rename = "RunPauseRequested")]
     PauseRequested {
-        /// Cancel what runs instead of awaiting it?
+        /// Whether running attempts are cancelled instead of awaited.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         now: bool,
-        /// As the request gave it.
+        /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Its origin.
@@ -56,16 +56,16 @@ pub enum RunEvent {
     /// It is unowned and not in memory any more.
     #[serde(rename = "RunPaused")]
     Paused {
-        /// Why.
+        /// Why it is parked.
         reason: PauseReason,
     },
     /// It continues.
     #[serde(rename = "RunResumed")]
     Resumed {
-        /// As the request gave it.
+        /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Who asked, if it was requested.
+        /// Who asked, through which message, if it was requested.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
@@ -78,9 +78,9 @@ pub enum RunEvent {
     /// The end is fixed; every node that was PENDING is CANCELLED by this.
     #[serde(rename = "RunEnding")]
     Ending {
-        /// What fixes the end. Later causes are noted, not obeyed.
+        /// What fixes the end; later causes do not change it.
         cause: EndCause,
-        /// When cancelled attempts that have not ended are given up.
+        /// When attempts that were cancelled and have not ended are abandoned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace: Option<Timestamp>,
     },
@@ -93,7 +93,7 @@ pub enum RunEvent {
     /// A failure was not handled.
     #[serde(rename = "RunFailed")]
     Failed {
-        /// The first one.
+        /// The first failure that was not handled.
         failure: Failure,
         /// The nodes that failed unhandled.
         nodes: Vec<Arc<str>>,
@@ -108,7 +108,7 @@ pub enum RunEvent {
     /// It was cancelled.
     #[serde(rename = "RunCancelled")]
     Cancelled {
-        /// Why, as the canceller said.
+        /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -118,17 +118,17 @@ pub enum RunEvent {
     /// A retry opened the next generation; the named nodes are PENDING again.
     #[serde(rename = "RunReopened")]
     Reopened {
-        /// Its number.
+        /// The number of the generation, from 2.
         generation: u32,
         /// The nodes that will run again.
         nodes: Vec<Arc<str>>,
-        /// When this generation must have ended, where the definition has a timeout.
+        /// When this generation times out, if the definition has a timeout.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Timestamp>,
-        /// Why, in the words of the person who asked.
+        /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Who asked.
+        /// Who asked, through which message.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
@@ -143,9 +143,9 @@ pub enum RunEvent {
     },
     /// A message was consumed and changed nothing.
     MessageIgnored {
-        /// Which one.
+        /// The message.
         message: MessageId,
-        /// Why.
+        /// Why it changed nothing.
         reason: String,
     },
 }
@@ -153,34 +153,34 @@ pub enum RunEvent {
 /// The first event of every execution.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunCreated {
-    /// The name of the execution outside the engine.
+    /// The id of the execution.
     pub key: ExecutionId,
     /// The workflow.
     pub workflow: Arc<str>,
-    /// The definition's version of it.
+    /// The version of the workflow.
     pub version: u32,
-    /// The definition itself.
+    /// The hash of the definition.
     pub definition: DefinitionHash,
     /// What it was started with.
     pub input: Json,
-    /// Labels to find it by.
+    /// The labels of the submission.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// When it must have ended.
+    /// When it times out, if the definition has a timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// Who started it.
+    /// Who submitted it, through which message.
     #[serde(default, skip_serializing_if = "Origin::is_unknown")]
     pub origin: Origin,
 }
 
-/// Why an execution is PAUSED.
+/// Why an execution is parked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// Nothing to do until a wait ends.
+    /// It has nothing to do until a wait ends: WAITING.
     Waits,
-    /// A user said so; waits that end are noted and do not resume it.
+    /// A person paused it: PAUSED. A wait that ends does not resume it.
     User,
 }
 
@@ -188,35 +188,51 @@ pub enum PauseReason {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
-    /// A request.
+    /// A request to cancel, by a person or by a concurrency policy.
     Cancel {
-        /// Why, as the canceller said.
+        /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Who.
+        /// Who asked, through which message.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
-    /// An unhandled failure.
+    /// A failure that was not handled.
     Failure {
-        /// Of this node.
+        /// The node that failed.
         node: Arc<str>,
         /// The failure.
         failure: Failure,
     },
-    /// Its concurrency key cannot be evaluated, so that it can not even wait for its turn.
+    /// Its concurrency key cannot be evaluated.
     NotQueued {
         /// The failure.
         failure: Failure,
     },
-    /// The execution's timeout.
+    /// It took longer than its timeout.
     Deadline,
 }
 
 impl RunEvent {
     /// The lowest log format that can read it.
     pub fn requires(&self) -> u16 {
-        if matches!(self, Self::Queued { .. } | Self::Admitted {}) { 3 } else { 1 }
+        match self {
+            Self::Queued { .. } | Self::Admitted {} => 3,
+            Self::Created(_)
+            | Self::Owned { .. }
+            | Self::PauseRequested { .. }
+            | Self::Paused { .. }
+            | Self::Resumed { .. }
+            | Self::Quarantined { .. }
+            | Self::Ending { .. }
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Cancelled { .. }
+            | Self::TimedOut {}
+            | Self::Reopened { .. }
+            | Self::SignalReceived { .. }
+            | Self::MessageIgnored { .. } => 1,
+        }
     }
 
     /// Is it one of the four that end a generation?

@@ -1,6 +1,8 @@
-//! Reference pages are made from the tables of routes, settings and metrics.
+//! Reference pages are made from the tables of routes, transitions, settings and metrics.
 
 mod http;
+mod life;
+mod types;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,9 +14,11 @@ use waypost_server::metrics::{HttpMetrics, Readings};
 
 use crate::tidy::{refuse, root};
 
+const EVENTS: &str = "docs/reference/events.md";
 const HTTP: &str = "docs/reference/http.md";
 pub(crate) const METRICS: &str = "docs/reference/metrics.md";
 const SETTINGS: &str = "docs/reference/settings.md";
+const STATES: &str = "docs/reference/states.md";
 
 /// How to bring the pages that are made up to date.
 const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p waypost --test it reference::";
@@ -22,6 +26,16 @@ const UPDATE: &str = "UPDATE_DOCS=1 cargo test -p waypost --test it reference::"
 #[test]
 fn the_page_of_the_http_api_is_up_to_date() {
     is_up_to_date(HTTP, |_| http::render(UPDATE));
+}
+
+#[test]
+fn the_page_of_statuses_is_up_to_date() {
+    is_up_to_date(STATES, |_| life::states(UPDATE));
+}
+
+#[test]
+fn the_page_of_events_is_up_to_date() {
+    is_up_to_date(EVENTS, |_| life::events(UPDATE));
 }
 
 #[test]
