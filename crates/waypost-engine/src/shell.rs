@@ -11,6 +11,7 @@
 //! ```
 
 mod batch_queue;
+mod lanes;
 mod lease;
 mod load;
 mod mirrored;
@@ -26,12 +27,13 @@ mod vitals;
 mod worker;
 
 pub(crate) use batch_queue::BatchQueue;
+pub(crate) use lanes::Lanes;
 pub(crate) use lease::Lease;
 pub use load::{Damage, PlanSource, Plans, fold};
 pub(crate) use mirrored::Mirrored;
 pub use remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
 pub(crate) use run::{EngineThread, Questions};
-pub(crate) use store::{Lanes, StoreThread};
+pub(crate) use store::StoreThread;
 pub use store_calls::{Performed, StoreCalls};
 pub(crate) use tasks::{Answer as PollAnswer, TasksOrder, TasksThread, Waiting};
 pub use time::StoreTime;

@@ -17,7 +17,8 @@ use waypost_ports::clock::Clock;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{Append, Store};
 
-use super::store::{Order, append_inline};
+use super::lanes::Order;
+use super::store::append_inline;
 use super::{BatchQueue, Lanes, Lease, Mirrored, StoreTime, TasksOrder, Vitals, Worker, ownership};
 use crate::driver::{Answer, Committed, Driver, Input, Output, StoreWork, TaskWork, Ticket};
 use crate::metrics::EngineMetrics;

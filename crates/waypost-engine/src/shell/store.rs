@@ -27,18 +27,10 @@ use waypost_ports::mirror::{Mirror, Presence};
 use waypost_ports::nudge::Nudge;
 use waypost_ports::store::{Append, Appended, Store, StoreError};
 
-use super::{BatchQueue, Lease, StoreCalls, StoreTime, Vitals, ownership};
+use super::lanes::Order;
+use super::{BatchQueue, Lanes, Lease, StoreCalls, StoreTime, Vitals, ownership};
 use crate::driver::{Input, Outgoing, StoreWork};
 use crate::metrics::EngineMetrics;
-
-/// Something for the store thread.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are appends")]
-pub(crate) enum Order {
-    Perform(StoreWork),
-    /// Send the next heartbeat now.
-    Renew,
-    Stop,
-}
 
 /// First wait before a failed call is repeated; doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(20);
@@ -61,46 +53,6 @@ const LINED_AT_ONCE: usize = 32;
 /// Requests that go into inboxes in one call. Each is looked up before, so that the first of many would
 /// wait for the last.
 const MAIL_AT_ONCE: usize = 64;
-
-/// Where orders go.
-#[derive(Clone)]
-pub(crate) struct Lanes {
-    pub(crate) appends: Arc<BatchQueue<Order>>,
-    pub(crate) errands: Arc<BatchQueue<Order>>,
-    pub(crate) mail: Arc<BatchQueue<Order>>,
-    pub(crate) renewals: Arc<BatchQueue<Order>>,
-}
-
-impl Lanes {
-    pub(crate) fn new(append_lanes: usize) -> Self {
-        let one = Arc::new(BatchQueue::new());
-        if append_lanes == 0 {
-            let same = || Arc::clone(&one);
-            return Self { appends: same(), errands: same(), mail: same(), renewals: one };
-        }
-        let new = || Arc::new(BatchQueue::new());
-        Self { appends: new(), errands: new(), mail: new(), renewals: one }
-    }
-
-    /// Takes work other than appends.
-    pub(crate) fn take_in(&self, work: Vec<StoreWork>) {
-        let is_mail = |work: &StoreWork| matches!(work, StoreWork::Deliver(_));
-        let (mail, errands): (Vec<_>, Vec<_>) = work.into_iter().partition(is_mail);
-        for (lane, work) in [(&self.mail, mail), (&self.errands, errands)] {
-            if !work.is_empty() {
-                lane.extend(work.into_iter().map(Order::Perform));
-            }
-        }
-    }
-
-    /// Ends every lane, when it has done its work.
-    pub(crate) fn stop(&self) {
-        self.appends.push(Order::Stop);
-        self.errands.push(Order::Stop);
-        self.mail.push(Order::Stop);
-        self.renewals.push(Order::Stop);
-    }
-}
 
 pub(crate) struct StoreThread {
     pub(crate) store_calls: StoreCalls,

@@ -30,8 +30,8 @@ pub(crate) use self::answer::Answer;
 use self::answer::{Given, Reply};
 use self::cancel_reads::{CancelRead, CancelReads};
 use super::BatchQueue;
+use super::lanes::Order;
 use super::remote_tasks::{Polled, RemoteTask, RemoteTasks, Taken, WorkerPoll};
-use super::store::Order;
 use crate::driver::{Input, Look, OfferOrder, TaskWork};
 use crate::metrics::EngineMetrics;
 
