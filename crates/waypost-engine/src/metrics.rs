@@ -1,4 +1,4 @@
-//! Metrics: one line each in the table below. What the driver counts comes from `driver/measures.rs`.
+//! Metrics: one line each in the table below. The driver's counts come from `driver/measures.rs`.
 //!
 //! ```text
 //!   driver ── Measures of a step ──▶ EngineMetrics ◀── how long an append took ── store thread
