@@ -158,7 +158,7 @@ pub fn a_missing_control_row_is_made_again<B: Backend>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
-    rig.commit(hand.next(2)); // a first frame that nobody gave a control row
+    rig.commit(hand.next(2)); // a first frame without a control row
     let examined = examine(&rig, hand.execution);
     assert_eq!(examined.history.control, None);
     let repair = repair_of(&examined, derived(DerivedRow::Ready, 1));
