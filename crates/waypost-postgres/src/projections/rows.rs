@@ -87,7 +87,7 @@ impl Rows {
             let some = first_of(connection, rest.iter().map(|e| (*e, 0)), portion).await?;
             let (now, later) = rest.split_at(some);
             let mut left = now.to_vec();
-            // Somebody else may have read less of the log than there is by now: once more, from their rows.
+            // Another process may have written rows from a shorter log: once more, from its rows.
             while !left.is_empty() {
                 let derived = self.derive_some(connection, &left).await;
                 let derived = derived.inspect_err(|_| self.definitions.clear())?;

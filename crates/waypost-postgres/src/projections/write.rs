@@ -34,8 +34,8 @@ pub(super) async fn write(
     documents: Documents,
     bytes: usize,
 ) -> Result<BTreeSet<i64>, DbError> {
-    // First what exists, then what does not, each in the order of their keys, as whoever derives rows again
-    // does: they wait for each other, and not both at once.
+    // First the rows that exist, then those that do not, each in the order of their keys, as
+    // deriving rows again does: two writers wait for each other, but never in a cycle.
     let mut written = update(connection, batch).await?;
     written.append(&mut insert(connection, batch).await?);
     let rows =
