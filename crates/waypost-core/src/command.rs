@@ -122,7 +122,7 @@ pub enum Urgency {
 }
 
 impl Request {
-    /// What a node outputs because of it, where it has such data.
+    /// The data that becomes a node's output, if it has any.
     pub fn payload(&self) -> Option<&Json> {
         match self {
             Self::Signal { body, .. } | Self::CompleteWait { body, .. } => Some(body),
@@ -132,7 +132,7 @@ impl Request {
         }
     }
 
-    /// What it wakes.
+    /// Which executions it wakes.
     pub fn urgency(&self) -> Urgency {
         match self {
             Self::Cancel { .. } => Urgency::Cancel,

@@ -9,13 +9,13 @@
 //! | --- | --- |
 //! | `plan` | a definition, compiled: nodes, conditions, joins |
 //! | `permits` | the queue of a concurrency key: one rule for all stores |
-//! | `kind` | what a node kind is, and the behaviours that `decide` knows |
+//! | `kind` | the description of a node kind, and the behaviours of `decide` |
 //! | `expr` | expressions and templates, fenced in |
 //! | `event`, `frame` | the facts, and how they are written |
 //! | `transitions` | the two state machines, as tables |
 //! | `state`, `apply` | the fold of the facts |
-//! | `command`, `decide` | what is asked, and what happens |
-//! | `ended` | how remote attempts ended, so that a report that comes again is known |
+//! | `command`, `decide` | commands, and decisions |
+//! | `ended` | ends of remote attempts, so that a repeated report is recognised |
 //! | `why` | what an execution waits for, in words |
 //! | `check` | the invariants that every log must satisfy |
 //! | `flow` | plans from a line of text, for tests; behind the feature of that name |
@@ -23,7 +23,7 @@
 //! | `retry`, `failure` | failures as data, and what follows them |
 //! | `id`, `time`, `json`, `status`, `limits` | the small values |
 //!
-//! Nothing here may read a clock, use a hash map's order, log, or know of a store.
+//! Nothing here may read a clock, use a hash map's order, log, or use a store.
 
 // A new event, command, status or behaviour is named by the compiler wherever it matters.
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -43,7 +43,7 @@ pub struct Stamp {
 pub struct ExecutionView {
     /// The last projected event.
     pub seq: u64,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
     /// Grows by one with each repair.
     pub generation: u32,
@@ -55,9 +55,9 @@ pub struct ExecutionView {
     pub completed_at: Option<Timestamp>,
     /// When the last event was stored.
     pub updated_at: Timestamp,
-    /// When it last went on after a pause.
+    /// When it was last resumed after a pause.
     pub resumed_at: Option<Timestamp>,
-    /// Who made it go on, where somebody did.
+    /// Who resumed it, if a person or program did.
     pub resumed_by: Option<Arc<str>>,
     /// How many nodes completed or failed, over all generations.
     pub nodes_executed: u64,
@@ -118,7 +118,7 @@ pub struct Created {
 pub struct End {
     /// The result of the output nodes.
     pub output: Option<Json>,
-    /// What went wrong.
+    /// The failure.
     pub failure: Option<Failure>,
 }
 
@@ -127,7 +127,7 @@ pub struct End {
 pub struct NodeChange {
     /// The row starts anew: a repair made the node PENDING again.
     pub reset: bool,
-    /// Where it stands.
+    /// Its status.
     pub status: Option<NodeStatus>,
     /// The newest attempt.
     pub attempt: Option<u32>,
@@ -157,7 +157,7 @@ pub struct Retry {
     pub due: Timestamp,
     /// Was it lost through no fault of the node?
     pub abandoned: bool,
-    /// What went wrong.
+    /// The failure.
     pub failure: Failure,
 }
 
@@ -267,7 +267,7 @@ impl Changes {
                 self.end = Some(End::default());
             }
             RunEvent::Reopened { generation, nodes, .. } => self.reopen(generation, nodes),
-            // Said by the status alone, or seen by the events that follow.
+            // The status shows it, or later events do.
             RunEvent::Queued { .. }
             | RunEvent::Admitted {}
             | RunEvent::PauseRequested { .. }

@@ -1,15 +1,15 @@
 //! The two state machines, as data: where each event leads from each phase, and what it means.
 //!
 //! ```text
-//!   RUN, NODE ─▶ apply                        refuses what has no arrow, and sets the status
+//!   RUN, NODE ─▶ apply                        rejects events without an arrow, and sets the status
 //!             ├▶ projections                  the status that users see
 //!             ├▶ the simulator                which arrows were taken
 //!             └▶ docs/reference/states.md, events.md
 //! ```
 //!
-//! The tables say which phases an event connects. What else an event requires (the next epoch,
-//! nothing running, the cause that fixes this end) is in `apply`. The checker has a second reading of
-//! the machines, on purpose, and does not use the tables.
+//! The tables define which phases an event connects. Further requirements of an event (the next
+//! epoch, nothing running, the cause that fixes this end) are in `apply`. The checker has a second
+//! reading of the machines, on purpose, and does not use the tables.
 
 mod phase;
 
@@ -26,7 +26,7 @@ pub type Arrow = (&'static str, &'static str, &'static str);
 pub struct Row<P: 'static, const N: usize> {
     /// The event's name in the log.
     pub event: &'static str,
-    /// The same, with the case.
+    /// Its name, with the case.
     pub name: &'static str,
     /// Where it leads from each phase, in the order of `ALL`.
     pub to: [Option<P>; N],

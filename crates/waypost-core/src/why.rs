@@ -156,7 +156,7 @@ fn ended(plan: &Plan, state: &State, at: Timestamp) -> Reason {
     Reason { node: culprit, what, since: at, until: None, unblocked_by, wait: None }
 }
 
-/// What the user gave as the reason of a pause.
+/// The user's reason of a pause.
 fn because(state: &State) -> String {
     state.pause_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"))
 }

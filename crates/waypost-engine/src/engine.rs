@@ -71,7 +71,8 @@ pub struct Parts {
 pub struct Started {
     /// Its number.
     pub execution: ExecutionNo,
-    /// What this submission created; absent if the same submission was accepted before.
+    /// The execution that this submission created; absent if the same submission was accepted
+    /// before.
     pub new: Option<NewExecution>,
     end: AwaitedEnd,
 }
@@ -346,7 +347,7 @@ fn join(thread: JoinHandle<()>) {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Requested {
     /// Done.

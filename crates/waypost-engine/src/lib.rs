@@ -5,12 +5,12 @@
 //! | `driver` | the synchronous core of the engine: `step(now, inputs) -> outputs` |
 //! | `driver/live` | one execution in memory; `live/deciding` decides its mailbox, `live/frame` has the frame in flight and what waits for its commit, `live/orders` turns effects into orders |
 //! | `driver/admission`, `driver/taking` | submissions and claimed executions come into memory |
-//! | `driver/following`, `driver/leaving` | what follows a commit; executions leave memory |
-//! | `driver/io`, `driver/output` | what goes into the driver; what comes out of it, by destination |
+//! | `driver/following`, `driver/leaving` | the consequences of a commit; executions leave memory |
+//! | `driver/io`, `driver/output` | inputs of the driver; outputs, by destination |
 //! | `driver/requests`, `driver/ends` | requests to executions; callers that await an end |
 //! | `driver/remote` | remote attempts: offers, holders, reports |
 //! | `driver/slots`, `driver/running` | slots and the attempts in them |
-//! | `driver/wheel`, `driver/claims`, `driver/ids` | timers of live executions; when to ask the store; ids |
+//! | `driver/wheel`, `driver/claims`, `driver/ids` | timers of live executions; when to call the store; ids |
 //! | `shell` | the threads around the driver: engine, store, worker |
 //! | `shell/store_calls` | calls to the store, one try at a time |
 //! | `shell/secrets` | inserts secrets into a config just before a task runs, and masks them in its results |
@@ -22,7 +22,7 @@
 //! | `engine` | the library's API; `engine/remote` is its part for remote workers |
 //! | `metrics` | the engine's metrics; `driver/measures` is what one step measured |
 //! | `check` | verifies the invariants, and repairs what can be derived from the logs |
-//! | `receipt` | what became of a message in an inbox |
+//! | `receipt` | the outcome of a message in an inbox |
 //! | `config` | intervals and limits |
 //! | `room` | returns memory after a burst |
 //!

@@ -23,7 +23,7 @@ pub use instruments::{
 };
 pub use text::{Decimal, Metric, Sample, write_metric};
 
-/// What becomes of a report that is forwarded to the owner of its execution.
+/// The outcomes of a report that is forwarded to the owner of its execution.
 const RELAYED: [&str; 3] = ["committed", "refused", "unanswered"];
 
 crate::metrics! {

@@ -30,7 +30,7 @@ pub trait Access: Send + Sync {
     fn audit(&self, request: &AuditRequest) -> Result<AuditPage, StoreError>;
 }
 
-/// What a key's holder may do.
+/// The rights of a key's holder.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// Everything, keys included.
@@ -74,7 +74,7 @@ impl fmt::Display for Role {
 pub struct NewKey {
     /// The public part of the key, by which it is found.
     pub id: Arc<str>,
-    /// What people call it.
+    /// Its name.
     pub name: Arc<str>,
     /// Its rights.
     pub role: Role,

@@ -271,9 +271,9 @@ pub enum Appended {
         /// Which name.
         taken: TakenName,
     },
-    /// The frame asks for a permit of its concurrency key, all are held, and the policy is to reject.
-    /// Nothing was stored. Names that are taken come first: the caller that repeats a start learns what
-    /// became of it.
+    /// The frame requests a permit of its concurrency key, all are held, and the policy is to
+    /// reject. Nothing was stored. Names that are taken are checked first: a repeated start gets
+    /// the outcome of the first one.
     Rejected {
         /// How many executions hold one.
         holding: u64,

@@ -286,8 +286,9 @@ async fn look_up(
     Ok(outcomes)
 }
 
-/// After the commit: wakes executions that got mail while they were being parked, and promotes rows of
-/// queues that have changed. If this fails, the frames are committed all the same, and the next claim sweeps.
+/// After the commit: wakes executions that got mail while they were being parked, and promotes rows
+/// of queues that have changed. If this fails, the frames are still committed, and the next claim
+/// sweeps.
 pub(crate) async fn after_commit(
     connection: &mut Connection,
     batch: &[Append],

@@ -58,7 +58,7 @@ use queue::Queue;
 use rows::Rows;
 use thread::ProjectorThread;
 
-/// Connections for what is asked of the projections besides: waiting for them, deriving again.
+/// Connections for other work on the projections: waiting for them, deriving again.
 const CONNECTIONS: usize = 2;
 
 /// How long a caller waits for one of them.
@@ -70,7 +70,7 @@ const SWEEP_WAIT: Duration = Duration::from_secs(2);
 /// Executions that are derived again with one connection, in portions.
 const DERIVED_AT_ONCE: usize = 200;
 
-/// Frames that are compared with their rows in order to tell the lag.
+/// Frames that are compared with their rows to compute the lag.
 const LAG_FRAMES_COMPARED: i64 = 10_000;
 
 /// Frames after those that are counted one by one; more are simply many.
@@ -150,7 +150,7 @@ impl Projections {
         Ok(())
     }
 
-    /// Derives all rows again; others go on meanwhile.
+    /// Derives all rows again; other processes continue meanwhile.
     pub(crate) fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError> {
         let row =
             self.run(async |connection| connection.query_one(queries::FRAMES_COUNT, &[]).await)?;
@@ -175,7 +175,7 @@ impl Projections {
         Ok(frames)
     }
 
-    /// Derives some rows again, which somebody else may be writing.
+    /// Derives some rows again, while another process may be writing them.
     fn derive(&self, rows: &mut Rows, executions: &[i64]) -> Result<u64, StoreError> {
         Ok(in_spite_of_others(|| {
             let derive =

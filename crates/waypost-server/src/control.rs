@@ -22,7 +22,7 @@ pub trait Channel: Sync {
     /// Reads the execution from its log.
     fn load(&self, execution: ExecutionNo) -> impl Future<Output = Result<Found, Problem>> + Send;
 
-    /// Asks the reader, which blocks.
+    /// Calls the reader, which blocks.
     fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Reader) -> Result<T, Problem> + Send + 'static,
@@ -39,7 +39,7 @@ pub trait Channel: Sync {
     ) -> impl Future<Output = Result<Found, Problem>> + Send;
 }
 
-/// What a channel did with a request.
+/// The result of sending a request through a channel.
 #[derive(Debug)]
 pub enum Sent {
     /// The owner is in this process and has committed it.
@@ -60,7 +60,7 @@ pub enum Sent {
     Refused(Refusal),
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub struct Outcome {
     /// For the caller.
     pub result: ControlResult,
@@ -179,7 +179,7 @@ pub async fn answer(
     }
 }
 
-/// The answer to a message that the log has: as what was asked for, or as one that changed nothing.
+/// The answer to a message that the log has: with its effect, or as one that changed nothing.
 async fn taken(
     channel: &impl Channel,
     execution: ExecutionNo,

@@ -1,9 +1,9 @@
 -- The projections: rows for readers, derived from the log. This file may be deleted at any time; it
--- is made again when the store is opened. A change of this layout raises LAYOUT in
--- src/projections/file.rs, which does the same.
+-- is created again when the store is opened. A change of this layout raises LAYOUT in
+-- src/projections/file.rs, which has the same effect.
 --
--- Rows are compact: whatever is the same for many of them is stored once and joined in the views,
--- which are what people read.
+-- Rows are compact: values that many of them share are stored once and joined in the views, which
+-- people read.
 
 -- One row: the store it was derived from, the last projected frame and that frame's time.
 CREATE TABLE meta (

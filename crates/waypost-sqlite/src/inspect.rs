@@ -14,8 +14,8 @@ use crate::connection::from_stored;
 use crate::store::{SqliteStore, Write};
 use crate::{history, permits, queries};
 
-/// Pages kept in memory while logs are read, in KiB: frames of executions that ran side by side lie
-/// side by side, and each page is wanted once for each of them.
+/// Pages in memory while logs are read, in KiB: frames of concurrent executions share pages, and
+/// each page is read once for each of them.
 const CACHE_KIB: i64 = -64_000;
 
 impl Inspect for SqliteStore {

@@ -314,7 +314,8 @@ impl Target {
         }
     }
 
-    /// May several instances drive executions behind this target? A server is asked as if there were.
+    /// May several instances drive executions behind this target? A server is treated as if there
+    /// were.
     pub(crate) fn is_shared(&self) -> bool {
         match self {
             Self::Remote(_) => true,

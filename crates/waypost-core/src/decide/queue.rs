@@ -27,7 +27,7 @@ impl Decider<'_> {
         }
     }
 
-    /// It holds a permit: what may begin, begins.
+    /// It holds a permit: starts the nodes that may start.
     pub(super) fn admit(&mut self) -> Result<(), Refusal> {
         self.refuse_ended()?;
         if self.state.status == Status::Ending {

@@ -1,5 +1,5 @@
-//! What keeps an execution from running: the queue of its concurrency key, a pause, a quarantine. Which
-//! other executions are in the queue is no part of a state: see `permits`.
+//! Obstacles to running: the queue of the concurrency key, a pause, a quarantine. The other
+//! executions of the queue are no part of a state: see `permits`.
 
 use std::sync::Arc;
 
@@ -30,15 +30,16 @@ pub struct Place {
 /// Why an execution was stopped until a person decides.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Quarantine {
-    /// What went wrong.
+    /// The reason.
     pub reason: String,
     /// When it was stopped.
     pub since: Timestamp,
 }
 
 impl State {
-    /// What an execution asks for that is, or has been, in the queue of its concurrency key. The name of
-    /// the key begins with that of the workflow: keys of different workflows are different queues.
+    /// The permit request of an execution that is, or has been, in the queue of its concurrency
+    /// key. The name of the key begins with that of the workflow: keys of different workflows are
+    /// different queues.
     pub fn permit_request(&self) -> Option<PermitRequest> {
         let Place { key, limit, policy, .. } = self.place.as_ref()?;
         let key = format!("{}/{key}", self.created.workflow).into();

@@ -107,7 +107,7 @@ impl State {
     pub(crate) fn enter(&mut self, phase: RunPhase) {
         self.pausing = phase == RunPhase::Pausing;
         self.status = match phase {
-            // Whatever it was doing goes on until the pause.
+            // Everything under way continues until the pause.
             RunPhase::Pausing => return,
             RunPhase::Requested => Status::Requested,
             RunPhase::Scheduled => Status::Scheduled,

@@ -131,7 +131,7 @@ pub enum Input {
     Forget {
         /// Which one.
         execution: ExecutionNo,
-        /// Who.
+        /// The ticket to drop.
         ticket: Ticket,
     },
     /// Drive this execution, too.
@@ -194,7 +194,7 @@ impl StartRequest {
 /// A submission on its way into the driver.
 #[derive(Debug)]
 pub struct Start {
-    /// What is submitted.
+    /// The submission.
     pub request: StartRequest,
     /// Answered when the submission is durable.
     pub ticket: Ticket,

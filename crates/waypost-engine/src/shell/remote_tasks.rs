@@ -22,7 +22,7 @@ use crate::tokens::{Delivery, TokenIssuer};
 pub struct WorkerPoll {
     /// The worker.
     pub worker: WorkerId,
-    /// What people call it.
+    /// Its name.
     pub name: Arc<str>,
     /// The handlers that it serves.
     pub handlers: Vec<Arc<str>>,

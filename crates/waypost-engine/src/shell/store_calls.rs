@@ -1,9 +1,9 @@
 //! Store calls on the driver's behalf, one try at a time.
 //!
-//! It turns an order into calls of the store and their answers into inputs. It has no queue and
-//! does not retry: what the store did not do comes back as an order to repeat, and the caller
-//! decides when. The store thread waits and repeats; the simulator lets virtual time pass, kills
-//! the process in between, or both.
+//! This module turns an order into calls of the store and their answers into inputs. It has no
+//! queue and does not retry: work that the store did not do comes back as an order to repeat, and
+//! the caller decides when. The store thread waits and repeats; the simulator lets virtual time
+//! pass, kills the process in between, or both.
 
 mod mail;
 

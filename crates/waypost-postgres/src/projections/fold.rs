@@ -75,7 +75,7 @@ impl Touched {
         self.changes.nodes.values().any(|change| change.reset)
     }
 
-    /// Where the rows stand once these changes are written.
+    /// The state of the rows once these changes are written.
     pub(super) fn into_base(self) -> Base {
         let known = self.known || self.changes.created.is_some();
         Base { projected: self.projected, view: self.changes.view, known }

@@ -38,7 +38,7 @@ use crate::options::Families;
 use sweep::Sweep;
 pub(super) use sweep::TICK;
 
-/// Executions whose rows are remembered in order to go on from them.
+/// Executions whose row state is in memory, to continue from it.
 const BASES_MAX: usize = 200_000;
 
 /// Writes rows: those of this process' commits, and what the sweeper finds.
@@ -54,7 +54,7 @@ pub(super) struct Projector {
     refused: BTreeSet<i64>,
 }
 
-/// What is done about rows that the database refuses.
+/// The handling of rows that the database rejects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Caution {
     None,
@@ -78,14 +78,14 @@ impl Projector {
         }
     }
 
-    /// Projects some work, and what the sweeper finds. Says whether nothing of it is left to do; on an error
-    /// all of it is queued again.
+    /// Projects some work, and what the sweeper finds. Returns whether nothing of it is left to do;
+    /// on an error all of it is queued again.
     pub(super) async fn round(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
         let mut all = work.behind.clone();
         all.extend(work.frames.iter().map(|frame| frame.execution));
         let result = match self.connect().await {
             Ok(()) => self.show(queue, work, &mut all).await,
-            // A server that is away says nothing about how much it can take.
+            // An unreachable server is no evidence of how much it can take.
             Err(error) => Err(error),
         };
         if let Err(error) = &result {
@@ -167,7 +167,7 @@ impl Projector {
         while frames.peek().is_some() {
             let mut some: BTreeMap<i64, Vec<Frame>> = BTreeMap::new();
             let mut bytes = 0;
-            // Frames of one execution may come apart: the second part goes on where the first ends.
+            // Frames of one execution may be split: the second part continues where the first ends.
             while let Some(frame) = frames.next_if(|next| {
                 let has_room =
                     some.len() < portion.executions || some.contains_key(&next.execution);
@@ -206,7 +206,7 @@ impl Projector {
         self.write(batch, behind).await
     }
 
-    /// Projects what the log has of executions. Gives those that have to be compared again.
+    /// Projects the log of executions. Returns those that have to be compared again.
     async fn catch_up(&mut self, mut behind: BTreeSet<i64>) -> Result<BTreeSet<i64>, DbError> {
         let mut again = BTreeSet::new();
         behind.retain(|execution| !self.refused.contains(execution));
@@ -241,7 +241,7 @@ impl Projector {
         chunk: &BTreeSet<i64>,
         again: &mut BTreeSet<i64>,
     ) -> Result<(), DbError> {
-        // What is remembered may be just what turned out to be wrong.
+        // The state in memory may be the one that turned out to be wrong.
         chunk.iter().for_each(|execution| drop(self.bases.remove(execution)));
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let mut rest: Vec<i64> = chunk.iter().copied().collect();
@@ -266,7 +266,7 @@ impl Projector {
             }
             let next = page.next(&batch);
             self.write(batch, again).await?;
-            // Those that were cut go on where they are now.
+            // Executions that were cut continue from their current position.
             let mut cut = rest.iter().take(some).copied().collect::<BTreeSet<_>>();
             cut.retain(|execution| next.is_some_and(|first| *execution >= first));
             rest.drain(..some - cut.len());
@@ -275,7 +275,7 @@ impl Projector {
         Ok(())
     }
 
-    /// Where the rows of some executions stand, from memory or from the database.
+    /// The projected states of some executions, from memory or from the database.
     async fn take_bases(
         &mut self,
         executions: &BTreeSet<i64>,
@@ -312,7 +312,8 @@ impl Projector {
             if touched.is_visible() && !written.contains(&execution) {
                 again.insert(execution);
             } else if !touched.known || !touched.changes.view.status.is_end() {
-                // What has no row, since its beginning cannot be read, would be read from there again.
+                // An execution without a row, since its beginning cannot be read, would be read
+                // from there again.
                 self.bases.insert(execution, touched.into_base());
             }
         }

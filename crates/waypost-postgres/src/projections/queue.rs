@@ -1,8 +1,9 @@
 //! Frames that this process committed and has not projected yet.
 //!
-//! Appends never wait for projections: an append leaves a copy of its frames here. Beyond a limit it leaves
-//! only the numbers of their executions, and the projector reads the frames from the log. Nothing here has
-//! to survive: what the queue drops or a dead process leaves is found by the sweeper.
+//! Appends never wait for projections: an append leaves a copy of its frames here. Beyond a limit
+//! it leaves only the numbers of their executions, and the projector reads the frames from the log.
+//! Nothing here has to survive: the sweeper finds frames that the queue drops or a dead process
+//! leaves.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +18,7 @@ const BYTES_MAX: usize = 64 << 20;
 /// Executions whose frames have to be read from the log. More are left to the sweeper.
 const BEHIND_MAX: usize = 100_000;
 
-/// What a frame costs beside its body.
+/// Bytes of a frame beside its body.
 const FRAME_BYTES: usize = 64;
 
 /// Bytes of frames that are projected without waiting for more.
@@ -34,7 +35,7 @@ pub(super) struct Frame {
     pub(super) body: Option<Vec<u8>>,
 }
 
-/// What is to be projected next.
+/// The work to project next.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) frames: Vec<Frame>,
@@ -97,7 +98,7 @@ impl Queue {
         (!state.stop).then(|| state.take())
     }
 
-    /// What is left when it is time to stop.
+    /// The remaining work when it is time to stop.
     pub(super) fn rest(&self) -> Work {
         self.state.lock().take()
     }

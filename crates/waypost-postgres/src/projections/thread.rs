@@ -1,5 +1,5 @@
-//! When to project: a thread that sleeps until something was appended, lets a little more come, and projects
-//! it. Every second it gives the sweeper a turn.
+//! When to project: a thread that sleeps until something was appended, gathers a little more, and
+//! projects it. Every second it gives the sweeper a turn.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -50,7 +50,7 @@ impl ProjectorThread {
         Ok(Self { handle: Some(handle), ended })
     }
 
-    /// Waits for its end; the queue has been told to stop.
+    /// Waits for its end; the queue is already stopping.
     pub(super) fn join(&mut self) {
         let Some(handle) = self.handle.take() else { return };
         let mut ended = self.ended.is_so.lock();

@@ -72,8 +72,8 @@ async fn send(
     let Outcome { result, receipt } = control::control(server, addressee, request, origin).await?;
     match receipt {
         Receipt::Taken | Receipt::Ended(_) => reply(StatusCode::OK, &result),
-        // 202 for a signal means that it will be in the log. Here an owner may still end the execution
-        // without it, so the sender has to ask again.
+        // 202 for a signal means that it will be in the log. Here an owner may still end the
+        // execution without it, so the response asks the sender to repeat.
         Receipt::Open if is_signal => Err(undecided(result.message_id.as_deref().unwrap_or(""))),
         Receipt::Kept | Receipt::Open => reply(StatusCode::ACCEPTED, &result),
     }

@@ -57,7 +57,7 @@ pub(crate) async fn start(server: Arc<Server>, call: Call) -> Result<Reply, Prob
     answer(StatusCode::CREATED, &started)
 }
 
-/// The answer to the same submission as before: what the log says now.
+/// The response to a repeated submission: the current state in the log.
 async fn replay(server: &Arc<Server>, execution: ExecutionNo) -> Result<Reply, Problem> {
     let replayed = header::HeaderName::from_static(REPLAYED);
     let reply = answer(StatusCode::OK, &look(server, execution).await?)?;

@@ -108,7 +108,7 @@ impl Channel for Folder {
         let mail = Mail { execution, message: Arc::clone(&message), actor, body: request.into() };
         match self.store.deliver(&[mail])?.first() {
             Some(Delivery::Accepted { .. }) => Ok(Sent::Mailed { message, duplicate: false }),
-            // The first one is there, or was when the execution ended: the log says which.
+            // The first one is there, or was when the execution ended: the log shows which.
             Some(Delivery::Duplicate | Delivery::Ended) => {
                 Ok(Sent::Mailed { message, duplicate: true })
             }

@@ -57,7 +57,7 @@ impl PendingFrame {
 }
 
 impl Live {
-    /// The first frame, with the names that it claims and whom to tell.
+    /// The first frame, with the names that it claims and the ticket to answer.
     pub(in crate::driver) fn append_first(
         &mut self,
         round: &Round<'_>,

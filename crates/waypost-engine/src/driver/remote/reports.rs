@@ -25,7 +25,7 @@ pub struct TaskReport {
     pub node: Arc<str>,
     /// The attempt.
     pub attempt: u32,
-    /// The right to say so.
+    /// The right to report.
     pub token: Token,
     /// The reporting worker.
     pub worker: WorkerId,

@@ -33,7 +33,7 @@ const RENEW: Duration = Duration::from_secs(3);
 /// The lease of the sweeper, in milliseconds: three renewals, and a little.
 const LEASE_MS: i64 = 10_000;
 
-/// What this process knows of the sweep.
+/// The sweep's state in this process.
 #[derive(Debug)]
 pub(super) struct Sweep {
     id: Uuid,
@@ -132,7 +132,7 @@ impl Projector {
         Ok(())
     }
 
-    /// Takes or renews the lease from time to time. Says whether this process holds it.
+    /// Takes or renews the lease from time to time. Returns whether this process holds it.
     async fn claim(&mut self) -> Result<bool, DbError> {
         let is_fresh = self.sweep.claimed.is_some_and(|claimed| claimed.elapsed() < RENEW);
         if let (Some(connection), false) = (&mut self.connection, is_fresh) {
@@ -144,7 +144,7 @@ impl Projector {
         Ok(self.sweep.is_holder)
     }
 
-    /// Gives the lease back.
+    /// Releases the lease.
     pub(super) async fn release(&mut self) -> Result<(), DbError> {
         if self.sweep.is_holder {
             self.connect().await?;

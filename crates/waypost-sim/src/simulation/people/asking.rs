@@ -80,7 +80,7 @@ impl Simulation {
         self.retry_ended(execution);
     }
 
-    /// Somebody retries an execution that has ended: with a message id or without, twice, and at two
+    /// A user retries an execution that has ended: with a message id or without, twice, and at two
     /// instances at once.
     fn retry_ended(&mut self, execution: ExecutionNo) {
         let ended = self.auditor.state(execution).is_some_and(|state| state.status.is_end());
