@@ -1,5 +1,5 @@
-//! Texts that users read contain none of the house's old words: the documentation, and the strings and
-//! help texts of the program. Names in backquotes and quotes are left out: tests and cases have theirs.
+//! The documentation, the strings and help texts of the program, and all comments contain none of the
+//! forbidden words. Names in backquotes and quotes are left out: tests and cases have theirs.
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,24 @@ const FORBIDDEN: &[&str] = &[
     "kept back",
 ];
 
+/// Words that describe a process as a person. Forbidden in comments only: strings quote them as names
+/// of tests and bugs.
+const FORBIDDEN_IN_COMMENTS: &[&str] = &[
+    "heed",
+    "mending",
+    "keeps back",
+    "told",
+    "hears",
+    "heard",
+    "he",
+    "him",
+    "his",
+    "look after",
+    "looks after",
+    "hands on",
+    "handed on",
+];
+
 /// Lines of the documentation that speak about the words themselves.
 const ABOUT_WORDS: &[&str] = &["| word | meaning |", "| audit log |"];
 
@@ -52,8 +70,13 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 }
 
 fn forbidden(text: &str) -> Option<&'static str> {
+    find(text, FORBIDDEN)
+}
+
+/// The first of these words in a text.
+fn find(text: &str, words: &[&'static str]) -> Option<&'static str> {
     let text = text.to_lowercase();
-    FORBIDDEN.iter().copied().find(|word| {
+    words.iter().copied().find(|word| {
         text.match_indices(word).any(|(at, _)| {
             let before = text[..at].chars().next_back();
             let after = text[at + word.len()..].chars().next();
@@ -71,6 +94,28 @@ fn without(line: &str, mark: char) -> String {
 /// The strings of a line of code.
 fn strings(line: &str) -> String {
     line.split('"').skip(1).step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+/// The comments of a file, each with the number of its first line. Consecutive lines are one comment, so
+/// that a phrase is found across a line break.
+fn comments(text: &str, mark: &str) -> Vec<(usize, String)> {
+    let behind_code = format!(" {mark} ");
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut continues = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let whole = line.trim_start().strip_prefix(mark);
+        let comment = whole.or_else(|| line.split_once(&behind_code).map(|(_, comment)| comment));
+        match (comment, found.last_mut()) {
+            (Some(comment), Some((_, before))) if continues && whole.is_some() => {
+                before.push(' ');
+                before.push_str(comment.trim_matches(['/', '!', ' ']));
+            }
+            (Some(comment), _) => found.push((number, comment.to_owned())),
+            (None, _) => {}
+        }
+        continues = whole.is_some();
+    }
+    found
 }
 
 #[test]
@@ -127,5 +172,28 @@ fn texts_of_the_program_have_no_forbidden_words() {
             faults.extend(forbidden(&shown).map(|word| format!("{name}:{number}: {word:?}")));
         }
     }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn comments_have_no_forbidden_words() {
+    let (root, mut faults, mut count) = (root(), Vec::new(), 0);
+    for (extension, mark) in [("rs", "//"), ("sql", "--"), ("lua", "--")] {
+        let mut found = Vec::new();
+        files(&root.join("crates"), extension, &mut found);
+        // Migrations are checksummed and never change.
+        found.retain(|path| !path.components().any(|part| part.as_os_str() == "migrations"));
+        count += found.len();
+        for path in found {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let name = path.strip_prefix(&root).unwrap().display().to_string();
+            for (number, comment) in comments(&text, mark) {
+                let prose = without(&without(&comment, '`'), '"');
+                let word = forbidden(&prose).or_else(|| find(&prose, FORBIDDEN_IN_COMMENTS));
+                faults.extend(word.map(|word| format!("{name}:{number}: {word:?}")));
+            }
+        }
+    }
+    assert!(count > 600, "{count}");
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
