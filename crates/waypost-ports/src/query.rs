@@ -7,6 +7,7 @@ mod filter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use waypost_core::failure::Failure;
 use waypost_core::id::{DefinitionHash, ExecutionNo, InstanceId};
 use waypost_core::projection::ExecutionView;
 use waypost_core::status::Status;
@@ -164,6 +165,8 @@ pub struct ExecutionRow {
     pub created_at: Timestamp,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
     /// When it continues without a message.
     pub resume_at: Option<Timestamp>,
     /// Columns that change over its life.

@@ -307,6 +307,7 @@ fn listed(execution: ExecutionNo, changes: &Changes) -> Option<Listed> {
         version: created.run.version,
         created_at: created.at,
         labels: created.run.labels.clone(),
+        failure: changes.end.as_ref().and_then(|end| end.failure.clone()),
         resume_at: resume_at(&changes.waits),
         view: changes.view.clone(),
     };

@@ -5,8 +5,9 @@
 //! by row, within a budget. All in one snapshot, or an execution whose status changes meanwhile
 //! would appear twice, or not at all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use waypost_core::id::ExecutionNo;
 use waypost_core::projection::columns::VIEW;
@@ -179,7 +180,7 @@ fn fits(row: &Row, filter: &Filter<'_>, budget: &mut PageBudget) -> Result<bool,
     let (key, error, input) = (text(row, 2)?, text_or_none(row, 3)?, text(row, 5)?);
     let looked = Looked {
         created_at: Timestamp(get(row, 1)?),
-        labels: &labels(row, 4)?,
+        labels: &json(row, 4)?,
         key: &key,
         error: error.as_deref(),
         input: &input,
@@ -188,10 +189,10 @@ fn fits(row: &Row, filter: &Filter<'_>, budget: &mut PageBudget) -> Result<bool,
     Ok(filter.fits(&looked))
 }
 
-/// The labels in a column; most executions have none.
-fn labels(row: &Row, column: usize) -> Result<BTreeMap<String, String>, DbError> {
-    let Some(bytes) = get::<Option<&[u8]>>(row, column)? else { return Ok(BTreeMap::new()) };
-    serde_json::from_slice(bytes).map_err(|error| DbError::Corrupt(format!("labels: {error}")))
+/// The JSON in a column; the default where there is none, as in most rows.
+fn json<T: DeserializeOwned + Default>(row: &Row, column: usize) -> Result<T, DbError> {
+    let Some(bytes) = get::<Option<&[u8]>>(row, column)? else { return Ok(T::default()) };
+    serde_json::from_slice(bytes).map_err(|error| DbError::Corrupt(format!("JSON: {error}")))
 }
 
 fn read(row: &Row) -> Result<ExecutionRow, DbError> {
@@ -202,8 +203,9 @@ fn read(row: &Row) -> Result<ExecutionRow, DbError> {
         workflow: text(row, at(2))?,
         version: narrow(row, at(3))?,
         created_at: Timestamp(get(row, at(4))?),
-        labels: labels(row, at(5))?,
-        resume_at: time(row, at(6))?,
+        labels: json(row, at(5))?,
+        failure: json(row, at(6))?,
+        resume_at: time(row, at(7))?,
         view: cells::read(row, &VIEW)?,
     })
 }

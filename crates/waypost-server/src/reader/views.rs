@@ -187,10 +187,10 @@ pub(super) fn summary(row: ExecutionRow) -> wire::ExecutionSummary {
         created_at: Time(row.created_at),
         ended_at: row.view.completed_at.map(Time),
         nodes_executed: row.view.nodes_executed,
-        failure: row
-            .view
-            .error
-            .map(|message| wire::execution::FailureNote { message: message.to_string() }),
+        failure: row.view.error.map(|message| wire::execution::FailureNote {
+            kind: row.failure.map(|failure| failure.kind.into_owned()),
+            message: message.to_string(),
+        }),
         current_node: row.view.current_node.map(|path| path.to_string()),
         resume_at: row.resume_at.map(Time),
     }

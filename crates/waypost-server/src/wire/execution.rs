@@ -276,6 +276,10 @@ pub struct Failure {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailureNote {
+    /// What kind of failure; absent where it was cancelled, timed out or quarantined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub kind: Option<String>,
     /// A sentence for people.
     pub message: String,
 }

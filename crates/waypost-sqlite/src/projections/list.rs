@@ -4,10 +4,9 @@
 //! walks are merged, so that a page costs as much as it contains. All other filters are tested row
 //! by row, within a budget.
 
-use std::collections::BTreeMap;
-
 use rusqlite::types::Type;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, params};
+use serde::de::DeserializeOwned;
 use waypost_core::id::ExecutionNo;
 use waypost_core::projection::columns::VIEW;
 use waypost_core::status::Status;
@@ -145,7 +144,7 @@ fn fits(
     look.query_row(params![execution.0, filter.reads_input()], |row| {
         let looked = Looked {
             created_at: Timestamp(row.get(0)?),
-            labels: &labels(row, 3)?,
+            labels: &json(row, 3)?,
             key: row.get_ref(1)?.as_str()?,
             error: row.get_ref(2)?.as_str_or_null()?,
             input: row.get_ref(4)?.as_str()?,
@@ -155,9 +154,9 @@ fn fits(
     })
 }
 
-/// The labels in a column; most executions have none.
-fn labels(row: &Row<'_>, column: usize) -> rusqlite::Result<BTreeMap<String, String>> {
-    let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(BTreeMap::new()) };
+/// The JSON in a column; the default where there is none, as in most rows.
+fn json<T: DeserializeOwned + Default>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(T::default()) };
     serde_json::from_str(text).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
     })
@@ -177,8 +176,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<ExecutionRow> {
         workflow: workflow.into(),
         version: row.get(at(3))?,
         created_at: Timestamp(row.get(at(4))?),
-        labels: labels(row, at(5))?,
-        resume_at: row.get::<_, Option<i64>>(at(6))?.map(Timestamp),
+        labels: json(row, at(5))?,
+        failure: json(row, at(6))?,
+        resume_at: row.get::<_, Option<i64>>(at(7))?.map(Timestamp),
         view: cells::read(row, &VIEW)?,
     })
 }

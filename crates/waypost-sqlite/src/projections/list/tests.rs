@@ -1,5 +1,7 @@
 //! The cost of a page: the indexes that it uses, and the rows that it tests before it stops.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::queries::plan;
 
