@@ -1,5 +1,7 @@
 //! For a checker: everything of every execution, and repairs of rows.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use waypost_core::frame::Parent;
 use waypost_core::id::ExecutionNo;
@@ -13,6 +15,9 @@ use waypost_ports::store::{Control, History, StoreError, StoredFrame, Urgency};
 use crate::connection::from_stored;
 use crate::store::{SqliteStore, Write};
 use crate::{history, permits, queries};
+
+/// How long a caller waits for the projections. They may be unable to follow: the disk may be full.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
 /// Pages in memory while logs are read, in KiB: frames of concurrent executions share pages, and
 /// each page is read once for each of them.
@@ -54,7 +59,7 @@ impl Inspect for SqliteStore {
     }
 
     fn catch_up(&self) -> Result<(), StoreError> {
-        self.wait_projected()
+        self.projections().wait(&self.readers, Some(CATCH_UP_MAX))
     }
 
     fn strays(&self) -> Result<Vec<Stray>, StoreError> {

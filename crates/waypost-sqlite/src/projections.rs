@@ -24,6 +24,7 @@ mod thread;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use waypost_core::id::ExecutionNo;
 use waypost_ports::inspect::ShownRows;
@@ -76,10 +77,10 @@ impl Projections {
         }
     }
 
-    /// Blocks until rows show the log as it is now.
-    pub(crate) fn wait(&self, log: &Readers) -> Result<(), StoreError> {
+    /// Blocks until rows show the log as it is now, or the time is up.
+    pub(crate) fn wait(&self, log: &Readers, limit: Option<Duration>) -> Result<(), StoreError> {
         match &self.thread {
-            Some(thread) => thread.wait(head(log)?),
+            Some(thread) => thread.wait(head(log)?, limit),
             None => self.catch_up(log)?,
         }
         Ok(())

@@ -139,7 +139,7 @@ impl SqliteStore {
 
     /// Blocks until the projections show everything that was appended before this call.
     pub fn wait_projected(&self) -> Result<(), StoreError> {
-        self.projections.wait(&self.readers)
+        self.projections.wait(&self.readers, None)
     }
 
     /// How many frames the projections had to leave out since this store was opened, because they

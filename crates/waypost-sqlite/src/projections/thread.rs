@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use waypost_core::id::ExecutionNo;
@@ -87,14 +87,21 @@ impl ProjectorThread {
         }
     }
 
-    /// Blocks until the rows show the log up to here.
-    pub(super) fn wait(&self, head: i64) {
+    /// Blocks until the rows show the log up to here, or the time is up.
+    pub(super) fn wait(&self, head: i64, limit: Option<Duration>) {
+        let until = limit.map(|limit| Instant::now() + limit);
         let mut progress = self.shared.progress.lock();
         while progress.cursor < head && !progress.stop {
             progress.head = progress.head.max(head);
             progress.hurry = true;
             self.shared.wake.notify_one();
-            self.shared.moved.wait(&mut progress);
+            match until {
+                None => self.shared.moved.wait(&mut progress),
+                Some(until) if self.shared.moved.wait_until(&mut progress, until).timed_out() => {
+                    return;
+                }
+                Some(_) => {}
+            }
         }
     }
 

@@ -145,9 +145,25 @@ fn checked_input(args: &Args, compiled: Option<&Compiled>) -> Result<Json> {
     Ok(input)
 }
 
-/// Shows the progress of an execution that this process drives until it ends, is quarantined, or
-/// the user interrupts.
+/// Shows the progress of an execution that this process drives until it ends, is quarantined, or the
+/// user interrupts. Returns with the read tables up to date: the next command may be an SQL query.
 pub(super) async fn watch(
+    engine: Engine,
+    folder: Folder,
+    started: Started,
+    events: Events,
+    context: &Context,
+) -> Result<Exit> {
+    let store = Arc::clone(&folder.store);
+    let exit = watch_to_end(engine, folder, started, events, context).await;
+    let projected = tokio::task::spawn_blocking(move || store.catch_up()).await?;
+    if let Err(error) = projected {
+        tracing::warn!(%error, "the read tables are not up to date");
+    }
+    exit
+}
+
+async fn watch_to_end(
     engine: Engine,
     folder: Folder,
     started: Started,
