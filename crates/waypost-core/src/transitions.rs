@@ -77,7 +77,7 @@ macro_rules! cell {
 
 /// A table: for each event its name, its case, its cells, when it may happen, and what it means.
 macro_rules! machine {
-    ($(#[$about:meta])* $table:ident: $row:ident of $phase:ident, $of:ident;
+    ($table:ident: $row:ident of $phase:ident, $of:ident;
      [$($column:ident)+]
      $($event:pat $(if $guard:expr)? =>
         $name:literal $($case:literal)? [$($cell:tt)+] $during:ident $text:literal;)+) => {
@@ -91,7 +91,7 @@ macro_rules! machine {
             }
         };
 
-        $(#[$about])*
+        /// The machine's rows: where each event leads from each phase.
         pub const $table: &[&$row] = &[$(&$row {
             event: $name,
             name: concat!($name $(, $case)?),
@@ -117,8 +117,8 @@ macro_rules! machine {
     };
 }
 
+// The machine of executions. A cell is where the event leads; `-` is refused.
 machine! {
-    /// The machine of executions. A cell is where the event leads; `-` is refused.
     RUN: RunRow of RunPhase, RunEvent;
                       [REQ SNG SCH RUN PSG WAI PAU QUA RES RSP RSQ END COM FAI CAN TIM]
     RunEvent::Created(_) => "RunCreated"
@@ -174,8 +174,8 @@ machine! {
         "A message was consumed and changed nothing.";
 }
 
+// The machine of nodes, likewise.
 machine! {
-    /// The machine of nodes. A cell is where the event leads; `-` is refused.
     NODE: NodeRow of NodePhase, NodeEvent;
                       [PEN QUE RUN WAI WRT COM FAI TIM SKI CAN]
     NodeEvent::Scheduled { .. } => "NodeScheduled"

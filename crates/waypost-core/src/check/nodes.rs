@@ -160,7 +160,13 @@ impl Nodes {
     /// Applies the event, whatever the verdict was.
     pub(super) fn advance(&mut self, place: EventAt, event: &Event, run: &RunCheck) {
         let event = match event {
-            Event::Run(event) => return self.advance_run(place, event, run),
+            Event::Run(RunEvent::Ending { .. }) => return self.cancel_pending(place),
+            Event::Run(RunEvent::Reopened { nodes, .. }) => return self.reset(nodes),
+            // A person looked: losses are counted anew.
+            Event::Run(RunEvent::Resumed { .. }) if run.is_held() => {
+                return self.seen.iter_mut().for_each(|seen| seen.abandoned = 0);
+            }
+            Event::Run(_) => return,
             Event::Node(event) => event,
         };
         let Some(at) = self.find_or_add(event.node()) else { return };
@@ -179,18 +185,6 @@ impl Nodes {
             self.settled += 1;
             self.unsettled = self.unsettled.saturating_sub(1);
             self.note_unhandled(at);
-        }
-    }
-
-    /// Applies an event of the execution to its nodes.
-    fn advance_run(&mut self, place: EventAt, event: &RunEvent, run: &RunCheck) {
-        if let RunEvent::Ending { .. } = event {
-            self.cancel_pending(place);
-        } else if let RunEvent::Reopened { nodes, .. } = event {
-            self.reset(nodes);
-        } else if matches!(event, RunEvent::Resumed { .. }) && run.is_held() {
-            // A person looked: losses are counted anew.
-            self.seen.iter_mut().for_each(|seen| seen.abandoned = 0);
         }
     }
 

@@ -248,6 +248,10 @@ impl NodeRan {
         }
     }
 
+    #[expect(
+        clippy::match_wildcard_for_single_variants,
+        reason = "the model reads the events that its forecasts depend on"
+    )]
     fn read(&mut self, seq: u64, event: &NodeEvent) {
         let under_way = matches!(self.status, NodeStatus::Running)
             || self.status == NodeStatus::Waiting && self.failure.is_none();
