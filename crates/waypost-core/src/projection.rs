@@ -15,6 +15,7 @@
 
 mod canonical;
 pub mod columns;
+pub mod inputs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,15 +50,19 @@ pub struct ExecutionView {
     pub generation: u32,
     /// Grows by one with each owner.
     pub epoch: u32,
+    /// The instance that owns it.
+    pub owner: Option<Arc<str>>,
+    /// When this generation must have ended.
+    pub deadline: Option<Timestamp>,
     /// When the first attempt of a node was handed off.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub completed_at: Option<Timestamp>,
     /// When the last event was stored.
     pub updated_at: Timestamp,
-    /// When it was last resumed after a pause.
+    /// When it last continued after a wait, a pause, a quarantine or the loss of its owner.
     pub resumed_at: Option<Timestamp>,
-    /// Who resumed it, if a person or program did.
+    /// Who resumed it: a person or program, or the instance that did so on its own.
     pub resumed_by: Option<Arc<str>>,
     /// How many nodes completed or failed, over all generations.
     pub nodes_executed: u64,
@@ -76,6 +81,8 @@ impl Default for ExecutionView {
             status: Status::Running,
             generation: 1,
             epoch: 0,
+            owner: None,
+            deadline: None,
             started_at: None,
             completed_at: None,
             updated_at: Timestamp::default(),
@@ -102,6 +109,10 @@ pub struct Changes {
     pub nodes: BTreeMap<Arc<str>, NodeChange>,
     /// Waits opened and closed, in order.
     pub waits: Vec<WaitChange>,
+    /// Variables that nodes set.
+    pub variables: BTreeMap<Arc<str>, Json>,
+    /// When rows of earlier changes that are PENDING became CANCELLED, where they did.
+    pub pending_cancelled: Option<Timestamp>,
 }
 
 /// The part of an execution's row that is written once.
@@ -127,8 +138,18 @@ pub struct End {
 pub struct NodeChange {
     /// The row starts anew: a repair made the node PENDING again.
     pub reset: bool,
+    /// An attempt was scheduled: there is an input to show.
+    pub scheduled: bool,
     /// Its status.
     pub status: Option<NodeStatus>,
+    /// The first event of the row.
+    pub seq: Option<u64>,
+    /// When that happened.
+    pub created_at: Option<Timestamp>,
+    /// When the last event happened.
+    pub updated_at: Option<Timestamp>,
+    /// When all attempts must have ended.
+    pub deadline: Option<Timestamp>,
     /// The newest attempt.
     pub attempt: Option<u32>,
     /// When an attempt began. Only the first start of a row counts.
@@ -218,6 +239,14 @@ impl WaitTerms {
     }
 }
 
+impl ExecutionView {
+    /// It continues, by an actor or by its owner.
+    fn resume(&mut self, at: Timestamp, actor: Option<Arc<str>>) {
+        self.resumed_at = Some(at);
+        self.resumed_by = actor.or_else(|| self.owner.clone());
+    }
+}
+
 impl Changes {
     /// Changes to an execution that has a row already.
     pub fn resume(view: ExecutionView) -> Self {
@@ -228,28 +257,46 @@ impl Changes {
     pub fn apply(&mut self, stamp: Stamp, event: Event) {
         self.view.seq = stamp.seq;
         self.view.updated_at = stamp.at;
-        self.view.status = status_after(self.view.status, &event);
+        let before = self.view.status;
+        self.view.status = status_after(before, &event);
         match event {
-            Event::Run(event) => self.apply_to_run(stamp, event),
+            Event::Run(event) => self.apply_to_run(stamp, before, event),
             Event::Node(event) => self.apply_to_node(stamp, event),
         }
     }
 
-    fn apply_to_run(&mut self, stamp: Stamp, event: RunEvent) {
+    fn apply_to_run(&mut self, stamp: Stamp, before: Status, event: RunEvent) {
         if event.is_end() {
             self.close_run(stamp.at);
         }
         let view = &mut self.view;
         match event {
-            RunEvent::Created(run) => self.created = Some(Created { at: stamp.at, run }),
-            RunEvent::Owned { epoch, .. } => view.epoch = epoch,
+            RunEvent::Created(run) => {
+                view.deadline = run.deadline;
+                self.created = Some(Created { at: stamp.at, run });
+            }
+            RunEvent::Owned { instance, epoch } => {
+                view.epoch = epoch;
+                // Its wait is over, or its last owner is gone. Otherwise it begins, or stays paused.
+                let resumes = before == Status::Waiting || view.owner.is_some();
+                view.owner = Some(instance.to_string().into());
+                if resumes {
+                    view.resume(stamp.at, None);
+                }
+            }
+            RunEvent::Queued { .. } | RunEvent::Paused { .. } => view.owner = None,
             RunEvent::Resumed { origin, .. } => {
-                view.resumed_at = Some(stamp.at);
-                view.resumed_by = origin.actor;
+                view.resume(stamp.at, origin.actor);
                 view.error = None;
             }
-            RunEvent::Quarantined { reason } => view.error = Some(reason.into()),
-            RunEvent::Ending { cause, .. } => view.error = describe(&cause),
+            RunEvent::Quarantined { reason } => {
+                view.owner = None;
+                view.error = Some(reason.into());
+            }
+            RunEvent::Ending { cause, .. } => {
+                view.error = describe(&cause);
+                self.cancel_pending(stamp.at);
+            }
             RunEvent::Completed { output } => {
                 view.error = None;
                 self.end = Some(End { output: Some(output), failure: None });
@@ -266,12 +313,13 @@ impl Changes {
                 view.error = describe(&EndCause::Deadline);
                 self.end = Some(End::default());
             }
-            RunEvent::Reopened { generation, nodes, .. } => self.reopen(generation, nodes),
+            RunEvent::Reopened { generation, nodes, deadline, .. } => {
+                view.deadline = deadline;
+                self.reopen(stamp, generation, nodes);
+            }
             // The status shows it, or later events do.
-            RunEvent::Queued { .. }
-            | RunEvent::Admitted {}
+            RunEvent::Admitted {}
             | RunEvent::PauseRequested { .. }
-            | RunEvent::Paused { .. }
             | RunEvent::SignalReceived { .. }
             | RunEvent::MessageIgnored { .. } => {}
         }
@@ -280,12 +328,27 @@ impl Changes {
     fn close_run(&mut self, at: Timestamp) {
         self.view.completed_at = Some(at);
         self.view.current_node = None;
+        self.view.owner = None;
         if self.view.waited {
             self.waits.push(WaitChange::Closed { at, node: None, end: WaitEnd::Failed });
         }
     }
 
-    fn reopen(&mut self, generation: u32, nodes: Vec<Arc<str>>) {
+    /// Cancels the nodes that an earlier retry made PENDING: no event names them.
+    fn cancel_pending(&mut self, at: Timestamp) {
+        if self.view.generation == 1 {
+            return;
+        }
+        self.pending_cancelled = Some(at);
+        let pending = |node: &&mut NodeChange| node.status == Some(NodeStatus::Pending);
+        for node in self.nodes.values_mut().filter(pending) {
+            node.status = Some(NodeStatus::Cancelled);
+            node.completed_at = Some(at);
+            node.updated_at = Some(at);
+        }
+    }
+
+    fn reopen(&mut self, stamp: Stamp, generation: u32, nodes: Vec<Arc<str>>) {
         self.view.generation = generation;
         self.view.completed_at = None;
         self.view.error = None;
@@ -294,6 +357,9 @@ impl Changes {
             let anew = NodeChange {
                 reset: true,
                 status: Some(NodeStatus::Pending),
+                seq: Some(stamp.seq),
+                created_at: Some(stamp.at),
+                updated_at: Some(stamp.at),
                 ..NodeChange::default()
             };
             self.nodes.insert(node, anew);
@@ -323,18 +389,34 @@ impl Changes {
         if matches!(event, NodeEvent::Started { .. }) && self.view.started_at.is_none() {
             self.view.started_at = Some(stamp.at);
         }
-        self.nodes.entry(path).or_default().apply(stamp.at, status, event);
+        if let NodeEvent::Completed { variables, .. } = &event {
+            self.variables
+                .extend(variables.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        self.nodes.entry(path).or_default().apply(stamp, status, event);
+    }
+
+    /// Were attempts scheduled?
+    pub fn schedules(&self) -> bool {
+        self.nodes.values().any(|node| node.scheduled)
     }
 }
 
 impl NodeChange {
-    fn apply(&mut self, at: Timestamp, status: NodeStatus, event: NodeEvent) {
+    fn apply(&mut self, Stamp { seq, at }: Stamp, status: NodeStatus, event: NodeEvent) {
+        self.seq.get_or_insert(seq);
+        self.created_at.get_or_insert(at);
+        self.updated_at = Some(at);
         self.status = Some(status);
         if status.is_settled() {
             self.completed_at = Some(at);
         }
         match event {
-            NodeEvent::Scheduled { attempt, .. } => self.attempt = Some(attempt),
+            NodeEvent::Scheduled { attempt, deadline, .. } => {
+                self.scheduled = true;
+                self.attempt = Some(attempt);
+                self.deadline = deadline.or(self.deadline);
+            }
             NodeEvent::Started { attempt, .. } => {
                 self.attempt = Some(attempt);
                 self.started_at = self.started_at.or(Some(at));

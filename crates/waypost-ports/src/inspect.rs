@@ -142,14 +142,15 @@ pub struct ShownRows {
 pub struct ShownNode {
     /// Its path.
     pub path: String,
-    /// The values of [`NODE`].
+    /// The values of those columns of [`NODE`] that the log determines.
     pub cells: Vec<Cell<'static>>,
 }
 
 impl ShownNode {
     /// The row that a log leads to.
     pub fn of(path: &str, change: &NodeChange) -> Self {
-        let cells = NODE.iter().map(|column| column.get(change).into_owned()).collect();
+        let columns = NODE.iter().filter(|column| column.is_folded());
+        let cells = columns.map(|column| column.get(change).into_owned()).collect();
         Self { path: path.to_owned(), cells }
     }
 }

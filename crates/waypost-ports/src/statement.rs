@@ -43,6 +43,7 @@ pub fn merges<T>(table: &str, columns: &[Column<T>]) -> String {
             Merge::First => format!("{name} = coalesce({old}, {new})"),
             // Without an old value the concatenation is null, and without a new one, too.
             Merge::Append => format!("{name} = coalesce({old} || ',' || {new}, {new}, {old})"),
+            Merge::Initial => format!("{name} = {old}"),
         }
     })
 }
@@ -57,8 +58,8 @@ mod tests {
     fn statement_is_filled_from_columns() {
         let marks =
             [("columns", names(&END)), ("values", list(&END, |at, _| format!("?{}", at + 2)))];
-        let sql = fill("INSERT INTO t (id, {columns}) VALUES (?1, {values})", &marks);
-        assert_eq!(sql, "INSERT INTO t (id, failure, output) VALUES (?1, ?2, ?3)");
+        let sql = fill("t (id, {columns}) = (?1, {values})", &marks);
+        assert_eq!(sql, "t (id, failure, output) = (?1, ?2, ?3)");
     }
 
     #[test]

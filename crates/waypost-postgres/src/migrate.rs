@@ -43,6 +43,11 @@ const KNOWN: &[Migration] = &[
     Migration { version: 4, name: "crashes", sql: include_str!("../migrations/0004_crashes.sql") },
     Migration { version: 5, name: "names", sql: include_str!("../migrations/0005_names.sql") },
     Migration { version: 6, name: "sweeper", sql: include_str!("../migrations/0006_sweeper.sql") },
+    Migration {
+        version: 7,
+        name: "true rows",
+        sql: include_str!("../migrations/0007_true_rows.sql"),
+    },
 ];
 
 /// The layout of a database, without changing it.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waypost_core::kind::Family;
+use waypost_core::projection::inputs::Describe;
 use waypost_ports::clock::Clock;
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{LEASE, StoreError};
 
-/// Maps a node kind to its family, for the projections.
-pub type Families = Arc<dyn Fn(&str) -> Option<Family> + Send + Sync>;
+/// Describes definitions, for the projections.
+pub type Families = Arc<dyn Describe>;
 
 /// How to open a store.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub struct Options {
     pub lease: Duration,
     /// Copies of parked executions, to spare their loading.
     pub mirror: Option<Arc<dyn Mirror>>,
-    /// The families of node kinds.
+    /// What the projections show of definitions: the families of their nodes, and their plans.
     pub families: Families,
     /// For tests: where the time comes from instead of the database.
     pub clock: Option<Arc<dyn Clock>>,
@@ -39,7 +39,7 @@ impl Default for Options {
             api_wait: Duration::from_secs(2),
             lease: LEASE.to_std(),
             mirror: None,
-            families: Arc::new(|_| None),
+            families: Arc::new(|_: &str| None),
             clock: None,
         }
     }

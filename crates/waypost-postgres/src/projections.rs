@@ -16,6 +16,7 @@
 //! | `queue` | what was committed and is not projected |
 //! | `fold` | from frames to changes |
 //! | `write`, `cells`, `document` | from changes to columns |
+//! | `inputs` | the inputs of tasks, from logs and plans |
 //! | `rows` | reading logs and rows, writing batches |
 //! | `portion` | how much of that at once |
 //! | `projector` | what to write next; why nothing is lost |
@@ -26,6 +27,7 @@
 mod cells;
 mod document;
 mod fold;
+mod inputs;
 pub(crate) mod list;
 mod portion;
 mod projector;

@@ -6,4 +6,5 @@ SELECT {columns}, e.execution, e.key, w.name, d.version, e.created_at, e.labels,
 FROM execution_rows AS e
 CROSS JOIN definitions AS d ON d.id = e.definition
 CROSS JOIN workflows AS w ON w.id = e.workflow
+LEFT JOIN paths AS current_node ON current_node.id = e.current_node
 WHERE e.execution = ?1

@@ -1,6 +1,5 @@
 -- The projections: rows for readers, derived from the log. This file may be deleted at any time; it
--- is created again when the store is opened. A change of this layout raises LAYOUT in
--- src/projections/file.rs, which has the same effect.
+-- is created again when the store is opened, and whenever this text changes.
 --
 -- Rows are compact: values that many of them share are stored once and joined in the views, which
 -- people read.
@@ -46,6 +45,7 @@ CREATE TABLE execution_rows (
     status INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
+    owner TEXT,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     completed_at INTEGER,
@@ -67,11 +67,18 @@ CREATE INDEX execution_rows_by_status ON execution_rows (status, execution);
 CREATE INDEX execution_rows_by_workflow ON execution_rows (workflow, execution);
 CREATE INDEX execution_rows_by_workflow_status ON execution_rows (workflow, status, execution);
 
--- The rows of one execution lie side by side, without an index of their own.
+-- The rows of one execution lie side by side, without an index of their own. Where created_at is NULL it
+-- is started_at, and where updated_at is NULL it is completed_at. `input` is NULL where the config has no
+-- expressions.
 CREATE TABLE node_rows (
     execution INTEGER NOT NULL,
     path INTEGER NOT NULL,
     status INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    created_at INTEGER,
+    updated_at INTEGER,
+    deadline INTEGER,
+    input TEXT,
     attempt INTEGER,
     started_at INTEGER,
     completed_at INTEGER,
@@ -97,6 +104,13 @@ CREATE TABLE wait_rows (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX wait_rows_open ON wait_rows (execution, path) WHERE status = 0;
 
+CREATE TABLE variable_rows (
+    execution INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (execution, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW executions AS
 SELECT e.key AS id,
        w.name AS workflow_id,
@@ -110,17 +124,29 @@ SELECT e.key AS id,
        e.nodes_executed AS nodes_executed,
        0 AS notifications_sent,
        json_object('input', json(e.input),
+                   'variables', json((SELECT json_group_object(v.name, json(v.value))
+                                      FROM (SELECT name, value FROM variable_rows
+                                            WHERE execution = e.execution ORDER BY name) AS v)),
                    'nodes', json((SELECT json_group_object(o.path, json(o.output))
                                   FROM (SELECT p.path, n.output
                                         FROM node_rows AS n CROSS JOIN paths AS p ON p.id = n.path
                                         WHERE n.execution = e.execution AND n.output IS NOT NULL
                                         ORDER BY p.path) AS o)),
-                   'output', json(e.output)) AS context,
+                   'output', json(e.output),
+                   'path', json((SELECT json_group_array(o.path)
+                                 FROM (SELECT p.path
+                                       FROM node_rows AS n CROSS JOIN paths AS p ON p.id = n.path
+                                       WHERE n.execution = e.execution AND n.started_at IS NOT NULL
+                                       ORDER BY n.seq) AS o)),
+                   'metadata', json_object('executionId', e.key, 'workflowId', w.name,
+                                           'workflowVersion', d.version, 'triggerId', NULL,
+                                           'triggerNodeId', NULL, 'currentNodeId', p.path,
+                                           'startedAt', e.started_at)) AS context,
        e.input AS trigger_data,
        json_object('name', w.name, 'version', d.version,
                    'definition', lower(hex(d.hash))) AS workflow_metadata,
        json_object('number', e.execution, 'seq', e.seq, 'generation', e.generation,
-                   'epoch', e.epoch, 'deadline', e.deadline,
+                   'epoch', e.epoch, 'owner', e.owner, 'deadline', e.deadline,
                    'labels', json(coalesce(e.labels, '{}'))) AS execution_metadata,
        e.error AS error,
        e.failure AS error_details,
@@ -149,7 +175,7 @@ SELECT e.key || '/' || p.path AS id,
        n.started_at AS started_at,
        n.completed_at AS completed_at,
        n.completed_at - n.started_at AS duration,
-       NULL AS input_data,
+       CASE WHEN n.attempt IS NOT NULL THEN coalesce(n.input, dn.config, '{}') END AS input_data,
        n.output AS output_data,
        dn.config AS node_config,
        json_object('workflow', w.name, 'generation', e.generation, 'attempt', n.attempt,
@@ -157,7 +183,9 @@ SELECT e.key || '/' || p.path AS id,
        n.failure ->> '$.message' AS error,
        n.failure AS error_details,
        max(coalesce(n.attempt, 1) - 1, 0) AS retry_count,
-       '[' || n.retries || ']' AS retry_details
+       '[' || n.retries || ']' AS retry_details,
+       coalesce(n.created_at, n.started_at, n.completed_at) AS created_at,
+       coalesce(n.updated_at, n.completed_at) AS updated_at
 FROM node_rows AS n
 JOIN execution_rows AS e ON e.execution = n.execution
 JOIN paths AS p ON p.id = n.path
@@ -166,7 +194,7 @@ JOIN workflows AS w ON w.id = e.workflow
 LEFT JOIN definition_nodes AS dn ON dn.definition = e.definition AND dn.path = n.path;
 
 CREATE VIEW execution_wait_states AS
-SELECT e.key || '/' || p.path || '#' || o.seq AS id,
+SELECT e.key || '~' || o.seq AS id,
        e.key AS execution_id,
        p.path AS node_id,
        w.name AS workflow_id,
@@ -175,11 +203,13 @@ SELECT e.key || '/' || p.path || '#' || o.seq AS id,
        o.kind AS wait_type,
        o.resume_at AS resume_at,
        e.key || '#' || o.seq AS context_snapshot,
-       CASE o.status WHEN 0 THEN CASE s.name WHEN 'RESUMING' THEN 'RESUMING' ELSE 'WAITING' END
-                     WHEN 1 THEN 'COMPLETED' WHEN 2 THEN 'TIMEOUT' ELSE 'FAILED' END AS status,
-       o.expires_at AS expires_at
+       CASE o.status WHEN 0 THEN 'WAITING' WHEN 1 THEN 'COMPLETED' WHEN 2 THEN 'TIMEOUT' ELSE 'FAILED' END AS status,
+       nullif(min(coalesce(o.expires_at, 9000000000000000), coalesce(n.deadline, 9000000000000000), coalesce(e.deadline, 9000000000000000)),
+              9000000000000000) AS expires_at,
+       o.opened_at AS created_at,
+       coalesce(o.closed_at, o.opened_at) AS updated_at
 FROM wait_rows AS o
 JOIN execution_rows AS e ON e.execution = o.execution
-JOIN statuses AS s ON s.code = e.status
 JOIN paths AS p ON p.id = o.path
-JOIN workflows AS w ON w.id = e.workflow;
+JOIN workflows AS w ON w.id = e.workflow
+LEFT JOIN node_rows AS n ON n.execution = o.execution AND n.path = o.path;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use waypost_core::kind::Family;
+use waypost_core::projection::inputs::Describe;
 use waypost_ports::clock::{Clock, SystemClock};
 
-/// Maps a node kind to its family, for the projections.
-pub type Families = Arc<dyn Fn(&str) -> Option<Family> + Send + Sync>;
+/// Describes definitions, for the projections.
+pub type Families = Arc<dyn Describe>;
 
 /// How to open a store.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The URL that the server of this process listens at: others read it from the folder's lock.
     pub address: Option<String>,
-    /// The families of node kinds.
+    /// What the projections show of definitions: the families of their nodes, and their plans.
     pub families: Families,
     /// How many pages the log's file may have; for tests of a full disk.
     pub pages_max: Option<u32>,
@@ -37,7 +37,7 @@ impl Options {
             engine: true,
             clock: Arc::new(SystemClock),
             address: None,
-            families: Arc::new(|_| None),
+            families: Arc::new(|_: &str| None),
             pages_max: None,
             page_bytes: PAGE_BYTES,
         }

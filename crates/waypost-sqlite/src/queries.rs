@@ -53,6 +53,7 @@ queries! {
     FRAMES_HEAD = "frames_head";
     FRAMES_HOLDING = "frames_holding";
     FRAMES_LOAD = "frames_load";
+    FRAMES_BETWEEN = "frames_between";
     FRAMES_SHOWN = "frames_shown";
     FRAMES_TAIL = "frames_tail";
     INSTANCE_ADD = "instance_add";

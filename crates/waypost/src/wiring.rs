@@ -6,6 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use waypost_core::json::Json;
 use waypost_core::kind::Family;
+use waypost_core::plan::Plan;
+use waypost_core::projection::inputs::Describe;
 use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, Parts, Plans};
 use waypost_lang::{Compiled, Diagnostics, InputFault, InputSchema};
@@ -49,13 +51,22 @@ pub fn open_store(folder: &Path) -> Result<SqliteStore> {
     Ok(SqliteStore::open(folder, with_families(Options::guest()))?)
 }
 
-/// The read tables contain the families of node kinds, which only the catalogue has.
 fn with_families(options: Options) -> Options {
-    Options { families: Arc::new(family), ..options }
+    Options { families: Arc::new(Catalogued), ..options }
 }
 
-fn family(name: &str) -> Option<Family> {
-    waypost_nodes::catalog().find(name).map(|kind| kind.spec().family)
+/// Describes definitions for the read tables by the catalogue of node kinds.
+#[derive(Debug)]
+pub struct Catalogued;
+
+impl Describe for Catalogued {
+    fn family(&self, kind: &str) -> Option<Family> {
+        waypost_nodes::catalog().find(kind).map(|kind| kind.spec().family)
+    }
+
+    fn plan(&self, canonical: &[u8]) -> Option<Plan> {
+        waypost_lang::compile_canonical(canonical, &waypost_nodes::catalog()).ok()
+    }
 }
 
 /// How a database is opened.
@@ -64,7 +75,7 @@ pub fn database_options(database: &Database) -> waypost_postgres::Options {
         lease: database.lease.to_std(),
         schema: database.schema.clone(),
         api_connections: usize::try_from(database.connections).unwrap_or(usize::MAX),
-        families: Arc::new(family),
+        families: Arc::new(Catalogued),
         ..waypost_postgres::Options::default()
     }
 }

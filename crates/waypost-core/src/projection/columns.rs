@@ -35,6 +35,8 @@ pub enum Merge {
     Newest,
     /// The first value stays.
     First,
+    /// Only the insert of the row writes it.
+    Initial,
     /// The new value is appended, after a comma.
     Append,
 }
@@ -66,6 +68,11 @@ impl<T> Column<T> {
     /// The value of a row.
     pub fn get<'a>(&self, row: &'a T) -> Cell<'a> {
         (self.get)(row)
+    }
+
+    /// Does the log alone determine the value, however it was cut into batches?
+    pub fn is_folded(&self) -> bool {
+        self.merge != Merge::Initial
     }
 
     /// Reads a value back; false where the column cannot have it.
@@ -113,11 +120,13 @@ macro_rules! column {
 }
 
 /// The part of an execution's row that changes over its life.
-pub static VIEW: [Column<ExecutionView>; 13] = [
+pub static VIEW: [Column<ExecutionView>; 15] = [
     column!(seq: u64),
     column!(status: Status),
     column!(generation: u32),
     column!(epoch: u32),
+    column!(owner: Option<Arc<str>>),
+    column!(deadline: Option<Timestamp>),
     column!(started_at: Option<Timestamp>),
     column!(completed_at: Option<Timestamp>),
     column!(updated_at: Timestamp),
@@ -130,10 +139,9 @@ pub static VIEW: [Column<ExecutionView>; 13] = [
 ];
 
 /// The part that is written once.
-pub static CREATED: [Column<Created>; 5] = [
+pub static CREATED: [Column<Created>; 4] = [
     written("key", ColumnKind::Text, |created| text(created.run.key.as_str())),
     written("created_at", ColumnKind::Number, |created| created.at.cell()),
-    written("deadline", ColumnKind::Number, |created| created.run.deadline.cell()),
     written("labels", ColumnKind::Text, |created| {
         let labels = &created.run.labels;
         if labels.is_empty() { Cell::Null } else { json(labels) }
@@ -148,10 +156,21 @@ pub static END: [Column<End>; 2] = [
 ];
 
 /// The row of a node.
-pub static NODE: [Column<NodeChange>; 8] = [
+pub static NODE: [Column<NodeChange>; 12] = [
     written("status", ColumnKind::Code, |node| {
         Cell::Number(node.status.unwrap_or(NodeStatus::Pending) as i64)
     }),
+    merged("seq", Merge::Initial, ColumnKind::Number, |node| node.seq.cell()),
+    // NULL stands for the start: most nodes start when they are scheduled.
+    merged("created_at", Merge::Initial, ColumnKind::Number, |node| {
+        time(node.created_at.filter(|_| node.created_at != node.started_at))
+    }),
+    // NULL stands for the end: nothing happens to a node that has settled.
+    written("updated_at", ColumnKind::Number, |node| {
+        let settled = node.status.is_some_and(NodeStatus::is_settled);
+        time(node.updated_at.filter(|_| !settled))
+    }),
+    merged("deadline", Merge::Newest, ColumnKind::Number, |node| node.deadline.cell()),
     merged("attempt", Merge::Newest, ColumnKind::Number, |node| {
         node.attempt.map_or(Cell::Null, |attempt| Cell::Number(attempt.into()))
     }),
@@ -188,6 +207,10 @@ const fn merged<T>(
 
 fn text(text: &str) -> Cell<'_> {
     Cell::Text(Cow::Borrowed(text))
+}
+
+fn time(time: Option<Timestamp>) -> Cell<'static> {
+    time.map_or(Cell::Null, |time| Cell::Number(time.0))
 }
 
 fn output(output: Option<&Json>) -> Cell<'_> {
@@ -314,6 +337,8 @@ mod tests {
             status: Status::Waiting,
             generation: 2,
             epoch: 3,
+            owner: Some("i".into()),
+            deadline: Some(Timestamp(9)),
             started_at: Some(Timestamp(4)),
             completed_at: Some(Timestamp(5)),
             updated_at: Timestamp(6),

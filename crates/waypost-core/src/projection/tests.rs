@@ -294,3 +294,67 @@ fn a_wait_that_somebody_ends_is_closed_once() {
         assert_eq!(changes.nodes["a"].status, Some(status));
     }
 }
+
+#[test]
+fn resume_is_shown_with_its_time_and_its_actor() {
+    let instance = InstanceId(uuid::Uuid::nil()).to_string();
+    let resumed = |actor: Option<&str>| {
+        let origin = Origin { message: None, actor: actor.map(Into::into) };
+        Event::Run(RunEvent::Resumed { reason: None, origin })
+    };
+    let paused = |reason| Event::Run(RunEvent::Paused { reason });
+    let waits = || paused(PauseReason::Waits);
+    let by_user = || paused(PauseReason::User);
+    let failure = Failure::permanent(kind::HTTP, "answered 404");
+    let failed = Event::Run(RunEvent::Failed { failure, nodes: Vec::new(), output: None });
+    let by_instance = |at| Some((at, instance.as_str()));
+    let table = [
+        ("begun", vec![owned(1)], None),
+        ("taken over after a crash", vec![owned(1), owned(2)], by_instance(30)),
+        ("its wait is over", vec![owned(1), waits(), owned(2), resumed(None)], by_instance(50)),
+        ("paused, taken for a message", vec![owned(1), by_user(), owned(2)], None),
+        (
+            "resumed by a person",
+            vec![owned(1), by_user(), owned(2), resumed(Some("ada"))],
+            Some((50, "ada")),
+        ),
+        (
+            "resumed without an actor",
+            vec![owned(1), by_user(), owned(2), resumed(None)],
+            by_instance(50),
+        ),
+        ("run again", vec![owned(1), failed, reopened(&[]), owned(2)], None),
+    ];
+    for (title, events, expected) in table {
+        let view = fold([vec![created()], events].concat()).view;
+        let shown = view.resumed_at.map(|at| (at.0, view.resumed_by.as_deref().unwrap()));
+        assert_eq!(shown, expected, "{title}");
+    }
+}
+
+#[test]
+fn bug_node_that_was_to_run_again_stayed_pending_in_a_cancelled_execution() {
+    let ending = || Event::Run(RunEvent::Ending { cause: EndCause::Deadline, grace: None });
+    let changes = fold(vec![created(), ending()]);
+    assert_eq!(changes.pending_cancelled, None, "no row is PENDING before a retry");
+    let changes = fold(vec![created(), reopened(&["a", "b"]), scheduled("b", 1), ending()]);
+    assert_eq!(changes.pending_cancelled, Some(Timestamp(40)));
+    let node = |path: &str| (changes.nodes[path].status.unwrap(), changes.nodes[path].completed_at);
+    assert_eq!(node("a"), (NodeStatus::Cancelled, Some(Timestamp(40))));
+    assert_eq!(node("b"), (NodeStatus::Queued, None));
+}
+
+#[test]
+fn variables_are_those_that_nodes_set_last() {
+    let set = |value: &str| {
+        Event::Node(NodeEvent::Completed {
+            node: "a".into(),
+            attempt: 1,
+            output: None,
+            branch: None,
+            variables: BTreeMap::from([("x".into(), Json::parse(value).unwrap())]),
+        })
+    };
+    let changes = fold(vec![created(), set("1"), set("[2]")]);
+    assert_eq!(changes.variables["x"].text(), "[2]");
+}

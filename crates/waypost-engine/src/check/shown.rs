@@ -49,7 +49,8 @@ fn compare_nodes(rows: &ShownRows, folded: &Changes) -> Option<String> {
             return Some(format!("node {path:?} has a row, and nothing happened to it"));
         };
         let log = ShownNode::of(path, log);
-        let mut pairs = NODE.iter().zip(row.cells.iter().zip(&log.cells));
+        let columns = NODE.iter().filter(|column| column.is_folded());
+        let mut pairs = columns.zip(row.cells.iter().zip(&log.cells));
         if let Some((column, _)) = pairs.find(|(_, (row, log))| row != log) {
             let name = column.name;
             return Some(format!("the row of node {path:?} differs from the log in {name}"));

@@ -132,6 +132,9 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     assert_eq!((rows.view.seq, rows.view.status), (5, Status::Waiting));
     let node = NodeChange {
         status: Some(NodeStatus::Waiting),
+        seq: Some(3),
+        created_at: Some(hand.now),
+        updated_at: Some(hand.now),
         attempt: Some(1),
         started_at: Some(hand.now),
         ..NodeChange::default()

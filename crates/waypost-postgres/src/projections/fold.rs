@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use waypost_core::frame;
+use waypost_core::id::DefinitionHash;
 use waypost_core::projection::{Changes, ExecutionView, Stamp, WaitChange, WaitEnd};
 use waypost_core::time::Timestamp;
 
@@ -14,6 +15,7 @@ pub(super) struct Base {
     /// The last seq of the last frame they show.
     pub(super) projected: u64,
     pub(super) view: ExecutionView,
+    pub(super) definition: Option<DefinitionHash>,
     /// Are there rows? An execution whose first event cannot be read has none.
     pub(super) known: bool,
 }
@@ -27,6 +29,8 @@ pub(super) struct Touched {
     /// The seq of its rows after them.
     pub(super) projected: u64,
     pub(super) changes: Changes,
+    /// Of what the rows show; absent where there are none.
+    definition: Option<DefinitionHash>,
 }
 
 /// The result of folding a frame.
@@ -44,8 +48,8 @@ pub(super) enum Folded {
 
 impl Touched {
     pub(super) fn on(base: Base) -> Self {
-        let Base { projected, view, known } = base;
-        Self { known, since: projected, projected, changes: Changes::resume(view) }
+        let Base { projected, view, definition, known } = base;
+        Self { known, since: projected, projected, changes: Changes::resume(view), definition }
     }
 
     /// Takes in a frame.
@@ -75,10 +79,17 @@ impl Touched {
         self.changes.nodes.values().any(|change| change.reset)
     }
 
+    /// The definition that it executes.
+    pub(super) fn definition(&self) -> Option<DefinitionHash> {
+        let created = self.changes.created.as_ref();
+        created.map(|created| created.run.definition).or(self.definition)
+    }
+
     /// The state of the rows once these changes are written.
     pub(super) fn into_base(self) -> Base {
         let known = self.known || self.changes.created.is_some();
-        Base { projected: self.projected, view: self.changes.view, known }
+        let definition = self.definition();
+        Base { projected: self.projected, view: self.changes.view, definition, known }
     }
 }
 

@@ -29,6 +29,7 @@ queries! {
     LIST_BY_STATUS = "list_by_status";
     LIST_BY_WORKFLOW_STATUS = "list_by_workflow_status";
     LISTED_LOOK = "listed_look";
+    NODES_CANCEL = "nodes_cancel";
     NODES_FORGET = "nodes_forget";
     PLACE_WAIT = "place_wait";
     PROGRESS = "progress";
@@ -41,6 +42,8 @@ queries! {
     SWEEP_PAGE = "sweep_page";
     SWEEP_PASS = "sweep_pass";
     SWEEP_RELEASE = "sweep_release";
+    VARIABLES_FORGET = "variables_forget";
+    VARIABLES_SET = "variables_set";
     WAITS_CLOSE = "waits_close";
     WAITS_FORGET = "waits_forget";
     WAITS_OPEN = "waits_open";
@@ -77,7 +80,7 @@ filled! {
     LISTED_ROWS = "listed_rows", [("columns", names(&VIEW))];
     NODES_UPSERT = "nodes_upsert", [
         ("columns", names(&NODE)),
-        ("arrays", arrays(&NODE, 4)),
+        ("arrays", arrays(&NODE, 5)),
         ("merges", merges("node_rows", &NODE)),
     ];
     SHOWN_NODES = "shown_nodes", [("columns", names(&NODE))];

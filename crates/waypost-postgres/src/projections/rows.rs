@@ -13,6 +13,7 @@ use waypost_core::projection::{CanonicalNode, canonical_nodes};
 use waypost_core::time::Timestamp;
 
 use super::fold::{Base, Folded, Touched};
+use super::inputs::RenderedTasks;
 use super::portion::Portion;
 use super::queue::Frame;
 use super::write::{Documents, write};
@@ -20,7 +21,7 @@ use super::{cells, name_hash, queries};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::options::Families;
-use crate::text::{count, get, is_intact, limit, narrow, to_stored};
+use crate::text::{array, count, get, is_intact, limit, narrow, to_stored};
 
 /// Makes rows.
 pub(super) struct Rows {
@@ -29,6 +30,7 @@ pub(super) struct Rows {
     pub(super) definitions: HashSet<DefinitionHash>,
     pub(super) documents: Documents,
     pub(super) portion: Portion,
+    inputs: RenderedTasks,
     /// Frames that could not be read.
     skipped: Arc<AtomicU64>,
 }
@@ -44,7 +46,8 @@ struct Derived {
 impl Rows {
     pub(super) fn new(families: Families, skipped: Arc<AtomicU64>) -> Self {
         let (definitions, portion) = (HashSet::new(), Portion::FULL);
-        Self { families, definitions, documents: Documents::Written, portion, skipped }
+        let (documents, inputs) = (Documents::Written, RenderedTasks::default());
+        Self { families, definitions, documents, portion, inputs, skipped }
     }
 
     /// Takes a frame into what a round touches.
@@ -67,7 +70,8 @@ impl Rows {
     ) -> Result<BTreeSet<i64>, DbError> {
         self.add_definitions(connection, batch).await?;
         connection.begin().await?;
-        let written = write(connection, batch, self.documents, self.portion.bytes).await?;
+        let inputs = self.inputs.render(connection, &*self.families, batch, self.portion).await?;
+        let written = write(connection, batch, &inputs, self.documents, self.portion.bytes).await?;
         connection.commit().await?;
         Ok(written)
     }
@@ -110,6 +114,7 @@ impl Rows {
             queries::EXECUTIONS_FORGET,
             queries::NODES_FORGET,
             queries::WAITS_FORGET,
+            queries::VARIABLES_FORGET,
             queries::DOCUMENTS_FORGET,
         ] {
             connection.execute(sql, &[&executions]).await?;
@@ -118,7 +123,9 @@ impl Rows {
             executions.iter().map(|e| (*e, Touched::on(Base::default()))).collect();
         let frames = self.fold_log(connection, &mut batch).await?;
         self.add_definitions(connection, &batch).await?;
-        let written = write(connection, &batch, self.documents, self.portion.bytes).await?;
+        let inputs = self.inputs.render(connection, &*self.families, &batch, self.portion).await?;
+        let written =
+            write(connection, &batch, &inputs, self.documents, self.portion.bytes).await?;
         connection.commit().await?;
         batch.retain(|execution, touched| touched.is_visible() && !written.contains(execution));
         Ok(Derived { frames, refused: batch.into_keys().collect() })
@@ -168,7 +175,10 @@ impl Rows {
             let nodes = canonical_nodes(canonical);
             let families = Arc::clone(&self.families);
             let family = |node: &CanonicalNode| {
-                node.kind.as_deref().and_then(|kind| families(kind)).map(|family| family.name())
+                node.kind
+                    .as_deref()
+                    .and_then(|kind| families.family(kind))
+                    .map(|family| family.name())
             };
             let bytes = |of: fn(&CanonicalNode) -> Option<&str>| -> Vec<Option<&[u8]>> {
                 nodes.iter().map(|node| of(node).map(str::as_bytes)).collect()
@@ -197,7 +207,7 @@ impl Rows {
 pub(super) struct Page {
     pub(super) frames: Vec<Frame>,
     /// There may be more of this execution, and of those after it.
-    cut_in: Option<i64>,
+    pub(super) cut_in: Option<i64>,
 }
 
 impl Page {
@@ -275,7 +285,8 @@ pub(super) async fn load_bases(
     let rows = connection.query(&queries::EXECUTION_VIEWS, &[&executions, &false]).await?;
     let base = |row: &Row| {
         let (execution, projected) = (get(row, VIEW.len())?, count(row, VIEW.len() + 1)?);
-        Ok((execution, Base { projected, view: cells::read(row, &VIEW)?, known: true }))
+        let definition = Some(DefinitionHash(array(row, VIEW.len() + 4)?));
+        Ok((execution, Base { projected, view: cells::read(row, &VIEW)?, definition, known: true }))
     };
     rows.iter().map(base).collect()
 }

@@ -56,7 +56,7 @@ pub(crate) async fn rows(
 }
 
 fn execution(row: &Row) -> Result<ShownRows, DbError> {
-    let output = text_or_none(row, VIEW.len() + 4)?;
+    let output = text_or_none(row, VIEW.len() + 5)?;
     Ok(ShownRows {
         key: text(row, VIEW.len() + 2)?,
         created_at: Timestamp(get(row, VIEW.len() + 3)?),
@@ -70,7 +70,8 @@ fn execution(row: &Row) -> Result<ShownRows, DbError> {
 fn node(row: &Row) -> Result<ShownNode, DbError> {
     let read =
         |(at, column): (usize, &Column<_>)| cells::cell(row, at, column.kind).map(Cell::into_owned);
-    let cells = NODE.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    let columns = NODE.iter().enumerate().filter(|(_, column)| column.is_folded());
+    let cells = columns.map(read).collect::<Result<_, _>>()?;
     Ok(ShownNode { path: text(row, NODE.len() + 1)?.to_string(), cells })
 }
 

@@ -1,10 +1,11 @@
 //! From changes to rows: arrays for a handful of statements, whatever the number of rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tokio_postgres::types::ToSql;
 use waypost_core::json::Json;
 use waypost_core::projection::columns::{CREATED, END, NODE, VIEW};
+use waypost_core::projection::inputs::Rendered;
 use waypost_core::projection::{End, NodeChange, WaitTerms};
 use waypost_core::time::Timestamp;
 
@@ -31,6 +32,7 @@ pub(super) enum Documents {
 pub(super) async fn write(
     connection: &mut Connection,
     batch: &BTreeMap<i64, Touched>,
+    inputs: &HashMap<i64, Rendered>,
     documents: Documents,
     bytes: usize,
 ) -> Result<BTreeSet<i64>, DbError> {
@@ -40,8 +42,10 @@ pub(super) async fn write(
     written.append(&mut insert(connection, batch).await?);
     let rows =
         || batch.iter().filter(|(execution, _)| written.contains(*execution)).map(|(e, t)| (*e, t));
-    write_nodes(connection, rows(), bytes).await?;
+    cancel_pending(connection, rows()).await?;
+    write_nodes(connection, rows(), inputs, bytes).await?;
     write_waits(connection, rows()).await?;
+    write_variables(connection, rows()).await?;
     if documents == Documents::Written {
         write_documents(connection, rows()).await?;
     }
@@ -119,6 +123,7 @@ struct NodeRow<'a> {
     execution: i64,
     path: &'a str,
     change: &'a NodeChange,
+    input: Option<&'a [u8]>,
 }
 
 impl NodeRow<'_> {
@@ -129,18 +134,56 @@ impl NodeRow<'_> {
             failure.message.len() + failure.details.as_ref().map_or(0, Json::bytes) + FAILURE_BYTES
         });
         let output = self.change.output.as_ref().map_or(0, Json::bytes);
-        failures.sum::<usize>() + output + self.path.len()
+        failures.sum::<usize>() + output + self.path.len() + self.input.map_or(0, <[u8]>::len)
     }
+}
+
+/// Cancels nodes that earlier changes left PENDING.
+async fn cancel_pending<'a>(
+    connection: &mut Connection,
+    rows: impl Iterator<Item = (i64, &'a Touched)>,
+) -> Result<(), DbError> {
+    let ended = rows.filter_map(|(e, touched)| Some((e, touched.changes.pending_cancelled?.0)));
+    let (executions, times): (Vec<i64>, Vec<i64>) = ended.unzip();
+    if !executions.is_empty() {
+        connection.execute(queries::NODES_CANCEL, &[&executions, &times]).await?;
+    }
+    Ok(())
+}
+
+async fn write_variables<'a>(
+    connection: &mut Connection,
+    rows: impl Iterator<Item = (i64, &'a Touched)>,
+) -> Result<(), DbError> {
+    let set: Vec<(i64, &str, &Json)> = rows
+        .flat_map(|(e, touched)| touched.changes.variables.iter().map(move |(n, v)| (e, &**n, v)))
+        .collect();
+    if set.is_empty() {
+        return Ok(());
+    }
+    let params: [&(dyn ToSql + Sync); 4] = [
+        &set.iter().map(|row| row.0).collect::<Vec<_>>(),
+        &set.iter().map(|row| name_hash(row.1.as_bytes())).collect::<Vec<_>>(),
+        &set.iter().map(|row| row.1.as_bytes()).collect::<Vec<_>>(),
+        &set.iter().map(|row| row.2.text().as_bytes()).collect::<Vec<_>>(),
+    ];
+    connection.execute(queries::VARIABLES_SET, &params).await?;
+    Ok(())
 }
 
 async fn write_nodes<'a>(
     connection: &mut Connection,
     rows: impl Iterator<Item = (i64, &'a Touched)>,
+    inputs: &HashMap<i64, Rendered>,
     bytes_max: usize,
 ) -> Result<(), DbError> {
     let nodes = rows.flat_map(|(execution, touched)| {
+        let inputs = inputs.get(&execution);
         let changes = touched.changes.nodes.iter();
-        changes.map(move |(path, change)| NodeRow { execution, path, change })
+        changes.map(move |(path, change)| {
+            let input = inputs.and_then(|inputs| inputs.get(path)).map(String::as_bytes);
+            NodeRow { execution, path, change, input }
+        })
     });
     let (mut piece, mut bytes) = (Vec::new(), 0);
     for node in nodes {
@@ -158,10 +201,11 @@ async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Resu
     if nodes.is_empty() {
         return Ok(());
     }
-    let own: [&(dyn ToSql + Sync); 3] = [
+    let own: [&(dyn ToSql + Sync); 4] = [
         &nodes.iter().map(|node| node.execution).collect::<Vec<_>>(),
         &nodes.iter().map(|node| name_hash(node.path.as_bytes())).collect::<Vec<_>>(),
         &nodes.iter().map(|node| node.path.as_bytes()).collect::<Vec<_>>(),
+        &nodes.iter().map(|node| node.input).collect::<Vec<_>>(),
     ];
     let columns = arrays(&NODE, &nodes.iter().map(|node| node.change).collect::<Vec<_>>());
     connection.execute(&queries::NODES_UPSERT, &parameters(&own, &columns)).await?;

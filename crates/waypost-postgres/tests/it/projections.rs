@@ -37,12 +37,13 @@ const COLUMNS: [(&str, &str); 3] = [
         "node_executions",
         "id, execution_id, node_id, node_label, node_type, node_sub_type, registry_id, status, \
          started_at, completed_at, duration, input_data, output_data, node_config, \
-         execution_context, error, error_details, retry_count, retry_details",
+         execution_context, error, error_details, retry_count, retry_details, created_at, \
+         updated_at",
     ),
     (
         "execution_wait_states",
         "id, execution_id, node_id, workflow_id, trigger_id, trigger_node_id, wait_type, \
-         resume_at, context_snapshot, status, expires_at",
+         resume_at, context_snapshot, status, expires_at, created_at, updated_at",
     ),
 ];
 

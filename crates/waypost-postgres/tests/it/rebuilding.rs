@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use waypost_ports::query::Query;
 use waypost_ports::store::Store;
 
-use crate::lives::{completed, definition, started};
+use crate::lives::{completed, definition, live, started};
 use crate::projections::{begin, dump, options};
 use crate::support::{Database, is_committed};
 
@@ -97,4 +97,31 @@ fn a_deadlock_is_no_reason_to_give_up() {
     );
     store.rebuild(&mut |_, _| {}).unwrap();
     assert_eq!((dump(&intruder), intruder.number("SELECT last_value FROM tries")), (rows, 4));
+}
+
+#[test]
+fn migration_of_the_read_tables_derives_their_rows_again() {
+    let database = Database::new();
+    let store = database.open_with(options());
+    live(&[&store], |_, _| {});
+    let intruder = database.intruder();
+    let rows = dump(&intruder);
+    drop(store);
+    // Back to the layout before, with rows that lack what it did not have.
+    intruder.run(
+        "DROP VIEW executions, node_executions, execution_wait_states; DROP TABLE variable_rows;
+         CREATE VIEW executions AS SELECT 1; CREATE VIEW node_executions AS SELECT 1;
+         CREATE VIEW execution_wait_states AS SELECT 1;
+         ALTER TABLE execution_rows DROP COLUMN owner;
+         ALTER TABLE node_rows DROP COLUMN seq, DROP COLUMN created_at, DROP COLUMN updated_at,
+             DROP COLUMN deadline, DROP COLUMN input;
+         DELETE FROM migrations WHERE name = 'true rows'",
+    );
+    let _store = database.open_with(options());
+    let executions = rows.lines().filter(|line| line.starts_with("(life-")).count();
+    assert!(executions > 10, "{rows}");
+    let shown = "(SELECT count(*) FROM executions) + (SELECT count(*) FROM node_executions)
+        + (SELECT count(*) FROM execution_wait_states)";
+    intruder.wait_until(&format!("SELECT {shown} = {executions}"));
+    assert_eq!(dump(&intruder), rows);
 }

@@ -8,14 +8,21 @@ use waypost_core::time::Timestamp;
 use waypost_ports::query::ProjectionLag;
 
 use super::queries;
-use crate::connection::{from_stored, open_projections};
+use crate::connection::{checksum, from_stored, open_projections};
 
 /// The file, in its folder.
 pub(super) const NAME: &str = "projections.db";
 
-/// Raised with every change of `schema.sql` or of what rows mean; files of another layout are thrown
-/// away.
-const LAYOUT: i64 = 6;
+/// Raised when rows mean something else, although `schema.sql` is the same.
+const MEANING: u8 = 7;
+
+/// The number of this layout, which follows from `schema.sql` and [`MEANING`]. Files of another layout are
+/// deleted.
+fn layout() -> i32 {
+    let bytes = checksum(format!("{MEANING} {}", queries::SCHEMA).as_bytes()).to_le_bytes();
+    let [first, second, third, ..] = bytes;
+    i32::from_le_bytes([first, second, third, 0])
+}
 
 /// Opens the projections of a store, made anew unless they are usable.
 pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<Connection> {
@@ -57,8 +64,8 @@ pub(super) fn progress(connection: &Connection) -> rusqlite::Result<Progress> {
 
 /// Does the file have this layout? If not, the next writer creates it again.
 pub(super) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
-    let layout: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    Ok(layout == LAYOUT)
+    let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(found == layout())
 }
 
 /// Opens the file if it has this layout and is derived from this store, and from no future of it: a
@@ -88,7 +95,7 @@ fn create(path: &Path, store: &[u8]) -> rusqlite::Result<Connection> {
         tx.execute(queries::NODE_STATUS_ADD, params![status as u8, status.name()])?;
     }
     tx.execute(queries::META_CREATE, [store])?;
-    tx.pragma_update(None, "user_version", LAYOUT)?;
+    tx.pragma_update(None, "user_version", layout())?;
     tx.commit()?;
     Ok(connection)
 }

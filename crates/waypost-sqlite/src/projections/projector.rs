@@ -11,7 +11,7 @@ use waypost_core::event::Event;
 use waypost_core::frame;
 use waypost_core::id::ExecutionNo;
 use waypost_core::projection::columns::VIEW;
-use waypost_core::projection::{Changes, ExecutionView, Stamp};
+use waypost_core::projection::{Changes, Stamp};
 use waypost_core::time::Timestamp;
 use waypost_ports::store::StoreError;
 
@@ -41,8 +41,8 @@ pub(super) struct Projector {
 /// An execution that a batch touches.
 pub(super) struct Touched {
     pub(super) changes: Changes,
-    /// Does it have a row already?
-    pub(super) known: bool,
+    /// The definition that its row names; absent where it has no row yet.
+    pub(super) definition: Option<i64>,
 }
 
 /// The last frame of a batch.
@@ -181,10 +181,15 @@ impl Projector {
 
     fn write_anew(&mut self, execution: i64, changes: Changes) -> rusqlite::Result<()> {
         let tx = self.rows.transaction()?;
-        for sql in [queries::EXECUTION_FORGET, queries::NODES_FORGET, queries::WAITS_FORGET] {
+        for sql in [
+            queries::EXECUTION_FORGET,
+            queries::NODES_FORGET,
+            queries::WAITS_FORGET,
+            queries::VARIABLES_FORGET,
+        ] {
             tx.prepare_cached(sql)?.execute([execution])?;
         }
-        let batch = BTreeMap::from([(execution, Touched { changes, known: false })]);
+        let batch = BTreeMap::from([(execution, Touched { changes, definition: None })]);
         Rows { tx: &tx, log: &self.log, names: &mut self.names }.write(batch)?;
         tx.commit()
     }
@@ -235,7 +240,7 @@ impl Projector {
 }
 
 /// The events of a frame, if its bytes are those that were written.
-fn decode(body: &[u8], checksum: i64) -> Result<Vec<Event>, frame::BadFrame> {
+pub(super) fn decode(body: &[u8], checksum: i64) -> Result<Vec<Event>, frame::BadFrame> {
     match is_intact(body, checksum) {
         true => frame::decode(body),
         false => Err(frame::BadFrame("its checksum does not match".to_owned())),
@@ -244,17 +249,14 @@ fn decode(body: &[u8], checksum: i64) -> Result<Vec<Event>, frame::BadFrame> {
 
 /// The row to continue from.
 fn touch(rows: &Connection, execution: i64, first_seq: u64) -> rusqlite::Result<Touched> {
-    let view = match first_seq {
-        1 => None,
-        _ => load_view(rows, execution)?,
-    };
-    Ok(match view {
-        Some(view) => Touched { changes: Changes::resume(view), known: true },
-        None => Touched { changes: Changes::default(), known: false },
-    })
-}
-
-fn load_view(rows: &Connection, execution: i64) -> rusqlite::Result<Option<ExecutionView>> {
+    let new = Touched { changes: Changes::default(), definition: None };
+    if first_seq == 1 {
+        return Ok(new);
+    }
     let mut select = rows.prepare_cached(&queries::EXECUTION_VIEW)?;
-    select.query_row([execution], |row| cells::read(row, &VIEW)).optional()
+    let known = select.query_row([execution], |row| {
+        let changes = Changes::resume(cells::read(row, &VIEW)?);
+        Ok(Touched { changes, definition: Some(row.get(VIEW.len() + 3)?) })
+    });
+    Ok(known.optional()?.unwrap_or(new))
 }

@@ -17,6 +17,7 @@ queries! {
     CURSOR_ADVANCE = "cursor_advance";
     DEFINITION_ADD = "definition_add";
     DEFINITION_FIND = "definition_find";
+    DEFINITION_HASH = "definition_hash";
     DEFINITION_NODE_ADD = "definition_node_add";
     EXECUTION_FORGET = "execution_forget";
     LIST = "list";
@@ -27,6 +28,7 @@ queries! {
     META_CREATE = "meta_create";
     META_LOAD = "meta_load";
     NODES_FORGET = "nodes_forget";
+    NODES_CANCEL = "nodes_cancel";
     NODE_RESET = "node_reset";
     NODE_STATUS_ADD = "node_status_add";
     PATH_ADD = "path_add";
@@ -35,6 +37,8 @@ queries! {
     SHOWN_AFTER = "shown_after";
     SHOWN_WAITS = "shown_waits";
     STATUS_ADD = "status_add";
+    VARIABLES_FORGET = "variables_forget";
+    VARIABLE_SET = "variable_set";
     WAITS_FORGET = "waits_forget";
     WAIT_CLOSE = "wait_close";
     WAIT_OPEN = "wait_open";
@@ -65,7 +69,7 @@ filled! {
     LISTED_ROW = "listed_row", [("columns", selected(&VIEW))];
     NODE_UPSERT = "node_upsert", [
         ("columns", names(&NODE)),
-        ("values", parameters(&NODE, 3)),
+        ("values", parameters(&NODE, 4)),
         ("merges", merges("node_rows", &NODE)),
     ];
     SHOWN_NODES = "shown_nodes", [("columns", selected(&NODE))];
@@ -81,10 +85,10 @@ fn values<T>(columns: &[Column<T>]) -> String {
     list(columns, |at, column| format!("{} = ?{}", column.name, at + 2))
 }
 
-/// Columns of the table `e`; paths are stored by number.
+/// Columns of the table `e`; paths are stored by number, and joined under the name of their column.
 fn selected<T>(columns: &[Column<T>]) -> String {
     list(columns, |_, column| match column.kind {
-        ColumnKind::Path => format!("(SELECT path FROM paths WHERE id = e.{})", column.name),
+        ColumnKind::Path => format!("{}.path", column.name),
         _ => format!("e.{}", column.name),
     })
 }

@@ -6,28 +6,38 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use waypost_core::event::RunCreated;
-use waypost_core::id::DefinitionHash;
+use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
+use waypost_core::plan::Plan;
 use waypost_core::projection::columns::{CREATED, Cell, Column, ColumnKind, END, NODE, VIEW};
+use waypost_core::projection::inputs::{Inputs, Rendered, renders_tasks};
 use waypost_core::projection::{
     Changes, Created, End, NodeChange, WaitChange, WaitTerms, canonical_nodes,
 };
+use waypost_core::time::Timestamp;
 
 use super::cells::Param;
-use super::projector::Touched;
+use super::projector::{Touched, decode};
 use super::queries;
 use crate::connection::to_stored;
 use crate::definitions;
 use crate::options::Families;
+use crate::queries::FRAMES_BETWEEN;
 
 /// Paths remembered; a map over many items has a path for each.
 const PATHS_MAX: usize = 100_000;
+
+/// Executions whose tasks are rendered from where the last batch ended. Of others the whole log is read.
+const INPUTS_MAX: usize = 512;
 
 /// Numbers that were given to names, remembered.
 pub(super) struct Names {
     families: Families,
     paths: HashMap<Arc<str>, i64>,
     definitions: HashMap<DefinitionHash, DefinitionNumbers>,
+    /// By the number of the definition; nothing where it has no tasks to render.
+    plans: HashMap<i64, Option<Arc<Plan>>>,
+    inputs: HashMap<i64, Inputs>,
 }
 
 #[derive(Clone, Copy)]
@@ -38,13 +48,21 @@ struct DefinitionNumbers {
 
 impl Names {
     pub(super) fn new(families: Families) -> Self {
-        Self { families, paths: HashMap::new(), definitions: HashMap::new() }
+        Self {
+            families,
+            paths: HashMap::new(),
+            definitions: HashMap::new(),
+            plans: HashMap::new(),
+            inputs: HashMap::new(),
+        }
     }
 
     /// Remembers nothing any more.
     pub(super) fn forget(&mut self) {
         self.paths.clear();
         self.definitions.clear();
+        self.plans.clear();
+        self.inputs.clear();
     }
 }
 
@@ -59,7 +77,8 @@ impl Rows<'_> {
     /// Writes what changed, table by table and in the order of the keys.
     pub(super) fn write(&mut self, mut batch: BTreeMap<i64, Touched>) -> rusqlite::Result<()> {
         // Without a first event there is nothing to hang changes on: it could not be read.
-        batch.retain(|_, touched| touched.known || touched.changes.created.is_some());
+        batch
+            .retain(|_, touched| touched.definition.is_some() || touched.changes.created.is_some());
         for (execution, touched) in &batch {
             match &touched.changes.created {
                 Some(created) => self.insert_execution(*execution, created, &touched.changes)?,
@@ -67,13 +86,21 @@ impl Rows<'_> {
             }
         }
         for (execution, touched) in &batch {
+            if let Some(at) = touched.changes.pending_cancelled {
+                self.tx.prepare_cached(queries::NODES_CANCEL)?.execute([*execution, at.0])?;
+            }
+            let inputs = self.render(*execution, touched)?;
             for (path, change) in &touched.changes.nodes {
-                self.write_node(*execution, path, change)?;
+                self.write_node(*execution, path, inputs.get(path), change)?;
             }
         }
         for (execution, touched) in &batch {
             for change in &touched.changes.waits {
                 self.write_wait(*execution, change)?;
+            }
+            for (name, value) in &touched.changes.variables {
+                let mut set = self.tx.prepare_cached(queries::VARIABLE_SET)?;
+                set.execute(params![execution, name, value.text()])?;
             }
         }
         Ok(())
@@ -119,6 +146,7 @@ impl Rows<'_> {
         &mut self,
         execution: i64,
         path: &str,
+        input: Option<&String>,
         change: &NodeChange,
     ) -> rusqlite::Result<()> {
         let path = self.path(path)?;
@@ -127,8 +155,61 @@ impl Rows<'_> {
         }
         let mut upsert = self.tx.prepare_cached(&queries::NODE_UPSERT)?;
         let mut next = bind(&mut upsert, &[execution, path])?;
+        upsert.raw_bind_parameter(next, input)?;
+        next += 1;
         self.bind(&mut upsert, &mut next, &NODE, change)?;
         upsert.raw_execute().map(drop)
+    }
+
+    /// The inputs of tasks that these changes schedule, from the log and the plan.
+    fn render(&mut self, execution: i64, touched: &Touched) -> rusqlite::Result<Rendered> {
+        let mut rendered = Rendered::new();
+        if !touched.changes.schedules() {
+            return Ok(rendered);
+        }
+        let definition = match (&touched.changes.created, touched.definition) {
+            (Some(created), _) => self.definition(&created.run)?.definition,
+            (None, Some(definition)) => definition,
+            (None, None) => return Ok(rendered),
+        };
+        let Some(plan) = self.plan(definition)? else { return Ok(rendered) };
+        // An execution without a row is derived from its first event.
+        let kept = self.names.inputs.remove(&execution).filter(|_| touched.definition.is_some());
+        let mut inputs = kept.unwrap_or_else(|| Inputs::new(plan));
+        let mut select = self.log.prepare_cached(FRAMES_BETWEEN)?;
+        let last = touched.changes.view.seq;
+        let mut frames = select.query([execution, to_stored(inputs.seq())?, to_stored(last)?])?;
+        while let Some(row) = frames.next()? {
+            let at = Timestamp(row.get(1)?);
+            let folded = decode(row.get_ref(3)?.as_blob()?, row.get(2)?).is_ok_and(|events| {
+                inputs.fold(ExecutionNo(execution), at, &events, &mut rendered).is_ok()
+            });
+            if !folded {
+                // A log that cannot be folded runs no tasks either; a check reports it.
+                return Ok(rendered);
+            }
+        }
+        if !touched.changes.view.status.is_end() {
+            if self.names.inputs.len() >= INPUTS_MAX {
+                self.names.inputs.clear();
+            }
+            self.names.inputs.insert(execution, inputs);
+        }
+        Ok(rendered)
+    }
+
+    /// The plan of a definition that has tasks to render.
+    fn plan(&mut self, definition: i64) -> rusqlite::Result<Option<Arc<Plan>>> {
+        if let Some(plan) = self.names.plans.get(&definition) {
+            return Ok(plan.clone());
+        }
+        let mut find = self.tx.prepare_cached(queries::DEFINITION_HASH)?;
+        let hash: [u8; 32] = find.query_row([definition], |row| row.get(0))?;
+        let stored = definitions::by_hash(self.log, DefinitionHash(hash))?;
+        let plan = stored.and_then(|stored| self.names.families.plan(stored.canonical.as_bytes()));
+        let plan = plan.filter(renders_tasks).map(Arc::new);
+        self.names.plans.insert(definition, plan.clone());
+        Ok(plan)
     }
 
     /// Binds the values of columns to the next parameters.
@@ -223,7 +304,7 @@ impl Rows<'_> {
         let families = Arc::clone(&self.names.families);
         for node in nodes.unwrap_or_default() {
             let path = self.path(&node.id)?;
-            let family = node.kind.as_deref().and_then(|kind| families(kind));
+            let family = node.kind.as_deref().and_then(|kind| families.family(kind));
             let mut add = self.tx.prepare_cached(queries::DEFINITION_NODE_ADD)?;
             add.execute(params![
                 definition,

@@ -48,7 +48,8 @@ pub(super) fn after(
 fn node(row: &Row<'_>) -> rusqlite::Result<ShownNode> {
     let read =
         |(at, column): (usize, &Column<_>)| cells::cell(row, at, column.kind).map(Cell::into_owned);
-    let cells = NODE.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+    let columns = NODE.iter().enumerate().filter(|(_, column)| column.is_folded());
+    let cells = columns.map(read).collect::<Result<_, _>>()?;
     Ok(ShownNode { path: row.get(NODE.len())?, cells })
 }
 

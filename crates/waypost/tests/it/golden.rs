@@ -283,7 +283,7 @@ fn golden_logs_give_the_same_rows_in_a_database() {
     let (server, logs) = (Postgres::shared(), logs());
     let url = server.database();
     let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
-    let families = std::sync::Arc::new(family);
+    let families = std::sync::Arc::new(wiring::Catalogued);
     let options = waypost_postgres::Options { families, ..waypost_postgres::Options::default() };
     let store = PostgresStore::open(&url, options).unwrap();
     logs.iter().for_each(|log| log.import(&store));
@@ -295,8 +295,4 @@ fn golden_logs_give_the_same_rows_in_a_database() {
             serde_json::from_str(&server.sql(database, &sql)).unwrap()
         });
     }
-}
-
-fn family(name: &str) -> Option<waypost_core::kind::Family> {
-    waypost_nodes::catalog().find(name).map(|kind| kind.spec().family)
 }

@@ -24,6 +24,7 @@ mod remote;
 mod secrets;
 mod snippets;
 mod streams;
+mod tables;
 mod terminal;
 mod tidy;
 mod unwritable;
