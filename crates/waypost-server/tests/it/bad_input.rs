@@ -234,8 +234,7 @@ async fn empty_body_counts_as_none_whatever_its_type() {
 #[tokio::test]
 async fn what_takes_no_body_gets_none() {
     let house = House::open().await;
-    house.start(house::PATIENT, "waiting").await;
-    let ask = Ask::new("POST", "/v1/executions/waiting/resume").json(&json!({}));
+    let ask = Ask::new("DELETE", "/v1/keys/none").json(&json!({}));
     house.ask(&ask).await.refused(400, "bad_body");
     house.ask(&Ask::get("/v1/limits").json(&json!({}))).await.refused(400, "bad_body");
 }

@@ -150,6 +150,7 @@ impl Simulation {
                 self.auditor.started.insert(*token);
             }
         }
+        self.people.forget_mail(execution, &events);
         let overtaken = self.auditor.lines.read(execution, &events);
         let Some(log) = self.auditor.logs.get_mut(&execution) else { return };
         log.check.frame(&frame.header, frame.at, Ok(&events));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use waypost_core::command::{Refusal, Request};
-use waypost_core::event::MessageId;
+use waypost_core::event::{Event as LogEvent, MessageId};
 use waypost_core::id::{DefinitionHash, ExecutionNo};
 use waypost_core::json::Json;
 use waypost_core::plan::{ConcurrencyPolicy, Plan};
@@ -127,6 +127,15 @@ impl People {
         for done in self.done_to.values_mut() {
             done.accepted.retain(|(_, at)| *at < ms);
             done.signalled.retain(|(_, at)| *at < ms);
+        }
+    }
+
+    /// The frame that ends an execution empties its inbox, and a retry does not bring the mail back.
+    pub(super) fn forget_mail(&mut self, execution: ExecutionNo, events: &[LogEvent]) {
+        if events.iter().any(LogEvent::is_end)
+            && let Some(done) = self.done_to.get_mut(&execution)
+        {
+            done.accepted.clear();
         }
     }
 
@@ -317,8 +326,10 @@ impl Simulation {
     /// A message was acknowledged, now or before: it must be durable. A signal that was accepted
     /// must get into the log, as one that was done.
     fn acknowledged(&mut self, execution: ExecutionNo, message: MessageId, serial: Option<u64>) {
-        // Of another execution, maybe, that had this number before.
-        if self.failovers > 0 && !self.holds_message(execution, &message) {
+        // Of another execution, maybe, that had this number before; or it went with the end before a
+        // retry.
+        let reopened = self.auditor.state(execution).is_some_and(|state| state.generation > 1);
+        if (self.failovers > 0 || reopened) && !self.holds_message(execution, &message) {
             return;
         }
         if !self.knows_message(execution, &message) {
