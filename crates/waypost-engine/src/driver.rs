@@ -249,12 +249,7 @@ impl Driver {
             Input::Renewed { until } => self.renewed(until, outputs),
             Input::Readable(fold) => self.readable = fold,
             Input::Lapsed => self.slots.lapsed(),
-            Input::Drain => {
-                self.draining = true;
-                self.slots.drop_kept();
-                let tickets = self.admission.close();
-                outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Draining)));
-            }
+            Input::Drain => self.drain(outputs),
             Input::HandOver => self.hand_over(),
         }
     }

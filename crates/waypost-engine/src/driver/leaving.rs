@@ -8,6 +8,7 @@ use waypost_core::state::State;
 use waypost_core::status::Status;
 
 use super::Driver;
+use super::io::{Answer, Output};
 use super::live::{Letter, Live};
 use crate::room::shrink;
 
@@ -20,6 +21,14 @@ impl Driver {
     /// Is everything handed over that `Input::HandOver` found?
     pub fn is_handed_over(&self) -> bool {
         self.handing_over.is_empty()
+    }
+
+    /// Starts nothing new: attempts that have not begun are dropped, submissions are refused.
+    pub(super) fn drain(&mut self, outputs: &mut Vec<Output>) {
+        self.draining = true;
+        self.slots.drop_kept();
+        let tickets = self.admission.close();
+        outputs.extend(tickets.map(|ticket| Output::Answer(ticket, Answer::Draining)));
     }
 
     /// Has every execution with an attempt in a slot close it as handed over, and leave memory.
