@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use super::graph::Turn;
+use super::nodes::Nodes;
 use super::run::RunCheck;
 use super::{EventAt, Invariant, Verdict, broken};
 use crate::event::{FailureEnd, MessageId, NodeEvent, Wait};
 use crate::failure::{Failure, kind};
+use crate::id::NodeIx;
 use crate::json::Json;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::time::Timestamp;
@@ -50,6 +53,60 @@ pub(super) enum End {
     Failed { past_on_error: bool },
     Skipped,
     Cancelled,
+}
+
+impl Nodes {
+    /// Is the event possible, as far as its node, its attempt and the graph go?
+    pub(super) fn judge_event(
+        &self,
+        place: EventAt,
+        event: &NodeEvent,
+        (at, seen): (Option<NodeIx>, &Seen),
+        run: &RunCheck,
+    ) -> Verdict {
+        match event {
+            NodeEvent::Scheduled { attempt, cause, .. } => {
+                seen.may_be_scheduled(place, *attempt)?;
+                self.is_justified(at, seen, cause, |turn| matches!(turn, Turn::Run | Turn::Fail))
+            }
+            NodeEvent::Started { attempt, .. } => {
+                seen.may_start(*attempt)?;
+                self.is_made_by_one(at, event)
+            }
+            NodeEvent::Checkpointed { attempt, number, .. } => {
+                seen.may_be_marked(*attempt, *number)
+            }
+            NodeEvent::Completed { attempt, output, .. } => {
+                seen.may_complete(*attempt, output.as_ref())
+            }
+            NodeEvent::Failed { attempt, failure, end, .. } => {
+                seen.may_fail(place, *attempt, failure, *end)?;
+                self.may_skip_on_error(at, failure)?;
+                self.may_be_tried_again(at, seen, failure, *end)
+            }
+            NodeEvent::Waiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
+            NodeEvent::Resumed { attempt, origin, .. } if origin.message.is_some() => {
+                if run.is_held() {
+                    return broken(
+                        Invariant::PausesHold,
+                        "a wait was completed while the execution was paused",
+                    );
+                }
+                seen.may_be_resumed_by_somebody(*attempt)
+            }
+            NodeEvent::Resumed { attempt, message, .. } => {
+                seen.may_resume(place, *attempt, message.as_ref(), run)
+            }
+            NodeEvent::Skipped { cause, .. } => {
+                seen.is_pending()?;
+                self.is_justified(at, seen, cause, |turn| turn == Turn::Skip)
+            }
+            NodeEvent::Cancelled { reason, .. } => {
+                seen.is_open()?;
+                self.may_be_cancelled(at, *reason, run)
+            }
+        }
+    }
 }
 
 impl Seen {

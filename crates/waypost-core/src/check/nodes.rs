@@ -113,48 +113,7 @@ impl Nodes {
         run.may_happen_now(event)?;
         self.has_a_slot(event, run)?;
         spans::judge(place, event, self.plan.as_deref(), seen)?;
-        match event {
-            NodeEvent::Scheduled { attempt, cause, .. } => {
-                seen.may_be_scheduled(place, *attempt)?;
-                self.is_justified(at, seen, cause, |turn| matches!(turn, Turn::Run | Turn::Fail))
-            }
-            NodeEvent::Started { attempt, .. } => {
-                seen.may_start(*attempt)?;
-                self.is_made_by_one(at, event)
-            }
-            NodeEvent::Checkpointed { attempt, number, .. } => {
-                seen.may_be_marked(*attempt, *number)
-            }
-            NodeEvent::Completed { attempt, output, .. } => {
-                seen.may_complete(*attempt, output.as_ref())
-            }
-            NodeEvent::Failed { attempt, failure, end, .. } => {
-                seen.may_fail(place, *attempt, failure, *end)?;
-                self.may_skip_on_error(at, failure)?;
-                self.may_be_tried_again(at, seen, failure, *end)
-            }
-            NodeEvent::Waiting { attempt, wait, .. } => seen.may_wait(*attempt, wait),
-            NodeEvent::Resumed { attempt, origin, .. } if origin.message.is_some() => {
-                if run.is_held() {
-                    return broken(
-                        Invariant::PausesHold,
-                        "a wait was completed while the execution was paused",
-                    );
-                }
-                seen.may_be_resumed_by_somebody(*attempt)
-            }
-            NodeEvent::Resumed { attempt, message, .. } => {
-                seen.may_resume(place, *attempt, message.as_ref(), run)
-            }
-            NodeEvent::Skipped { cause, .. } => {
-                seen.is_pending()?;
-                self.is_justified(at, seen, cause, |turn| turn == Turn::Skip)
-            }
-            NodeEvent::Cancelled { reason, .. } => {
-                seen.is_open()?;
-                self.may_be_cancelled(at, *reason, run)
-            }
-        }
+        self.judge_event(place, event, (at, seen), run)
     }
 
     /// Applies the event, whatever the verdict was.
@@ -275,7 +234,7 @@ impl Nodes {
 
     /// `onError` is skipped only for mistakes of the definition, if the node does not handle them.
     /// Older logs never skip it, which is valid.
-    fn may_skip_on_error(&self, at: Option<NodeIx>, failure: &Failure) -> Verdict {
+    pub(super) fn may_skip_on_error(&self, at: Option<NodeIx>, failure: &Failure) -> Verdict {
         let node = self.plan.as_ref().zip(at).map(|(plan, at)| plan.node(at));
         match node {
             Some(node) if failure.on_error_skipped && !node.skips_on_error(failure) => {
@@ -299,7 +258,7 @@ impl Nodes {
     }
 
     /// Does the graph allow a PENDING node's turn, and do the causes name what settled its sources?
-    fn is_justified(
+    pub(super) fn is_justified(
         &self,
         at: Option<NodeIx>,
         seen: &Seen,
@@ -322,7 +281,7 @@ impl Nodes {
 
     /// A remote attempt is a task of one worker, which has a token for it; a node whose handler is
     /// only remote does not run in a slot.
-    fn is_made_by_one(&self, at: Option<NodeIx>, started: &NodeEvent) -> Verdict {
+    pub(super) fn is_made_by_one(&self, at: Option<NodeIx>, started: &NodeEvent) -> Verdict {
         let NodeEvent::Started { worker, remote, token, .. } = started else {
             return Ok(());
         };
@@ -347,7 +306,7 @@ impl Nodes {
         }
     }
 
-    fn may_be_tried_again(
+    pub(super) fn may_be_tried_again(
         &self,
         at: Option<NodeIx>,
         seen: &Seen,
@@ -375,7 +334,7 @@ impl Nodes {
         }
     }
 
-    fn may_be_cancelled(
+    pub(super) fn may_be_cancelled(
         &self,
         at: Option<NodeIx>,
         reason: CancelReason,

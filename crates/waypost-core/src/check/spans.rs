@@ -37,50 +37,37 @@ fn node_of<'a>(plan: Option<&'a Plan>, event: &NodeEvent) -> Option<&'a PlanNode
 
 fn run_span(event: &RunEvent, plan: Option<&Plan>) -> Option<Span> {
     let timeout = plan.and_then(|plan| plan.timeout);
-    match event {
-        RunEvent::Created(created) => Some(("its deadline", created.deadline, timeout)),
-        RunEvent::Reopened { deadline, .. } => Some(("its deadline", *deadline, timeout)),
-        RunEvent::Ending { grace, .. } => Some(("its grace time", *grace, Some(GRACE))),
-        RunEvent::Owned { .. }
-        | RunEvent::Queued { .. }
-        | RunEvent::Admitted {}
-        | RunEvent::PauseRequested { .. }
-        | RunEvent::Paused { .. }
-        | RunEvent::Resumed { .. }
-        | RunEvent::Quarantined { .. }
-        | RunEvent::Completed { .. }
-        | RunEvent::Failed { .. }
-        | RunEvent::Cancelled { .. }
-        | RunEvent::TimedOut {}
-        | RunEvent::SignalReceived { .. }
-        | RunEvent::MessageIgnored { .. } => None,
+    if let RunEvent::Ending { grace, .. } = event {
+        return Some(("its grace time", *grace, Some(GRACE)));
     }
+    let deadline = if let RunEvent::Created(created) = event {
+        created.deadline
+    } else if let RunEvent::Reopened { deadline, .. } = event {
+        *deadline
+    } else {
+        return None;
+    };
+    Some(("its deadline", deadline, timeout))
 }
 
 fn node_span(event: &NodeEvent, node: Option<&PlanNode>) -> Option<Span> {
-    match event {
-        NodeEvent::Scheduled { deadline, .. } => {
-            Some(("the node's deadline", *deadline, node.and_then(|node| node.deadline)))
-        }
-        NodeEvent::Started { due, .. } => {
-            let timeout = node.and_then(|node| node.timeout);
-            let patience = timeout.map(|span| Millis(span.0.saturating_add(SILENCE.0)));
-            Some(("the attempt's timeout", *due, patience))
-        }
-        NodeEvent::Waiting { wait, span, .. } => Some(("the wait", wait.due(), *span)),
-        NodeEvent::Failed { end, wait, .. } => {
-            let due = match end {
-                FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => Some(*due),
-                FailureEnd::Final | FailureEnd::TimedOut => None,
-            };
-            Some(("the next try", due, *wait))
-        }
-        NodeEvent::Checkpointed { .. }
-        | NodeEvent::Completed { .. }
-        | NodeEvent::Resumed { .. }
-        | NodeEvent::Skipped { .. }
-        | NodeEvent::Cancelled { .. } => None,
+    if let NodeEvent::Scheduled { deadline, .. } = event {
+        return Some(("the node's deadline", *deadline, node.and_then(|node| node.deadline)));
     }
+    if let NodeEvent::Started { due, .. } = event {
+        let timeout = node.and_then(|node| node.timeout);
+        let patience = timeout.map(|span| Millis(span.0.saturating_add(SILENCE.0)));
+        return Some(("the attempt's timeout", *due, patience));
+    }
+    if let NodeEvent::Waiting { wait, span, .. } = event {
+        return Some(("the wait", wait.due(), *span));
+    }
+    let NodeEvent::Failed { end, wait, .. } = event else { return None };
+    let due = match end {
+        FailureEnd::RetryAt(due) | FailureEnd::Abandoned(due) => Some(*due),
+        FailureEnd::Final | FailureEnd::TimedOut => None,
+    };
+    Some(("the next try", due, *wait))
 }
 
 /// Does what an event of the execution begins last?
@@ -103,11 +90,10 @@ pub(super) fn judge(
         return broken(Invariant::WaitsEndInTime, what);
     }
     let Some(node) = node else { return Ok(()) };
-    let (span, wanted) = match event {
-        NodeEvent::Waiting { span: Some(span), .. } => {
-            (span, fixed_span(node).map(|wanted| (wanted, wanted)))
-        }
-        NodeEvent::Failed { failure, end, wait: Some(wait), .. } => match end {
+    let (span, wanted) = if let NodeEvent::Waiting { span: Some(span), .. } = event {
+        (span, fixed_span(node).map(|wanted| (wanted, wanted)))
+    } else if let NodeEvent::Failed { failure, end, wait: Some(wait), .. } = event {
+        match end {
             FailureEnd::RetryAt(_) => {
                 let policy = node.retry.as_ref();
                 (wait, policy.map(|policy| waits_of(policy, seen.tries, failure)))
@@ -117,16 +103,9 @@ pub(super) fn judge(
                 (wait, Some(waits_of(&RetryPolicy::default(), before, failure)))
             }
             FailureEnd::Final | FailureEnd::TimedOut => return Ok(()),
-        },
-        NodeEvent::Waiting { span: None, .. }
-        | NodeEvent::Failed { wait: None, .. }
-        | NodeEvent::Scheduled { .. }
-        | NodeEvent::Started { .. }
-        | NodeEvent::Checkpointed { .. }
-        | NodeEvent::Completed { .. }
-        | NodeEvent::Resumed { .. }
-        | NodeEvent::Skipped { .. }
-        | NodeEvent::Cancelled { .. } => return Ok(()),
+        }
+    } else {
+        return Ok(());
     };
     match wanted {
         Some((least, most)) if !(least..=most).contains(span) => {
