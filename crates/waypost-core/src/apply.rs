@@ -31,11 +31,9 @@ pub const SILENCE: Millis = Millis::from_secs(5);
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{event} is not possible at seq {seq}: {why}")]
 pub struct Illegal {
-    /// The event's type.
     pub event: &'static str,
     /// Where it would have gone.
     pub seq: u64,
-    /// Why not.
     pub why: String,
 }
 

@@ -83,9 +83,7 @@ pub struct LogCheck {
 /// How much was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Frames.
     pub frames: u64,
-    /// Events.
     pub events: u64,
     /// Nodes that have settled.
     pub nodes: u64,

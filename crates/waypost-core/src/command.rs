@@ -22,16 +22,12 @@ pub enum Command {
     Admit,
     /// Evaluate a node whose start is committed.
     Evaluate {
-        /// Which one.
         node: NodeIx,
-        /// Its attempt.
         attempt: u32,
     },
     /// A slot is free: start a node that is queued.
     Start {
-        /// Which one.
         node: NodeIx,
-        /// Its attempt.
         attempt: u32,
     },
     /// A worker's report on an attempt.
@@ -40,23 +36,18 @@ pub enum Command {
     HandOver,
     /// A queued attempt that cannot be handed to any worker: its config cannot be rendered.
     Unofferable {
-        /// Which one.
         node: NodeIx,
-        /// Its attempt.
         attempt: u32,
-        /// Why.
         failure: Failure,
     },
     /// A report came as mail and changed nothing: it must not lie in the inbox for ever.
     Ignore {
-        /// Which message.
         message: MessageId,
         /// Why it changed nothing.
         reason: String,
     },
     /// A control request, and its origin.
     Request(Request, Origin),
-    /// Time has passed.
     Tick,
     /// Leave memory: there is nothing to do.
     Park,
@@ -150,7 +141,6 @@ impl Request {
 pub struct Report {
     /// The node's path.
     pub node: Arc<str>,
-    /// The attempt.
     pub attempt: u32,
     /// The right to report.
     pub token: Token,
@@ -158,7 +148,6 @@ pub struct Report {
     /// an attempt whose worker is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
-    /// What it says.
     pub outcome: Outcome,
 }
 
@@ -168,11 +157,8 @@ pub struct Report {
 pub enum Outcome {
     /// A remote worker begins it.
     Started,
-    /// It is done.
     Completed(Json),
-    /// It failed.
     Failed(Failure),
-    /// It was cancelled.
     Cancelled,
     /// It was lost: the handler panicked or its worker went away.
     Lost(Failure),
@@ -218,29 +204,17 @@ pub struct Env {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     /// Send [`Command::Evaluate`].
-    Evaluate {
-        /// Which node.
-        node: NodeIx,
-        /// Its attempt.
-        attempt: u32,
-    },
+    Evaluate { node: NodeIx, attempt: u32 },
     /// Run the attempt in a slot, which is reserved.
     Run {
-        /// Which node.
         node: NodeIx,
-        /// Its attempt.
         attempt: u32,
         /// The right to report on it.
         token: Token,
     },
     /// Find a slot, then send [`Command::Start`]; or, if the handler is remote, offer the task to
     /// workers until one reports that it has started.
-    Offer {
-        /// Which node.
-        node: NodeIx,
-        /// Its attempt.
-        attempt: u32,
-    },
+    Offer { node: NodeIx, attempt: u32 },
     /// Cancel the attempt at its worker. In one decision with the attempt's `Run`: do neither, and
     /// report the attempt as cancelled.
     Cancel {
@@ -274,26 +248,12 @@ pub enum Refusal {
     Ending,
     /// The report is about an attempt that is not the current one.
     #[error("stale report: node {node} is {status} at attempt {attempt}")]
-    Stale {
-        /// The node.
-        node: Arc<str>,
-        /// Its status.
-        status: NodeStatus,
-        /// Its attempt.
-        attempt: u32,
-    },
+    Stale { node: Arc<str>, status: NodeStatus, attempt: u32 },
     /// The sender of the report does not hold the attempt.
     #[error("attempt {attempt} of node {node} belongs to another worker")]
-    ForeignToken {
-        /// The node.
-        node: Arc<str>,
-        /// Its attempt.
-        attempt: u32,
-    },
-    /// No such node.
+    ForeignToken { node: Arc<str>, attempt: u32 },
     #[error("the definition has no node {0:?}")]
     UnknownNode(Arc<str>),
-    /// Nothing to resume.
     #[error("the execution is not paused")]
     NotPaused,
     /// It only waits; time or a signal will resume it.
@@ -307,7 +267,6 @@ pub enum Refusal {
     /// It does not wait for a slot.
     #[error("the execution does not wait for a permit of a concurrency key")]
     NotQueued,
-    /// Nothing to pause.
     #[error("the execution is already paused")]
     AlreadyPaused,
     /// No wait ends while the execution is held.

@@ -23,7 +23,6 @@ const MADE_OF_COMPLETIONS: &[&str] = &[
 /// The end of a remote attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ended {
-    /// Which attempt.
     pub attempt: u32,
     /// The token of its holder.
     pub token: Token,
@@ -37,14 +36,11 @@ pub struct Ended {
 pub enum Said {
     /// An output; its digest.
     Completed(u64),
-    /// A failure.
     Failed {
-        /// Its digest.
         digest: u64,
         /// Can the engine have made it of a completion?
         made: bool,
     },
-    /// It was stopped.
     Cancelled,
 }
 

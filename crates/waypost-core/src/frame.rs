@@ -9,7 +9,6 @@ use crate::time::Timestamp;
 /// The header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
-    /// Whose frame.
     pub execution: ExecutionNo,
     /// Seq of its first event.
     pub first_seq: u64,
@@ -21,7 +20,6 @@ pub struct FrameHeader {
     pub parent: Option<Parent>,
     /// The appending instance.
     pub instance: InstanceId,
-    /// Under which ownership.
     pub epoch: u32,
     /// The time of the commands that it answers; drives the logic.
     pub decided_at: Timestamp,
@@ -34,7 +32,6 @@ pub struct FrameHeader {
 pub struct Parent {
     /// Seq of its first event: its key in the store.
     pub first_seq: u64,
-    /// Its identity.
     pub append_id: AppendId,
 }
 

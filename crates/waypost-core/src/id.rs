@@ -56,7 +56,6 @@ impl fmt::Display for ExecutionId {
 /// needs to be escaped in a URL.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaitId {
-    /// The execution.
     pub execution: ExecutionId,
     /// The event that opened the wait.
     pub seq: u64,

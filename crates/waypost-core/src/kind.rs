@@ -50,7 +50,6 @@ pub struct KindSpec {
     pub name: &'static str,
     /// Other names for it.
     pub aliases: &'static [&'static str],
-    /// Its family.
     pub family: Family,
     /// One sentence for the docs and the schema.
     pub summary: &'static str,
@@ -61,9 +60,7 @@ pub struct KindSpec {
 /// One field of a kind's `config`.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name.
     pub name: &'static str,
-    /// Its shape.
     pub shape: Shape,
     /// Must it be there?
     pub required: bool,
@@ -82,7 +79,6 @@ pub enum Shape {
     Object,
     /// An array, with holes in its items.
     List,
-    /// A bare expression.
     Expression,
     /// A bare expression that sees one more name than others do.
     ExpressionWith(&'static str),
@@ -94,7 +90,6 @@ pub enum Shape {
     Integer,
     /// A number, or a text with an expression that results in one.
     Number,
-    /// A boolean.
     Boolean,
     /// A duration: `30s`, `PT30S`, a number of milliseconds, or a text with a hole.
     Duration,
@@ -184,7 +179,6 @@ pub enum Behaviour {
         /// Taken when no case holds.
         default: Option<String>,
     },
-    /// Fails.
     Fail(Fail),
     /// Waits until a time.
     Delay(Delay),
@@ -222,9 +216,7 @@ pub struct Case {
 pub struct Fail {
     /// The failure's kind.
     pub kind: String,
-    /// Its message.
     pub message: Template,
-    /// Its details.
     pub details: Option<Template>,
 }
 

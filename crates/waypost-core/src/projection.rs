@@ -44,7 +44,6 @@ pub struct Stamp {
 pub struct ExecutionView {
     /// The last projected event.
     pub seq: u64,
-    /// Its status.
     pub status: Status,
     /// Grows by one with each repair.
     pub generation: u32,
@@ -56,7 +55,6 @@ pub struct ExecutionView {
     pub deadline: Option<Timestamp>,
     /// When the first attempt of a node was handed off.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub completed_at: Option<Timestamp>,
     /// When the last event was stored.
     pub updated_at: Timestamp,
@@ -129,7 +127,6 @@ pub struct Created {
 pub struct End {
     /// The result of the output nodes.
     pub output: Option<Json>,
-    /// The failure.
     pub failure: Option<Failure>,
 }
 
@@ -140,7 +137,6 @@ pub struct NodeChange {
     pub reset: bool,
     /// An attempt was scheduled: there is an input to show.
     pub scheduled: bool,
-    /// Its status.
     pub status: Option<NodeStatus>,
     /// The first event of the row.
     pub seq: Option<u64>,
@@ -154,9 +150,7 @@ pub struct NodeChange {
     pub attempt: Option<u32>,
     /// When an attempt began. Only the first start of a row counts.
     pub started_at: Option<Timestamp>,
-    /// When it settled.
     pub completed_at: Option<Timestamp>,
-    /// Its output.
     pub output: Option<Json>,
     /// The branch it selected.
     pub branch: Option<Arc<str>>,
@@ -172,13 +166,11 @@ pub struct NodeChange {
 pub struct Retry {
     /// Which attempt failed.
     pub attempt: u32,
-    /// When.
     pub at: Timestamp,
     /// When the next one begins.
     pub due: Timestamp,
     /// Was it lost through no fault of the node?
     pub abandoned: bool,
-    /// The failure.
     pub failure: Failure,
 }
 
@@ -189,18 +181,14 @@ pub enum WaitChange {
     Opened {
         /// Where; with the seq it names the wait.
         stamp: Stamp,
-        /// Which node.
         node: Arc<str>,
-        /// For what.
         wait: Wait,
     },
     /// A node's wait is over, if it had one open.
     Closed {
-        /// When.
         at: Timestamp,
         /// Which node; every node where the execution ended.
         node: Option<Arc<str>>,
-        /// How.
         end: WaitEnd,
     },
 }

@@ -54,7 +54,6 @@ pub struct State {
     pub quarantine: Option<Quarantine>,
     /// The cause of its end.
     pub cause: Option<EndCause>,
-    /// How it ended.
     pub end: Option<End>,
     /// Its place in the queue of its concurrency key; absent where it has no key, or has not come to
     /// it in this generation.
@@ -92,14 +91,12 @@ pub struct End {
         deserialize_with = "crate::json::present"
     )]
     pub output: Option<Json>,
-    /// Why it failed.
     pub failure: Option<Failure>,
 }
 
 /// The state of a node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeState {
-    /// Its status.
     pub status: NodeStatus,
     /// The last attempt, from 1; 0 before the first.
     pub attempt: u32,
@@ -149,7 +146,6 @@ pub struct NodeState {
     pub started_at: Option<Timestamp>,
     /// Under which ownership: an attempt of an earlier one is lost.
     pub started_epoch: u32,
-    /// When it settled.
     pub settled_at: Option<Timestamp>,
     /// The event that settled it; 0 before.
     pub settled_seq: u64,
@@ -170,7 +166,6 @@ pub struct NodeState {
 /// The moment a node was first scheduled.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Scheduled {
-    /// When.
     pub at: Timestamp,
     /// By which event.
     pub seq: u64,
@@ -185,11 +180,8 @@ pub struct Scheduled {
 /// A signal that nothing has waited for yet.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EarlySignal {
-    /// Its message.
     pub message: MessageId,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its body.
     pub body: Json,
 }
 

@@ -22,7 +22,6 @@ pub struct Reason {
     pub node: Option<Arc<str>>,
     /// The reason: a clause without a subject, "waits for signal …".
     pub what: String,
-    /// Since when.
     pub since: Timestamp,
     /// When time alone will change it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +37,6 @@ pub struct Reason {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UnblockedBy {
-    /// Time.
     Time,
     /// A signal of this name.
     Signal(Arc<str>),

@@ -168,9 +168,7 @@ impl fmt::Display for Invariant {
 /// An invariant that does not hold, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Of which execution.
     pub execution: ExecutionNo,
-    /// Which invariant.
     pub invariant: Invariant,
     /// At which event; for rows beside the log, the last one they should include.
     pub seq: u64,

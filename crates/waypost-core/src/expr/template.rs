@@ -32,9 +32,7 @@ pub enum Template {
 /// A part of a text with holes.
 #[derive(Debug, PartialEq)]
 pub enum Piece {
-    /// Text.
     Text(String),
-    /// A hole.
     Hole(Box<Expression>),
 }
 

@@ -30,7 +30,6 @@ pub struct Place {
 /// Why an execution was stopped until a person decides.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Quarantine {
-    /// The reason.
     pub reason: String,
     /// When it was stopped.
     pub since: Timestamp,
