@@ -74,7 +74,6 @@ impl fmt::Display for Role {
 pub struct NewKey {
     /// The public part of the key, by which it is found.
     pub id: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
     /// Its rights.
     pub role: Role,
@@ -85,9 +84,7 @@ pub struct NewKey {
 /// A stored key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyRow {
-    /// The key.
     pub key: NewKey,
-    /// Since when.
     pub created_at: Timestamp,
     /// Since when it is worth nothing.
     pub revoked_at: Option<Timestamp>,
@@ -100,7 +97,6 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who: a key's id, or `local`; `anonymous` if unknown.
     pub actor: Arc<str>,
-    /// From where.
     pub address: Arc<str>,
     /// The action, by the name of the route or command.
     pub action: Arc<str>,
@@ -113,7 +109,6 @@ pub struct AuditEntry {
 /// Which part of the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct AuditRequest {
-    /// Of this actor.
     pub actor: Option<String>,
     /// Before this place, for paging.
     pub before: Option<u64>,

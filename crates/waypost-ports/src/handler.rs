@@ -18,13 +18,11 @@ use crate::secret::Grant;
 pub struct Task {
     /// The execution it belongs to.
     pub execution: ExecutionId,
-    /// The workflow's name.
     pub workflow: Arc<str>,
     /// The node's path.
     pub path: Arc<str>,
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// Which handler.
     pub handler: Arc<str>,
     /// The node's config with every hole filled.
     pub config: Json,

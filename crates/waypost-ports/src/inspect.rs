@@ -112,7 +112,6 @@ pub enum Ownership {
 /// The projections of one execution.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shown {
-    /// Which one.
     pub execution: ExecutionNo,
     /// The first seq of the last frame that they have to show by now; 0 for none.
     pub due: u64,
@@ -123,7 +122,6 @@ pub struct Shown {
 /// The rows of one execution.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShownRows {
-    /// Its key.
     pub key: Arc<str>,
     /// When it was accepted.
     pub created_at: Timestamp,
@@ -140,7 +138,6 @@ pub struct ShownRows {
 /// The row of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShownNode {
-    /// Its path.
     pub path: String,
     /// The values of those columns of [`NODE`] that the log determines.
     pub cells: Vec<Cell<'static>>,
@@ -169,7 +166,6 @@ pub struct ShownWait {
 /// The line of a concurrency key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PermitQueue {
-    /// The key.
     pub key: Arc<str>,
     /// How many hold a permit.
     pub holding: u64,
@@ -184,7 +180,6 @@ pub struct PermitQueue {
 /// Rows of an execution that has no log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Stray {
-    /// Of which one.
     pub execution: ExecutionNo,
     /// In which table.
     pub kind: StrayKind,
@@ -193,22 +188,17 @@ pub struct Stray {
 /// Where stray rows are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StrayKind {
-    /// A control row.
     Control,
-    /// Mail.
     Mail,
-    /// A snapshot.
     Snapshot,
     /// A place in the queue of a concurrency key.
     Permit,
-    /// Projections.
     Projection,
 }
 
 /// A change of the rows beside one log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Repair {
-    /// Of which execution.
     pub execution: ExecutionNo,
     /// The last frame of its log when it was examined; none where there was no log, and then it does
     /// not matter what row there is.
@@ -243,7 +233,6 @@ pub enum Remedy {
 /// keeps its place; a missing one comes last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DerivedPermit {
-    /// The request.
     pub request: PermitRequest,
     /// Does it hold a permit, regardless of the limit? A row that does keeps it.
     pub admitted: bool,

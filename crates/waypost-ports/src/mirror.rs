@@ -43,11 +43,8 @@ pub trait Mirror: Send + Sync {
 /// What is published about an instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Presence {
-    /// The instance.
     pub instance: InstanceId,
-    /// Which build.
     pub version: Arc<str>,
-    /// Where it listens.
     pub address: Option<Arc<str>>,
     /// Executions in memory.
     pub owned: u64,
@@ -60,9 +57,7 @@ pub struct Presence {
 /// The copy of a parked execution.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Context {
-    /// Which one.
     pub execution: ExecutionId,
-    /// The workflow.
     pub workflow: Arc<str>,
     /// When it was started.
     pub started_at: Timestamp,
@@ -85,11 +80,9 @@ pub struct Context {
 pub enum Health {
     /// There is none, and none is wanted.
     Absent,
-    /// Yes.
     Up,
     /// No.
     Down {
-        /// The reason.
         reason: String,
         /// For how long it has been.
         since: Millis,

@@ -85,7 +85,6 @@ pub enum Read {
     Mail(ExecutionNo),
     /// The frames of a page of one execution's events.
     Events {
-        /// Of which execution.
         execution: ExecutionNo,
         /// After this seq.
         after: u64,
@@ -104,7 +103,6 @@ pub const MAIL_ROW_BYTES: usize = 200;
 /// A submission that was made under an idempotency key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submitted {
-    /// Its execution.
     pub execution: ExecutionNo,
     /// The digest of the submission.
     pub digest: [u8; 32],
@@ -115,7 +113,6 @@ pub struct Submitted {
 pub struct ListRequest {
     /// Of one of these statuses; of any where there are none.
     pub statuses: Vec<Status>,
-    /// Of this workflow.
     pub workflow: Option<String>,
     /// Accepted at this time or later.
     pub since: Option<Timestamp>,
@@ -140,7 +137,6 @@ pub const SCANNED_BYTES_MAX: usize = 64 << 20;
 /// A page of executions.
 #[derive(Clone, Debug)]
 pub struct ExecutionPage {
-    /// The rows.
     pub rows: Vec<ExecutionRow>,
     /// Where the next page starts. A page may have fewer rows than requested, or none, and still
     /// have a next one: a selective filter stops after [`SCANNED_MAX`] rows, or after
@@ -153,19 +149,13 @@ pub struct ExecutionPage {
 /// One row of a list.
 #[derive(Clone, Debug)]
 pub struct ExecutionRow {
-    /// Its number.
     pub execution: ExecutionNo,
-    /// Its key.
     pub key: Arc<str>,
-    /// The workflow.
     pub workflow: Arc<str>,
-    /// Which version.
     pub version: u32,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Why it failed.
     pub failure: Option<Failure>,
     /// When it continues without a message.
     pub resume_at: Option<Timestamp>,
@@ -196,7 +186,6 @@ pub struct FeedFrame {
     pub position: FeedPosition,
     /// The key of its execution; empty where it was given none.
     pub key: Arc<str>,
-    /// The frame.
     pub frame: StoredFrame,
 }
 
@@ -214,7 +203,6 @@ pub struct DefinitionsRequest {
 /// A page of definitions.
 #[derive(Clone, Debug)]
 pub struct DefinitionPage {
-    /// The rows.
     pub rows: Vec<DefinitionRow>,
     /// Is there more after the last row?
     pub more: bool,
@@ -223,7 +211,6 @@ pub struct DefinitionPage {
 /// A definition without its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DefinitionRow {
-    /// The workflow.
     pub workflow: Arc<str>,
     /// From 1.
     pub version: u32,
@@ -238,7 +225,6 @@ pub struct DefinitionRow {
 /// An instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InstanceRow {
-    /// The instance.
     pub instance: InstanceId,
     /// When its lease ends, by the store's time; `None` when it has been ended.
     pub alive_until: Option<Timestamp>,

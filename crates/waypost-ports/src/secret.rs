@@ -43,9 +43,7 @@ impl Secrets for NoSecrets {
 /// A secret in the hands of a task, and what may be done with it.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// Its name.
     pub name: Arc<str>,
-    /// Its value.
     pub value: SecretText,
     /// Where it may be sent.
     pub hosts: Arc<[HostPattern]>,
@@ -117,7 +115,6 @@ pub enum SecretRefused {
     NotGranted {
         /// The secret.
         name: Arc<str>,
-        /// The workflow.
         workflow: Arc<str>,
     },
     /// It cannot be had, or its value cannot be used.
@@ -125,7 +122,6 @@ pub enum SecretRefused {
     Unusable {
         /// The secret.
         name: Arc<str>,
-        /// Why.
         reason: String,
     },
 }

@@ -150,7 +150,6 @@ pub struct Heartbeat {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
     pub version: Arc<str>,
-    /// Where it listens.
     pub address: Option<Arc<str>>,
     /// Attempts that run in it.
     pub running: u32,
@@ -285,7 +284,6 @@ pub enum Appended {
 /// The name of a submission that another execution has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TakenName {
-    /// Its id.
     Id,
     /// Its idempotency key, for another submission.
     IdempotencyKey,
@@ -303,7 +301,6 @@ impl TakenName {
 /// Which executions to claim.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// For whom.
     pub instance: InstanceId,
     /// The newest log format that it reads.
     pub fold: u16,
@@ -342,7 +339,6 @@ pub struct Claims {
 /// Everything that is known of one execution.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Which one.
     pub execution: ExecutionNo,
     /// The control row; absent when it has ended.
     pub control: Option<Control>,
@@ -357,7 +353,6 @@ pub struct History {
 /// A control row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Control {
-    /// Its owner.
     pub owner: Option<InstanceId>,
     /// Grows by one with each owner.
     pub epoch: u32,
@@ -387,7 +382,6 @@ pub struct Snapshot {
 /// A frame as it was read back.
 #[derive(Clone, Debug)]
 pub struct StoredFrame {
-    /// Its header.
     pub header: FrameHeader,
     /// The store's time when it was committed.
     pub at: Timestamp,

@@ -59,18 +59,15 @@ pub trait Tasks: Send + Sync {
 /// Which attempt an offer is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OfferId {
-    /// The execution.
     pub execution: ExecutionNo,
     /// The node's path.
     pub path: Arc<str>,
-    /// The attempt.
     pub attempt: u32,
 }
 
 /// A task that waits for a worker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Offer {
-    /// Which attempt.
     pub id: OfferId,
     /// Which handler it needs.
     pub handler: Arc<str>,
@@ -83,7 +80,6 @@ pub struct Offer {
 /// A worker's sign of life.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignOfLife {
-    /// The worker.
     pub worker: WorkerId,
     /// What people call it.
     pub name: Arc<str>,
@@ -109,7 +105,6 @@ pub struct SignOfLife {
 /// answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hand {
-    /// Their tokens.
     pub tokens: Arc<[Token]>,
     /// How long ago the worker sent this. A waiting poll is recorded repeatedly but was sent once:
     /// by then its worker may have got a task through another poll.
@@ -137,7 +132,6 @@ pub enum Holds {
 pub struct WorkerRow {
     /// Its last sign of life.
     pub sign: SignOfLife,
-    /// When that was.
     pub seen_at: Timestamp,
     /// Does it count as alive?
     pub alive: bool,
@@ -146,7 +140,6 @@ pub struct WorkerRow {
 /// Tasks that wait for the workers of one handler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Depth {
-    /// The handler.
     pub handler: Arc<str>,
     /// Tasks that wait.
     pub waiting: u64,

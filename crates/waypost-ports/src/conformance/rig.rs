@@ -29,7 +29,6 @@ pub const FOLD: u16 = 1;
 /// A store under test.
 pub struct Rig<'a, B: Backend> {
     backend: &'a B,
-    /// Its clock.
     pub clock: Arc<ManualClock>,
     store: Option<B::Store>,
 }
@@ -232,11 +231,9 @@ pub fn signal() -> Request {
 /// continues from the same frame.
 #[derive(Clone)]
 pub struct Hand {
-    /// Whose frames.
     pub execution: ExecutionNo,
     /// The writing instance.
     pub instance: InstanceId,
-    /// Under which ownership.
     pub epoch: u32,
     /// The frame that it believes to be the last.
     pub parent: Option<Parent>,

@@ -17,7 +17,6 @@ use crate::store::{
 pub struct Claimable {
     /// In the order in which they are to be taken.
     pub executions: Vec<ExecutionNo>,
-    /// Are there more?
     pub more: bool,
     /// The earliest due time among those that could be claimed later.
     pub next_due: Option<Timestamp>,

@@ -11,9 +11,7 @@ use crate::store::StoredFrame;
 /// Which events to show.
 #[derive(Clone, Debug)]
 pub struct EventsRequest {
-    /// Of which execution.
     pub execution: ExecutionNo,
-    /// Of this node.
     pub node: Option<String>,
     /// Of this type.
     pub kind: Option<String>,

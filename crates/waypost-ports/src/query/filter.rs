@@ -24,11 +24,8 @@ pub struct Filter<'a> {
 pub struct Looked<'a> {
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// Its labels.
     pub labels: &'a BTreeMap<String, String>,
-    /// Its key.
     pub key: &'a str,
-    /// Why it failed.
     pub error: Option<&'a str>,
     /// Its input, as JSON text; may be left empty unless [`Filter::reads_input`].
     pub input: &'a str,
@@ -37,7 +34,6 @@ pub struct Looked<'a> {
 /// How much one page may still scan.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBudget {
-    /// Rows.
     pub rows: usize,
     /// Bytes of them.
     pub bytes: usize,

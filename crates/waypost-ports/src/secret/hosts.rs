@@ -13,9 +13,7 @@ use std::str::FromStr;
 pub struct Target<'a> {
     /// Name or address; IPv6 with or without brackets.
     pub host: &'a str,
-    /// The port.
     pub port: u16,
-    /// Is it encrypted?
     pub https: bool,
 }
 

@@ -12,13 +12,11 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 /// A message from outside the owner's memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mail {
-    /// To whom.
     pub execution: ExecutionNo,
     /// By which duplicates are known.
     pub message: MessageId,
     /// The sender.
     pub actor: Option<Arc<str>>,
-    /// What it says.
     pub body: MailBody,
 }
 
@@ -86,10 +84,7 @@ impl<'de> Deserialize<'de> for MailBody {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// It is in the inbox; the owner, if there is one, should be nudged.
-    Accepted {
-        /// The owner.
-        owner: Option<InstanceId>,
-    },
+    Accepted { owner: Option<InstanceId> },
     /// A message of this id is there already.
     Duplicate,
     /// The execution has ended.

@@ -21,7 +21,6 @@ pub fn cancel_message(newcomer: &FrameHeader, key: &str, superseded: ExecutionNo
 /// The place of an execution in the queue of its concurrency key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permit {
-    /// The key.
     pub key: Arc<str>,
     /// Does it hold a permit?
     pub holding: bool,
