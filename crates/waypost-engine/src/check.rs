@@ -41,11 +41,8 @@ pub struct Options {
 /// How much was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Executions.
     pub executions: u64,
-    /// Frames.
     pub frames: u64,
-    /// Events.
     pub events: u64,
     /// Nodes that settled.
     pub nodes: u64,

@@ -59,7 +59,6 @@ pub struct Parts {
     pub mirror: Arc<dyn Mirror>,
     /// How reports are forwarded to the owner that the mirror names, if there is a relay.
     pub relay: Option<Arc<dyn Relay>>,
-    /// Time.
     pub clock: Arc<dyn Clock>,
     /// Is called with every commit.
     pub observer: Option<Observer>,
@@ -69,7 +68,6 @@ pub struct Parts {
 
 /// An execution that was accepted: durable, whatever happens now.
 pub struct Started {
-    /// Its number.
     pub execution: ExecutionNo,
     /// The execution that this submission created; absent if the same submission was accepted
     /// before.
@@ -80,7 +78,6 @@ pub struct Started {
 /// An execution that a submission created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewExecution {
-    /// Its key.
     pub key: ExecutionId,
     /// Its status after the first frame.
     pub status: Status,
@@ -148,7 +145,6 @@ pub enum EngineError {
     /// The engine ended before the store had answered: it may have been taken, now or soon, or never.
     #[error("the engine stopped before it answered; the request may or may not have been accepted")]
     Unanswered,
-    /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -350,7 +346,6 @@ fn join(thread: JoinHandle<()>) {
 /// The outcome of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Requested {
-    /// Done.
     Done {
         /// The execution's status after it.
         status: Status,

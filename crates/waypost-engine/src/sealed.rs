@@ -20,9 +20,7 @@ const MAC_BYTES: usize = 32;
 /// The task for a remote worker, without its attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OfferedTask {
-    /// The execution.
     pub execution: ExecutionId,
-    /// The workflow's name.
     pub workflow: Arc<str>,
     /// The handler's input.
     pub input: Json,

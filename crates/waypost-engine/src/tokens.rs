@@ -23,11 +23,9 @@ const PURPOSE: &str = "waypost delivery tokens 1";
 /// Which attempt a token is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivery<'a> {
-    /// The execution.
     pub execution: &'a ExecutionId,
     /// The node's path.
     pub path: &'a str,
-    /// The attempt.
     pub attempt: u32,
 }
 

@@ -13,9 +13,7 @@ use waypost_ports::store::TakenName;
 pub enum Answer {
     /// The submission is durable.
     Started {
-        /// Its number.
         execution: ExecutionNo,
-        /// Its key.
         key: ExecutionId,
         /// Its status after the first frame.
         status: Status,
@@ -28,10 +26,7 @@ pub enum Answer {
         taken: TakenName,
     },
     /// So many hold the slots of the submission's concurrency key, and it does not wait for one.
-    Rejected {
-        /// How many.
-        holding: u64,
-    },
+    Rejected { holding: u64 },
     /// The store refuses the submission's data.
     Poisoned(String),
     /// The request is durable and done.
@@ -61,10 +56,7 @@ pub enum Answer {
 /// How an execution ended.
 #[derive(Clone, Debug)]
 pub struct EndSummary {
-    /// Its status.
     pub status: Status,
-    /// Its output.
     pub output: Option<Json>,
-    /// Why it failed.
     pub failure: Option<Failure>,
 }

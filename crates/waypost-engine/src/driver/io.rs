@@ -27,22 +27,18 @@ pub struct Ticket(pub u64);
 /// Something that has come in.
 #[derive(Debug)]
 pub enum Input {
-    /// Start an execution.
     Start(Start),
     /// The outcomes of appends.
     Appended(Vec<(ExecutionNo, Appended)>),
     /// A worker's report.
     Report {
-        /// Of which execution.
         execution: ExecutionNo,
-        /// The report.
         report: Report,
         /// Does it end the delivery, and so free its slot?
         token_free: bool,
     },
     /// A remote worker's report.
     TaskReport {
-        /// The report.
         report: super::TaskReport,
         /// Where the answer goes.
         ticket: Ticket,
@@ -61,7 +57,6 @@ pub enum Input {
     },
     /// A request of a caller in this process.
     Request {
-        /// The request.
         request: ControlRequest,
         /// Where the answer goes.
         ticket: Ticket,
@@ -89,11 +84,8 @@ pub enum Input {
     Reloaded(Box<Loaded>),
     /// The outcome of a request that went through the inbox.
     Delivered {
-        /// To which execution.
         execution: ExecutionNo,
-        /// Whose request.
         ticket: Ticket,
-        /// The answer.
         answer: Answer,
     },
     /// The result of [`StoreWork::Doubt`].
@@ -112,16 +104,13 @@ pub enum Input {
     Numbers(std::ops::Range<i64>),
     /// Answer this ticket when the execution ends.
     AwaitEnd {
-        /// Which one.
         execution: ExecutionNo,
         /// The ticket to answer.
         ticket: Ticket,
     },
     /// The result of [`StoreWork::FindEnd`]: the execution has ended, or there is none.
     EndFound {
-        /// Which one.
         execution: ExecutionNo,
-        /// The answer.
         answer: Answer,
     },
     /// The result of [`StoreWork::LoadEnded`]: an execution that a retry can run again, the
@@ -129,7 +118,6 @@ pub enum Input {
     Reopen(Box<(Loaded, ControlRequest, Ticket)>),
     /// A caller that awaited this execution's end is gone.
     Forget {
-        /// Which one.
         execution: ExecutionNo,
         /// The ticket to drop.
         ticket: Ticket,
@@ -205,9 +193,7 @@ pub struct Start {
 /// A control request, with the execution that it goes to.
 #[derive(Clone, Debug)]
 pub struct ControlRequest {
-    /// Which one.
     pub execution: ExecutionNo,
-    /// The request.
     pub request: Request,
     /// Its origin. The message id identifies a repeated request; generated if absent.
     pub origin: Origin,
@@ -223,9 +209,7 @@ impl ControlRequest {
 /// An execution read back from the store.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Its plan.
     pub plan: Arc<Plan>,
-    /// Its state.
     pub state: State,
     /// Its last frame.
     pub parent: Parent,

@@ -14,7 +14,6 @@ use super::live::Live;
 pub struct Measures {
     /// Executions whose first frame is durable.
     pub started: u64,
-    /// How executions ended.
     pub ended: Vec<Status>,
     /// Attempts that ended, by the order of [`AttemptEnd::ALL`].
     pub attempts: [u64; AttemptEnd::ALL.len()],
@@ -53,7 +52,6 @@ pub enum AttemptEnd {
     TimedOut,
     /// It was lost through no fault of its node.
     Abandoned,
-    /// It was stopped.
     Cancelled,
     /// Its process or worker was stopped in order, and gave it back.
     HandedOver,

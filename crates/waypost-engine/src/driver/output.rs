@@ -25,7 +25,6 @@ pub enum Output {
     Run(TaskOrder),
     /// Stop an attempt that runs on this instance.
     Cancel(Token),
-    /// Answer a question.
     Answer(Ticket, Answer),
     /// Renew the instance's lease ahead of time; answered with
     /// [`Input::Renewed`](super::Input::Renewed).
@@ -64,12 +63,7 @@ pub enum StoreWork {
     /// Put mail into an inbox; answered with [`Input::Delivered`](super::Input::Delivered).
     Deliver(Outgoing),
     /// Quarantine an execution in its control row alone.
-    Hold {
-        /// Which one.
-        execution: ExecutionNo,
-        /// Why.
-        reason: String,
-    },
+    Hold { execution: ExecutionNo, reason: String },
     /// These executions were in memory at a process death and are about to be decided: mark them as
     /// in doubt; answered with [`Input::Doubted`](super::Input::Doubted).
     Doubt(Vec<ExecutionNo>),
@@ -112,7 +106,6 @@ pub enum TaskWork {
 /// A request on its way to an inbox.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// The mail.
     pub mail: Mail,
     /// Did the sender choose the message's id? Then a message of this id that is there already was
     /// sent before; otherwise it is this very one.
@@ -132,9 +125,7 @@ impl Outgoing {
 /// A task, with the execution that its report goes to.
 #[derive(Clone, Debug)]
 pub struct TaskOrder {
-    /// Whose.
     pub execution: ExecutionNo,
-    /// The task.
     pub task: Task,
     /// Since when the attempt might have been made.
     pub since: Timestamp,
@@ -143,7 +134,6 @@ pub struct TaskOrder {
 /// A task for remote workers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OfferOrder {
-    /// Which attempt.
     pub id: OfferId,
     /// Which handler it needs.
     pub handler: Arc<str>,
@@ -163,14 +153,11 @@ pub struct Look {
 /// Events that have become durable together.
 #[derive(Clone, Debug)]
 pub struct Committed {
-    /// Whose.
     pub execution: ExecutionNo,
-    /// Its key.
     pub key: ExecutionId,
     /// The first event's position.
     pub first_seq: u64,
     /// The store's time.
     pub at: Timestamp,
-    /// The events.
     pub events: Arc<[Event]>,
 }

@@ -57,7 +57,6 @@ pub(super) struct Remote {
 /// A queued attempt that waits for a remote worker.
 struct Open {
     attempt: u32,
-    /// Since when.
     since: Timestamp,
     /// How often it was offered.
     times: u32,

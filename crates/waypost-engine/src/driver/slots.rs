@@ -26,7 +26,6 @@ pub(super) struct Offer {
     pub(super) execution: ExecutionNo,
     pub(super) node: NodeIx,
     pub(super) attempt: u32,
-    /// Since when.
     pub(super) since: Timestamp,
 }
 

@@ -25,7 +25,6 @@ pub struct Sample<'a> {
     pub suffix: &'static str,
     /// A label's name and value.
     pub label: Option<(&'static str, &'a str)>,
-    /// Its value.
     pub value: Decimal,
 }
 

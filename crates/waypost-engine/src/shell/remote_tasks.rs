@@ -20,9 +20,7 @@ use crate::tokens::{Delivery, TokenIssuer};
 /// A worker's poll for tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerPoll {
-    /// The worker.
     pub worker: WorkerId,
-    /// Its name.
     pub name: Arc<str>,
     /// The handlers that it serves.
     pub handlers: Vec<Arc<str>>,
@@ -54,13 +52,10 @@ pub struct RemoteTask {
     pub token: Token,
     /// The execution's number, which reports name.
     pub number: ExecutionNo,
-    /// The execution.
     pub execution: ExecutionId,
-    /// The workflow.
     pub workflow: Arc<str>,
     /// The node's path.
     pub node: Arc<str>,
-    /// The attempt.
     pub attempt: u32,
     /// The handler that runs it.
     pub handler: Arc<str>,
@@ -95,7 +90,6 @@ pub struct RemoteTasks {
     pub issuer: TokenIssuer,
     /// Seals offers.
     pub seal: Seal,
-    /// In whose name.
     pub instance: InstanceId,
 }
 

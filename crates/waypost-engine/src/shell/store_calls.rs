@@ -30,7 +30,6 @@ use crate::tokens::TokenIssuer;
 /// The result of one try.
 #[derive(Debug, Default)]
 pub struct Performed {
-    /// For the driver.
     pub inputs: Vec<Input>,
     /// Work that the store did not do, and that must be repeated.
     pub again: Vec<(StoreWork, StoreError)>,
@@ -53,13 +52,11 @@ impl Performed {
 
 /// See the module.
 pub struct StoreCalls {
-    /// The store.
     pub store: Arc<dyn Store>,
     /// Compiled definitions.
     pub plans: Arc<Plans>,
     /// Intervals and limits.
     pub config: Config,
-    /// In whose name.
     pub instance: InstanceId,
     /// What it publishes about itself.
     pub about: About,

@@ -17,19 +17,16 @@ use crate::tokens::TokenIssuer;
 /// A remote worker's report on an attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TaskReport {
-    /// Of which execution.
     pub execution: ExecutionNo,
     /// That execution's key, where it is known: by it others show that they own it.
     pub key: Option<ExecutionId>,
     /// The node's path.
     pub node: Arc<str>,
-    /// The attempt.
     pub attempt: u32,
     /// The right to report.
     pub token: Token,
     /// The reporting worker.
     pub worker: WorkerId,
-    /// What it says.
     pub outcome: Outcome,
 }
 

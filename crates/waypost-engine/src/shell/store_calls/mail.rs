@@ -15,7 +15,6 @@ use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, 
 
 /// A request that need not be delivered.
 enum Known {
-    /// Its answer.
     Answer(Answer),
     /// A message of its id was received before.
     Received,
