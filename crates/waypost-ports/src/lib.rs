@@ -6,6 +6,7 @@
 //! | `query` | lists and logs: for readers |
 //! | `access` | API keys, and the audit log |
 //! | `inspect` | everything of every execution: for a checker |
+//! | `migration` | the layouts of a store |
 //! | `statement` | SQL that the stores generate from the columns of the read tables |
 //! | `handler` | the code of action kinds |
 //! | `secret` | values that only tasks may hold |
@@ -26,6 +27,7 @@ pub mod conformance;
 pub mod handler;
 pub mod inspect;
 pub mod memory;
+pub mod migration;
 pub mod mirror;
 pub mod nudge;
 pub mod query;

@@ -63,7 +63,7 @@ mod text;
 mod waiting;
 
 pub use claim::Copies;
-pub use migrate::{Migration, Migrations, migrate, migrations};
+pub use migrate::{migrate, migrations};
 pub use nudges::PostgresNudges;
 pub use options::{Families, Options};
 pub use sent::Statements;

@@ -3,6 +3,7 @@
 //!
 //! Any number of instances may start at once: one of them applies, the others wait for it.
 
+use waypost_ports::migration::{Migration, Migrations};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Connection, Home, Role};
@@ -11,25 +12,6 @@ use crate::options::Options;
 use crate::text::get;
 use crate::waiting::wait;
 use crate::{queries, store};
-
-/// A step from one layout to the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Migration {
-    /// The layout it leads to, from 1 without gaps.
-    pub version: u32,
-    /// Its topic.
-    pub name: &'static str,
-    sql: &'static str,
-}
-
-/// The layout of a database.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Migrations {
-    /// Its layout; 0 when there is none.
-    pub current: u32,
-    /// Migrations still to be applied, in order.
-    pub pending: Vec<Migration>,
-}
 
 /// Every layout of this build.
 const KNOWN: &[Migration] = &[
@@ -57,8 +39,7 @@ pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError
         let mut connection = connect(&home).await?;
         current(&mut connection).await
     })?;
-    let pending = KNOWN.iter().filter(|migration| migration.version > current);
-    Ok(Migrations { current, pending: pending.copied().collect() })
+    Ok(Migrations::of(KNOWN, current))
 }
 
 /// Migrates a database to the newest layout; returns the applied migrations. Opening a store does
@@ -78,24 +59,17 @@ async fn connect(home: &Home) -> Result<Connection, DbError> {
 }
 
 async fn apply(home: &Home, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
-    let newest = known.last().map_or(0, |migration| migration.version);
     let mut connection = connect(home).await?;
     connection.query(queries::MIGRATION_LOCK, &[]).await?;
     let before = current(&mut connection).await?;
-    if before > newest {
-        return Err(StoreError::Refused(format!(
-            "the store has layout {before} and this version knows {newest}: \
-             use the version that wrote it, or a newer one"
-        )));
-    }
-    let mut applied = Vec::new();
-    for next in known.iter().filter(|migration| migration.version > before) {
+    Migrations::refuse_newer(known, before)?;
+    let pending = Migrations::of(known, before).pending;
+    for next in &pending {
         apply_one(&mut connection, home, next).await?;
         tracing::info!(layout = next.version, name = next.name, "store migrated");
-        applied.push(*next);
     }
     connection.execute(queries::PLACE_BASE_RAISE, &[]).await?;
-    Ok(applied)
+    Ok(pending)
 }
 
 /// A migration and the note that it was applied are one transaction.

@@ -57,6 +57,6 @@ mod query;
 mod store;
 
 pub use lock::{EngineProcess, engine_of};
-pub use migrate::{Migration, Migrations, migrate, migrations};
+pub use migrate::{migrate, migrations};
 pub use options::{Families, Options};
 pub use store::SqliteStore;

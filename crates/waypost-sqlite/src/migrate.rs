@@ -5,30 +5,12 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 use waypost_ports::clock::{Clock, SystemClock};
+use waypost_ports::migration::{Migration, Migrations};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{self, normalise};
 use crate::lock::FolderLock;
 use crate::options::Options;
-
-/// A step from one layout to the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Migration {
-    /// The layout it leads to, from 1 without gaps.
-    pub version: u32,
-    /// Its topic.
-    pub name: &'static str,
-    sql: &'static str,
-}
-
-/// The layout of a folder.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Migrations {
-    /// The layout of its file; 0 when there is none.
-    pub current: u32,
-    /// Migrations still to be applied, in order.
-    pub pending: Vec<Migration>,
-}
 
 /// Every layout of this build.
 const KNOWN: &[Migration] = &[
@@ -44,12 +26,10 @@ const KNOWN: &[Migration] = &[
 pub fn migrations(folder: &Path) -> Result<Migrations, StoreError> {
     let path = folder.join(crate::store::LOG_FILE);
     if !path.exists() {
-        return Ok(Migrations { current: 0, pending: KNOWN.to_vec() });
+        return Ok(Migrations::of(KNOWN, 0));
     }
     let connection = connection::Readers::new(path).open().map_err(normalise)?;
-    let current = current(&connection).map_err(normalise)?;
-    let pending = KNOWN.iter().filter(|migration| migration.version > current);
-    Ok(Migrations { current, pending: pending.copied().collect() })
+    Ok(Migrations::of(KNOWN, current(&connection).map_err(normalise)?))
 }
 
 /// Migrates a folder to the newest layout; returns the applied migrations. Opening a store does so,
@@ -77,16 +57,10 @@ pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
 }
 
 fn apply(connection: &mut Connection, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
-    let newest = known.last().map_or(0, |migration| migration.version);
     let mut applied = Vec::new();
     loop {
         let current = current(connection).map_err(normalise)?;
-        if current > newest {
-            return Err(StoreError::Refused(format!(
-                "the store has layout {current} and this version knows {newest}: \
-                 use the version that wrote it, or a newer one"
-            )));
-        }
+        Migrations::refuse_newer(known, current)?;
         let Some(next) = known.iter().find(|migration| migration.version == current + 1) else {
             return Ok(applied);
         };

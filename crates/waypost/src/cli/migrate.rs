@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::json;
+use waypost_ports::migration::{Migration, Migrations};
 
 use super::{Context, Exit};
 use crate::output::{Format, print_json, print_line};
@@ -22,14 +23,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
         Some(database) => in_database(args, database)?,
         None => in_folder(args, &context.settings.data)?,
     };
-    let newest = before.pending.last().map_or(before.current, |(version, _)| *version);
+    let newest = before.pending.last().map_or(before.current, |last| last.version);
     if context.format == Format::Json {
         print_json(&json!({ "layout": before.current, "newest": newest, "applied": applied }))?;
         return Ok(Exit::Done);
     }
     if args.dry_run {
         print_line(&format!("layout {} of {newest}", before.current));
-        for (version, name) in &before.pending {
+        for Migration { version, name, .. } in &before.pending {
             print_line(&format!("would apply {version}: {name}"));
         }
     } else {
@@ -38,23 +39,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A layout, and what would change it.
-struct Layout {
-    current: u32,
-    pending: Vec<(u32, String)>,
-}
-
-fn in_folder(args: &Args, folder: &Path) -> Result<(Layout, usize)> {
+fn in_folder(args: &Args, folder: &Path) -> Result<(Migrations, usize)> {
     let found = waypost_sqlite::migrations(folder)?;
-    let pending = found.pending.iter().map(|m| (m.version, m.name.to_owned())).collect();
     let applied = if args.dry_run { 0 } else { waypost_sqlite::migrate(folder)?.len() };
-    Ok((Layout { current: found.current, pending }, applied))
+    Ok((found, applied))
 }
 
-fn in_database(args: &Args, database: &Database) -> Result<(Layout, usize)> {
+fn in_database(args: &Args, database: &Database) -> Result<(Migrations, usize)> {
     let (url, options) = (&database.url.0, wiring::database_options(database));
     let found = waypost_postgres::migrations(url, &options)?;
-    let pending = found.pending.iter().map(|m| (m.version, m.name.to_owned())).collect();
     let applied = if args.dry_run { 0 } else { waypost_postgres::migrate(url, &options)?.len() };
-    Ok((Layout { current: found.current, pending }, applied))
+    Ok((found, applied))
 }

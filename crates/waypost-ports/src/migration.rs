@@ -1,0 +1,44 @@
+//! The layouts of a store: steps from one to the next, and which of them a store still needs. How a step is
+//! applied is the store's.
+
+use crate::store::StoreError;
+
+/// A step from one layout to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// The layout it leads to, from 1 without gaps.
+    pub version: u32,
+    /// Its topic.
+    pub name: &'static str,
+    /// The statements that it runs.
+    pub sql: &'static str,
+}
+
+/// The layout of a store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Migrations {
+    /// Its layout; 0 when there is none.
+    pub current: u32,
+    /// Migrations still to be applied, in order.
+    pub pending: Vec<Migration>,
+}
+
+impl Migrations {
+    /// Which of the known migrations a store of this layout still needs.
+    pub fn of(known: &[Migration], current: u32) -> Self {
+        let pending = known.iter().filter(|migration| migration.version > current);
+        Self { current, pending: pending.copied().collect() }
+    }
+
+    /// Refuses a layout that a newer version has written.
+    pub fn refuse_newer(known: &[Migration], current: u32) -> Result<(), StoreError> {
+        let newest = known.last().map_or(0, |migration| migration.version);
+        if current <= newest {
+            return Ok(());
+        }
+        Err(StoreError::Refused(format!(
+            "the store has layout {current} and this version knows {newest}: \
+             use the version that wrote it, or a newer one"
+        )))
+    }
+}
