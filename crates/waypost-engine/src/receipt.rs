@@ -8,6 +8,7 @@
 //! 2. The claim reads the inbox, and the driver decides signals before the request that it was
 //!    claimed for.
 //! 3. Its log says that it is held, so that these signals are recorded and nothing more.
+//!
 //! If only the control row holds it, the signals are acted on, and the first of them may end it. An
 //! ending execution takes none.
 

@@ -121,7 +121,7 @@ pub async fn early(
         _ => {}
     }
     let found = channel.load(execution).await?;
-    if let Some(message) = message.filter(|message| found.state.messages.contains(*message)) {
+    if let Some(message) = message.filter(|message| found.state.messages.contains(message)) {
         return taken(channel, execution, &found, (message.clone(), true)).await.map(Some);
     }
     // A paused execution would not wake for some of these, and the caller would get no answer.

@@ -51,7 +51,7 @@ pub(super) struct Live {
     /// Includes the frame in flight. Discarded, never rolled back, when that does not commit.
     pub(super) state: State,
     pub(super) mailbox: VecDeque<Letter>,
-    pub(super) activity: Activity,
+    pub(super) phase: LivePhase,
     /// Promised slots: there is a `Start` letter in the mailbox for each.
     pub(super) promised: Vec<Promise>,
     /// The slots that were promised when the last decision was made.
@@ -87,9 +87,9 @@ pub(super) struct Live {
     snapshot_bytes: usize,
 }
 
-/// The activity of an execution in memory.
+/// The phase of an execution in memory.
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each commit")]
-pub(super) enum Activity {
+pub(super) enum LivePhase {
     /// It was claimed ahead of its due time, and is not taken over yet. It has no frame: it is
     /// parked until its timer or a letter comes.
     Early,
@@ -166,7 +166,7 @@ impl Live {
             reports_refused: 0,
             heard: VecDeque::new(),
             mailbox: VecDeque::new(),
-            activity: Activity::Idle,
+            phase: LivePhase::Idle,
             promised: Vec::new(),
             starting: Vec::new(),
             reported: Vec::new(),
@@ -188,7 +188,7 @@ impl Live {
     }
 
     pub(super) fn is_in_flight(&self) -> bool {
-        matches!(self.activity, Activity::Committing(_))
+        matches!(self.phase, LivePhase::Committing(_))
     }
 
     /// Is its last frame this one, or a later one?
@@ -203,22 +203,22 @@ impl Live {
     }
 
     pub(super) fn may_decide(&self) -> bool {
-        !matches!(self.activity, Activity::Committing(_) | Activity::Doubting)
+        !matches!(self.phase, LivePhase::Committing(_) | LivePhase::Doubting)
     }
 
     /// Does it become ready to decide? From now on it counts as ready.
     pub(super) fn becomes_ready(&mut self) -> bool {
-        let becomes = matches!(self.activity, Activity::Idle) && !self.mailbox.is_empty();
+        let becomes = matches!(self.phase, LivePhase::Idle) && !self.mailbox.is_empty();
         if becomes {
-            self.activity = Activity::Ready;
+            self.phase = LivePhase::Ready;
         }
         becomes
     }
 
     /// The driver took it out of its `ready` list.
     pub(super) fn leave_ready(&mut self) {
-        if matches!(self.activity, Activity::Ready) {
-            self.activity = Activity::Idle;
+        if matches!(self.phase, LivePhase::Ready) {
+            self.phase = LivePhase::Idle;
         }
     }
 
@@ -246,10 +246,10 @@ impl Live {
     /// Takes a letter. An execution that was claimed early is taken over first, and recovered after
     /// the letter, like one that was claimed with mail.
     pub(super) fn receive(&mut self, letter: Letter) {
-        if !matches!(self.activity, Activity::Early) {
+        if !matches!(self.phase, LivePhase::Early) {
             return self.mailbox.push_back(letter);
         }
-        self.activity = Activity::Idle;
+        self.phase = LivePhase::Idle;
         self.mailbox.push_back(Letter::command(Command::TakeOver));
         // A recovery checks the timers by itself.
         if !matches!(letter.command, Command::Tick) {

@@ -12,7 +12,7 @@ use waypost_ports::store::SUSPECT_FROM;
 
 use super::Driver;
 use super::io::{Output, StoreWork};
-use super::live::{Activity, Live};
+use super::live::{Live, LivePhase};
 
 /// The deaths in a control row: those with the execution in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,7 +88,7 @@ impl Driver {
             }
             self.suspects.took(execution);
         }
-        live.activity = Activity::Doubting;
+        live.phase = LivePhase::Doubting;
         self.suspects.doubting.push(execution);
         true
     }
@@ -110,9 +110,9 @@ impl Driver {
         outputs: &mut Vec<Output>,
     ) {
         for execution in executions {
-            let asked = |live: &&mut Live| matches!(live.activity, Activity::Doubting);
+            let asked = |live: &&mut Live| matches!(live.phase, LivePhase::Doubting);
             let Some(live) = self.live.get_mut(execution).filter(asked) else { continue };
-            live.activity = Activity::Idle;
+            live.phase = LivePhase::Idle;
             if owned.contains(execution) {
                 live.suspicion.doubt = true;
                 self.enqueue(*execution);

@@ -6,7 +6,7 @@ use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
 use super::io::{Loaded, Output};
-use super::live::{Activity, Arrival, Letter, Live};
+use super::live::{Arrival, Letter, Live, LivePhase};
 use super::{Driver, requests};
 
 impl Driver {
@@ -23,7 +23,7 @@ impl Driver {
         }
         let execution = loaded.state.execution;
         requests::signals_first(&mut loaded);
-        let taken_over = |live: &&mut Live| !matches!(live.activity, Activity::Early);
+        let taken_over = |live: &&mut Live| !matches!(live.phase, LivePhase::Early);
         if let Some(live) = self.live.get_mut(&execution).filter(taken_over) {
             // Ownership was lost and regained without this instance noticing. If no other instance
             // appended meanwhile, the state in memory is current and its attempts are not
@@ -57,7 +57,7 @@ impl Driver {
             live.arrival = Arrival::Orphaned;
         }
         if early.is_some() {
-            live.activity = Activity::Early;
+            live.phase = LivePhase::Early;
         }
         live.due_until = at.map(|at| at.plus(self.config.claim_ahead));
         self.live.insert(execution, live);

@@ -265,6 +265,17 @@ fn the_guide_to_adding_a_kind_shows_a_real_one() {
 }
 
 #[test]
+fn the_index_lists_every_page() {
+    let index = page("docs/README.md");
+    let pages = find(&root().join("docs"), &|name| name.ends_with(".md"));
+    let missing = pages.iter().filter_map(|page| {
+        let name = page.name.trim_start_matches("docs/");
+        (name != "README.md" && !index.contains(&format!("({name}"))).then_some(name)
+    });
+    refuse(&missing.map(|name| format!("docs/README.md does not list {name}")).collect::<Vec<_>>());
+}
+
+#[test]
 fn architecture_can_be_read_in_one_sitting() {
     assert!(page("ARCHITECTURE.md").lines().count() <= 300);
 }

@@ -80,6 +80,13 @@ const FOREIGN_WORDS: &[(&str, &str)] = &[
     ("work_item", "task"),
 ];
 
+/// Names that say little by themselves: only one type of the workspace may have each.
+const NAMES_OF_ONE_TYPE: &[&str] =
+    &["Answer", "Delivery", "Home", "Known", "Line", "Order", "Place", "Report", "Said"];
+
+/// Crates in which types of one name may be declared.
+const CRATES_OF_ONE_NAME_MAX: usize = 2;
+
 /// What must not be left lying about.
 const LEFTOVERS: &[&str] =
     &["FIXME", "todo!(", "unimplemented!(", "dbg!(", "#[ignore", "#[should_panic"];
@@ -187,6 +194,11 @@ fn files_and_functions_can_be_taken_in() {
             }
         }
     }
+    let is_long = |name: &str| {
+        sources().any(|file| file.name == name && file.text.lines().count() > LINES_SOFT_MAX)
+    };
+    let stale = LONG_FILES.iter().filter(|name| !is_long(name));
+    faults.extend(stale.map(|name| format!("{name} is not long: take it out of LONG_FILES")));
     refuse(&faults);
 }
 
@@ -239,6 +251,40 @@ fn one_word_a_concept() {
         }
     }
     refuse(&faults);
+}
+
+#[test]
+fn type_names_are_not_used_for_many_types() {
+    let mut declared: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in sources().filter(|file| !file.is_test() && file.name.contains("/src/")) {
+        for (number, line) in file.code() {
+            let name = type_name(line);
+            let at = format!("{}:{number}", file.name);
+            name.into_iter()
+                .for_each(|name| declared.entry(name.to_owned()).or_default().push(at.clone()));
+        }
+    }
+    let mut faults = Vec::new();
+    for (name, places) in declared {
+        let crates: BTreeSet<_> =
+            places.iter().filter_map(|place| place.split('/').nth(1)).collect();
+        let one = NAMES_OF_ONE_TYPE.contains(&name.as_str());
+        if crates.len() > CRATES_OF_ONE_NAME_MAX || one && places.len() > 1 {
+            faults.push(format!("{name} names several types: {}", places.join(" ")));
+        }
+    }
+    refuse(&faults);
+}
+
+/// The type that a line of a module declares.
+fn type_name(line: &str) -> Option<&str> {
+    // Associated types are declared by their trait.
+    let mut words = line.split_whitespace().filter(|word| !word.starts_with("pub"));
+    let keyword = words.next()?;
+    let is_type = ["struct", "enum", "trait"].contains(&keyword)
+        || keyword == "type" && !line.starts_with(' ');
+    let name = words.next().filter(|_| is_type)?;
+    name.split(|c: char| !c.is_alphanumeric()).next().filter(|name| !name.is_empty())
 }
 
 #[test]

@@ -14,7 +14,7 @@ use waypost_ports::store::{Append, ControlChange, Settled, Side, Submission};
 
 use super::deciding::{Round, runs_in};
 use super::orders::{Consequences, Leave};
-use super::{Activity, Live};
+use super::{Live, LivePhase};
 use crate::driver::io::{Answer, Committed, Output, StoreWork, Ticket};
 use crate::driver::slots::SlotGrant;
 use crate::driver::suspicion::Suspicion;
@@ -114,7 +114,7 @@ impl Live {
             matches!(side.control, Some(ControlChange::Parked { .. } | ControlChange::Held { .. }));
         let context = (parked && config.contexts).then(|| Box::new(self.context()));
         side.digest = context.as_ref().map(|context| *blake3::hash(&context.state).as_bytes());
-        self.activity = Activity::Committing(PendingFrame {
+        self.phase = LivePhase::Committing(PendingFrame {
             context,
             header,
             events: decision.events.into(),
@@ -169,10 +169,10 @@ impl Live {
 
     /// Takes the frame in flight, whose commit was answered.
     pub(in crate::driver) fn take_pending(&mut self) -> Option<PendingFrame> {
-        match std::mem::replace(&mut self.activity, Activity::Idle) {
-            Activity::Committing(frame) => Some(frame),
+        match std::mem::replace(&mut self.phase, LivePhase::Idle) {
+            LivePhase::Committing(frame) => Some(frame),
             other => {
-                self.activity = other;
+                self.phase = other;
                 None
             }
         }

@@ -202,10 +202,10 @@ impl StoreCalls {
                 Err(refusal) => Answer::Refused(refusal),
             },
             // Of a message whose id was chosen, its sender finds out what became of it before.
-            _ if !outgoing.chosen && state.messages.contains(&mail.message) => {
+            MailBody::Request(_) if !outgoing.chosen && state.messages.contains(&mail.message) => {
                 Answer::Accepted(Arc::clone(&mail.message))
             }
-            _ => ended,
+            MailBody::Request(_) => ended,
         })
     }
 }
