@@ -16,6 +16,7 @@ use crate::time::Millis;
 /// A compiled definition.
 #[derive(Debug)]
 pub struct Plan {
+    /// The workflow's name.
     pub workflow: Arc<str>,
     /// Identity of the definition it was compiled from.
     pub hash: DefinitionHash,
@@ -104,6 +105,7 @@ pub struct PlanNode {
     pub family: Family,
     /// The long form's `registryId`, carried along.
     pub registry_id: Option<Arc<str>>,
+    /// Its behaviour.
     pub behaviour: Behaviour,
     /// Its conditions, one entry a source.
     pub needs: Vec<Condition>,
@@ -154,6 +156,7 @@ pub struct Outgoing {
 /// How a node's conditions combine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
+    /// All of them.
     All,
     /// The first `count` of them.
     Count {

@@ -27,6 +27,7 @@ pub enum Status {
     Completed,
     /// A failure was not handled.
     Failed,
+    /// It was cancelled.
     Cancelled,
     /// It took longer than its timeout.
     TimedOut,
@@ -124,6 +125,7 @@ pub enum NodeStatus {
     Running,
     /// It waits durably: for a time, a signal, its next attempt.
     Waiting,
+    /// Done.
     Completed,
     /// Its last attempt failed.
     Failed,

@@ -90,6 +90,7 @@ pub enum NodeEvent {
         node: Arc<str>,
         /// The number of the attempt, from 1.
         attempt: u32,
+        /// The failure.
         failure: Failure,
         /// The consequence for the node.
         end: FailureEnd,
@@ -171,6 +172,7 @@ pub enum Wait {
     },
     /// For a signal.
     Signal {
+        /// Its name.
         name: Arc<str>,
         /// When the wait times out.
         #[serde(default, skip_serializing_if = "Option::is_none")]

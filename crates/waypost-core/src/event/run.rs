@@ -49,6 +49,7 @@ pub enum RunEvent {
         /// Why, as the request gave it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Its origin.
         #[serde(default, skip_serializing_if = "Origin::is_unknown")]
         origin: Origin,
     },
@@ -70,7 +71,10 @@ pub enum RunEvent {
     },
     /// It needs a person to continue; other executions do not wait for it.
     #[serde(rename = "RunQuarantined")]
-    Quarantined { reason: String },
+    Quarantined {
+        /// The reason.
+        reason: String,
+    },
     /// The end is fixed; every node that was PENDING is CANCELLED by this.
     #[serde(rename = "RunEnding")]
     Ending {
@@ -101,6 +105,7 @@ pub enum RunEvent {
         )]
         output: Option<Json>,
     },
+    /// It was cancelled.
     #[serde(rename = "RunCancelled")]
     Cancelled {
         /// Why, as the request gave it.
@@ -131,11 +136,14 @@ pub enum RunEvent {
     SignalReceived {
         /// The signal's name.
         name: Arc<str>,
+        /// Its body.
         body: Json,
+        /// Its origin.
         origin: Origin,
     },
     /// A message was consumed and changed nothing.
     MessageIgnored {
+        /// The message.
         message: MessageId,
         /// Why it changed nothing.
         reason: String,
@@ -147,6 +155,7 @@ pub enum RunEvent {
 pub struct RunCreated {
     /// The id of the execution.
     pub key: ExecutionId,
+    /// The workflow.
     pub workflow: Arc<str>,
     /// The version of the workflow.
     pub version: u32,
@@ -192,10 +201,14 @@ pub enum EndCause {
     Failure {
         /// The node that failed.
         node: Arc<str>,
+        /// The failure.
         failure: Failure,
     },
     /// Its concurrency key cannot be evaluated.
-    NotQueued { failure: Failure },
+    NotQueued {
+        /// The failure.
+        failure: Failure,
+    },
     /// It took longer than its timeout.
     Deadline,
 }

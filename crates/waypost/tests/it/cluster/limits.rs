@@ -39,7 +39,7 @@ fn at_most_five_of_a_key(with: With) {
     cluster.sql(WATCH);
     let mut random = Random::new();
     let ids = submit(&mut cluster, &mut random);
-    // One is cancelled while it is queued: no worker ever hears of it.
+    // One is cancelled while it is queued: no worker ever receives it.
     let cancelled = ids.last().unwrap().clone();
     let api = cluster.api.clone();
     cluster.block_on(cancel(&api, &cancelled));
@@ -69,7 +69,7 @@ fn at_most_five_of_a_key(with: With) {
     cluster.check();
 }
 
-/// Asks until somebody does: whoever was killed last may not be back.
+/// Asks until an instance answers: the one that was killed last may not be back.
 async fn cancel(api: &Api, id: &str) {
     let path = format!("/v1/executions/{id}/cancel");
     for turn in 0.. {
@@ -89,7 +89,7 @@ fn kill(cluster: &mut Cluster, random: &mut Random) {
     cluster.start_again(at);
 }
 
-/// Starts them one after the other, so that it is known in which order they is queued; while some of
+/// Starts them one after the other, so that the order of the queue is known; while some of
 /// them are being started, an instance is killed.
 fn submit(cluster: &mut Cluster, random: &mut Random) -> Vec<String> {
     let count = scaled(500).max(60);
@@ -99,7 +99,7 @@ fn submit(cluster: &mut Cluster, random: &mut Random) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..count {
         let api = cluster.api.clone();
-        // Long enough that they come faster than they go, and is queued when one is killed. The first
+        // Long enough that they come faster than they go, and are queued when an instance is killed. The first
         // ones take as long as a slow machine may need to start all others.
         let ms = if n < LIMIT { 10_000 } else { 300 };
         let input = json!({ "key": "k", "n": n, "ms": ms });
@@ -124,11 +124,13 @@ const WATCH: &str = "
         SELECT NEW.execution, count(*) FROM waypost.permits WHERE key = NEW.key AND holding;
         RETURN NULL;
     END $$;
-    CREATE TRIGGER given AFTER UPDATE ON permits FOR EACH ROW
+    CREATE TRIGGER given_at_once AFTER INSERT ON permits FOR EACH ROW
+    WHEN (NEW.holding) EXECUTE FUNCTION public.write_down();
+    CREATE TRIGGER given_later AFTER UPDATE ON permits FOR EACH ROW
     WHEN (NEW.holding AND NOT OLD.holding) EXECUTE FUNCTION public.write_down()";
 
-/// Nobody overtakes: all who stand before one have a slot by then, but for those who come to hold one with
-/// it.
+/// No execution overtakes another: when it is given a permit, all before it in the queue have one, or are
+/// given theirs at the same time.
 fn slots_are_given_in_order(cluster: &Cluster, ids: &[String]) {
     let given = cluster.sql(
         "SELECT convert_from(s.key, 'UTF8'), g.holding FROM public.given AS g \
