@@ -13,8 +13,8 @@ use waypost_engine::config::Config;
 use waypost_engine::{Engine, Observer, StartRequest};
 use waypost_ports::query::{ExecutionPage, ListRequest};
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
-    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
+    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
 };
 
 use crate::report::Counts;
@@ -193,7 +193,7 @@ impl Store for Counting {
         self.inner.load_all(execution)
     }
 
-    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.inner.deliver(mail)
     }
 

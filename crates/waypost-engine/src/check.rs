@@ -31,7 +31,7 @@ use crate::Plans;
 
 /// Which executions to check.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct CheckOptions {
     /// This one alone.
     pub only: Option<ExecutionNo>,
     /// Those whose last frame was stored at this time or later.
@@ -50,14 +50,14 @@ pub struct Tally {
 
 /// The result of a check.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct CheckReport {
     /// How much was checked.
     pub tally: Tally,
     /// The findings, by execution and seq.
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl CheckReport {
     /// Is there anything that was found and not repaired?
     pub fn is_well(&self) -> bool {
         self.findings.iter().all(|finding| finding.repaired)
@@ -96,16 +96,16 @@ pub enum Cure {
 pub fn check(
     store: &dyn Inspect,
     plans: &Plans,
-    options: &Options,
+    options: &CheckOptions,
     progress: &(dyn Fn(&Tally) + Sync),
-) -> Result<Report, StoreError> {
+) -> Result<CheckReport, StoreError> {
     // The projections are compared as far as they go; a log that they cannot follow is a finding,
     // not a reason to stop.
     if let Err(error) = store.catch_up() {
         warn!(%error, "could not update the projections");
     }
     if let Some(execution) = options.only {
-        let mut report = Report::default();
+        let mut report = CheckReport::default();
         walk::check_one(store, plans, execution, &mut report)?;
         return Ok(report);
     }
@@ -136,13 +136,17 @@ pub fn check_examined(
     shown: Option<&Shown>,
     plans: &Plans,
     store: &dyn Store,
-) -> Result<Report, StoreError> {
+) -> Result<CheckReport, StoreError> {
     one::check(examined, shown, plans, store)
 }
 
 /// Repairs what can be derived from the logs, in a store that this process has to itself, and marks
 /// the findings that are gone.
-pub fn repair(store: &dyn Inspect, plans: &Plans, report: &mut Report) -> Result<(), StoreError> {
+pub fn repair(
+    store: &dyn Inspect,
+    plans: &Plans,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
     let sick = |finding: &&Finding| finding.cure.is_some();
     let mut executions: Vec<ExecutionNo> =
         report.findings.iter().filter(sick).map(|finding| finding.violation.execution).collect();
@@ -168,7 +172,7 @@ fn look_again(
     plans: &Plans,
     execution: ExecutionNo,
 ) -> Result<Vec<Finding>, StoreError> {
-    let mut report = Report::default();
+    let mut report = CheckReport::default();
     walk::check_one(store, plans, execution, &mut report)?;
     if report.tally.executions == 0 {
         // It has no log: all its rows are stray.

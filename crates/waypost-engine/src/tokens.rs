@@ -22,7 +22,7 @@ const PURPOSE: &str = "waypost delivery tokens 1";
 
 /// Which attempt a token is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Delivery<'a> {
+pub struct AttemptRef<'a> {
     pub execution: &'a ExecutionId,
     /// The node's path.
     pub path: &'a str,
@@ -49,13 +49,13 @@ impl TokenIssuer {
     }
 
     /// A token for one delivery. The bits must be unpredictable.
-    pub fn issue(&self, delivery: &Delivery<'_>, random: u64) -> Token {
+    pub fn issue(&self, delivery: &AttemptRef<'_>, random: u64) -> Token {
         let mac = self.mac(delivery, random);
         Token(u128::from(random) << 64 | u128::from(mac))
     }
 
     /// Was this token given out for this attempt?
-    pub fn is_ours(&self, delivery: &Delivery<'_>, token: Token) -> bool {
+    pub fn is_ours(&self, delivery: &AttemptRef<'_>, token: Token) -> bool {
         let [random, mac] = [token.0 >> 64, token.0].map(|bits| bits & u128::from(u64::MAX));
         let random = u64::try_from(random).unwrap_or(0);
         u128::from(self.mac(delivery, random)) == mac
@@ -70,7 +70,7 @@ impl TokenIssuer {
                 || node.ended.iter().any(|ended| ended.token == report.token)
         });
         let (execution, attempt) = (&state.created.key, report.attempt);
-        let delivery = Delivery { execution, path: &report.node, attempt };
+        let delivery = AttemptRef { execution, path: &report.node, attempt };
         let ours = self.is_ours(&delivery, report.token) || is_planted(Bug::QueuedTokenUnchecked);
         if recorded || ours {
             return Ok(());
@@ -82,7 +82,7 @@ impl TokenIssuer {
         }
     }
 
-    fn mac(&self, delivery: &Delivery<'_>, random: u64) -> u64 {
+    fn mac(&self, delivery: &AttemptRef<'_>, random: u64) -> u64 {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&delivery.attempt.to_le_bytes());
         hasher.update(&random.to_le_bytes());
@@ -105,7 +105,7 @@ mod tests {
     fn a_token_is_good_for_its_attempt_and_no_other() {
         let issuer = TokenIssuer::new(&[7; 32]);
         let [one, other] = ["exe_1", "exe_1a"].map(|key| ExecutionId(key.into()));
-        let of = |execution, path, attempt| Delivery { execution, path, attempt };
+        let of = |execution, path, attempt| AttemptRef { execution, path, attempt };
         let token = issuer.issue(&of(&one, "ab", 1), 0x0123_4567_89ab_cdef);
         assert!(issuer.is_ours(&of(&one, "ab", 1), token));
         for wrong in [of(&other, "ab", 1), of(&other, "b", 1), of(&one, "b", 1), of(&one, "ab", 2)]
@@ -122,7 +122,7 @@ mod tests {
     fn two_deliveries_of_one_attempt_have_two_tokens() {
         let issuer = TokenIssuer::new(&[7; 32]);
         let key = ExecutionId("exe_1".into());
-        let delivery = Delivery { execution: &key, path: "a", attempt: 1 };
+        let delivery = AttemptRef { execution: &key, path: "a", attempt: 1 };
         assert_ne!(issuer.issue(&delivery, 1), issuer.issue(&delivery, 2));
         assert_eq!(format!("{issuer:?}"), "TokenIssuer");
     }

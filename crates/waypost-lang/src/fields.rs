@@ -7,7 +7,7 @@ use waypost_core::limits::{NODE_ID_CHARS_MAX, WORKFLOW_NAME_CHARS_MAX};
 use waypost_core::time::{BadDuration, Millis};
 
 use crate::diagnostics::{Code, Fault, Faults, listed, quoted};
-use crate::tree::{self, Tree, TreeEntry, Value};
+use crate::tree::{self, Tree, TreeEntry, TreeValue};
 
 /// The forms of a duration, for hints.
 pub(crate) const DURATION_HINT: &str =
@@ -58,7 +58,7 @@ fn our_name(name: &str) -> Option<&'static str> {
 
 /// The entry of a field, unless it is absent or empty.
 pub(crate) fn present<'t>(entries: &'t [TreeEntry], key: &str) -> Option<&'t TreeEntry> {
-    tree::find(entries, key).filter(|entry| !matches!(entry.value.value, Value::Null))
+    tree::find(entries, key).filter(|entry| !matches!(entry.value.value, TreeValue::Null))
 }
 
 /// A fault about the type of a value: `` `label` must be a text, not a list ``.
@@ -79,7 +79,7 @@ pub(crate) fn text<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Optio
     let found = tree.as_text();
     if found.is_none() {
         let fault = wrong_type(what, "a text", tree);
-        let scalar = matches!(tree.value, Value::Bool(_) | Value::Number(_));
+        let scalar = matches!(tree.value, TreeValue::Bool(_) | TreeValue::Number(_));
         faults.add(if scalar { fault.hint("put it between quotes") } else { fault });
     }
     found
@@ -88,14 +88,14 @@ pub(crate) fn text<'t>(what: &str, tree: &'t Tree, faults: &mut Faults) -> Optio
 /// A text, or an unquoted boolean or number in place of one.
 pub(crate) fn word(what: &str, tree: &Tree, faults: &mut Faults) -> Option<String> {
     match &tree.value {
-        Value::Bool(value) => Some(value.to_string()),
-        Value::Number(number) => Some(number.to_string()),
+        TreeValue::Bool(value) => Some(value.to_string()),
+        TreeValue::Number(number) => Some(number.to_string()),
         _ => text(what, tree, faults).map(ToOwned::to_owned),
     }
 }
 
 pub(crate) fn boolean(what: &str, tree: &Tree, faults: &mut Faults) -> Option<bool> {
-    if let Value::Bool(value) = tree.value {
+    if let TreeValue::Bool(value) = tree.value {
         return Some(value);
     }
     let fault = wrong_type(what, "true or false", tree);
@@ -113,7 +113,7 @@ pub(crate) fn whole(
     bounds: std::ops::RangeInclusive<u32>,
     faults: &mut Faults,
 ) -> Option<u32> {
-    let Value::Number(number) = &tree.value else {
+    let TreeValue::Number(number) = &tree.value else {
         faults.add(wrong_type(what, "a whole number", tree));
         return None;
     };
@@ -133,7 +133,7 @@ pub(crate) fn number(
     bounds: std::ops::RangeInclusive<f64>,
     faults: &mut Faults,
 ) -> Option<f64> {
-    let Value::Number(number) = &tree.value else {
+    let TreeValue::Number(number) = &tree.value else {
         faults.add(wrong_type(what, "a number", tree));
         return None;
     };
@@ -167,8 +167,8 @@ pub(crate) fn one_of<'w>(
 /// A fixed duration.
 pub(crate) fn duration(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Millis> {
     let parsed = match &tree.value {
-        Value::Number(number) => Millis::from_f64(number.as_f64().unwrap_or(f64::NAN), 1.0),
-        Value::Text { text, .. } => Millis::parse(text),
+        TreeValue::Number(number) => Millis::from_f64(number.as_f64().unwrap_or(f64::NAN), 1.0),
+        TreeValue::Text { text, .. } => Millis::parse(text),
         _ => {
             faults.add(wrong_type(what, "a duration", tree).hint(DURATION_HINT));
             return None;

@@ -13,7 +13,7 @@ use waypost_core::json::{BadJson, Json};
 
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::fields;
-use crate::tree::{Tree, Value};
+use crate::tree::{Tree, TreeValue};
 
 /// Faults reported for one input.
 const FAULTS_MAX: usize = 20;
@@ -157,10 +157,10 @@ fn build(schema: &serde_json::Value) -> Result<Validator, BadInputSchema> {
 
 fn refuse_outside_references(tree: &Tree, faults: &mut Faults) {
     match &tree.value {
-        Value::List(items) => {
+        TreeValue::List(items) => {
             items.iter().for_each(|item| refuse_outside_references(item, faults));
         }
-        Value::Map(entries) => {
+        TreeValue::Map(entries) => {
             for entry in entries {
                 let reference = matches!(entry.key.as_str(), "$ref" | "$dynamicRef");
                 match entry.value.as_text().filter(|_| reference) {
@@ -178,7 +178,7 @@ fn refuse_outside_references(tree: &Tree, faults: &mut Faults) {
                 }
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text { .. } => {}
+        TreeValue::Null | TreeValue::Bool(_) | TreeValue::Number(_) | TreeValue::Text { .. } => {}
     }
 }
 

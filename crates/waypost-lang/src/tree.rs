@@ -32,12 +32,12 @@ pub(crate) const VALUES_MAX: usize = 400_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) span: Span,
-    pub(crate) value: Value,
+    pub(crate) value: TreeValue,
 }
 
 /// The values of a definition: JSON.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum TreeValue {
     Null,
     Bool(bool),
     Number(Number),
@@ -99,7 +99,7 @@ impl Tree {
     /// The fields, where this is a mapping.
     pub(crate) fn as_map(&self) -> Option<&[TreeEntry]> {
         match &self.value {
-            Value::Map(entries) => Some(entries),
+            TreeValue::Map(entries) => Some(entries),
             _ => None,
         }
     }
@@ -107,7 +107,7 @@ impl Tree {
     /// The items, where this is a list.
     pub(crate) fn as_list(&self) -> Option<&[Self]> {
         match &self.value {
-            Value::List(items) => Some(items),
+            TreeValue::List(items) => Some(items),
             _ => None,
         }
     }
@@ -115,7 +115,7 @@ impl Tree {
     /// The text, where this is one.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match &self.value {
-            Value::Text { text, .. } => Some(text),
+            TreeValue::Text { text, .. } => Some(text),
             _ => None,
         }
     }
@@ -123,12 +123,12 @@ impl Tree {
     /// The value's type, for messages.
     pub(crate) fn description(&self) -> &'static str {
         match self.value {
-            Value::Null => "nothing",
-            Value::Bool(_) => "a boolean",
-            Value::Number(_) => "a number",
-            Value::Text { .. } => "a text",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a mapping",
+            TreeValue::Null => "nothing",
+            TreeValue::Bool(_) => "a boolean",
+            TreeValue::Number(_) => "a number",
+            TreeValue::Text { .. } => "a text",
+            TreeValue::List(_) => "a list",
+            TreeValue::Map(_) => "a mapping",
         }
     }
 
@@ -136,12 +136,12 @@ impl Tree {
     pub(crate) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
-            Value::Null => Json::Null,
-            Value::Bool(value) => Json::Bool(*value),
-            Value::Number(number) => Json::Number(number.clone()),
-            Value::Text { text, .. } => Json::String(text.clone()),
-            Value::List(items) => items.iter().map(Self::to_json).collect(),
-            Value::Map(entries) => Json::Object(fields_to_json(entries)),
+            TreeValue::Null => Json::Null,
+            TreeValue::Bool(value) => Json::Bool(*value),
+            TreeValue::Number(number) => Json::Number(number.clone()),
+            TreeValue::Text { text, .. } => Json::String(text.clone()),
+            TreeValue::List(items) => items.iter().map(Self::to_json).collect(),
+            TreeValue::Map(entries) => Json::Object(fields_to_json(entries)),
         }
     }
 
@@ -150,8 +150,8 @@ impl Tree {
         let mut here = self;
         for step in path {
             let next = match &here.value {
-                Value::Map(entries) => find(entries, step).map(|entry| &entry.value),
-                Value::List(items) => step.parse().ok().and_then(|at: usize| items.get(at)),
+                TreeValue::Map(entries) => find(entries, step).map(|entry| &entry.value),
+                TreeValue::List(items) => step.parse().ok().and_then(|at: usize| items.get(at)),
                 _ => None,
             };
             let Some(next) = next else { break };
@@ -162,7 +162,7 @@ impl Tree {
 
     /// The position in the source of some bytes of this text.
     pub(crate) fn span_within(&self, source: &Source<'_>, bytes: &Span) -> Span {
-        let Value::Text { text, style } = &self.value else { return self.span.clone() };
+        let TreeValue::Text { text, style } = &self.value else { return self.span.clone() };
         let raw = source.text.get(self.span.clone()).unwrap_or_default();
         let [start, end] = [bytes.start, bytes.end]
             .map(|offset| self.span.start + align::raw_offset(raw, text, *style, offset));

@@ -1,6 +1,6 @@
 //! The tests that every store must pass.
 //!
-//! A backend's test binary implements [`Backend`] and calls [`conformance_tests!`], which makes one
+//! A backend's test binary implements [`StoreUnderTest`] and calls [`conformance_tests!`], which makes one
 //! test per case, so that a report names the promise that is broken:
 //!
 //! ```ignore
@@ -52,7 +52,7 @@ use crate::clock::Clock;
 use crate::inspect::Inspect;
 
 /// Implemented by a backend's test binary: some data, empty at first.
-pub trait Backend {
+pub trait StoreUnderTest {
     /// The store under test.
     type Store: Inspect + Access;
 
@@ -63,7 +63,7 @@ pub trait Backend {
     fn settle(&self, store: &Self::Store);
 }
 
-/// Makes one test for each case, from a function that makes a [`Backend`](crate::conformance::Backend).
+/// Makes one test for each case, from a function that makes a [`StoreUnderTest`](crate::conformance::Backend).
 #[macro_export]
 macro_rules! conformance_tests {
     ($make:path) => {

@@ -22,8 +22,8 @@ use waypost_core::time::Timestamp;
 
 use crate::clock::Clock;
 use crate::store::{
-    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
-    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
+    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
 };
 
 pub use claiming::Claimable;
@@ -78,7 +78,7 @@ impl Store for MemoryStore {
         self.with(|tables, _| Ok(tables.load_all(execution)))
     }
 
-    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.with(|tables, _| Ok(mail.iter().map(|mail| tables.deliver(mail)).collect()))
     }
 

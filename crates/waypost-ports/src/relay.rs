@@ -41,12 +41,12 @@ pub enum Relayed {
 
 /// Called with mail for this instance, and with the way to answer. Must be quick: the commit comes
 /// later.
-pub type HearMail = Arc<dyn Fn(Mail, Answer) + Send + Sync>;
+pub type HearMail = Arc<dyn Fn(Mail, RelayAnswer) + Send + Sync>;
 
 /// How the owner answers one piece of mail. Dropping it gives no answer.
-pub struct Answer(Box<dyn FnOnce(Relayed) + Send>);
+pub struct RelayAnswer(Box<dyn FnOnce(Relayed) + Send>);
 
-impl Answer {
+impl RelayAnswer {
     /// An answer that is given to `tell`.
     pub fn new(tell: impl FnOnce(Relayed) + Send + 'static) -> Self {
         Self(Box::new(tell))
@@ -63,7 +63,7 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for RelayAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Answer")
     }

@@ -19,7 +19,7 @@ use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
-pub use mail::{Delivery, Mail, MailBody};
+pub use mail::{Mail, MailBody, MailDelivery};
 pub use permit::{Permit, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
 pub use waypost_core::command::Urgency;
@@ -66,7 +66,7 @@ pub trait Store: Send + Sync {
     fn load_all(&self, execution: ExecutionNo) -> Result<Option<History>, StoreError>;
 
     /// Puts mail into inboxes, durably, and makes unowned addressees ready. Answers in order.
-    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError>;
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError>;
 
     /// The mail of all executions that this instance owns.
     fn collect(&self, owner: InstanceId, limit: usize) -> Result<Vec<Mail>, StoreError>;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_ports::store::{Delivery, Mail};
+use waypost_ports::store::{Mail, MailDelivery};
 
 use crate::connection::Connection;
 use crate::error::DbError;
@@ -18,18 +18,18 @@ use crate::text::{get, limit, text, text_or_none};
 pub(crate) async fn deliver(
     connection: &mut Connection,
     mail: &[Mail],
-) -> Result<Vec<Delivery>, DbError> {
+) -> Result<Vec<MailDelivery>, DbError> {
     if mail.is_empty() {
         return Ok(Vec::new());
     }
     let mut deliveries = put(connection, mail).await?;
     // An end that was under way when earlier mail came may not have seen it: it goes now.
-    let of_ended = mail.iter().zip(&deliveries).filter(|(_, put)| **put == Delivery::Ended);
+    let of_ended = mail.iter().zip(&deliveries).filter(|(_, put)| **put == MailDelivery::Ended);
     let mut ended: Vec<i64> = of_ended.map(|(mail, _)| mail.execution.0).collect();
     let accepted: Vec<i64> = mail
         .iter()
         .zip(&deliveries)
-        .filter(|(_, delivery)| matches!(delivery, Delivery::Accepted { .. }))
+        .filter(|(_, delivery)| matches!(delivery, MailDelivery::Accepted { .. }))
         .map(|(mail, _)| mail.execution.0)
         .collect();
     if accepted.is_empty() && ended.is_empty() {
@@ -41,13 +41,13 @@ pub(crate) async fn deliver(
         owners.insert(get(&row, 0)?, get::<Option<Uuid>>(&row, 1)?.map(InstanceId));
     }
     for (mail, delivery) in mail.iter().zip(&mut deliveries) {
-        let Delivery::Accepted { owner } = delivery else { continue };
+        let MailDelivery::Accepted { owner } = delivery else { continue };
         match owners.get(&mail.execution.0) {
             Some(now) => *owner = *now,
             // It has ended meanwhile. The log shows whether it took this mail.
             None => {
                 ended.push(mail.execution.0);
-                *delivery = Delivery::Ended;
+                *delivery = MailDelivery::Ended;
             }
         }
     }
@@ -68,7 +68,7 @@ pub(crate) async fn wake(connection: &mut Connection, mail: &[Mail]) -> Result<(
 pub(crate) async fn put(
     connection: &mut Connection,
     mail: &[Mail],
-) -> Result<Vec<Delivery>, DbError> {
+) -> Result<Vec<MailDelivery>, DbError> {
     let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
     let urgencies: Vec<i16> = mail.iter().map(|mail| mail.body.urgency() as i16).collect();
     let messages: Vec<&[u8]> = mail.iter().map(|mail| mail.message.as_bytes()).collect();
@@ -83,16 +83,16 @@ pub(crate) async fn put(
         .query(queries::MAIL_INSERT, &[&executions, &urgencies, &messages, &actors, &bodies])
         .await?;
     let mut went_in: HashSet<(i64, Vec<u8>)> = HashSet::new();
-    let mut refusals = vec![Delivery::Duplicate; mail.len()];
+    let mut refusals = vec![MailDelivery::Duplicate; mail.len()];
     for row in &rows {
         let Some(position) = get::<Option<i64>>(row, 0)? else {
             went_in.insert((get(row, 3)?, get(row, 4)?));
             continue;
         };
         let refusal = match (get::<Option<bool>>(row, 1)?, get::<Option<bool>>(row, 2)?) {
-            (Some(true), _) => Delivery::Duplicate,
-            (_, Some(true)) => Delivery::Ended,
-            _ => Delivery::Unknown,
+            (Some(true), _) => MailDelivery::Duplicate,
+            (_, Some(true)) => MailDelivery::Ended,
+            _ => MailDelivery::Unknown,
         };
         let position = usize::try_from(position).unwrap_or(0).saturating_sub(1);
         refusals.get_mut(position).into_iter().for_each(|place| *place = refusal.clone());
@@ -100,7 +100,7 @@ pub(crate) async fn put(
     let deliveries = mail.iter().zip(refusals).map(|(mail, refusal)| {
         // Only the first of two equal ones went in.
         match went_in.remove(&(mail.execution.0, mail.message.as_bytes().to_vec())) {
-            true => Delivery::Accepted { owner: None },
+            true => MailDelivery::Accepted { owner: None },
             false => refusal,
         }
     });

@@ -6,8 +6,8 @@ use std::time::Duration;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
-    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
+    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
 };
 
 use crate::address::Address;
@@ -166,7 +166,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         // Another sender may deliver the same messages in another order, and deadlock with this
         // one.
         Ok(in_spite_of_others(|| {

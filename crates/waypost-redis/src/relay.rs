@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use waypost_core::event::MessageId;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_ports::relay::{Answer, HearMail, Relay, Relayed};
+use waypost_ports::relay::{HearMail, Relay, RelayAnswer, Relayed};
 use waypost_ports::store::{Mail, MailBody, StoreError};
 
 use crate::ask::{ABANDON, Ask, POST, TAKE, bytes, exactly, list, number, text};
@@ -295,10 +295,10 @@ fn settled(stream: &str, entry: &str) -> Vec<Ask> {
 }
 
 /// The answer to a letter: deletes its entry and notifies the sender.
-fn answer_to(wire: &Arc<Wire>, by: InstanceId, entry: String, letter: &Opened) -> Answer {
+fn answer_to(wire: &Arc<Wire>, by: InstanceId, entry: String, letter: &Opened) -> RelayAnswer {
     let (wire, stream) = (Arc::downgrade(wire), wire.keys.results(by));
     let (name, from) = (letter.name, letter.from);
-    Answer::new(move |relayed| {
+    RelayAnswer::new(move |relayed| {
         let Some(wire) = wire.upgrade() else { return };
         let refused = match relayed {
             Relayed::Committed => None,

@@ -7,9 +7,8 @@
 //!       └──────── keeper: connect, load, write a probe ◀──┘       with growing, jittered waits
 //! ```
 //!
-//! Callers block, for [`Limits::response`](crate::Limits::response) at the longest; the work is done
-//! on threads of this crate, which end with the last handle. Only the keeper connects: a caller
-//! never waits for a handshake.
+//! Callers block for at most [`Limits::response`](crate::Limits::response). Threads of this crate do
+//! the work, and end with the last handle. Only the keeper connects: no caller waits for a handshake.
 
 use std::fmt;
 use std::sync::{Arc, mpsc};

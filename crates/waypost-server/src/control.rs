@@ -61,7 +61,7 @@ pub enum Sent {
 }
 
 /// The outcome of a request.
-pub struct Outcome {
+pub struct ControlOutcome {
     /// For the caller.
     pub result: ControlResult,
     /// [`Receipt::Taken`] where it was done. [`Receipt::Ended`] is a problem instead.
@@ -74,7 +74,7 @@ pub async fn control(
     (id, execution): (&str, ExecutionNo),
     request: Request,
     origin: Origin,
-) -> Result<Outcome, Problem> {
+) -> Result<ControlOutcome, Problem> {
     let message = origin.message.clone();
     if let Some(first) = early(channel, execution, &request, message.as_ref()).await? {
         return Ok(first);
@@ -86,7 +86,7 @@ pub async fn control(
             let message_id = message.map(|message| message.to_string());
             let done = ControlResult::of(id, ExecutionStatus(status));
             let result = ControlResult { pausing, message_id, ..done };
-            Ok(Outcome { result, receipt: Receipt::Taken })
+            Ok(ControlOutcome { result, receipt: Receipt::Taken })
         }
         Sent::Mailed { message, duplicate } => {
             settle(channel, execution, is_signal, (message, duplicate)).await
@@ -109,7 +109,7 @@ pub async fn early(
     execution: ExecutionNo,
     request: &Request,
     message: Option<&MessageId>,
-) -> Result<Option<Outcome>, Problem> {
+) -> Result<Option<ControlOutcome>, Problem> {
     match request {
         Request::Cancel { .. } => return Ok(None),
         // The log is not read for a signal: that would cost more with each signal that is kept.
@@ -151,7 +151,7 @@ async fn settle(
     execution: ExecutionNo,
     is_signal: bool,
     (message, duplicate): (MessageId, bool),
-) -> Result<Outcome, Problem> {
+) -> Result<ControlOutcome, Problem> {
     let settled = |found: &Found| match found.receipt(&message) {
         Receipt::Open => false,
         Receipt::Kept => is_signal,
@@ -167,14 +167,14 @@ pub async fn answer(
     execution: ExecutionNo,
     found: &Found,
     (message, duplicate): (MessageId, bool),
-) -> Result<Outcome, Problem> {
+) -> Result<ControlOutcome, Problem> {
     match found.receipt(&message) {
         Receipt::Taken => taken(channel, execution, found, (message, duplicate)).await,
         Receipt::Ended(status) => Err(Refusal::Ended(status).into()),
         receipt @ (Receipt::Kept | Receipt::Open) => {
             let message_id = Some(message.to_string());
             let result = ControlResult { message_id, duplicate, ..result(found) };
-            Ok(Outcome { result, receipt })
+            Ok(ControlOutcome { result, receipt })
         }
     }
 }
@@ -185,13 +185,13 @@ async fn taken(
     execution: ExecutionNo,
     found: &Found,
     (message, duplicate): (MessageId, bool),
-) -> Result<Outcome, Problem> {
+) -> Result<ControlOutcome, Problem> {
     let message_id = Some(message.to_string());
     if let Some(problem) = channel.read(move |reader| reader.ignored(execution, &message)).await? {
         return Err(problem);
     }
     let result = ControlResult { message_id, duplicate, ..result(found) };
-    Ok(Outcome { result, receipt: Receipt::Taken })
+    Ok(ControlOutcome { result, receipt: Receipt::Taken })
 }
 
 fn result(found: &Found) -> ControlResult {

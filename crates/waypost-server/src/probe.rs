@@ -22,17 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STEP_MAX: Millis = Millis::from_secs(5);
 
 /// Nothing, or why this instance is not ready.
-type Said = Result<(), Problem>;
+type Readiness = Result<(), Problem>;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Probe {
     /// When the store was last asked, and its answer. Concurrent callers wait for that answer.
-    last: Arc<Mutex<Option<(Instant, Said)>>>,
+    last: Arc<Mutex<Option<(Instant, Readiness)>>>,
 }
 
 impl Probe {
-    pub(crate) async fn look(&self, server: &Arc<Server>) -> Said {
+    pub(crate) async fn look(&self, server: &Arc<Server>) -> Readiness {
         if let Some(trouble) = server.engine.store_trouble() {
             return Err(store_fails(&trouble));
         }
@@ -46,7 +46,10 @@ impl Probe {
 
     /// The last answer if it is fresh, or a new one. In a Tokio task of its own: a caller that
     /// hangs up leaves the question to the store pending, and the next caller must not ask again.
-    async fn unless_fresh(&self, ask: impl Future<Output = Said> + Send + 'static) -> Said {
+    async fn unless_fresh(
+        &self,
+        ask: impl Future<Output = Readiness> + Send + 'static,
+    ) -> Readiness {
         let last = Arc::clone(&self.last);
         let said = tokio::spawn(async move {
             let mut last = last.lock().await;
@@ -63,7 +66,7 @@ impl Probe {
     }
 }
 
-async fn ask(server: Arc<Server>) -> Said {
+async fn ask(server: Arc<Server>) -> Readiness {
     let me = server.engine.instance();
     let asked = server.blocking_first(move |server| Ok(server.reader.backend().is_alive(me)?));
     let unavailable = |why: &'static str| Problem::new(Code::StoreUnavailable, why).retry_after(5);

@@ -98,9 +98,9 @@ pub struct Server {
     pub(crate) description: Bytes,
     /// Reads that may be under way: they block a thread each.
     reads: Arc<Semaphore>,
-    read_threads: Threads,
+    read_threads: ReadThreads,
     /// For large reads.
-    large_read_threads: Threads,
+    large_read_threads: ReadThreads,
     pub(crate) probe: Probe,
     draining: AtomicBool,
 }
@@ -135,8 +135,8 @@ impl Server {
             description: description.to_string().into(),
             limits,
             reads: Arc::new(Semaphore::new(config.reads_max)),
-            read_threads: Threads::new(config.reads_max)?,
-            large_read_threads: Threads::new(LARGE_READS_MAX)?,
+            read_threads: ReadThreads::new(config.reads_max)?,
+            large_read_threads: ReadThreads::new(LARGE_READS_MAX)?,
             probe: Probe::default(),
             draining: AtomicBool::new(false),
             config,
@@ -318,9 +318,9 @@ const LARGE_READS_MAX: usize = 4;
 
 /// A fixed number of threads. Each thread of a process retains some of the memory that it has
 /// freed, so few of them do large reads.
-struct Threads(Option<Runtime>);
+struct ReadThreads(Option<Runtime>);
 
-impl Threads {
+impl ReadThreads {
     fn new(count: usize) -> Result<Self, Problem> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(count.max(1))
@@ -339,7 +339,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for ReadThreads {
     fn drop(&mut self) {
         // A runtime that is dropped where others run would wait for its threads.
         if let Some(runtime) = self.0.take() {

@@ -170,10 +170,10 @@ pub(crate) async fn of_all(
 ) -> Result<Reply, Problem> {
     let end = server.blocking(|server| Ok(server.reader.backend().feed_end()?)).await?;
     let place = match after {
-        Some(text) => Place::parse(text).ok_or_else(|| {
+        Some(text) => StreamPosition::parse(text).ok_or_else(|| {
             Problem::new(Code::BadParameter, "this is not the id of an event of this stream")
         })?,
-        None => Place::after(end),
+        None => StreamPosition::after(end),
     };
     if place.frame > end.0 {
         // The position is from another store, or from this one before it was restored: its reader
@@ -199,12 +199,12 @@ pub(crate) async fn of_all(
 /// A place between two events of the stream of everything: after the first `events` events of the
 /// frame that ends at `frame`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+struct StreamPosition {
     frame: u64,
     events: u64,
 }
 
-impl Place {
+impl StreamPosition {
     fn after(position: FeedPosition) -> Self {
         Self { frame: position.0, events: u64::MAX }
     }
@@ -225,14 +225,14 @@ impl Place {
 
 /// Is this the id of an event of the stream of everything?
 pub(crate) fn is_place(text: &str) -> bool {
-    Place::parse(text).is_some()
+    StreamPosition::parse(text).is_some()
 }
 
 async fn follow_all(
     server: &Arc<Server>,
     line: &Line,
     watch: &Watch,
-    mut place: Place,
+    mut place: StreamPosition,
     until: Option<FeedPosition>,
     kinds: &Arc<[String]>,
 ) -> Result<Ending, Problem> {
@@ -261,9 +261,9 @@ async fn follow_all(
 async fn read_all(
     server: &Arc<Server>,
     line: &Line,
-    place: Place,
+    place: StreamPosition,
     kinds: &Arc<[String]>,
-) -> Result<(Page<Place>, Option<Share>), Problem> {
+) -> Result<(Page<StreamPosition>, Option<Share>), Problem> {
     // A place within a frame needs that frame once more.
     let whole = place.events == u64::MAX;
     let after = FeedPosition(if whole { place.frame } else { place.frame.saturating_sub(1) });
@@ -282,7 +282,7 @@ async fn read_all(
             for (id, event) in events_of(frame, place, &kinds) {
                 write_event(&mut text, &id, &event)?;
             }
-            upto = Place::after(frame.position);
+            upto = StreamPosition::after(frame.position);
         }
         Ok(Page { text, any, upto, ended: false })
     };
@@ -292,7 +292,7 @@ async fn read_all(
 /// The events of a frame that come after a place, each with its id in the stream.
 fn events_of(
     frame: &FeedFrame,
-    place: Place,
+    place: StreamPosition,
     kinds: &[String],
 ) -> impl Iterator<Item = (String, wire::Event)> {
     let header = &frame.frame.header;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::coverage::Coverage;
-use crate::simulation::{Finding, Options, run};
+use crate::simulation::{Finding, WorldOptions, run};
 
 /// One seed in so many is run twice, to check that both runs are equal.
 const TWICE_EVERY: u64 = 20;
@@ -43,9 +43,9 @@ pub fn sweep(
         if seed >= seeds.end {
             return;
         }
-        let report = run(&Options::seed(seed));
+        let report = run(&WorldOptions::seed(seed));
         let twice = seed.is_multiple_of(TWICE_EVERY);
-        let again = twice.then(|| run(&Options::seed(seed)).hash);
+        let again = twice.then(|| run(&WorldOptions::seed(seed)).hash);
         let mut harvest = harvest.lock().expect("no job panics while it holds this");
         harvest.seeds += 1;
         harvest.twice += u64::from(twice);

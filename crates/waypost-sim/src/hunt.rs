@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use waypost_core::planted::{Bug, plant};
 
-use crate::simulation::{Finding, Options, run};
+use crate::simulation::{Finding, WorldOptions, run};
 
 /// Bugs that no seed below 40 finds: the hunt for each starts a few seeds before one that is known to find it.
 /// When the worlds change, the hunt takes longer or fails; `planted --bug NAME --seeds 100000` finds another
@@ -72,7 +72,7 @@ fn first_seed(bug: Bug, seeds_max: u64) -> Option<(u64, Finding)> {
     plant(Some(bug));
     let from = RARE.iter().find(|(rare, _)| *rare == bug).map_or(0, |(_, from)| *from);
     let mut seeds = from..from.saturating_add(seeds_max);
-    let caught = seeds.find_map(|seed| Some((seed, run(&Options::seed(seed)).finding?)));
+    let caught = seeds.find_map(|seed| Some((seed, run(&WorldOptions::seed(seed)).finding?)));
     plant(None);
     caught
 }

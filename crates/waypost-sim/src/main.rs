@@ -9,18 +9,18 @@ use waypost_sim::coverage::{Coverage, reachable};
 use waypost_sim::fault::Fault;
 use waypost_sim::fleet::{Harvest, jobs, sweep};
 use waypost_sim::shrink::{command, shrink};
-use waypost_sim::simulation::{Finding, Options, run};
+use waypost_sim::simulation::{Finding, WorldOptions, run};
 
 /// Runs the engine in generated worlds, one for each seed, and checks the invariants.
 #[derive(Parser)]
 #[command(name = "waypost-sim", arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: SimCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum SimCommand {
     /// Run many seeds; print what was reached, and the first failures made small
     Run {
         /// How many
@@ -95,19 +95,19 @@ fn shrink_path(text: &str) -> Result<(usize, Vec<usize>), String> {
 
 fn main() -> ExitCode {
     let passed = match Cli::parse().command {
-        Command::Run { seeds, from, jobs: at_once, partial } => {
+        SimCommand::Run { seeds, from, jobs: at_once, partial } => {
             run_many(from..from.saturating_add(seeds), at_once.unwrap_or_else(jobs), partial)
         }
-        Command::Seed(world) => run_one(&world),
-        Command::Record { folder, seeds } => write_logs(&folder, seeds),
-        Command::Faults => {
+        SimCommand::Seed(world) => run_one(&world),
+        SimCommand::Record { folder, seeds } => write_logs(&folder, seeds),
+        SimCommand::Faults => {
             for fault in Fault::ALL {
                 say(&format!("{:<22} {}", fault.name(), fault.meaning()));
             }
             true
         }
         #[cfg(feature = "planted")]
-        Command::Planted { seeds, bug } => hunt_planted(seeds, bug.as_deref()),
+        SimCommand::Planted { seeds, bug } => hunt_planted(seeds, bug.as_deref()),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -134,7 +134,7 @@ fn run_many(seeds: std::ops::Range<u64>, jobs: usize, partial: bool) -> bool {
         say(&format!("seed {seed} fails: {}: {}", finding.rule, finding.what));
     }
     for (seed, finding) in harvest.findings.iter().take(SHOWN_MAX) {
-        show_failure(&Options::seed(*seed), finding);
+        show_failure(&WorldOptions::seed(*seed), finding);
     }
     harvest.findings.is_empty() && (reached || partial)
 }
@@ -172,9 +172,9 @@ fn coverage(coverage: &Coverage) -> bool {
     arrows.is_empty() && faults.is_empty() && coverage.unknown().is_empty()
 }
 
-fn show_failure(options: &Options, finding: &Finding) {
+fn show_failure(options: &WorldOptions, finding: &Finding) {
     let small = shrink(options, finding);
-    let report = run(&Options { trace: true, ..small.clone() });
+    let report = run(&WorldOptions { trace: true, ..small.clone() });
     say(&format!("\nseed {}, made small:", small.seed));
     let skipped = report.trace.len().saturating_sub(TRACE_LINES_MAX);
     if skipped > 0 {
@@ -185,19 +185,19 @@ fn show_failure(options: &Options, finding: &Finding) {
 }
 
 fn run_one(world: &World) -> bool {
-    let mut options = Options {
+    let mut options = WorldOptions {
         keep: world.keep.as_ref().map(|keep| keep.iter().copied().collect::<BTreeSet<_>>()),
         without: world.without.iter().copied().collect(),
         shrink: world.shrink.iter().cloned().collect::<BTreeMap<_, _>>(),
         events_max: world.events,
-        ..Options::seed(world.seed)
+        ..WorldOptions::seed(world.seed)
     };
     if world.smaller
         && let Some(finding) = run(&options).finding
     {
         options = shrink(&options, &finding);
     }
-    let report = run(&Options { trace: true, ..options.clone() });
+    let report = run(&WorldOptions { trace: true, ..options.clone() });
     say(&format!("weather: {}", report.weather));
     report.trace.iter().for_each(|line| say(line));
     say(&format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::Calls;
-use crate::program::{Reply, Script};
+use crate::program::{OutsideReply, Script};
 
 /// The calls that the sink has seen of one node of one execution, by idempotency key.
 pub type Seen = BTreeMap<String, Calls>;
@@ -22,7 +22,7 @@ impl Sink {
         node: &str,
         key: &str,
         script: Script,
-    ) -> Option<Reply> {
+    ) -> Option<OutsideReply> {
         let seen = self.seen.entry((execution.to_owned(), node.to_owned())).or_default();
         let calls = seen.entry(key.to_owned()).or_default();
         calls.calls += 1;

@@ -14,7 +14,7 @@ use waypost_ports::nudge::Alone;
 
 use crate::clock::MachineClock;
 use crate::random::Random;
-use crate::simulation::Event;
+use crate::simulation::WorldEvent;
 use crate::store::{Connection, SimStore};
 
 /// Numbers the lives of processes: a message for one never reaches the next.
@@ -41,7 +41,7 @@ pub struct Process {
     /// Attempts that its worker makes.
     pub tasks: BTreeMap<Token, Running>,
     /// Events that come in while it is frozen.
-    pub suspended: Option<Vec<Event>>,
+    pub suspended: Option<Vec<WorldEvent>>,
     /// Has the store answered its first heartbeat? Before that it serves no caller.
     pub open: bool,
     /// Is it stopping in order?

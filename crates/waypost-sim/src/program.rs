@@ -26,7 +26,7 @@ use waypost_core::plan::ConcurrencyPolicy;
 
 pub use definition::{FAILURE, HANDLER, NAME};
 pub use generate::Appetite;
-pub use script::{Reply, Script};
+pub use script::{OutsideReply, Script};
 
 /// The largest `n` of an input; the smallest is 0.
 pub const N_MAX: u64 = 9;
@@ -75,7 +75,7 @@ pub struct Node {
     /// How they join.
     pub join: Join,
     /// What follows a failed attempt.
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryRule>,
     /// How long one attempt may take.
     pub timeout_ms: Option<u64>,
     /// How long all attempts may take.
@@ -114,7 +114,7 @@ pub enum Join {
 
 /// A retry policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Retry {
+pub struct RetryRule {
     /// Tries in all.
     pub max_attempts: u32,
     /// The wait before the second.
@@ -169,7 +169,7 @@ pub enum Kind {
     /// Fails with a kind of its own.
     Fail,
     /// Waits for a span.
-    Delay(Span),
+    Delay(DelaySpan),
     /// Waits for a signal.
     Wait {
         signal: Signal,
@@ -220,7 +220,7 @@ pub enum Value {
 
 /// How long a delay is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Span {
+pub enum DelaySpan {
     /// So many milliseconds.
     Fixed(u64),
     /// Computed: `n * times - minus` milliseconds, at once where that is below zero.
@@ -270,7 +270,7 @@ impl Signal {
     }
 }
 
-impl Span {
+impl DelaySpan {
     /// How long it is, given the input's `n`.
     pub fn ms(self, n: u64) -> u64 {
         match self {
@@ -280,7 +280,7 @@ impl Span {
     }
 }
 
-impl Retry {
+impl RetryRule {
     /// The longest that all its waits can take together.
     pub fn waits_ms_max(&self) -> u64 {
         let wait = |tries: u32| if self.backoff { self.wait_ms << tries } else { self.wait_ms };

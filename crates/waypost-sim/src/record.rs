@@ -20,7 +20,7 @@ use waypost_core::transitions::Arrow;
 use waypost_ports::store::StoredFrame;
 
 use crate::coverage::{Coverage, Tracker};
-use crate::simulation::{Options, run};
+use crate::simulation::{WorldOptions, run};
 
 /// Longer logs are hard to read, and show nothing that shorter ones do not.
 const EVENTS_MAX: usize = 120;
@@ -42,7 +42,7 @@ pub fn record(seeds: Range<u64>) -> Vec<String> {
     let mut logs: Vec<(Log, BTreeSet<Shown>)> = Vec::new();
     let mut seen = BTreeSet::new();
     for seed in seeds {
-        let report = run(&Options { record: true, ..Options::seed(seed) });
+        let report = run(&WorldOptions { record: true, ..WorldOptions::seed(seed) });
         for log in report.logs {
             let shown = log.shown();
             // A log without a new feature is not needed: a shorter one came before.

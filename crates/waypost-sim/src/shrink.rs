@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 
 use crate::fault::Fault;
-use crate::simulation::{Finding, Options, Report, run};
+use crate::simulation::{Finding, WorldOptions, WorldReport, run};
 
 /// Simulations that shrinking may take.
 const RUNS_MAX: u32 = 600;
 
 /// Makes a failing world smaller, as long as it breaks the same rule.
-pub fn shrink(options: &Options, finding: &Finding) -> Options {
+pub fn shrink(options: &WorldOptions, finding: &Finding) -> WorldOptions {
     let mut shrinker =
         Shrinker { best: options.clone(), rule: finding.rule.clone(), runs: 0, events: u64::MAX };
     loop {
@@ -29,7 +29,7 @@ pub fn shrink(options: &Options, finding: &Finding) -> Options {
 }
 
 struct Shrinker {
-    best: Options,
+    best: WorldOptions,
     rule: String,
     runs: u32,
     /// How many events the best one takes.
@@ -38,11 +38,11 @@ struct Shrinker {
 
 impl Shrinker {
     /// Keeps a smaller world if it fails in the same way.
-    fn try_it(&mut self, options: Options) -> bool {
+    fn try_it(&mut self, options: WorldOptions) -> bool {
         if self.runs >= RUNS_MAX {
             return false;
         }
-        let Report { finding, events, .. } = run(&options);
+        let WorldReport { finding, events, .. } = run(&options);
         // A world that gets stuck takes as long as many others.
         self.runs += 1 + u32::try_from(events / 10_000).unwrap_or(u32::MAX);
         let same = finding.is_some_and(|finding| finding.rule == self.rule);
@@ -60,7 +60,7 @@ impl Shrinker {
             let mut fewer = self.best.keep.clone().unwrap_or_else(|| kept.clone());
             fewer.remove(&at);
             if !fewer.is_empty() {
-                self.try_it(Options { keep: Some(fewer), ..self.best.clone() });
+                self.try_it(WorldOptions { keep: Some(fewer), ..self.best.clone() });
             }
         }
     }
@@ -70,7 +70,7 @@ impl Shrinker {
             if !self.best.without.contains(fault) {
                 let mut without: BTreeSet<Fault> = self.best.without.clone();
                 without.insert(*fault);
-                self.try_it(Options { without, ..self.best.clone() });
+                self.try_it(WorldOptions { without, ..self.best.clone() });
             }
         }
     }
@@ -84,7 +84,7 @@ impl Shrinker {
             while step < program.shrink_candidates().len() && self.runs < RUNS_MAX {
                 let mut shrink = self.best.shrink.clone();
                 shrink.entry(at).or_default().push(step);
-                if self.try_it(Options { shrink, ..self.best.clone() }) {
+                if self.try_it(WorldOptions { shrink, ..self.best.clone() }) {
                     program = program.shrink_candidates().swap_remove(step);
                     step = 0;
                 } else {
@@ -100,7 +100,7 @@ impl Shrinker {
         let mut high = self.best.events_max.unwrap_or(self.events.min(20_000));
         while low + 1 < high && self.runs < RUNS_MAX {
             let middle = u64::midpoint(low, high);
-            if self.try_it(Options { events_max: Some(middle), ..self.best.clone() }) {
+            if self.try_it(WorldOptions { events_max: Some(middle), ..self.best.clone() }) {
                 high = middle;
             } else {
                 low = middle;
@@ -110,7 +110,7 @@ impl Shrinker {
 }
 
 /// The command that runs this world again.
-pub fn command(options: &Options) -> String {
+pub fn command(options: &WorldOptions) -> String {
     let mut command = format!("cargo run --release -p waypost-sim -- seed {}", options.seed);
     let list = |items: Vec<String>| items.join(",");
     if let Some(keep) = &options.keep {

@@ -54,12 +54,12 @@ use crate::record::Log;
 use crate::store::SimStore;
 use crate::trace::Trace;
 
-pub use event::Event;
+pub use event::WorldEvent;
 use event::kind_of;
 
 /// What to simulate.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct WorldOptions {
     /// Where everything comes from.
     pub seed: u64,
     /// Of the seed's submissions, none but these.
@@ -76,7 +76,7 @@ pub struct Options {
     pub record: bool,
 }
 
-impl Options {
+impl WorldOptions {
     /// Everything of a seed.
     pub fn seed(seed: u64) -> Self {
         Self {
@@ -100,7 +100,7 @@ pub struct Finding {
 }
 
 /// The result of a simulation.
-pub struct Report {
+pub struct WorldReport {
     /// The first thing that is wrong.
     pub finding: Option<Finding>,
     pub coverage: Coverage,
@@ -130,9 +130,9 @@ pub(crate) struct Machine {
 
 /// See the module.
 pub struct Simulation {
-    options: Options,
+    options: WorldOptions,
     truth: TrueTime,
-    queue: BTreeMap<(u64, u64), Event>,
+    queue: BTreeMap<(u64, u64), WorldEvent>,
     order: u64,
     events: u64,
     random: Random,
@@ -171,7 +171,7 @@ const CHAOS_MS: u64 = 40_000;
 const IDLE_MS: u64 = 300_000;
 
 /// Simulates.
-pub fn run(options: &Options) -> Report {
+pub fn run(options: &WorldOptions) -> WorldReport {
     let mut simulation = Simulation::new(options.clone());
     let outcome = crate::quiet::catch(|| simulation.run());
     if let Err(panic) = outcome {
@@ -181,7 +181,7 @@ pub fn run(options: &Options) -> Report {
 }
 
 impl Simulation {
-    fn new(options: Options) -> Self {
+    fn new(options: WorldOptions) -> Self {
         let seed = Random::new(options.seed);
         let truth = TrueTime::default();
         let weather = Weather::draw(&seed, &options.without);
@@ -229,9 +229,9 @@ impl Simulation {
         self.build_machines();
         self.plan_submissions();
         self.build_far();
-        self.after(1_000, Event::Fate);
-        self.after(500, Event::Request(None));
-        self.after(100, Event::Project);
+        self.after(1_000, WorldEvent::Fate);
+        self.after(500, WorldEvent::Request(None));
+        self.after(100, WorldEvent::Project);
         let heal_at = CHAOS_MS;
         while self.finding.is_none() {
             let due = self.queue.first_key_value().map(|((ms, _), _)| *ms);
@@ -256,38 +256,38 @@ impl Simulation {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: WorldEvent) {
         match event {
-            Event::Step(life) => self.step(life),
-            Event::Heartbeat(life) => self.heartbeat(life),
-            Event::Renew { life, sent, numbers } => self.renew(life, sent, numbers),
-            Event::Renewed { life, sent, renewal } => self.renewed(life, sent, renewal),
-            Event::Append(op, stage) => self.append(op, stage),
-            Event::Put { life, outgoing } => self.put(life, outgoing),
-            Event::Wake { life, outgoing } => self.wake(life, outgoing),
-            Event::Perform { life, work, tries } => self.perform(life, work, tries),
-            Event::Take { life, work, listed } => {
+            WorldEvent::Step(life) => self.step(life),
+            WorldEvent::Heartbeat(life) => self.heartbeat(life),
+            WorldEvent::Renew { life, sent, numbers } => self.renew(life, sent, numbers),
+            WorldEvent::Renewed { life, sent, renewal } => self.renewed(life, sent, renewal),
+            WorldEvent::Append(op, stage) => self.append(op, stage),
+            WorldEvent::Put { life, outgoing } => self.put(life, outgoing),
+            WorldEvent::Wake { life, outgoing } => self.wake(life, outgoing),
+            WorldEvent::Perform { life, work, tries } => self.perform(life, work, tries),
+            WorldEvent::Take { life, work, listed } => {
                 self.store.inner().listed = Some(listed);
                 self.perform_now(life, work, 0);
                 self.store.inner().listed = None;
             }
-            Event::Inputs(life, inputs) => self.inputs(life, inputs),
-            Event::Call(life, order) => self.call(life, order),
-            Event::Ended { life, order, outcome } => self.ended(life, &order, outcome),
-            Event::Submit { at, again } => self.submit(at, again),
-            Event::Request(of) => self.request(of),
-            Event::Repeat(request, serial) => self.ask_somebody(request, serial),
-            Event::Release(execution) => self.release(execution),
-            Event::Far(event) => self.far(event),
-            Event::Fate => self.fate(),
-            Event::Start { machine } => self.start(machine),
-            Event::Resume(life) => self.resume(life),
-            Event::HandOver(life) => self.hand_over(life),
-            Event::Leave(life) => self.leave(life),
-            Event::OutageEnds => self.store.inner().outage = false,
-            Event::SpaceComes => self.store.inner().full = false,
-            Event::Project => self.project(),
-            Event::Care => self.care(),
+            WorldEvent::Inputs(life, inputs) => self.inputs(life, inputs),
+            WorldEvent::Call(life, order) => self.call(life, order),
+            WorldEvent::Ended { life, order, outcome } => self.ended(life, &order, outcome),
+            WorldEvent::Submit { at, again } => self.submit(at, again),
+            WorldEvent::Request(of) => self.request(of),
+            WorldEvent::Repeat(request, serial) => self.ask_somebody(request, serial),
+            WorldEvent::Release(execution) => self.release(execution),
+            WorldEvent::Far(event) => self.far(event),
+            WorldEvent::Fate => self.fate(),
+            WorldEvent::Start { machine } => self.start(machine),
+            WorldEvent::Resume(life) => self.resume(life),
+            WorldEvent::HandOver(life) => self.hand_over(life),
+            WorldEvent::Leave(life) => self.leave(life),
+            WorldEvent::OutageEnds => self.store.inner().outage = false,
+            WorldEvent::SpaceComes => self.store.inner().full = false,
+            WorldEvent::Project => self.project(),
+            WorldEvent::Care => self.care(),
         }
     }
 
@@ -295,7 +295,7 @@ impl Simulation {
         self.truth.ms()
     }
 
-    fn after(&mut self, ms: u64, event: Event) {
+    fn after(&mut self, ms: u64, event: WorldEvent) {
         self.order += 1;
         self.queue.insert((self.ms() + ms, self.order), event);
     }
@@ -325,7 +325,7 @@ impl Simulation {
         let Some(process) = self.processes.get_mut(&life) else { return };
         if process.step_at.is_none_or(|before| before > at) {
             process.step_at = Some(at);
-            self.after(ms, Event::Step(life));
+            self.after(ms, WorldEvent::Step(life));
         }
     }
 
@@ -362,7 +362,7 @@ impl Simulation {
     fn inputs(&mut self, life: Life, inputs: Vec<Input>) {
         let Some(process) = self.processes.get_mut(&life) else { return };
         match &mut process.suspended {
-            Some(later) => later.push(Event::Inputs(life, inputs)),
+            Some(later) => later.push(WorldEvent::Inputs(life, inputs)),
             None => {
                 process.inputs.extend(inputs);
                 self.poke(life);

@@ -10,8 +10,8 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::memory::{Claimable, Tables};
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
-    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
+    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
 };
 
 use crate::clock::TrueTime;
@@ -133,7 +133,7 @@ impl Store for Connection {
         self.call(false, |tables, _| tables.load_all(execution))
     }
 
-    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.call(true, |tables, _| mail.iter().map(|mail| tables.deliver(mail)).collect())
     }
 

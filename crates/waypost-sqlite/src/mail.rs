@@ -4,25 +4,25 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 use waypost_core::id::{ExecutionNo, InstanceId};
-use waypost_ports::store::{Delivery, Mail};
+use waypost_ports::store::{Mail, MailDelivery};
 
 use crate::queries;
 use crate::store::Write;
 
 /// Puts mail into inboxes and wakes who listens.
-pub(crate) fn deliver(write: &Write<'_>, mail: &[Mail]) -> rusqlite::Result<Vec<Delivery>> {
+pub(crate) fn deliver(write: &Write<'_>, mail: &[Mail]) -> rusqlite::Result<Vec<MailDelivery>> {
     mail.iter().map(|mail| deliver_one(write, mail)).collect()
 }
 
-fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<Delivery> {
+fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<MailDelivery> {
     let execution = mail.execution.0;
     let mut find = write.tx.prepare_cached(queries::CONTROL_LOAD)?;
     let row = find.query_row([execution], |row| owner(row, 0)).optional()?;
     let Some(owner) = row else {
         let mut frame = write.tx.prepare_cached(queries::FRAME_FIND)?;
         return Ok(match frame.exists([execution, 1])? {
-            true => Delivery::Ended,
-            false => Delivery::Unknown,
+            true => MailDelivery::Ended,
+            false => MailDelivery::Unknown,
         });
     };
     let urgency = mail.body.urgency() as u8;
@@ -32,10 +32,10 @@ fn deliver_one(write: &Write<'_>, mail: &Mail) -> rusqlite::Result<Delivery> {
     let inserted =
         insert.execute(params![execution, &*mail.message, mail.actor.as_deref(), urgency, body])?;
     if inserted == 0 {
-        return Ok(Delivery::Duplicate);
+        return Ok(MailDelivery::Duplicate);
     }
     write.tx.prepare_cached(queries::CONTROL_WAKE)?.execute(params![execution, urgency])?;
-    Ok(Delivery::Accepted { owner })
+    Ok(MailDelivery::Accepted { owner })
 }
 
 /// The mail of everything that an instance owns.

@@ -35,7 +35,7 @@ use crate::connection::{Readers, normalise};
 use crate::lock::FolderLock;
 use crate::options::Families;
 use crate::queries::{FRAME_LATEST, FRAMES_HEAD};
-use file::Progress;
+use file::CursorRow;
 use projector::Projector;
 use thread::ProjectorThread;
 
@@ -123,7 +123,7 @@ impl Projections {
         let head = head(log)?;
         let progress = match self.can_be_read()? {
             true => self.rows.read(file::progress)?,
-            false => Progress::default(),
+            false => CursorRow::default(),
         };
         Ok(progress.lag(head))
     }

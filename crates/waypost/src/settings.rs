@@ -20,7 +20,7 @@ use crate::secrets::GrantedSecrets;
 
 use draft::Draft;
 
-pub use draft::{Cluster, Database, Redis};
+pub use draft::{Cluster, Database, RedisSettings};
 pub use flags::{Flags, ServerFlags};
 pub use table::{Flag, Must, SECTIONS, Setting};
 pub use value::SecretUrl;
@@ -52,7 +52,7 @@ impl fmt::Display for Source {
 
 /// One setting as `waypost config` shows it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Shown {
+pub struct ShownSetting {
     /// Its name in the file and, with dashes, on the command line.
     pub name: Cow<'static, str>,
     /// Its value; of a secret, where it comes from and what it may be used for.
@@ -81,7 +81,7 @@ pub struct Settings {
     /// The secrets of tasks. In the file alone: a grant is not something to pass along by hand.
     pub secrets: Arc<GrantedSecrets>,
     /// All of them, for `waypost config`.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ShownSetting>,
 }
 
 /// The server that commands talk to.
@@ -129,9 +129,9 @@ impl Settings {
                 Some((value, source)) => ((setting.assign)(&mut draft, &value)?, source),
                 None => ((setting.show)(&draft), Source::Default),
             };
-            shown.push(Shown { name: name.into(), value, source, variable });
+            shown.push(ShownSetting { name: name.into(), value, source, variable });
         }
-        shown.extend(secrets.described().map(|(name, value)| Shown {
+        shown.extend(secrets.described().map(|(name, value)| ShownSetting {
             name: format!("secrets.{name}").into(),
             value,
             source: Source::File,
@@ -279,7 +279,7 @@ mod tests {
     fn defaults_are_valid_and_those_of_the_engine() {
         let found = settings(&Flags::default(), &[("HOME", "/h")]).unwrap();
         assert_eq!(format!("{:?}", found.engine), format!("{:?}", Config::default()));
-        for Shown { name, value, variable, .. } in &found.shown {
+        for ShownSetting { name, value, variable, .. } in &found.shown {
             let given = settings(&Flags::default(), &[("HOME", "/h"), (variable, value)]).unwrap();
             assert_eq!(source_of(&given, name), Source::Environment);
             assert_eq!(format!("{:?}", given.engine), format!("{:?}", found.engine), "{name}");

@@ -41,7 +41,7 @@ use crate::settings::{Remote, Settings, Source};
 use crate::wiring;
 
 pub(crate) use folder::Folder;
-pub(crate) use remote::Submission;
+pub(crate) use remote::StartedWorkflow;
 pub(crate) use requests::{actor, new_message};
 pub(crate) use vault::Vault;
 
@@ -63,7 +63,7 @@ pub(crate) struct EventsOf {
 }
 
 /// The outcome of a request.
-pub(crate) struct Outcome {
+pub(crate) struct RequestOutcome {
     pub(crate) controlled: wire::ControlResult,
     /// A note for the user, if it was not simply done.
     pub(crate) note: Option<String>,
@@ -299,7 +299,7 @@ impl Target {
         id: &str,
         request: Request,
         message: Option<String>,
-    ) -> Result<Outcome> {
+    ) -> Result<RequestOutcome> {
         match self {
             Self::Remote(client) => client.control(id, request, message).await,
             Self::Folder(folder) => folder.control(id, request, message).await,
@@ -307,7 +307,7 @@ impl Target {
     }
 
     /// Lists the nodes that a retry would run again.
-    pub(crate) async fn dry_retry(&self, id: &str) -> Result<Outcome> {
+    pub(crate) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
         match self {
             Self::Remote(client) => client.dry_retry(id).await,
             Self::Folder(folder) => folder.dry_retry(id).await,

@@ -16,7 +16,7 @@ use crate::retry::RetryPolicy;
 use crate::time::{Millis, Timestamp};
 
 /// A span's name, when it is due, and its length.
-type Span = (&'static str, Option<Timestamp>, Option<Millis>);
+type RunSpan = (&'static str, Option<Timestamp>, Option<Millis>);
 
 /// Does this event cut a span short that begins no earlier than `since`? Returns which one.
 pub fn cut_short(plan: Option<&Plan>, event: &Event, since: Timestamp) -> Option<String> {
@@ -26,7 +26,7 @@ pub fn cut_short(plan: Option<&Plan>, event: &Event, since: Timestamp) -> Option
     }
 }
 
-fn is_early((what, due, span): Span, since: Timestamp) -> Option<String> {
+fn is_early((what, due, span): RunSpan, since: Timestamp) -> Option<String> {
     let (due, span) = due.zip(span).filter(|(due, span)| *due < since.plus(*span))?;
     Some(format!("{what} is due at {due}, less than {} ms after {since}", span.0))
 }
@@ -35,7 +35,7 @@ fn node_of<'a>(plan: Option<&'a Plan>, event: &NodeEvent) -> Option<&'a PlanNode
     plan.and_then(|plan| Some(plan.node(plan.find(event.node())?)))
 }
 
-fn run_span(event: &RunEvent, plan: Option<&Plan>) -> Option<Span> {
+fn run_span(event: &RunEvent, plan: Option<&Plan>) -> Option<RunSpan> {
     let timeout = plan.and_then(|plan| plan.timeout);
     if let RunEvent::Ending { grace, .. } = event {
         return Some(("its grace time", *grace, Some(GRACE)));
@@ -50,7 +50,7 @@ fn run_span(event: &RunEvent, plan: Option<&Plan>) -> Option<Span> {
     Some(("its deadline", deadline, timeout))
 }
 
-fn node_span(event: &NodeEvent, node: Option<&PlanNode>) -> Option<Span> {
+fn node_span(event: &NodeEvent, node: Option<&PlanNode>) -> Option<RunSpan> {
     if let NodeEvent::Scheduled { deadline, .. } = event {
         return Some(("the node's deadline", *deadline, node.and_then(|node| node.deadline)));
     }

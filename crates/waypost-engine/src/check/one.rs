@@ -10,7 +10,7 @@ use waypost_core::projection::{Changes, Stamp};
 use waypost_ports::inspect::{Examined, Shown};
 use waypost_ports::store::{History, Store, StoreError, StoredFrame};
 
-use super::{Cure, Finding, Report, Tally, rows, shown as projections};
+use super::{CheckReport, Cure, Finding, Tally, rows, shown as projections};
 use crate::{Damage, Plans};
 
 /// A log that was read.
@@ -69,7 +69,7 @@ pub(super) fn check(
     shown: Option<&Shown>,
     plans: &Plans,
     store: &dyn Store,
-) -> Result<Report, StoreError> {
+) -> Result<CheckReport, StoreError> {
     let history = &examined.history;
     let upto = shown.and_then(|shown| shown.rows.as_ref()).map(|rows| rows.view.seq);
     let mut read = read(history, plans, store, upto)?;
@@ -101,7 +101,7 @@ pub(super) fn check(
             note(Violation { execution, invariant, seq, what }, Some(Cure::Projections));
         }
     }
-    Ok(Report { tally, findings })
+    Ok(CheckReport { tally, findings })
 }
 
 fn events_of(frame: &StoredFrame) -> Result<Vec<Event>, String> {

@@ -7,7 +7,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{ChunkRequest, Inspect, Shown};
 use waypost_ports::store::StoreError;
 
-use super::{Cure, Finding, Report, Tally, one};
+use super::{CheckReport, Cure, Finding, Tally, one};
 use crate::Plans;
 
 /// Executions that are read from one moment of the store.
@@ -21,7 +21,7 @@ struct StoreWalk<'a> {
     plans: &'a Plans,
     since: Option<Timestamp>,
     place: Mutex<WalkPosition>,
-    report: Mutex<Report>,
+    report: Mutex<CheckReport>,
     progress: &'a (dyn Fn(&Tally) + Sync),
 }
 
@@ -38,7 +38,7 @@ pub(super) fn check_all(
     plans: &Plans,
     since: Option<Timestamp>,
     progress: &(dyn Fn(&Tally) + Sync),
-) -> Result<Report, StoreError> {
+) -> Result<CheckReport, StoreError> {
     let walk = StoreWalk {
         store,
         plans,
@@ -60,7 +60,7 @@ pub(super) fn check_one(
     store: &dyn Inspect,
     plans: &Plans,
     execution: ExecutionNo,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<(), StoreError> {
     let found = read_one(store, plans, execution)?;
     report.add(found);
@@ -92,8 +92,8 @@ impl StoreWalk<'_> {
         Ok(Some(chunk.executions))
     }
 
-    fn check(&self, executions: &[ExecutionNo]) -> Result<Report, StoreError> {
-        let mut report = Report::default();
+    fn check(&self, executions: &[ExecutionNo]) -> Result<CheckReport, StoreError> {
+        let mut report = CheckReport::default();
         let mut rest = executions;
         while !rest.is_empty() {
             rest = match self.check_some(rest, &mut report) {
@@ -114,7 +114,7 @@ impl StoreWalk<'_> {
     fn check_some<'a>(
         &self,
         executions: &'a [ExecutionNo],
-        report: &mut Report,
+        report: &mut CheckReport,
     ) -> Result<&'a [ExecutionNo], StoreError> {
         // First the projections, then the log: so the log is never behind.
         let shown = self.store.shown(executions)?;
@@ -143,8 +143,8 @@ fn confirm(
     store: &dyn Inspect,
     plans: &Plans,
     execution: ExecutionNo,
-    first: &Report,
-) -> Result<Report, StoreError> {
+    first: &CheckReport,
+) -> Result<CheckReport, StoreError> {
     let mut again = read_one(store, plans, execution)?;
     let stays = |finding: &Finding| {
         let same = |other: &Finding| other.violation.invariant == finding.violation.invariant;
@@ -158,7 +158,7 @@ fn read_one(
     store: &dyn Inspect,
     plans: &Plans,
     execution: ExecutionNo,
-) -> Result<Report, StoreError> {
+) -> Result<CheckReport, StoreError> {
     let unreadable = |invariant, reason: String, cure| {
         let what = format!("it cannot be read: {reason}");
         let violation = Violation { execution, invariant, seq: 0, what };
@@ -176,18 +176,21 @@ fn read_one(
     let mut report = match store.examine(&[execution]) {
         Err(StoreError::Corrupt(reason)) => {
             findings.push(unreadable(Invariant::Folds, reason, None));
-            Report { tally: Tally { executions: 1, ..Tally::default() }, ..Report::default() }
+            CheckReport {
+                tally: Tally { executions: 1, ..Tally::default() },
+                ..CheckReport::default()
+            }
         }
         other => match other?.pop() {
             Some(examined) => one::check(&examined, shown.as_ref(), plans, store)?,
-            None => Report::default(),
+            None => CheckReport::default(),
         },
     };
     report.findings.extend(findings);
     Ok(report)
 }
 
-impl Report {
+impl CheckReport {
     fn add(&mut self, more: Self) {
         let Tally { executions, frames, events, nodes } = more.tally;
         self.tally.executions += executions;

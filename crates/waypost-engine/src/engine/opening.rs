@@ -21,8 +21,8 @@ use crate::driver::{Driver, Input};
 use crate::metrics::EngineMetrics;
 use crate::sealed::Seal;
 use crate::shell::{
-    BatchQueue, EngineThread, Lanes, Lease, Mirrored, Questions, RemoteTasks, StoreCalls,
-    StoreThread, StoreTime, TasksOrder, TasksThread, Vitals, Worker,
+    BatchQueue, EngineThread, Lanes, Lease, LocalWorker, Mirrored, Questions, RemoteTasks,
+    StoreCalls, StoreThread, StoreTime, TasksOrder, TasksThread, Vitals,
 };
 use crate::tokens::TokenIssuer;
 
@@ -206,7 +206,7 @@ impl Shared {
             task_orders: Arc::clone(&self.task_orders),
             outstanding: Arc::clone(&self.outstanding),
             questions: Arc::clone(&self.questions),
-            worker: Worker {
+            worker: LocalWorker {
                 handlers,
                 secrets,
                 runtime: tokio::runtime::Handle::current(),

@@ -15,7 +15,7 @@ use waypost_ports::tasks::{Hand, Offer, OfferId, SignOfLife, Tasks};
 
 use crate::driver::{Input, Look, OfferOrder};
 use crate::sealed::{OfferedTask, Seal};
-use crate::tokens::{Delivery, TokenIssuer};
+use crate::tokens::{AttemptRef, TokenIssuer};
 
 /// A worker's poll for tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -200,7 +200,8 @@ impl RemoteTasks {
     /// A task for its one taker. The bits must be unpredictable.
     pub fn hand_over(&self, taken: Taken, random: u64) -> RemoteTask {
         let Taken { offer: Offer { id, handler, .. }, task } = taken;
-        let delivery = Delivery { execution: &task.execution, path: &id.path, attempt: id.attempt };
+        let delivery =
+            AttemptRef { execution: &task.execution, path: &id.path, attempt: id.attempt };
         RemoteTask {
             token: self.issuer.issue(&delivery, random),
             number: id.execution,

@@ -19,7 +19,9 @@ use waypost_ports::store::{Append, Store};
 
 use super::lanes::Order;
 use super::store::append_inline;
-use super::{BatchQueue, Lanes, Lease, Mirrored, StoreTime, TasksOrder, Vitals, Worker, ownership};
+use super::{
+    BatchQueue, Lanes, Lease, LocalWorker, Mirrored, StoreTime, TasksOrder, Vitals, ownership,
+};
 use crate::driver::{Answer, Committed, Driver, Input, Output, StoreWork, TaskWork, Ticket};
 use crate::metrics::EngineMetrics;
 use crate::room::{shrink, stir_allocator};
@@ -173,7 +175,7 @@ pub(crate) struct EngineThread {
     pub(crate) task_orders: Arc<BatchQueue<TasksOrder>>,
     pub(crate) outstanding: Arc<AtomicUsize>,
     pub(crate) questions: Arc<Questions>,
-    pub(crate) worker: Worker,
+    pub(crate) worker: LocalWorker,
     pub(crate) observer: Option<Observer>,
     pub(crate) metrics: Arc<EngineMetrics>,
     /// When the queue was last walked for the metrics.

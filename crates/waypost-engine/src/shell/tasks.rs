@@ -26,7 +26,7 @@ use waypost_core::time::Millis;
 use waypost_ports::store::StoreError;
 use waypost_ports::tasks::{Offer, OfferId};
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::PollAnswer;
 use self::answer::{Given, Reply};
 use self::cancel_reads::{CancelRead, CancelReads};
 use super::BatchQueue;

@@ -36,7 +36,7 @@ pub fn holds_secrets() -> bool {
 /// Handlers by name.
 pub type Handlers = BTreeMap<&'static str, Arc<dyn Handler>>;
 
-pub(crate) struct Worker {
+pub(crate) struct LocalWorker {
     pub(crate) handlers: Handlers,
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) runtime: tokio::runtime::Handle,
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
     pub(crate) engine: Arc<BatchQueue<Input>>,
 }
 
-impl Worker {
+impl LocalWorker {
     /// Starts an attempt; the report comes through the engine's inbox.
     pub(crate) fn start(&self, order: TaskOrder) -> CancellationToken {
         let cancel = CancellationToken::new();

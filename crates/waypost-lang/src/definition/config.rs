@@ -13,7 +13,7 @@ use waypost_core::kind::{Behaviour, Field, Kind, Shape};
 use super::{ExpressionUse, Located, ReadContext};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::fields;
-use crate::tree::{self, Tree, TreeEntry, Value};
+use crate::tree::{self, Tree, TreeEntry, TreeValue};
 
 const OPEN: &str = "${{";
 /// Operators of other languages, and their equivalents here.
@@ -160,7 +160,7 @@ fn add_expressions_of_the_kind<'t>(
 /// The position of each text, and of the expressions in it.
 fn collect_places<'t>(tree: &'t Tree, places: &mut HashMap<String, (&'t Tree, usize)>) {
     match &tree.value {
-        Value::Text { text, .. } => {
+        TreeValue::Text { text, .. } => {
             let leading = text.len() - text.trim_start().len();
             places.entry(text.clone()).or_insert((tree, 0));
             places.entry(text.trim().to_owned()).or_insert((tree, leading));
@@ -168,11 +168,11 @@ fn collect_places<'t>(tree: &'t Tree, places: &mut HashMap<String, (&'t Tree, us
                 places.entry(source).or_insert((tree, offset));
             }
         }
-        Value::List(items) => items.iter().for_each(|item| collect_places(item, places)),
-        Value::Map(entries) => {
+        TreeValue::List(items) => items.iter().for_each(|item| collect_places(item, places)),
+        TreeValue::Map(entries) => {
             entries.iter().for_each(|entry| collect_places(&entry.value, places));
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        TreeValue::Null | TreeValue::Bool(_) | TreeValue::Number(_) => {}
     }
 }
 
@@ -256,8 +256,8 @@ fn check_field<'t>(
 
 fn check_integer(what: &str, tree: &Tree, faults: &mut Faults) {
     match &tree.value {
-        Value::Number(number) if number.is_u64() => {}
-        Value::Number(number) => {
+        TreeValue::Number(number) if number.is_u64() => {}
+        TreeValue::Number(number) => {
             let message = format!("{what} must be a whole number, zero or more, not {number}");
             faults.add(Fault::error(Code::BadValue, tree.span.clone(), message));
         }
@@ -313,7 +313,7 @@ fn collect_holes<'t>(
     found: &mut Vec<Located<'t>>,
 ) {
     match &tree.value {
-        Value::Text { text, .. } if text.contains(OPEN) => {
+        TreeValue::Text { text, .. } if text.contains(OPEN) => {
             match Template::compile(&serde_json::Value::from(text.as_str())) {
                 Ok(template) => {
                     let mut after = 0;
@@ -332,13 +332,13 @@ fn collect_holes<'t>(
                 Err(fault) => bad_expression(tree, &fault.range, &fault.message, context),
             }
         }
-        Value::List(items) => {
+        TreeValue::List(items) => {
             items.iter().for_each(|item| collect_holes(item, place, context, found));
         }
-        Value::Map(entries) => {
+        TreeValue::Map(entries) => {
             entries.iter().for_each(|entry| collect_holes(&entry.value, place, context, found));
         }
-        Value::Text { .. } | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        TreeValue::Text { .. } | TreeValue::Null | TreeValue::Bool(_) | TreeValue::Number(_) => {}
     }
 }
 

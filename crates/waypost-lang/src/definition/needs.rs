@@ -5,7 +5,7 @@ use waypost_core::plan::Join;
 use super::Need;
 use crate::diagnostics::{Code, Fault, Faults};
 use crate::fields;
-use crate::tree::{Tree, Value};
+use crate::tree::{Tree, TreeValue};
 
 /// `needs: a`, `needs: [a, { node: b, branch: "true" }]`, `needs: { node: b, branch: "true" }`.
 /// Returns the edges, and whether all that are there could be read.
@@ -18,8 +18,8 @@ pub(super) fn read(tree: &Tree, faults: &mut Faults) -> (Vec<Need>, bool) {
 
 fn read_one(tree: &Tree, faults: &mut Faults) -> Option<Need> {
     let (node, branch) = match &tree.value {
-        Value::Text { .. } => (tree, None),
-        Value::Map(entries) => {
+        TreeValue::Text { .. } => (tree, None),
+        TreeValue::Map(entries) => {
             fields::refuse_unknown(entries, &["node", "branch"], "an edge", faults);
             let Some(node) = fields::present(entries, "node") else {
                 let message = "the edge does not say which `node` it comes from";
@@ -45,7 +45,7 @@ fn read_one(tree: &Tree, faults: &mut Faults) -> Option<Need> {
 
 /// `all`, `any`, a number, or `{ count: …, cancelRest: … }`.
 pub(super) fn read_join(tree: &Tree, faults: &mut Faults) -> Option<Join> {
-    let Value::Map(entries) = &tree.value else { return read_count(tree, faults) };
+    let TreeValue::Map(entries) = &tree.value else { return read_count(tree, faults) };
     fields::refuse_unknown(entries, &["count", "cancelRest"], "`join`", faults);
     let cancel = fields::present(entries, "cancelRest");
     let cancel_rest = cancel
@@ -71,8 +71,8 @@ pub(super) fn read_join(tree: &Tree, faults: &mut Faults) -> Option<Join> {
 
 fn read_count(tree: &Tree, faults: &mut Faults) -> Option<Join> {
     let count = match &tree.value {
-        Value::Number(_) => fields::whole("`join`", tree, 1..=u32::MAX, faults)?,
-        Value::Text { .. } => match fields::one_of("`join`", tree, &["all", "any"], faults)? {
+        TreeValue::Number(_) => fields::whole("`join`", tree, 1..=u32::MAX, faults)?,
+        TreeValue::Text { .. } => match fields::one_of("`join`", tree, &["all", "any"], faults)? {
             "all" => return Some(Join::All),
             _ => 1,
         },

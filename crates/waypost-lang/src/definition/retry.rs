@@ -5,7 +5,7 @@ use waypost_core::retry::{Matcher, RetryPolicy};
 
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::fields;
-use crate::tree::{Tree, TreeEntry, Value};
+use crate::tree::{Tree, TreeEntry, TreeValue};
 
 /// The fields of a `retry` block.
 pub(crate) const RETRY_FIELDS: &[&str] = &[
@@ -66,7 +66,7 @@ fn matchers(what: &str, tree: &Tree, faults: &mut Faults) -> Option<Vec<Matcher>
     };
     let matcher = |item: &Tree| {
         let text = match &item.value {
-            Value::Number(number) => number.to_string(),
+            TreeValue::Number(number) => number.to_string(),
             _ => fields::text(&format!("an entry of {what}"), item, faults)?.to_owned(),
         };
         let matcher = Matcher::parse(&text);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use waypost_core::limits::DEFINITION_BYTES_MAX;
 
-use super::{DEPTH_MAX, Tree, TreeEntry, VALUES_MAX, Value};
+use super::{DEPTH_MAX, Tree, TreeEntry, TreeValue, VALUES_MAX};
 use crate::diagnostics::{Code, Fault, Faults, quoted};
 use crate::source::Span;
 
@@ -87,11 +87,11 @@ impl<'f> Builder<'f> {
         let (value, last) = match content {
             Content::List(items) => {
                 let last = items.last().map(|item| item.span.end);
-                (Value::List(items), last)
+                (TreeValue::List(items), last)
             }
             Content::Map { entries, .. } => {
                 let last = entries.last().map(|entry| entry.value.span.end);
-                (Value::Map(self.without_duplicates(entries)), last)
+                (TreeValue::Map(self.without_duplicates(entries)), last)
             }
         };
         let end = end.or(last).unwrap_or(start).max(start);
@@ -120,7 +120,7 @@ impl<'f> Builder<'f> {
     }
 
     /// A scalar.
-    pub(super) fn scalar(&mut self, span: Span, value: Value) -> Result<&Tree, Fault> {
+    pub(super) fn scalar(&mut self, span: Span, value: TreeValue) -> Result<&Tree, Fault> {
         let size = size_of(&value);
         self.value(Tree { span, value }, size)
     }
@@ -174,8 +174,8 @@ impl Size {
     /// The size of a whole tree.
     pub(super) fn of(tree: &Tree) -> Self {
         let children: Vec<Self> = match &tree.value {
-            Value::List(items) => items.iter().map(Self::of).collect(),
-            Value::Map(entries) => entries
+            TreeValue::List(items) => items.iter().map(Self::of).collect(),
+            TreeValue::Map(entries) => entries
                 .iter()
                 .map(|entry| {
                     let value = Self::of(&entry.value);
@@ -193,8 +193,8 @@ impl Size {
     }
 }
 
-fn size_of(scalar: &Value) -> Size {
-    let text_bytes = if let Value::Text { text, .. } = scalar { text.len() } else { 0 };
+fn size_of(scalar: &TreeValue) -> Size {
+    let text_bytes = if let TreeValue::Text { text, .. } = scalar { text.len() } else { 0 };
     Size { values: 1, text_bytes, height: 0 }
 }
 

@@ -1,7 +1,7 @@
 //! JSON, exactly: RFC 8259 and nothing more, with positions.
 
 use super::builder::Builder;
-use super::{Style, Tree, Value, number};
+use super::{Style, Tree, TreeValue, number};
 use crate::diagnostics::{Code, Fault, Faults};
 
 pub(super) fn parse(text: &str, faults: &mut Faults) -> Result<Tree, Fault> {
@@ -73,7 +73,7 @@ impl JsonParser<'_, '_> {
                 self.builder.close(Some(self.at))?;
                 return Ok(true);
             }
-            Some(b'"') => Value::Text { text: self.string()?, style: Style::Double },
+            Some(b'"') => TreeValue::Text { text: self.string()?, style: Style::Double },
             Some(b'-' | b'0'..=b'9') => self.number()?,
             _ => self.literal()?,
         };
@@ -108,10 +108,13 @@ impl JsonParser<'_, '_> {
         }
     }
 
-    fn literal(&mut self) -> Result<Value, Fault> {
+    fn literal(&mut self) -> Result<TreeValue, Fault> {
         let rest = self.text.get(self.at..).unwrap_or_default();
-        let words =
-            [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)];
+        let words = [
+            ("true", TreeValue::Bool(true)),
+            ("false", TreeValue::Bool(false)),
+            ("null", TreeValue::Null),
+        ];
         match words.into_iter().find(|(word, _)| rest.starts_with(word)) {
             Some((word, value)) => {
                 self.at += word.len();
@@ -121,7 +124,7 @@ impl JsonParser<'_, '_> {
         }
     }
 
-    fn number(&mut self) -> Result<Value, Fault> {
+    fn number(&mut self) -> Result<TreeValue, Fault> {
         let start = self.at;
         let digits = |parser: &mut Self| {
             let from = parser.at;
@@ -151,7 +154,7 @@ impl JsonParser<'_, '_> {
             }
         }
         let text = self.text.get(start..self.at).unwrap_or_default();
-        Ok(Value::Number(number::json(text).unwrap_or_else(|bad| {
+        Ok(TreeValue::Number(number::json(text).unwrap_or_else(|bad| {
             self.builder
                 .faults
                 .add(Fault::error(Code::BadNumber, start..self.at, bad.message).hint(bad.hint));

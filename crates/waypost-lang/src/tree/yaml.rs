@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span as RawSpan, options};
 
 use super::builder::{Builder, Size, too_deep};
-use super::{DEPTH_MAX, Style, Tree, Value, number};
+use super::{DEPTH_MAX, Style, Tree, TreeValue, number};
 use crate::diagnostics::{Code, Fault, Faults};
 use crate::source::Span;
 
@@ -117,7 +117,7 @@ impl YamlReader<'_> {
                         Fault::error(Code::BadNumber, span.clone(), bad.message).hint(bad.hint),
                     );
                     // Any number will do: it keeps this from being reported as a wrong type too.
-                    Value::Number(1.into())
+                    TreeValue::Number(1.into())
                 }
             }
         } else {
@@ -126,7 +126,7 @@ impl YamlReader<'_> {
                 ScalarStyle::DoubleQuoted => Style::Double,
                 _ => Style::Bare,
             };
-            Value::Text { text, style }
+            TreeValue::Text { text, style }
         };
         let tree = self.builder.scalar(span, value)?;
         let kept = (anchor != 0).then(|| tree.clone());
@@ -162,16 +162,16 @@ impl YamlReader<'_> {
 }
 
 /// The value of an unquoted scalar in YAML 1.2's core schema.
-fn resolve(text: String) -> Result<Value, number::BadNumber> {
+fn resolve(text: String) -> Result<TreeValue, number::BadNumber> {
     match text.as_str() {
-        "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
-        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
-        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(TreeValue::Null),
+        "true" | "True" | "TRUE" => return Ok(TreeValue::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(TreeValue::Bool(false)),
         _ => {}
     }
     match number::yaml(&text) {
-        Some(number) => number.map(Value::Number),
-        None => Ok(Value::Text { text, style: Style::Bare }),
+        Some(number) => number.map(TreeValue::Number),
+        None => Ok(TreeValue::Text { text, style: Style::Bare }),
     }
 }
 

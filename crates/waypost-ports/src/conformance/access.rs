@@ -2,7 +2,7 @@
 
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Rig, START};
 use crate::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow, NewKey, Role};
 use crate::store::StoreError;
@@ -11,11 +11,11 @@ fn key(id: &str, role: Role) -> NewKey {
     NewKey { id: id.into(), name: format!("the key {id}").into(), role, digest: [7; 32] }
 }
 
-fn add<B: Backend>(rig: &Rig<'_, B>, key: &NewKey) {
+fn add<B: StoreUnderTest>(rig: &Rig<'_, B>, key: &NewKey) {
     rig.store().add_key(key).expect("the key is kept");
 }
 
-fn keys<B: Backend>(rig: &Rig<'_, B>) -> Vec<KeyRow> {
+fn keys<B: StoreUnderTest>(rig: &Rig<'_, B>) -> Vec<KeyRow> {
     rig.store().keys().expect("the keys are answered")
 }
 
@@ -30,11 +30,11 @@ fn entry(actor: &str, action: &str, status: u16) -> AuditEntry {
     }
 }
 
-fn record<B: Backend>(rig: &Rig<'_, B>, entries: &[AuditEntry]) {
+fn record<B: StoreUnderTest>(rig: &Rig<'_, B>, entries: &[AuditEntry]) {
     rig.store().record(entries).expect("the audit log is extended");
 }
 
-fn audit<B: Backend>(rig: &Rig<'_, B>, request: &AuditRequest) -> AuditPage {
+fn audit<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &AuditRequest) -> AuditPage {
     rig.store().audit(request).expect("the audit log is answered")
 }
 
@@ -42,7 +42,7 @@ fn actions(page: &AuditPage) -> Vec<&str> {
     page.rows.iter().map(|(_, entry)| &*entry.action).collect()
 }
 
-pub fn keys_are_kept_exactly_and_in_order<B: Backend>(backend: &B) {
+pub fn keys_are_kept_exactly_and_in_order<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     assert_eq!(keys(&rig), []);
     let roles = ["z", "a", "m", "b"].into_iter().zip(Role::ALL);
@@ -58,7 +58,7 @@ pub fn keys_are_kept_exactly_and_in_order<B: Backend>(backend: &B) {
     assert_eq!(keys(&rig), times.zip(all).map(row).collect::<Vec<_>>());
 }
 
-pub fn the_id_of_a_key_is_given_once<B: Backend>(backend: &B) {
+pub fn the_id_of_a_key_is_given_once<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     add(&rig, &key("one", Role::Viewer));
     rig.store().revoke_key("one").expect("it is answered");
@@ -68,7 +68,7 @@ pub fn the_id_of_a_key_is_given_once<B: Backend>(backend: &B) {
     assert_eq!(keys(&rig), before);
 }
 
-pub fn a_revoked_key_keeps_its_first_time<B: Backend>(backend: &B) {
+pub fn a_revoked_key_keeps_its_first_time<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     add(&rig, &key("one", Role::Admin));
     add(&rig, &key("two", Role::Worker));
@@ -83,7 +83,7 @@ pub fn a_revoked_key_keeps_its_first_time<B: Backend>(backend: &B) {
     assert_eq!(revoked, [Some(Timestamp(START.0 + 10)), None]);
 }
 
-pub fn the_audit_log_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
+pub fn the_audit_log_is_kept_exactly_and_in_order<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let all = AuditRequest { limit: 10, ..AuditRequest::default() };
     assert!(audit(&rig, &all).rows.is_empty());
@@ -102,7 +102,7 @@ pub fn the_audit_log_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
     assert_eq!(entries, [third, second, first], "as they came, whatever their clocks say");
 }
 
-pub fn the_audit_log_is_filtered_and_paged<B: Backend>(backend: &B) {
+pub fn the_audit_log_is_filtered_and_paged<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let actors = ["ann", "bob", "ann", "bob", "ann"];
     let entries: Vec<_> = actors

@@ -4,11 +4,11 @@ use uuid::Uuid;
 use waypost_core::id::{AppendId, InstanceId};
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Draft, Hand, Rig, START, signal};
 use crate::store::{Append, Appended, ControlChange, Store};
 
-pub fn a_frame_on_the_last_one_is_committed<B: Backend>(backend: &B) {
+pub fn a_frame_on_the_last_one_is_committed<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     rig.commit(hand.next(1));
@@ -20,7 +20,7 @@ pub fn a_frame_on_the_last_one_is_committed<B: Backend>(backend: &B) {
 
 /// The zombie has sent two frames without waiting; the first one loses against a takeover that is
 /// longer, so the second one's seq lies inside of it.
-pub fn a_pipelined_zombie_is_fenced<B: Backend>(backend: &B) {
+pub fn a_pipelined_zombie_is_fenced<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut owner = rig.start(rig.instance(1));
     let mut zombie = owner.clone();
@@ -33,7 +33,7 @@ pub fn a_pipelined_zombie_is_fenced<B: Backend>(backend: &B) {
 }
 
 /// The takeover is as long as the zombie's first frame, so the second one fits by its numbers.
-pub fn a_takeover_of_the_same_length_fences<B: Backend>(backend: &B) {
+pub fn a_takeover_of_the_same_length_fences<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut owner = rig.start(rig.instance(1));
     let mut zombie = owner.clone();
@@ -43,7 +43,7 @@ pub fn a_takeover_of_the_same_length_fences<B: Backend>(backend: &B) {
     assert_eq!(outcomes, [Appended::Fenced, Appended::Fenced]);
 }
 
-pub fn a_wrong_parent_id_is_fenced<B: Backend>(backend: &B) {
+pub fn a_wrong_parent_id_is_fenced<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let Draft(mut append) = hand.clone().next(1);
@@ -53,7 +53,7 @@ pub fn a_wrong_parent_id_is_fenced<B: Backend>(backend: &B) {
     rig.commit(hand.next(1));
 }
 
-pub fn a_gap_is_fenced<B: Backend>(backend: &B) {
+pub fn a_gap_is_fenced<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let mut ahead = hand.clone();
@@ -67,7 +67,7 @@ pub fn a_gap_is_fenced<B: Backend>(backend: &B) {
     assert_eq!(rig.append(fork), Appended::Fenced, "the parent is not the last one");
 }
 
-pub fn a_first_frame_must_be_first<B: Backend>(backend: &B) {
+pub fn a_first_frame_must_be_first<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.start(instance);
@@ -78,7 +78,7 @@ pub fn a_first_frame_must_be_first<B: Backend>(backend: &B) {
     assert!(rig.store().load(orphan.execution).expect("the load is answered").is_none());
 }
 
-pub fn a_repeat_is_committed_at_the_same_time<B: Backend>(backend: &B) {
+pub fn a_repeat_is_committed_at_the_same_time<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let frame = hand.next(2);
@@ -89,7 +89,7 @@ pub fn a_repeat_is_committed_at_the_same_time<B: Backend>(backend: &B) {
 }
 
 /// The reply was lost, and so was the knowledge that more frames went in.
-pub fn a_repeat_from_the_middle_is_committed<B: Backend>(backend: &B) {
+pub fn a_repeat_from_the_middle_is_committed<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let frame = hand.next(2);
@@ -99,7 +99,7 @@ pub fn a_repeat_from_the_middle_is_committed<B: Backend>(backend: &B) {
     assert_eq!(rig.append(frame), Appended::Committed { at });
 }
 
-pub fn a_mixed_batch_refuses_one_frame_only<B: Backend>(backend: &B) {
+pub fn a_mixed_batch_refuses_one_frame_only<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hands = [rig.start(instance), rig.start(instance), rig.start(instance)];
@@ -112,7 +112,7 @@ pub fn a_mixed_batch_refuses_one_frame_only<B: Backend>(backend: &B) {
     assert_eq!(outcomes, [committed.clone(), Appended::Fenced, committed]);
 }
 
-pub fn one_batch_may_hold_a_whole_chain<B: Backend>(backend: &B) {
+pub fn one_batch_may_hold_a_whole_chain<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -129,7 +129,7 @@ pub fn one_batch_may_hold_a_whole_chain<B: Backend>(backend: &B) {
     assert_eq!(history.control, None);
 }
 
-pub fn side_rows_come_only_with_their_frame<B: Backend>(backend: &B) {
+pub fn side_rows_come_only_with_their_frame<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     rig.send(hand.execution, "m1", signal());
@@ -146,7 +146,7 @@ pub fn side_rows_come_only_with_their_frame<B: Backend>(backend: &B) {
     assert!(after.snapshot.is_none());
 }
 
-pub fn a_poisoned_frame_leaves_the_others_alone<B: Backend>(backend: &B) {
+pub fn a_poisoned_frame_leaves_the_others_alone<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let (mut left, mut right) = (rig.start(instance), rig.start(instance));
@@ -162,7 +162,7 @@ pub fn a_poisoned_frame_leaves_the_others_alone<B: Backend>(backend: &B) {
     rig.commit(again.create("bad", "welcome"));
 }
 
-pub fn bytes_are_kept_exactly<B: Backend>(backend: &B) {
+pub fn bytes_are_kept_exactly<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let every_byte: Vec<u8> = (0..=u8::MAX).collect();
@@ -183,7 +183,7 @@ pub fn bytes_are_kept_exactly<B: Backend>(backend: &B) {
     }
 }
 
-pub fn headers_are_kept_exactly<B: Backend>(backend: &B) {
+pub fn headers_are_kept_exactly<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let mut expected = Vec::new();
@@ -201,7 +201,7 @@ pub fn headers_are_kept_exactly<B: Backend>(backend: &B) {
     assert_eq!(headers, expected);
 }
 
-pub fn time_never_goes_back<B: Backend>(backend: &B) {
+pub fn time_never_goes_back<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     rig.advance(5_000);

@@ -3,7 +3,7 @@
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Millis;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{FOLD, Hand, Rig, START, executions};
 use crate::store::{ClaimRequest, ControlChange, LEASE, Settled, Store};
 
@@ -11,13 +11,13 @@ use crate::store::{ClaimRequest, ControlChange, LEASE, Settled, Store};
 const LONG: u64 = LEASE.0 + 1;
 
 /// Deaths that count against an execution, and whether it is in doubt.
-fn suspicion<B: Backend>(rig: &Rig<'_, B>, execution: ExecutionNo) -> (u32, bool) {
+fn suspicion<B: StoreUnderTest>(rig: &Rig<'_, B>, execution: ExecutionNo) -> (u32, bool) {
     let control = rig.control(execution);
     (control.crashes, control.doubt)
 }
 
 /// The owner dies, and the next instance takes its executions.
-fn die_and_claim<B: Backend>(rig: &Rig<'_, B>, next: u128) -> (InstanceId, Vec<Hand>) {
+fn die_and_claim<B: StoreUnderTest>(rig: &Rig<'_, B>, next: u128) -> (InstanceId, Vec<Hand>) {
     rig.advance(LONG);
     let instance = rig.instance(next);
     let claims = rig.claim(instance);
@@ -42,7 +42,7 @@ fn without_suspects(instance: InstanceId) -> ClaimRequest {
     }
 }
 
-pub fn a_death_counts_against_what_was_in_hand<B: Backend>(backend: &B) {
+pub fn a_death_counts_against_what_was_in_hand<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let one = rig.instance(1);
     let in_hand = rig.start(one).execution;
@@ -52,7 +52,7 @@ pub fn a_death_counts_against_what_was_in_hand<B: Backend>(backend: &B) {
     assert_eq!((suspicion(&rig, in_hand), suspicion(&rig, parked)), ((1, true), (0, false)));
 }
 
-pub fn a_death_counts_when_its_data_is_opened_again<B: Backend>(backend: &B) {
+pub fn a_death_counts_when_its_data_is_opened_again<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let execution = rig.start(rig.instance(1)).execution;
     rig.reopen();
@@ -61,7 +61,7 @@ pub fn a_death_counts_when_its_data_is_opened_again<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, execution), (1, true));
 }
 
-pub fn an_orderly_end_counts_nothing<B: Backend>(backend: &B) {
+pub fn an_orderly_end_counts_nothing<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let one = rig.instance(1);
     let execution = rig.start(one).execution;
@@ -80,7 +80,7 @@ pub fn an_orderly_end_counts_nothing<B: Backend>(backend: &B) {
 /// After a failover to a store that lacks the last heartbeats, all leases have expired and all
 /// instances live. Each of them would take the executions of the others, and each take-over would
 /// count as a death.
-pub fn a_claimer_whose_lease_is_over_takes_nothing<B: Backend>(backend: &B) {
+pub fn a_claimer_whose_lease_is_over_takes_nothing<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let in_hand = rig.start(one).execution;
@@ -94,7 +94,7 @@ pub fn a_claimer_whose_lease_is_over_takes_nothing<B: Backend>(backend: &B) {
     assert_eq!((executions(&claims), claims.lapsed), (vec![in_hand, due], false));
 }
 
-pub fn only_a_death_in_doubt_counts_again<B: Backend>(backend: &B) {
+pub fn only_a_death_in_doubt_counts_again<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let execution = rig.start(rig.instance(1)).execution;
     let (_, hands) = die_and_claim(&rig, 2);
@@ -110,7 +110,7 @@ pub fn only_a_death_in_doubt_counts_again<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, execution), (3, true));
 }
 
-pub fn what_is_about_to_be_decided_is_in_doubt_again<B: Backend>(backend: &B) {
+pub fn what_is_about_to_be_decided_is_in_doubt_again<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let one = rig.instance(1);
     let executions = [rig.start(one).execution, rig.start(one).execution];
@@ -133,7 +133,7 @@ pub fn what_is_about_to_be_decided_is_in_doubt_again<B: Backend>(backend: &B) {
     assert_eq!(executions.map(|execution| suspicion(&rig, execution).0), [1, 2]);
 }
 
-pub fn suspects_are_taken_alone_and_last<B: Backend>(backend: &B) {
+pub fn suspects_are_taken_alone_and_last<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let one = rig.instance(1);
     let suspects: Vec<_> = (0..3).map(|_| rig.start(one).execution).collect();
@@ -159,7 +159,7 @@ pub fn suspects_are_taken_alone_and_last<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, suspects[1]), (2, true));
 }
 
-pub fn progress_clears_the_count<B: Backend>(backend: &B) {
+pub fn progress_clears_the_count<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let execution = rig.start(rig.instance(1)).execution;
     let (_, hands) = die_and_claim(&rig, 2);
@@ -176,7 +176,7 @@ pub fn progress_clears_the_count<B: Backend>(backend: &B) {
     assert_eq!((control.crashes, control.doubt, control.owner), (0, false, Some(two)));
 }
 
-pub fn a_park_clears_the_count<B: Backend>(backend: &B) {
+pub fn a_park_clears_the_count<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let execution = rig.start(rig.instance(1)).execution;
     let (_, hands) = die_and_claim(&rig, 2);
@@ -184,7 +184,7 @@ pub fn a_park_clears_the_count<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, execution), (0, false));
 }
 
-pub fn holding_clears_the_count<B: Backend>(backend: &B) {
+pub fn holding_clears_the_count<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let execution = rig.start(rig.instance(1)).execution;
     let (two, _) = die_and_claim(&rig, 2);
@@ -194,7 +194,7 @@ pub fn holding_clears_the_count<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(rig.instance(3)), []);
 }
 
-pub fn a_fenced_frame_settles_nothing<B: Backend>(backend: &B) {
+pub fn a_fenced_frame_settles_nothing<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let first = rig.start(rig.instance(1));
     let (_, hands) = die_and_claim(&rig, 2);
@@ -204,7 +204,7 @@ pub fn a_fenced_frame_settles_nothing<B: Backend>(backend: &B) {
     assert_eq!(suspicion(&rig, first.execution), (1, true));
 }
 
-pub fn a_reconciliation_counts_nothing<B: Backend>(backend: &B) {
+pub fn a_reconciliation_counts_nothing<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let one = rig.instance(1);
     let execution = rig.start(one).execution;

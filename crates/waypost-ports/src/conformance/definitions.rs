@@ -3,12 +3,12 @@
 use waypost_core::id::DefinitionHash;
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Rig, START};
 use crate::query::{DefinitionPage, DefinitionRow, DefinitionsRequest, Query};
 use crate::store::{Defined, NewDefinition, Store};
 
-fn define<B: Backend>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Defined {
+fn define<B: StoreUnderTest>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Defined {
     rig.store().define(&new(name, canonical)).expect("the definition is kept")
 }
 
@@ -18,7 +18,7 @@ fn new(name: &str, canonical: &str) -> NewDefinition {
 }
 
 /// Five versions of three workflows, one every ten milliseconds.
-fn define_some<B: Backend>(rig: &Rig<'_, B>) {
+fn define_some<B: StoreUnderTest>(rig: &Rig<'_, B>) {
     for (name, canonical) in [("b", "1"), ("a", "2"), ("b", "3"), ("c", "4"), ("b", "5")] {
         define(rig, name, canonical);
         rig.advance(10);
@@ -26,7 +26,7 @@ fn define_some<B: Backend>(rig: &Rig<'_, B>) {
     define(rig, "b", "3");
 }
 
-fn list<B: Backend>(rig: &Rig<'_, B>, request: &DefinitionsRequest) -> DefinitionPage {
+fn list<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &DefinitionsRequest) -> DefinitionPage {
     rig.store().definitions(request).expect("the list is answered")
 }
 
@@ -34,7 +34,7 @@ fn versions(page: &DefinitionPage) -> Vec<(&str, u32)> {
     page.rows.iter().map(|row| (&*row.workflow, row.version)).collect()
 }
 
-pub fn the_newest_version_of_each_is_listed<B: Backend>(backend: &B) {
+pub fn the_newest_version_of_each_is_listed<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let all = DefinitionsRequest { limit: 10, ..DefinitionsRequest::default() };
     assert!(list(&rig, &all).rows.is_empty());
@@ -58,7 +58,7 @@ pub fn the_newest_version_of_each_is_listed<B: Backend>(backend: &B) {
     assert!(page.rows.is_empty());
 }
 
-pub fn the_versions_of_one_are_listed<B: Backend>(backend: &B) {
+pub fn the_versions_of_one_are_listed<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     define_some(&rig);
     let of_b = DefinitionsRequest { workflow: Some("b".to_owned()), after: None, limit: 2 };
@@ -71,13 +71,13 @@ pub fn the_versions_of_one_are_listed<B: Backend>(backend: &B) {
     assert!(list(&rig, &nobody).rows.is_empty());
 }
 
-fn current<B: Backend>(rig: &Rig<'_, B>, name: &str) -> Option<u32> {
+fn current<B: StoreUnderTest>(rig: &Rig<'_, B>, name: &str) -> Option<u32> {
     let row = rig.store().current(name).expect("it is answered")?;
     assert_eq!((&*row.workflow, row.version), (name, row.current));
     Some(row.version)
 }
 
-pub fn every_define_moves_the_current_version<B: Backend>(backend: &B) {
+pub fn every_define_moves_the_current_version<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     assert_eq!(current(&rig, "a"), None);
     let said = |defined: Defined| {
@@ -100,7 +100,7 @@ pub fn every_define_moves_the_current_version<B: Backend>(backend: &B) {
     assert!(list(&rig, &of_a).rows.iter().all(|row| row.current == 3));
 }
 
-pub fn a_definition_may_be_kept_without_becoming_current<B: Backend>(backend: &B) {
+pub fn a_definition_may_be_kept_without_becoming_current<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let keep = |canonical: &str| {
         let new = NewDefinition { make_current: false, ..new("a", canonical) };
@@ -117,7 +117,7 @@ pub fn a_definition_may_be_kept_without_becoming_current<B: Backend>(backend: &B
 
 /// Each of them returns the version that was current before it: together they must form one
 /// sequence.
-pub fn defines_of_one_workflow_take_turns<B: Backend>(backend: &B) {
+pub fn defines_of_one_workflow_take_turns<B: StoreUnderTest>(backend: &B) {
     const EACH: usize = 10;
     let rig = Rig::new(backend);
     define(&rig, "a", "0");

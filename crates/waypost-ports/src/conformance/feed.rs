@@ -1,15 +1,15 @@
 //! The feed: every frame, in the order of commits.
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Draft, Hand, Rig};
 use crate::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest, Query};
 use crate::store::Appended;
 
-fn feed<B: Backend>(rig: &Rig<'_, B>, after: FeedPosition, limit: usize) -> Vec<FeedFrame> {
+fn feed<B: StoreUnderTest>(rig: &Rig<'_, B>, after: FeedPosition, limit: usize) -> Vec<FeedFrame> {
     rig.store().feed(&FeedRequest { after, limit }).expect("the feed is answered")
 }
 
-fn end<B: Backend>(rig: &Rig<'_, B>) -> FeedPosition {
+fn end<B: StoreUnderTest>(rig: &Rig<'_, B>) -> FeedPosition {
     rig.store().feed_end().expect("the end is answered")
 }
 
@@ -24,7 +24,7 @@ fn large(hand: &mut Hand, bytes: usize) -> Draft {
     draft
 }
 
-pub fn the_feed_follows_the_order_of_commits<B: Backend>(backend: &B) {
+pub fn the_feed_follows_the_order_of_commits<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     assert_eq!(end(&rig), FeedPosition::default());
     assert!(feed(&rig, FeedPosition::default(), 10).is_empty());
@@ -54,7 +54,7 @@ pub fn the_feed_follows_the_order_of_commits<B: Backend>(backend: &B) {
     }
 }
 
-pub fn the_feed_goes_on_after_a_place<B: Backend>(backend: &B) {
+pub fn the_feed_goes_on_after_a_place<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     for _ in 0..4 {
@@ -76,7 +76,7 @@ pub fn the_feed_goes_on_after_a_place<B: Backend>(backend: &B) {
     assert_eq!(seqs(&feed(&rig, place, 2)), [7], "what commits later comes later");
 }
 
-pub fn pages_of_the_feed_are_bounded_by_bytes<B: Backend>(backend: &B) {
+pub fn pages_of_the_feed_are_bounded_by_bytes<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     for size in [FEED_BYTES_MAX / 2, FEED_BYTES_MAX / 2, 3 * FEED_BYTES_MAX, 100, 100] {

@@ -9,12 +9,12 @@ use waypost_core::event::{Event, NodeEvent, RunCreated};
 use waypost_core::id::{DefinitionHash, ExecutionId, ExecutionNo};
 use waypost_core::json::Json;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Hand, Rig, START, created, mail, signal};
 use crate::access::{Access, AuditEntry, AuditRequest, NewKey, Role};
 use crate::query::{DefinitionsRequest, EventsRequest, ListRequest, Query};
 use crate::store::{
-    Append, Appended, DefinitionRef, Delivery, Idempotency, NewDefinition, Store, Submission,
+    Append, Appended, DefinitionRef, Idempotency, MailDelivery, NewDefinition, Store, Submission,
     TakenName,
 };
 
@@ -87,13 +87,16 @@ pub fn corpus() -> Vec<String> {
 }
 
 /// One execution for each text.
-fn start_all<B: Backend>(rig: &Rig<'_, B>, run: impl Fn(usize, &str) -> RunCreated) -> Vec<Hand> {
+fn start_all<B: StoreUnderTest>(
+    rig: &Rig<'_, B>,
+    run: impl Fn(usize, &str) -> RunCreated,
+) -> Vec<Hand> {
     let texts = corpus();
     let runs = texts.iter().enumerate().map(|(number, text)| run(number, text)).collect();
     rig.create_all(rig.instance(1), runs)
 }
 
-fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<ExecutionNo> {
+fn list<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<ExecutionNo> {
     let page = rig.store().list(request).expect("the list is answered");
     page.rows.iter().map(|row| row.execution).collect()
 }
@@ -102,7 +105,7 @@ fn everything() -> ListRequest {
     ListRequest { limit: 1_000, ..ListRequest::default() }
 }
 
-pub fn keys_are_only_text<B: Backend>(backend: &B) {
+pub fn keys_are_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let hands = start_all(&rig, |_, text| created(text, "w"));
     for (text, hand) in corpus().iter().zip(&hands) {
@@ -115,7 +118,7 @@ pub fn keys_are_only_text<B: Backend>(backend: &B) {
     assert_eq!(shown, corpus());
 }
 
-pub fn idempotency_keys_are_only_text<B: Backend>(backend: &B) {
+pub fn idempotency_keys_are_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let texts = corpus();
@@ -141,7 +144,7 @@ pub fn idempotency_keys_are_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn names_of_workflows_are_only_text<B: Backend>(backend: &B) {
+pub fn names_of_workflows_are_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let hands = start_all(&rig, |number, text| created(&number.to_string(), text));
     rig.settle();
@@ -151,7 +154,7 @@ pub fn names_of_workflows_are_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn names_of_definitions_are_only_text<B: Backend>(backend: &B) {
+pub fn names_of_definitions_are_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let texts = corpus();
     for (number, text) in texts.iter().enumerate() {
@@ -187,7 +190,7 @@ pub fn names_of_definitions_are_only_text<B: Backend>(backend: &B) {
     assert_eq!(names, sorted);
 }
 
-pub fn labels_are_only_text<B: Backend>(backend: &B) {
+pub fn labels_are_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let labels = |text: &str| BTreeMap::from([(text.to_owned(), format!("{text}={text}"))]);
     let hands = start_all(&rig, |number, text| RunCreated {
@@ -203,7 +206,7 @@ pub fn labels_are_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn searched_text_is_only_text<B: Backend>(backend: &B) {
+pub fn searched_text_is_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let hands = start_all(&rig, |number, text| match number % 3 {
         0 => created(&format!("key {text}"), "w"),
@@ -227,7 +230,7 @@ pub fn searched_text_is_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn mail_is_only_text<B: Backend>(backend: &B) {
+pub fn mail_is_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let hand = rig.start(rig.instance(1));
     let bodies = |text: &str| {
@@ -242,12 +245,12 @@ pub fn mail_is_only_text<B: Backend>(backend: &B) {
         sent.push(mail);
     }
     let deliver = || rig.store().deliver(&sent).expect("the mail is answered");
-    assert!(deliver().iter().all(|answer| matches!(answer, Delivery::Accepted { .. })));
-    assert!(deliver().iter().all(|answer| *answer == Delivery::Duplicate));
+    assert!(deliver().iter().all(|answer| matches!(answer, MailDelivery::Accepted { .. })));
+    assert!(deliver().iter().all(|answer| *answer == MailDelivery::Duplicate));
     assert_eq!(rig.load(hand.execution).mail, sent);
 }
 
-pub fn reasons_are_only_text<B: Backend>(backend: &B) {
+pub fn reasons_are_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     for text in corpus() {
@@ -258,7 +261,7 @@ pub fn reasons_are_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn filters_of_events_are_only_text<B: Backend>(backend: &B) {
+pub fn filters_of_events_are_only_text<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     let texts = corpus();
@@ -285,7 +288,7 @@ pub fn filters_of_events_are_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn keys_of_the_api_are_only_text<B: Backend>(backend: &B) {
+pub fn keys_of_the_api_are_only_text<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let key = |text: &String| NewKey {
         id: text.as_str().into(),
@@ -307,7 +310,7 @@ pub fn keys_of_the_api_are_only_text<B: Backend>(backend: &B) {
     }
 }
 
-pub fn the_audit_log_is_only_text<B: Backend>(backend: &B) {
+pub fn the_audit_log_is_only_text<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let entry = |text: &String| AuditEntry {
         at: START,

@@ -8,19 +8,19 @@ use waypost_core::projection::NodeChange;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Hand, Rig, START};
 use crate::inspect::{
     Chunk, ChunkRequest, DerivedRow, Examined, Inspect, Ownership, Remedy, Repair, Shown, ShownNode,
 };
 use crate::store::{ControlChange, LEASE, Store, Urgency};
 
-fn examine<B: Backend>(rig: &Rig<'_, B>, execution: ExecutionNo) -> Examined {
+fn examine<B: StoreUnderTest>(rig: &Rig<'_, B>, execution: ExecutionNo) -> Examined {
     let mut examined = rig.store().examine(&[execution]).expect("it is examined");
     examined.pop().expect("the execution is known")
 }
 
-fn chunk<B: Backend>(rig: &Rig<'_, B>, request: &ChunkRequest) -> Chunk {
+fn chunk<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ChunkRequest) -> Chunk {
     rig.store().executions(request).expect("the chunk is answered")
 }
 
@@ -35,7 +35,7 @@ fn derived(row: DerivedRow, epoch: u32) -> Remedy {
     Remedy::Control { row, epoch, requires: 1, permit: None }
 }
 
-pub fn executions_come_in_chunks<B: Backend>(backend: &B) {
+pub fn executions_come_in_chunks<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let all: Vec<_> = (0..5).map(|_| rig.start(instance).execution).collect();
@@ -54,7 +54,7 @@ pub fn executions_come_in_chunks<B: Backend>(backend: &B) {
     assert_eq!(found, all);
 }
 
-pub fn chunks_can_be_limited_to_what_moved<B: Backend>(backend: &B) {
+pub fn chunks_can_be_limited_to_what_moved<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut old = rig.start(instance);
@@ -69,7 +69,7 @@ pub fn chunks_can_be_limited_to_what_moved<B: Backend>(backend: &B) {
     assert!(!chunk.executions.contains(&still.execution));
 }
 
-pub fn everything_of_an_execution_is_examined<B: Backend>(backend: &B) {
+pub fn everything_of_an_execution_is_examined<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -86,7 +86,7 @@ pub fn everything_of_an_execution_is_examined<B: Backend>(backend: &B) {
     assert_eq!(unknown.expect("it is answered").len(), 1, "what has no log is left out");
 }
 
-pub fn owners_are_told_apart<B: Backend>(backend: &B) {
+pub fn owners_are_told_apart<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let owned = rig.start(instance);
@@ -103,7 +103,7 @@ pub fn owners_are_told_apart<B: Backend>(backend: &B) {
     assert_eq!(ownership(&owned), Some(Ownership::Expired));
 }
 
-pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
+pub fn what_is_shown_is_what_was_appended<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -157,7 +157,7 @@ pub fn what_is_shown_is_what_was_appended<B: Backend>(backend: &B) {
     assert_eq!((nobody.due, nobody.rows), (0, None));
 }
 
-pub fn a_missing_control_row_is_made_again<B: Backend>(backend: &B) {
+pub fn a_missing_control_row_is_made_again<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -170,7 +170,7 @@ pub fn a_missing_control_row_is_made_again<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [hand.execution]);
 }
 
-pub fn a_control_row_is_put_right<B: Backend>(backend: &B) {
+pub fn a_control_row_is_put_right<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.park(instance, Some(Timestamp(START.0 + 5_000)));
@@ -192,7 +192,7 @@ pub fn a_control_row_is_put_right<B: Backend>(backend: &B) {
     assert_eq!(examine(&rig, hand.execution).history.control, None);
 }
 
-pub fn what_has_moved_is_not_put_right<B: Backend>(backend: &B) {
+pub fn what_has_moved_is_not_put_right<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -207,7 +207,7 @@ pub fn what_has_moved_is_not_put_right<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), []);
 }
 
-pub fn a_bad_snapshot_is_dropped<B: Backend>(backend: &B) {
+pub fn a_bad_snapshot_is_dropped<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     rig.commit(hand.next(1).snapshot(b"nonsense"));
@@ -217,7 +217,7 @@ pub fn a_bad_snapshot_is_dropped<B: Backend>(backend: &B) {
     assert!(rig.store().load(hand.execution).expect("it is answered").is_some());
 }
 
-pub fn nothing_is_stray_in_a_healthy_store<B: Backend>(backend: &B) {
+pub fn nothing_is_stray_in_a_healthy_store<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);

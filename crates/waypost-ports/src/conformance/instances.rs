@@ -3,12 +3,12 @@
 use waypost_core::id::InstanceId;
 use waypost_core::time::Millis;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{FOLD, Rig, START, signal};
 use crate::query::{Backlog, InstanceRow, Query};
 use crate::store::{About, ControlChange, Heartbeat, LEASE, Store};
 
-fn list<B: Backend>(rig: &Rig<'_, B>) -> Vec<InstanceRow> {
+fn list<B: StoreUnderTest>(rig: &Rig<'_, B>) -> Vec<InstanceRow> {
     rig.store().instances().expect("the list is answered")
 }
 
@@ -25,7 +25,7 @@ fn alive(instance: InstanceId, since: u64, silent: u64, owned: u64) -> InstanceR
     }
 }
 
-pub fn those_that_are_alive_are_listed<B: Backend>(backend: &B) {
+pub fn those_that_are_alive_are_listed<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     assert_eq!(list(&rig), []);
     let (two, one) = (rig.instance(2), rig.instance(1));
@@ -40,7 +40,7 @@ pub fn those_that_are_alive_are_listed<B: Backend>(backend: &B) {
     assert_eq!(list(&rig), [alive(two, 0, 10, 1)]);
 }
 
-pub fn the_dead_are_listed_while_they_own_something<B: Backend>(backend: &B) {
+pub fn the_dead_are_listed_while_they_own_something<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (owner, idle) = (rig.instance(1), rig.instance(2));
     rig.start(owner);
@@ -52,7 +52,7 @@ pub fn the_dead_are_listed_while_they_own_something<B: Backend>(backend: &B) {
     assert_eq!(list(&rig), [alive(idle, LEASE.0, 0, 1)]);
 }
 
-pub fn what_instances_tell_is_kept<B: Backend>(backend: &B) {
+pub fn what_instances_tell_is_kept<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let instance = rig.instance(1);
     rig.start(instance);
@@ -75,7 +75,7 @@ pub fn what_instances_tell_is_kept<B: Backend>(backend: &B) {
     assert_eq!(list(&rig).first().map(|row| row.about.clone()), Some(about));
 }
 
-pub fn what_no_instance_has_claimed_is_counted<B: Backend>(backend: &B) {
+pub fn what_no_instance_has_claimed_is_counted<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let owner = rig.instance(1);
     let backlog = || {

@@ -9,7 +9,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Hand, Rig, START, created};
 use crate::query::{ExecutionPage, ListRequest, Query};
 
@@ -17,11 +17,11 @@ fn everything() -> ListRequest {
     ListRequest { limit: 100, ..ListRequest::default() }
 }
 
-fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
+fn list<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
     rig.store().list(request).expect("the list is answered")
 }
 
-fn keys<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<String> {
+fn keys<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<String> {
     let page = list(rig, request);
     assert_eq!(page.next, None);
     page.rows.iter().map(|row| row.key.to_string()).collect()
@@ -37,7 +37,7 @@ fn with_input(key: &str, input: &str) -> RunCreated {
 }
 
 /// Every page of a list, one after the other.
-fn all_pages<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<Vec<ExecutionNo>> {
+fn all_pages<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<Vec<ExecutionNo>> {
     let (mut pages, mut request) = (Vec::new(), request.clone());
     loop {
         let page = list(rig, &request);
@@ -53,7 +53,7 @@ fn all_pages<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> Vec<Vec<Exe
 }
 
 /// Ends every execution in turn in one of these ways, or not at all.
-fn end_in_turn<B: Backend>(rig: &Rig<'_, B>, hands: &mut [Hand]) {
+fn end_in_turn<B: StoreUnderTest>(rig: &Rig<'_, B>, hands: &mut [Hand]) {
     for (number, hand) in hands.iter_mut().enumerate() {
         let end = match number % 3 {
             0 => Event::Run(RunEvent::Completed { output: Json::null() }),
@@ -64,7 +64,7 @@ fn end_in_turn<B: Backend>(rig: &Rig<'_, B>, hands: &mut [Hand]) {
     }
 }
 
-pub fn several_statuses_keep_the_order<B: Backend>(backend: &B) {
+pub fn several_statuses_keep_the_order<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let runs = (0..12).map(|number| created(&format!("{number}"), ["a", "b"][number % 2]));
     let mut hands = rig.create_all(rig.instance(1), runs.collect());
@@ -82,7 +82,7 @@ pub fn several_statuses_keep_the_order<B: Backend>(backend: &B) {
     assert_eq!(keys(&rig, &every_status).len(), 12);
 }
 
-pub fn lists_are_filtered_by_time<B: Backend>(backend: &B) {
+pub fn lists_are_filtered_by_time<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     for number in 0..4 {
@@ -99,7 +99,7 @@ pub fn lists_are_filtered_by_time<B: Backend>(backend: &B) {
     assert!(between(at(30), at(30)).is_empty());
 }
 
-pub fn lists_are_filtered_by_labels<B: Backend>(backend: &B) {
+pub fn lists_are_filtered_by_labels<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let runs = vec![
         labelled("none", &[]),
@@ -127,7 +127,7 @@ pub fn lists_are_filtered_by_labels<B: Backend>(backend: &B) {
     assert_eq!(labels, runs.into_iter().map(|run| run.labels).collect::<Vec<_>>());
 }
 
-pub fn lists_are_searched<B: Backend>(backend: &B) {
+pub fn lists_are_searched<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let runs = vec![
         created("Order-100%", "w"),
@@ -164,7 +164,7 @@ pub fn lists_are_searched<B: Backend>(backend: &B) {
     }
 }
 
-pub fn filters_add_up_and_are_paged<B: Backend>(backend: &B) {
+pub fn filters_add_up_and_are_paged<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let runs = (0..24).map(|number| {
         let team = ["red", "blue"][number % 2];
@@ -195,7 +195,7 @@ pub fn filters_add_up_and_are_paged<B: Backend>(backend: &B) {
     assert_eq!(all_pages(&rig, &nobody), [[]]);
 }
 
-pub fn lists_say_of_when_they_are<B: Backend>(backend: &B) {
+pub fn lists_say_of_when_they_are<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let lag = |rig: &Rig<'_, B>| rig.store().lag().expect("the lag is answered");
     assert_eq!((lag(&rig).frames, lag(&rig).as_of), (0, None));

@@ -7,13 +7,13 @@ use waypost_core::id::{Token, WorkerId};
 use waypost_core::json::Json;
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Hand, Rig, START, mail, signal};
-use crate::store::{Appended, ControlChange, Delivery, Mail, MailBody, Store};
+use crate::store::{Appended, ControlChange, Mail, MailBody, MailDelivery, Store};
 
 const PARKED: ControlChange = ControlChange::Parked { next_due: None };
 
-pub fn mail_wakes_a_parked_execution<B: Backend>(backend: &B) {
+pub fn mail_wakes_a_parked_execution<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.park(instance, None);
@@ -25,7 +25,7 @@ pub fn mail_wakes_a_parked_execution<B: Backend>(backend: &B) {
     assert_eq!(claims.claimed[0].mail, [mail(hand.execution, "m1", signal())]);
 }
 
-pub fn mail_before_the_park_wakes_too<B: Backend>(backend: &B) {
+pub fn mail_before_the_park_wakes_too<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -34,7 +34,7 @@ pub fn mail_before_the_park_wakes_too<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [hand.execution]);
 }
 
-pub fn consumed_mail_does_not_wake<B: Backend>(backend: &B) {
+pub fn consumed_mail_does_not_wake<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -44,12 +44,12 @@ pub fn consumed_mail_does_not_wake<B: Backend>(backend: &B) {
     assert_eq!(rig.load(hand.execution).mail, []);
 }
 
-fn hold<B: Backend>(rig: &Rig<'_, B>, hand: &mut Hand) {
+fn hold<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &mut Hand) {
     let held = ControlChange::Held { reason: "paused".to_owned(), next_due: None };
     rig.commit(hand.next(1).control(held));
 }
 
-pub fn a_held_execution_is_woken_by_resume_and_cancel_only<B: Backend>(backend: &B) {
+pub fn a_held_execution_is_woken_by_resume_and_cancel_only<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     for waker in [Request::Resume { reason: None }, Request::Cancel { reason: None }] {
@@ -66,7 +66,7 @@ pub fn a_held_execution_is_woken_by_resume_and_cancel_only<B: Backend>(backend: 
     }
 }
 
-pub fn held_with_old_mail_is_ready_only_for_the_right_kind<B: Backend>(backend: &B) {
+pub fn held_with_old_mail_is_ready_only_for_the_right_kind<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut asleep = rig.start(instance);
@@ -78,7 +78,7 @@ pub fn held_with_old_mail_is_ready_only_for_the_right_kind<B: Backend>(backend: 
     assert_eq!(rig.claimed(instance), [awake.execution]);
 }
 
-pub fn a_message_is_taken_once<B: Backend>(backend: &B) {
+pub fn a_message_is_taken_once<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let (mut one, two) = (rig.start(instance), rig.start(instance));
@@ -87,15 +87,18 @@ pub fn a_message_is_taken_once<B: Backend>(backend: &B) {
         mail(one.execution, "m1", Request::Resume { reason: None }),
     ];
     let deliveries = rig.store().deliver(&batch).expect("the mail is answered");
-    assert_eq!(deliveries, [Delivery::Accepted { owner: Some(instance) }, Delivery::Duplicate]);
-    assert_eq!(rig.deliver(mail(one.execution, "m1", signal())), Delivery::Duplicate);
+    assert_eq!(
+        deliveries,
+        [MailDelivery::Accepted { owner: Some(instance) }, MailDelivery::Duplicate]
+    );
+    assert_eq!(rig.deliver(mail(one.execution, "m1", signal())), MailDelivery::Duplicate);
     rig.send(two.execution, "m1", signal());
     assert_eq!(rig.load(one.execution).mail.len(), 1);
     rig.commit(one.next(1).consuming(&["m1"]));
     assert_eq!(rig.load(two.execution).mail.len(), 1, "ids are per execution");
 }
 
-pub fn ended_and_unknown_addressees_are_told_apart<B: Backend>(backend: &B) {
+pub fn ended_and_unknown_addressees_are_told_apart<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut ended = rig.start(instance);
@@ -104,26 +107,26 @@ pub fn ended_and_unknown_addressees_are_told_apart<B: Backend>(backend: &B) {
     let unknown = rig.number(instance);
     let batch = [ended.execution, unknown, alive.execution].map(|to| mail(to, "m1", signal()));
     let deliveries = rig.store().deliver(&batch).expect("the mail is answered");
-    let accepted = Delivery::Accepted { owner: Some(instance) };
-    assert_eq!(deliveries, [Delivery::Ended, Delivery::Unknown, accepted]);
+    let accepted = MailDelivery::Accepted { owner: Some(instance) };
+    assert_eq!(deliveries, [MailDelivery::Ended, MailDelivery::Unknown, accepted]);
 }
 
-pub fn the_owner_is_named<B: Backend>(backend: &B) {
+pub fn the_owner_is_named<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.park(one, Some(START));
     assert_eq!(
         rig.deliver(mail(hand.execution, "m1", signal())),
-        Delivery::Accepted { owner: None }
+        MailDelivery::Accepted { owner: None }
     );
     rig.claim(two);
     assert_eq!(
         rig.deliver(mail(hand.execution, "m2", signal())),
-        Delivery::Accepted { owner: Some(two) }
+        MailDelivery::Accepted { owner: Some(two) }
     );
 }
 
-pub fn owners_collect_their_mail<B: Backend>(backend: &B) {
+pub fn owners_collect_their_mail<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let (mut mine, other, parked) = (rig.start(one), rig.start(two), rig.park(one, None));
@@ -144,7 +147,7 @@ pub fn owners_collect_their_mail<B: Backend>(backend: &B) {
     assert_eq!(collect(one, 10), expected[1..]);
 }
 
-pub fn mail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
+pub fn mail_is_kept_exactly_and_in_order<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let hand = rig.start(rig.instance(1));
     let body = Json::parse(r#"{"b":"\u0000","a":9007199254740993}"#).expect("it is JSON");
@@ -178,7 +181,7 @@ pub fn mail_is_kept_exactly_and_in_order<B: Backend>(backend: &B) {
     assert_eq!(rig.load(hand.execution).mail, sent);
 }
 
-pub fn the_end_discards_mail<B: Backend>(backend: &B) {
+pub fn the_end_discards_mail<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -188,7 +191,7 @@ pub fn the_end_discards_mail<B: Backend>(backend: &B) {
     assert_eq!(rig.store().collect(instance, 10).expect("it is answered"), []);
 }
 
-pub fn a_fenced_frame_consumes_nothing<B: Backend>(backend: &B) {
+pub fn a_fenced_frame_consumes_nothing<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.park(one, Some(Timestamp(0)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::id::{DefinitionHash, ExecutionId};
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Draft, Hand, Rig};
 use crate::query::{Query, Submitted};
 use crate::store::{
@@ -12,7 +12,7 @@ use crate::store::{
     TakenName,
 };
 
-pub fn a_key_is_given_once<B: Backend>(backend: &B) {
+pub fn a_key_is_given_once<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut first = Hand::new(rig.number(instance), instance);
@@ -22,7 +22,7 @@ pub fn a_key_is_given_once<B: Backend>(backend: &B) {
     assert_eq!(rig.append(second), duplicate);
 }
 
-pub fn a_key_is_given_once_in_one_batch<B: Backend>(backend: &B) {
+pub fn a_key_is_given_once_in_one_batch<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hands: Vec<_> = (0..3).map(|_| Hand::new(rig.number(instance), instance)).collect();
@@ -42,7 +42,7 @@ fn submit(hand: &mut Hand, key: &str, idempotency: &str, digest: u8) -> Draft {
     hand.create(key, "welcome").submission(submission)
 }
 
-pub fn the_first_of_a_batch_gets_the_name<B: Backend>(backend: &B) {
+pub fn the_first_of_a_batch_gets_the_name<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hands: Vec<_> = (0..4).map(|_| Hand::new(rig.number(instance), instance)).collect();
@@ -59,7 +59,7 @@ pub fn the_first_of_a_batch_gets_the_name<B: Backend>(backend: &B) {
     assert!(matches!(&outcomes[3], Appended::Committed { .. }), "who is refused takes no name");
 }
 
-pub fn an_idempotency_key_tells_same_from_different<B: Backend>(backend: &B) {
+pub fn an_idempotency_key_tells_same_from_different<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = || Hand::new(rig.number(instance), instance);
@@ -88,7 +88,7 @@ pub fn an_idempotency_key_tells_same_from_different<B: Backend>(backend: &B) {
     assert_eq!(rig.store().submitted("never").expect("the store answers"), None);
 }
 
-pub fn a_refused_start_leaves_nothing<B: Backend>(backend: &B) {
+pub fn a_refused_start_leaves_nothing<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut first = Hand::new(rig.number(instance), instance);
@@ -103,7 +103,7 @@ pub fn a_refused_start_leaves_nothing<B: Backend>(backend: &B) {
     rig.commit(submit(&mut third, "free", "fresh", 1));
 }
 
-pub fn a_repeated_start_is_committed<B: Backend>(backend: &B) {
+pub fn a_repeated_start_is_committed<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -115,7 +115,7 @@ pub fn a_repeated_start_is_committed<B: Backend>(backend: &B) {
     assert_eq!(rig.store().find(Some("k1")).expect("it is answered"), Some(hand.execution));
 }
 
-pub fn numbers_never_repeat<B: Backend>(backend: &B) {
+pub fn numbers_never_repeat<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let mut all = rig.numbers(one, 10);
@@ -127,7 +127,7 @@ pub fn numbers_never_repeat<B: Backend>(backend: &B) {
     assert!(all[0].0 >= 1);
 }
 
-pub fn numbers_never_repeat_after_reopening<B: Backend>(backend: &B) {
+pub fn numbers_never_repeat_after_reopening<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let instance = rig.instance(1);
     let last = rig.numbers(instance, 10).pop().expect("ten numbers were set aside");
@@ -135,14 +135,14 @@ pub fn numbers_never_repeat_after_reopening<B: Backend>(backend: &B) {
     assert!(rig.numbers(instance, 1)[0] > last);
 }
 
-fn define<B: Backend>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Definition {
+fn define<B: StoreUnderTest>(rig: &Rig<'_, B>, name: &str, canonical: &str) -> Definition {
     let hash = DefinitionHash::of(canonical.as_bytes());
     let new =
         NewDefinition { name: name.into(), hash, canonical: canonical.into(), make_current: true };
     rig.store().define(&new).expect("the definition is kept").definition
 }
 
-pub fn definitions_are_versioned_by_content<B: Backend>(backend: &B) {
+pub fn definitions_are_versioned_by_content<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let first = define(&rig, "welcome", "{\"a\":1}");
     assert_eq!((first.version, &*first.canonical), (1, "{\"a\":1}"));
@@ -153,7 +153,7 @@ pub fn definitions_are_versioned_by_content<B: Backend>(backend: &B) {
     assert_eq!(define(&rig, "welcome", "{\"a\":3}").version, 3);
 }
 
-pub fn definitions_are_found<B: Backend>(backend: &B) {
+pub fn definitions_are_found<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let first = define(&rig, "welcome", "{\"a\":1}");
     let second = define(&rig, "welcome", "{\"a\":2}");

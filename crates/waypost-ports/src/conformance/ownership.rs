@@ -5,7 +5,7 @@ use waypost_core::command::Request;
 use waypost_core::id::InstanceId;
 use waypost_core::time::{Millis, Timestamp};
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{FOLD, Hand, Rig, START, executions, signal};
 use crate::store::{About, Appended, ClaimRequest, ControlChange, Heartbeat, LEASE, Store};
 
@@ -16,7 +16,7 @@ fn due(after: i64) -> Option<Timestamp> {
     Some(Timestamp(START.0 + after))
 }
 
-pub fn a_first_frame_makes_an_owned_row<B: Backend>(backend: &B) {
+pub fn a_first_frame_makes_an_owned_row<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let control = rig.control(rig.start(instance).execution);
@@ -24,7 +24,7 @@ pub fn a_first_frame_makes_an_owned_row<B: Backend>(backend: &B) {
     assert_eq!((control.ready, control.next_due, control.held), (false, None, None));
 }
 
-pub fn what_is_owned_is_not_claimed<B: Backend>(backend: &B) {
+pub fn what_is_owned_is_not_claimed<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.start(one);
@@ -33,7 +33,7 @@ pub fn what_is_owned_is_not_claimed<B: Backend>(backend: &B) {
     assert!(claims.claimed.is_empty() && !claims.more);
 }
 
-pub fn a_parked_execution_is_claimed_when_due<B: Backend>(backend: &B) {
+pub fn a_parked_execution_is_claimed_when_due<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.park(instance, due(1_000));
@@ -50,7 +50,7 @@ pub fn a_parked_execution_is_claimed_when_due<B: Backend>(backend: &B) {
     assert_eq!(rig.control(hand.execution).epoch, 2);
 }
 
-pub fn a_claim_is_exclusive_and_raises_the_epoch<B: Backend>(backend: &B) {
+pub fn a_claim_is_exclusive_and_raises_the_epoch<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.park(one, due(0));
@@ -66,7 +66,7 @@ pub fn a_claim_is_exclusive_and_raises_the_epoch<B: Backend>(backend: &B) {
     assert_eq!(Hand::of(&rig.claim(one).claimed[0]).epoch, 3);
 }
 
-pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
+pub fn claims_come_in_order_and_in_batches<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let late = rig.park(instance, due(20)).execution;
@@ -96,7 +96,7 @@ pub fn claims_come_in_order_and_in_batches<B: Backend>(backend: &B) {
 }
 
 /// Overdue executions come first, and the claim returns when the rest is due.
-pub fn claims_reach_ahead_as_far_as_they_are_asked_to<B: Backend>(backend: &B) {
+pub fn claims_reach_ahead_as_far_as_they_are_asked_to<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let later = rig.park(instance, due(900_000));
@@ -122,7 +122,7 @@ pub fn claims_reach_ahead_as_far_as_they_are_asked_to<B: Backend>(backend: &B) {
     assert_eq!(executions(&rig.claim_as(&request)), [], "it is further away");
 }
 
-pub fn claims_can_be_limited_to_some<B: Backend>(backend: &B) {
+pub fn claims_can_be_limited_to_some<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hands: Vec<_> = (0..4).map(|_| rig.park(instance, due(0)).execution).collect();
@@ -143,7 +143,7 @@ pub fn claims_can_be_limited_to_some<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [hands[0], hands[3]]);
 }
 
-pub fn claims_leave_what_they_cannot_read<B: Backend>(backend: &B) {
+pub fn claims_leave_what_they_cannot_read<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (old, new) = (rig.instance(1), rig.instance(2));
     let mut hand = rig.start(new);
@@ -165,7 +165,7 @@ pub fn claims_leave_what_they_cannot_read<B: Backend>(backend: &B) {
     assert_eq!(executions(&rig.claim_as(&request)), [hand.execution]);
 }
 
-pub fn a_dead_owner_loses_its_executions<B: Backend>(backend: &B) {
+pub fn a_dead_owner_loses_its_executions<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hands = [rig.start(one), rig.start(one)];
@@ -181,7 +181,7 @@ pub fn a_dead_owner_loses_its_executions<B: Backend>(backend: &B) {
     assert_eq!(rig.append(hands[0].frame(1)), Appended::Fenced);
 }
 
-pub fn a_lease_is_as_long_as_was_asked_for<B: Backend>(backend: &B) {
+pub fn a_lease_is_as_long_as_was_asked_for<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (short, other) = (rig.instance(1), rig.instance(2));
     let execution = rig.start(short).execution;
@@ -193,7 +193,7 @@ pub fn a_lease_is_as_long_as_was_asked_for<B: Backend>(backend: &B) {
     assert_eq!(executions(&rig.claim(other)), [execution]);
 }
 
-pub fn everybody_learns_what_all_can_read<B: Backend>(backend: &B) {
+pub fn everybody_learns_what_all_can_read<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let [old, new] = [1, 2].map(|number| InstanceId(Uuid::from_u128(number)));
     let beat = |instance, fold| rig.beat(&sign(instance, fold)).fold;
@@ -213,7 +213,7 @@ fn sign(instance: InstanceId, fold: u16) -> Heartbeat {
     Heartbeat { instance, numbers: 0, fold, lease: Some(LEASE), about: About::default() }
 }
 
-pub fn a_leaving_owner_hands_over_at_once<B: Backend>(backend: &B) {
+pub fn a_leaving_owner_hands_over_at_once<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.start(one);
@@ -222,7 +222,7 @@ pub fn a_leaving_owner_hands_over_at_once<B: Backend>(backend: &B) {
 }
 
 /// After a long sleep of the machine the only instance must not take itself for dead.
-pub fn an_instance_keeps_its_own<B: Backend>(backend: &B) {
+pub fn an_instance_keeps_its_own<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -234,7 +234,7 @@ pub fn an_instance_keeps_its_own<B: Backend>(backend: &B) {
 
 /// A zombie whose lease has expired may still win the race for one frame; an execution that it then
 /// owns must not be lost.
-pub fn an_owner_that_never_announced_itself_is_dead<B: Backend>(backend: &B) {
+pub fn an_owner_that_never_announced_itself_is_dead<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let mut hand = rig.park(one, None);
@@ -243,7 +243,7 @@ pub fn an_owner_that_never_announced_itself_is_dead<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(two), [hand.execution]);
 }
 
-pub fn an_epoch_never_goes_back<B: Backend>(backend: &B) {
+pub fn an_epoch_never_goes_back<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     rig.park(one, due(0));
@@ -257,7 +257,7 @@ pub fn an_epoch_never_goes_back<B: Backend>(backend: &B) {
     assert_eq!(rig.control(slow.execution).epoch, 3);
 }
 
-pub fn an_ended_execution_has_no_row<B: Backend>(backend: &B) {
+pub fn an_ended_execution_has_no_row<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -267,7 +267,7 @@ pub fn an_ended_execution_has_no_row<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(rig.instance(2)), []);
 }
 
-pub fn a_reopened_execution_has_a_row_again<B: Backend>(backend: &B) {
+pub fn a_reopened_execution_has_a_row_again<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -278,7 +278,7 @@ pub fn a_reopened_execution_has_a_row_again<B: Backend>(backend: &B) {
     assert_eq!((control.owner, control.epoch), (Some(instance), 2));
 }
 
-pub fn the_next_due_time_is_told<B: Backend>(backend: &B) {
+pub fn the_next_due_time_is_told<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     assert_eq!(rig.claim(instance).next_due, None);
@@ -290,7 +290,7 @@ pub fn the_next_due_time_is_told<B: Backend>(backend: &B) {
     assert_eq!(rig.claim(instance).next_due, due(3_000), "what was claimed does not count");
 }
 
-pub fn a_held_execution_waits_for_its_deadline<B: Backend>(backend: &B) {
+pub fn a_held_execution_waits_for_its_deadline<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -308,7 +308,7 @@ pub fn a_held_execution_waits_for_its_deadline<B: Backend>(backend: &B) {
     assert_eq!(rig.control(hand.execution).held, None);
 }
 
-pub fn holding_by_hand_stops_everything_but_resume<B: Backend>(backend: &B) {
+pub fn holding_by_hand_stops_everything_but_resume<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.start(instance);
@@ -323,7 +323,7 @@ pub fn holding_by_hand_stops_everything_but_resume<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [hand.execution]);
 }
 
-pub fn holding_again_does_not_spin<B: Backend>(backend: &B) {
+pub fn holding_again_does_not_spin<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = rig.park(instance, due(0));
@@ -340,7 +340,7 @@ pub fn holding_again_does_not_spin<B: Backend>(backend: &B) {
 
 /// A repeat of a hold whose response was lost arrives after another instance has claimed the
 /// released execution.
-pub fn only_the_owner_sets_aside<B: Backend>(backend: &B) {
+pub fn only_the_owner_sets_aside<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let hand = rig.start(one);
@@ -352,7 +352,7 @@ pub fn only_the_owner_sets_aside<B: Backend>(backend: &B) {
 }
 
 /// A claim whose response is lost leaves its executions to an owner that never received them.
-pub fn a_reconciliation_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
+pub fn a_reconciliation_finds_what_its_owner_forgot<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let driven = rig.start(instance);
@@ -380,7 +380,7 @@ pub fn a_reconciliation_finds_what_its_owner_forgot<B: Backend>(backend: &B) {
 }
 
 /// A process that died is followed by another.
-pub fn ownership_survives_reopening_as_claimable<B: Backend>(backend: &B) {
+pub fn ownership_survives_reopening_as_claimable<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let hand = rig.start(rig.instance(1));
     let parked = rig.park(rig.instance(1), due(1_000_000));

@@ -5,17 +5,17 @@ use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::permits::PermitRequest;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::permits::{end, permit, permit_for, place, queue, queue_all};
 use super::rig::{Hand, Rig};
 use crate::inspect::{DerivedPermit, DerivedRow, Examined, Inspect, Remedy, Repair, StrayKind};
 use crate::store::{Permit, Store};
 
-fn examine<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> Examined {
+fn examine<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &Hand) -> Examined {
     rig.store().examine(&[hand.execution]).expect("it is examined").remove(0)
 }
 
-pub fn lines_are_told<B: Backend>(backend: &B) {
+pub fn lines_are_told<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     assert_eq!(rig.store().permit_queues().expect("it is answered"), []);
@@ -42,7 +42,7 @@ pub fn lines_are_told<B: Backend>(backend: &B) {
     assert_eq!(rig.store().strays().expect("it is answered"), []);
 }
 
-pub fn quarantined_execution_given_a_permit_stays_quarantined<B: Backend>(backend: &B) {
+pub fn quarantined_execution_given_a_permit_stays_quarantined<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let [mut a, b] = queue_all(&rig, instance, &permit_for("k", 1));
@@ -58,7 +58,7 @@ pub fn quarantined_execution_given_a_permit_stays_quarantined<B: Backend>(backen
     assert_eq!(rig.claimed(instance), [b.execution], "it has its permit when it is resumed");
 }
 
-fn repair<B: Backend>(rig: &Rig<'_, B>, hand: &Hand, remedy: Remedy) -> bool {
+fn repair<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &Hand, remedy: Remedy) -> bool {
     let examined = examine(rig, hand);
     let last = examined.history.frames.last().map(|frame| frame.header.as_parent());
     let repair = Repair { execution: hand.execution, last, seen: examined.history.control, remedy };
@@ -70,7 +70,7 @@ fn with_permit(row: DerivedRow, request: &PermitRequest, admitted: bool) -> Reme
     Remedy::Control { row, epoch: 1, requires: 1, permit }
 }
 
-pub fn a_missing_place_is_made_again<B: Backend>(backend: &B) {
+pub fn a_missing_place_is_made_again<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let request = permit_for("k", 1);
@@ -97,11 +97,11 @@ pub fn a_missing_place_is_made_again<B: Backend>(backend: &B) {
     end(&rig, &mut began);
 }
 
-fn permit_key<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> String {
+fn permit_key<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &Hand) -> String {
     permit(rig, hand).key.to_string()
 }
 
-pub fn a_place_of_nobody_is_found_and_goes<B: Backend>(backend: &B) {
+pub fn a_place_of_nobody_is_found_and_goes<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let request = permit_for("k", 1);

@@ -7,7 +7,7 @@ use waypost_core::permits::PermitRequest;
 use waypost_core::plan::ConcurrencyPolicy;
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Draft, Hand, Rig, START, signal};
 use crate::store::{
     Append, Appended, ControlChange, Idempotency, LEASE, MailBody, Permit, Store, Submission,
@@ -29,7 +29,7 @@ pub(super) fn waits(draft: Draft, request: &PermitRequest) -> Draft {
 }
 
 /// Starts an execution that is queued.
-pub(super) fn queue<B: Backend>(
+pub(super) fn queue<B: StoreUnderTest>(
     rig: &Rig<'_, B>,
     instance: InstanceId,
     request: &PermitRequest,
@@ -40,7 +40,7 @@ pub(super) fn queue<B: Backend>(
 }
 
 /// Queues several executions.
-pub(super) fn queue_all<const N: usize, B: Backend>(
+pub(super) fn queue_all<const N: usize, B: StoreUnderTest>(
     rig: &Rig<'_, B>,
     instance: InstanceId,
     request: &PermitRequest,
@@ -48,21 +48,21 @@ pub(super) fn queue_all<const N: usize, B: Backend>(
     std::array::from_fn(|_| queue(rig, instance, request))
 }
 
-pub(super) fn end<B: Backend>(rig: &Rig<'_, B>, hand: &mut Hand) {
+pub(super) fn end<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &mut Hand) {
     rig.commit(hand.next(1).control(ControlChange::Ended));
 }
 
-pub(super) fn permit<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> Permit {
+pub(super) fn permit<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &Hand) -> Permit {
     rig.control(hand.execution).permit.expect("it is queued")
 }
 
 /// Does it hold a permit, and how many are before it?
-pub(super) fn place<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> (bool, u64) {
+pub(super) fn place<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &Hand) -> (bool, u64) {
     let permit = permit(rig, hand);
     (permit.holding, permit.before)
 }
 
-pub fn a_free_permit_is_given_at_birth<B: Backend>(backend: &B) {
+pub fn a_free_permit_is_given_at_birth<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let hand = queue(&rig, instance, &permit_for("k", 1));
@@ -76,7 +76,7 @@ pub fn a_free_permit_is_given_at_birth<B: Backend>(backend: &B) {
     assert_eq!(rig.control(rig.start(instance).execution).permit, None, "others have none");
 }
 
-pub fn the_line_keeps_its_order<B: Backend>(backend: &B) {
+pub fn the_line_keeps_its_order<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let [mut a, mut b, mut c] = queue_all(&rig, instance, &permit_for("k", 1));
@@ -96,7 +96,7 @@ pub fn the_line_keeps_its_order<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), []);
 }
 
-pub fn the_limit_holds<B: Backend>(backend: &B) {
+pub fn the_limit_holds<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hands: [Hand; 5] = queue_all(&rig, instance, &permit_for("k", 2));
@@ -109,7 +109,7 @@ pub fn the_limit_holds<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), ids[3..]);
 }
 
-pub fn one_batch_may_hold_a_line<B: Backend>(backend: &B) {
+pub fn one_batch_may_hold_a_line<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let numbers = rig.numbers(instance, 3);
@@ -125,7 +125,7 @@ pub fn one_batch_may_hold_a_line<B: Backend>(backend: &B) {
     assert_eq!([place(&rig, &hands[1]), place(&rig, &hands[2])], [(true, 0), (false, 1)]);
 }
 
-pub fn keys_are_apart<B: Backend>(backend: &B) {
+pub fn keys_are_apart<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let [mut a, _b] = queue_all(&rig, instance, &permit_for("k", 1));
@@ -135,7 +135,7 @@ pub fn keys_are_apart<B: Backend>(backend: &B) {
     assert_eq!(place(&rig, &d), (false, 1), "what goes in one line is nothing to another");
 }
 
-pub fn a_permit_is_given_once<B: Backend>(backend: &B) {
+pub fn a_permit_is_given_once<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let [mut a, b, c] = queue_all(&rig, instance, &permit_for("k", 1));
@@ -146,7 +146,7 @@ pub fn a_permit_is_given_once<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [b.execution]);
 }
 
-pub fn a_repeated_birth_is_one_place<B: Backend>(backend: &B) {
+pub fn a_repeated_birth_is_one_place<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     for policy in ConcurrencyPolicy::ALL {
@@ -164,7 +164,7 @@ pub fn a_repeated_birth_is_one_place<B: Backend>(backend: &B) {
     }
 }
 
-pub fn who_leaves_the_line_frees_its_place<B: Backend>(backend: &B) {
+pub fn who_leaves_the_line_frees_its_place<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let [mut a, b, c] = queue_all(&rig, instance, &permit_for("k", 1));
@@ -181,7 +181,7 @@ pub fn who_leaves_the_line_frees_its_place<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [c.execution]);
 }
 
-pub fn a_deadline_wakes_who_waits<B: Backend>(backend: &B) {
+pub fn a_deadline_wakes_who_waits<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let a = queue(&rig, instance, &permit_for("k", 1));
@@ -195,7 +195,7 @@ pub fn a_deadline_wakes_who_waits<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [b.execution]);
 }
 
-pub fn who_goes_back_keeps_its_place<B: Backend>(backend: &B) {
+pub fn who_goes_back_keeps_its_place<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let request = permit_for("k", 1);
@@ -221,7 +221,7 @@ pub fn who_goes_back_keeps_its_place<B: Backend>(backend: &B) {
     assert_eq!(place(&rig, &c), (false, 1));
 }
 
-pub fn a_permit_is_kept_through_everything<B: Backend>(backend: &B) {
+pub fn a_permit_is_kept_through_everything<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let (one, two) = (rig.instance(1), rig.instance(2));
     let [a, b] = queue_all(&rig, one, &permit_for("k", 1));
@@ -256,7 +256,7 @@ pub fn a_permit_is_kept_through_everything<B: Backend>(backend: &B) {
     assert_eq!(place(&rig, &b), (true, 0));
 }
 
-pub fn lines_survive_reopening<B: Backend>(backend: &B) {
+pub fn lines_survive_reopening<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let instance = rig.instance(1);
     let [mut a, b, c] = queue_all(&rig, instance, &permit_for("k", 1));
@@ -270,7 +270,7 @@ pub fn lines_survive_reopening<B: Backend>(backend: &B) {
     assert_eq!(rig.claimed(instance), [b.execution]);
 }
 
-pub fn a_fenced_frame_gets_no_place<B: Backend>(backend: &B) {
+pub fn a_fenced_frame_gets_no_place<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -285,7 +285,7 @@ pub fn a_fenced_frame_gets_no_place<B: Backend>(backend: &B) {
     assert_eq!(outcome, Appended::Fenced, "whoever is not the owner is not told of permits");
 }
 
-pub fn what_is_reopened_comes_last<B: Backend>(backend: &B) {
+pub fn what_is_reopened_comes_last<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let request = permit_for("k", 1);
@@ -298,7 +298,7 @@ pub fn what_is_reopened_comes_last<B: Backend>(backend: &B) {
     );
 }
 
-pub fn the_limit_of_the_first_that_waits_counts<B: Backend>(backend: &B) {
+pub fn the_limit_of_the_first_that_waits_counts<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let [mut a, mut b] = queue_all(&rig, instance, &permit_for("k", 2));
@@ -312,7 +312,7 @@ pub fn the_limit_of_the_first_that_waits_counts<B: Backend>(backend: &B) {
     assert_eq!([holds(&narrow), holds(&wide)], [true, true], "and then the next has room, too");
 }
 
-pub fn a_start_without_a_permit_is_rejected<B: Backend>(backend: &B) {
+pub fn a_start_without_a_permit_is_rejected<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let request = under(ConcurrencyPolicy::Reject);
@@ -344,14 +344,14 @@ pub fn a_start_without_a_permit_is_rejected<B: Backend>(backend: &B) {
     assert_eq!(place(&rig, &waiting), (false, 1));
 }
 
-fn cancelled<B: Backend>(rig: &Rig<'_, B>, hand: &Hand) -> usize {
+fn cancelled<B: StoreUnderTest>(rig: &Rig<'_, B>, hand: &Hand) -> usize {
     let mail = rig.load(hand.execution).mail;
     mail.iter()
         .filter(|mail| matches!(mail.body, MailBody::Request(Request::Cancel { .. })))
         .count()
 }
 
-pub fn the_oldest_is_cancelled<B: Backend>(backend: &B) {
+pub fn the_oldest_is_cancelled<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let request = under(ConcurrencyPolicy::CancelOldest);
@@ -375,7 +375,7 @@ pub fn the_oldest_is_cancelled<B: Backend>(backend: &B) {
     assert_eq!(place(&rig, &c), (true, 0));
 }
 
-pub fn only_as_many_are_cancelled_as_needed<B: Backend>(backend: &B) {
+pub fn only_as_many_are_cancelled_as_needed<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let request = PermitRequest { limit: 2, ..under(ConcurrencyPolicy::CancelOldest) };

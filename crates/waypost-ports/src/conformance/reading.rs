@@ -10,7 +10,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 
-use super::Backend;
+use super::StoreUnderTest;
 use super::rig::{Hand, Rig, START};
 use crate::query::{
     EventsRequest, ExecutionPage, FeedPosition, FeedRequest, ListRequest, MAIL_ROW_BYTES, Query,
@@ -18,7 +18,7 @@ use crate::query::{
 };
 use crate::store::{ControlChange, Store};
 
-pub fn nothing_is_known_of_an_unknown_execution<B: Backend>(backend: &B) {
+pub fn nothing_is_known_of_an_unknown_execution<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     assert!(rig.store().load(ExecutionNo(77)).expect("the load is answered").is_none());
     assert_eq!(rig.store().find(Some("nobody")).expect("it is answered"), None);
@@ -26,7 +26,7 @@ pub fn nothing_is_known_of_an_unknown_execution<B: Backend>(backend: &B) {
     rig.store().hold(ExecutionNo(77), rig.instance(1), "nothing to hold").expect("it does nothing");
 }
 
-pub fn everything_survives_reopening<B: Backend>(backend: &B) {
+pub fn everything_survives_reopening<B: StoreUnderTest>(backend: &B) {
     let mut rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -45,7 +45,7 @@ pub fn everything_survives_reopening<B: Backend>(backend: &B) {
     rig.commit(hand.next(1));
 }
 
-pub fn the_latest_snapshot_wins<B: Backend>(backend: &B) {
+pub fn the_latest_snapshot_wins<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let mut hand = rig.start(rig.instance(1));
     assert!(rig.load(hand.execution).snapshot.is_none());
@@ -60,7 +60,7 @@ pub fn the_latest_snapshot_wins<B: Backend>(backend: &B) {
     assert!(history.frames[0].header.parent.is_some(), "its parent is known although not loaded");
 }
 
-pub fn claims_start_from_the_snapshot<B: Backend>(backend: &B) {
+pub fn claims_start_from_the_snapshot<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -73,7 +73,7 @@ pub fn claims_start_from_the_snapshot<B: Backend>(backend: &B) {
     rig.commit(Hand::of(&history).next(1).control(ControlChange::Owned));
 }
 
-pub fn the_end_discards_an_older_snapshot<B: Backend>(backend: &B) {
+pub fn the_end_discards_an_older_snapshot<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = rig.start(instance);
@@ -87,7 +87,7 @@ pub fn the_end_discards_an_older_snapshot<B: Backend>(backend: &B) {
     assert_eq!(rig.load(last.execution).snapshot.expect("it is kept").body, b"last");
 }
 
-pub fn executions_are_found_by_key<B: Backend>(backend: &B) {
+pub fn executions_are_found_by_key<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut first = Hand::new(rig.number(instance), instance);
@@ -100,7 +100,7 @@ pub fn executions_are_found_by_key<B: Backend>(backend: &B) {
     assert_eq!(find(None), Some(second.execution), "the newest");
 }
 
-fn list<B: Backend>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
+fn list<B: StoreUnderTest>(rig: &Rig<'_, B>, request: &ListRequest) -> ExecutionPage {
     rig.store().list(request).expect("the list is answered")
 }
 
@@ -108,7 +108,7 @@ fn numbers(page: &ExecutionPage) -> Vec<ExecutionNo> {
     page.rows.iter().map(|row| row.execution).collect()
 }
 
-pub fn lists_are_filtered_and_paged<B: Backend>(backend: &B) {
+pub fn lists_are_filtered_and_paged<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut all = Vec::new();
@@ -173,7 +173,7 @@ fn busy(hand: &mut Hand) -> Vec<Event> {
     vec![started("a"), completed, started("b"), failed, started("c"), waiting, paused]
 }
 
-pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
+pub fn lists_show_where_executions_stand<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -206,7 +206,7 @@ pub fn lists_show_where_executions_stand<B: Backend>(backend: &B) {
 }
 
 /// The bytes that a read would take into memory are known before it.
-pub fn a_read_is_weighed_before_it_is_made<B: Backend>(backend: &B) {
+pub fn a_read_is_weighed_before_it_is_made<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -246,7 +246,7 @@ pub fn a_read_is_weighed_before_it_is_made<B: Backend>(backend: &B) {
     assert_eq!(weigh(Read::Mail(nothing)), 0);
 }
 
-pub fn events_are_filtered<B: Backend>(backend: &B) {
+pub fn events_are_filtered<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     let mut hand = Hand::new(rig.number(instance), instance);
@@ -281,7 +281,7 @@ pub fn events_are_filtered<B: Backend>(backend: &B) {
     assert_eq!(row.fields.text(), r#"{"node":"a","attempt":1,"output":{"n":1}}"#);
 }
 
-pub fn a_rebuild_changes_nothing<B: Backend>(backend: &B) {
+pub fn a_rebuild_changes_nothing<B: StoreUnderTest>(backend: &B) {
     let rig = Rig::new(backend);
     let instance = rig.instance(1);
     for number in 0..3 {

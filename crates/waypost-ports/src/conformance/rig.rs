@@ -13,11 +13,11 @@ use waypost_core::json::Json;
 use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
-use super::Backend;
+use super::StoreUnderTest;
 use crate::clock::{Clock, ManualClock};
 use crate::store::{
-    About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Delivery, Heartbeat,
-    History, LEASE, Mail, MailBody, Renewal, Settled, Side, Store, Submission,
+    About, Append, Appended, ClaimRequest, Claims, Control, ControlChange, Heartbeat, History,
+    LEASE, Mail, MailBody, MailDelivery, Renewal, Settled, Side, Store, Submission,
 };
 
 /// When every case begins.
@@ -27,13 +27,13 @@ pub const START: Timestamp = Timestamp(1_000_000);
 pub const FOLD: u16 = 1;
 
 /// A store under test.
-pub struct Rig<'a, B: Backend> {
+pub struct Rig<'a, B: StoreUnderTest> {
     backend: &'a B,
     pub clock: Arc<ManualClock>,
     store: Option<B::Store>,
 }
 
-impl<'a, B: Backend> Rig<'a, B> {
+impl<'a, B: StoreUnderTest> Rig<'a, B> {
     /// Opens the backend's data.
     pub fn new(backend: &'a B) -> Self {
         let clock = Arc::new(ManualClock::at(START));
@@ -200,7 +200,7 @@ impl<'a, B: Backend> Rig<'a, B> {
     }
 
     /// Sends one piece of mail.
-    pub fn deliver(&self, mail: Mail) -> Delivery {
+    pub fn deliver(&self, mail: Mail) -> MailDelivery {
         let mut deliveries = self.store().deliver(&[mail]).expect("the mail is answered");
         deliveries.pop().expect("one piece of mail has one answer")
     }
@@ -208,7 +208,7 @@ impl<'a, B: Backend> Rig<'a, B> {
     /// Sends one piece of mail that must be accepted.
     pub fn send(&self, execution: ExecutionNo, message: &str, body: impl Into<MailBody>) {
         let delivery = self.deliver(mail(execution, message, body));
-        assert!(matches!(delivery, Delivery::Accepted { .. }), "{message}: {delivery:?}");
+        assert!(matches!(delivery, MailDelivery::Accepted { .. }), "{message}: {delivery:?}");
     }
 }
 

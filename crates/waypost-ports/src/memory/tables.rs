@@ -23,7 +23,7 @@ use waypost_core::time::Timestamp;
 
 use crate::access::{AuditEntry, KeyRow};
 use crate::store::{
-    About, Append, Appended, Control, ControlChange, Definition, Delivery, Heartbeat, Mail,
+    About, Append, Appended, Control, ControlChange, Definition, Heartbeat, Mail, MailDelivery,
     Renewal, Settled, Snapshot, StoredFrame, Submission, TakenName, Urgency,
 };
 
@@ -344,41 +344,41 @@ impl Tables {
     }
 
     /// A whole delivery, with nothing in between.
-    pub fn deliver(&mut self, mail: &Mail) -> Delivery {
+    pub fn deliver(&mut self, mail: &Mail) -> MailDelivery {
         match self.put(mail) {
-            Delivery::Accepted { .. } => self.wake(mail),
+            MailDelivery::Accepted { .. } => self.wake(mail),
             other => other,
         }
     }
 
     /// The first half of a delivery: the mail is durable where it was accepted.
-    pub fn put(&mut self, mail: &Mail) -> Delivery {
+    pub fn put(&mut self, mail: &Mail) -> MailDelivery {
         let Some(row) = self.control.get(&mail.execution) else {
             return match self.frames_from(mail.execution, 0).next() {
-                Some(_) => Delivery::Ended,
-                None => Delivery::Unknown,
+                Some(_) => MailDelivery::Ended,
+                None => MailDelivery::Unknown,
             };
         };
         let same =
             |known: &Mail| known.execution == mail.execution && known.message == mail.message;
         if self.inbox.iter().any(same) {
-            return Delivery::Duplicate;
+            return MailDelivery::Duplicate;
         }
         self.inbox.push(mail.clone());
-        Delivery::Accepted { owner: row.control.owner }
+        MailDelivery::Accepted { owner: row.control.owner }
     }
 
     /// The second half: makes an unowned addressee ready. If it has ended meanwhile, the log says
     /// whether it took this mail; the rest of its mail is deleted.
-    pub fn wake(&mut self, mail: &Mail) -> Delivery {
+    pub fn wake(&mut self, mail: &Mail) -> MailDelivery {
         let Some(row) = self.control.get_mut(&mail.execution) else {
             self.inbox.retain(|other| other.execution != mail.execution);
-            return Delivery::Ended;
+            return MailDelivery::Ended;
         };
         if row.control.owner.is_none() && row.listens_to(mail) {
             row.control.ready = true;
         }
-        Delivery::Accepted { owner: row.control.owner }
+        MailDelivery::Accepted { owner: row.control.owner }
     }
 
     /// The mail of all executions that an instance owns.

@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for MailBody {
 
 /// The outcome of a piece of mail.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Delivery {
+pub enum MailDelivery {
     /// It is in the inbox; the owner, if there is one, should be nudged.
     Accepted { owner: Option<InstanceId> },
     /// A message of this id is there already.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use waypost_core::time::Millis;
 use waypost_ports::clock::{Clock, ManualClock, SystemClock};
-use waypost_ports::conformance::Backend;
+use waypost_ports::conformance::StoreUnderTest;
 use waypost_ports::conformance::tasks::{TasksBackend, still_clock};
 use waypost_ports::memory::{MemoryStore, MemoryTasks};
 
@@ -16,7 +16,7 @@ impl Memory {
     }
 }
 
-impl Backend for Memory {
+impl StoreUnderTest for Memory {
     type Store = MemoryStore;
 
     fn open(&self, clock: Arc<dyn Clock>) -> MemoryStore {

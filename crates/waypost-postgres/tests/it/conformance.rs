@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waypost_ports::clock::Clock;
-use waypost_ports::conformance::Backend;
+use waypost_ports::conformance::StoreUnderTest;
 use waypost_ports::query::Query;
 use waypost_postgres::{Options, PostgresStore};
 use waypost_testbed::postgres::Postgres;
@@ -18,7 +18,7 @@ impl Database {
     }
 }
 
-impl Backend for Database {
+impl StoreUnderTest for Database {
     type Store = PostgresStore;
 
     fn open(&self, clock: Arc<dyn Clock>) -> PostgresStore {

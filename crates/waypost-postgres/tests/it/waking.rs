@@ -9,7 +9,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_core::time::Timestamp;
 use waypost_ports::conformance::rig::{Hand, signal};
 use waypost_ports::inspect::Inspect;
-use waypost_ports::store::{Append, ClaimRequest, ControlChange, Delivery, Store};
+use waypost_ports::store::{Append, ClaimRequest, ControlChange, MailDelivery, Store};
 
 use crate::support::{
     Database, append, claimed, everything, instance, is_committed, mail, start, two,
@@ -40,7 +40,7 @@ fn a_park_and_a_message_at_once_leave_it_ready() {
             for execution in &executions {
                 together.wait();
                 let delivered = sender.deliver(&[mail(*execution, "m1", signal())]).unwrap();
-                assert!(matches!(delivered[0], Delivery::Accepted { .. }), "{delivered:?}");
+                assert!(matches!(delivered[0], MailDelivery::Accepted { .. }), "{delivered:?}");
             }
         });
     });
@@ -172,7 +172,7 @@ fn mail_to_an_execution_that_ends_is_not_left_behind() {
     // A message that was put there before the end, and looked after only then, is the one that could.
     for execution in &executions {
         let delivered = sender.deliver(&[mail(*execution, "m2", signal())]).unwrap();
-        assert_eq!(delivered, [Delivery::Ended]);
+        assert_eq!(delivered, [MailDelivery::Ended]);
     }
     assert_eq!(database.intruder().number("SELECT count(*) FROM inbox"), 0);
 }

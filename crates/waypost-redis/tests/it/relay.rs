@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use waypost_core::command::Request;
 use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
-use waypost_ports::relay::{Answer, Relay, Relayed};
+use waypost_ports::relay::{Relay, RelayAnswer, Relayed};
 use waypost_ports::store::Mail;
 use waypost_redis::{Limits, RedisConfig, RedisRelay};
 
@@ -26,7 +26,7 @@ pub(crate) fn mail(number: i64) -> Mail {
 }
 
 /// Listens, and waits until its bell can be heard.
-fn listen(world: &World, relay: &RedisRelay, number: u128) -> Receiver<(Mail, Answer)> {
+fn listen(world: &World, relay: &RedisRelay, number: u128) -> Receiver<(Mail, RelayAnswer)> {
     let (heard, hear) = channel();
     let heard = Mutex::new(heard);
     relay.listen(
@@ -74,7 +74,7 @@ fn many_senders_get_each_their_own_answer() {
     let owner = RedisRelay::new(&world.connect(), instance(2));
     owner.listen(
         instance(2),
-        Arc::new(|mail: Mail, answer: Answer| match mail.execution.0 % 2 {
+        Arc::new(|mail: Mail, answer: RelayAnswer| match mail.execution.0 % 2 {
             0 => answer.committed(),
             _ => answer.refused(mail.execution.0.to_string()),
         }),

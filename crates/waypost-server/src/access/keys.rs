@@ -37,13 +37,13 @@ pub fn make(name: &str, role: Role) -> (NewKey, String) {
 
 /// The keys that are worth something.
 pub struct KeyRing {
-    known: RwLock<Known>,
+    known: RwLock<KnownKey>,
     /// Held while keys are read again: keys that were read before a revocation must not replace
     /// those read after it.
     refreshing: Mutex<()>,
 }
 
-struct Known {
+struct KnownKey {
     keys: HashMap<Arc<str>, Key>,
     read_at: Instant,
 }
@@ -56,7 +56,7 @@ struct Key {
 impl KeyRing {
     /// Reads the keys of a store.
     pub fn load(store: &(impl Access + ?Sized)) -> Result<Self, StoreError> {
-        let known = Known { keys: HashMap::new(), read_at: Instant::now() };
+        let known = KnownKey { keys: HashMap::new(), read_at: Instant::now() };
         let ring = Self { known: RwLock::new(known), refreshing: Mutex::new(()) };
         ring.refresh(store)?;
         Ok(ring)
@@ -72,7 +72,7 @@ impl KeyRing {
             let identity = Identity { actor, role: row.key.role };
             (row.key.id, Key { digest: blake3::Hash::from_bytes(row.key.digest), identity })
         });
-        *self.known.write() = Known { keys: keys.collect(), read_at };
+        *self.known.write() = KnownKey { keys: keys.collect(), read_at };
         Ok(())
     }
 

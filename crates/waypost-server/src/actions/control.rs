@@ -10,7 +10,7 @@ use waypost_core::id::{ExecutionNo, WaitId};
 use waypost_engine::{ControlRequest, EngineError, Receipt, Requested};
 
 use super::starting::refuse_large;
-use crate::control::{self, Channel, Outcome, Sent};
+use crate::control::{self, Channel, ControlOutcome, Sent};
 use crate::http::call::{Call, Reply};
 use crate::problem::{Code, Problem, undecided};
 use crate::reader::{Found, Reader};
@@ -69,7 +69,8 @@ async fn send(
 ) -> Result<Reply, Problem> {
     let is_signal = matches!(request, Request::Signal { .. });
     let origin = Origin { message, actor: call.actor() };
-    let Outcome { result, receipt } = control::control(server, addressee, request, origin).await?;
+    let ControlOutcome { result, receipt } =
+        control::control(server, addressee, request, origin).await?;
     match receipt {
         Receipt::Taken | Receipt::Ended(_) => reply(StatusCode::OK, &result),
         // 202 for a signal means that it will be in the log. Here an owner may still end the

@@ -105,7 +105,7 @@ fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
 /// Serves until the server closes, then lets requests under way end.
 pub async fn serve(server: Arc<Server>, listener: Listener) {
     let graceful = GracefulShutdown::new();
-    let target = Target::new(&server.config);
+    let target = ConnectionLimits::new(&server.config);
     server.tasks.spawn(refresh_keys(Arc::clone(&server)));
     loop {
         let accepted = tokio::select! { // both are cancel-safe
@@ -251,7 +251,7 @@ async fn refresh_keys(server: Arc<Server>) {
 }
 
 /// How many may come in.
-struct Target {
+struct ConnectionLimits {
     all: Arc<Semaphore>,
     each: Arc<Mutex<HashMap<IpAddr, usize>>>,
     each_max: usize,
@@ -264,7 +264,7 @@ struct Pass {
     address: IpAddr,
 }
 
-impl Target {
+impl ConnectionLimits {
     fn new(config: &Config) -> Self {
         let each_max = match config.is_loopback() {
             // All clients on this machine have one address.

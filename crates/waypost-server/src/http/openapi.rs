@@ -5,7 +5,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::dispatch::YAML;
-use super::parameter::{Parameter, Place, REPEATED_MAX};
+use super::parameter::{Parameter, ParameterPlace, REPEATED_MAX};
 use super::route::{Access, Body, Content, Route};
 use crate::problem::{self, Code, WireProblem};
 use crate::table::routes;
@@ -137,9 +137,9 @@ fn operation(route: &Route, needs_keys: bool, generator: &mut SchemaGenerator) -
 
 fn parameter(parameter: &Parameter) -> Value {
     let place = match parameter.place {
-        Place::Path => "path",
-        Place::Query => "query",
-        Place::Header => "header",
+        ParameterPlace::Path => "path",
+        ParameterPlace::Query => "query",
+        ParameterPlace::Header => "header",
     };
     let schema = parameter.form.schema();
     let schema = match parameter.many {
@@ -147,7 +147,7 @@ fn parameter(parameter: &Parameter) -> Value {
         false => schema,
     };
     json!({
-        "name": parameter.name, "in": place, "required": parameter.place == Place::Path,
+        "name": parameter.name, "in": place, "required": parameter.place == ParameterPlace::Path,
         "description": parameter.about, "schema": schema,
     })
 }

@@ -28,7 +28,7 @@ pub const REPEATED_MAX: usize = 20;
 pub struct Parameter {
     pub name: &'static str,
     /// Where it is in a request.
-    pub place: Place,
+    pub place: ParameterPlace,
     pub form: Form,
     /// May it be given more than once?
     pub many: bool,
@@ -38,7 +38,7 @@ pub struct Parameter {
 
 /// Where a parameter is in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ParameterPlace {
     /// In the path; always required.
     Path,
     /// In the query; never required.
@@ -49,22 +49,22 @@ pub enum Place {
 
 /// A parameter in the path.
 pub const fn in_path(name: &'static str, form: Form, about: &'static str) -> Parameter {
-    Parameter { name, place: Place::Path, form, many: false, about }
+    Parameter { name, place: ParameterPlace::Path, form, many: false, about }
 }
 
 /// A parameter in the query.
 pub const fn in_query(name: &'static str, form: Form, about: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query, form, many: false, about }
+    Parameter { name, place: ParameterPlace::Query, form, many: false, about }
 }
 
 /// A parameter in the query that may be repeated.
 pub const fn repeated(name: &'static str, form: Form, about: &'static str) -> Parameter {
-    Parameter { name, place: Place::Query, form, many: true, about }
+    Parameter { name, place: ParameterPlace::Query, form, many: true, about }
 }
 
 /// A header.
 pub const fn in_header(name: &'static str, form: Form, about: &'static str) -> Parameter {
-    Parameter { name, place: Place::Header, form, many: false, about }
+    Parameter { name, place: ParameterPlace::Header, form, many: false, about }
 }
 
 /// The values of a request's parameters, each checked.
@@ -85,7 +85,8 @@ impl Values {
             values.0.insert(name, vec![value]);
         }
         for (name, value) in read_query(query.unwrap_or_default())? {
-            let known = |known: &&Parameter| known.place == Place::Query && known.name == name;
+            let known =
+                |known: &&Parameter| known.place == ParameterPlace::Query && known.name == name;
             match parameters.iter().find(known) {
                 Some(known) => {
                     let given = values.0.entry(known.name).or_default();
@@ -100,7 +101,7 @@ impl Values {
                 None => faults.push(fault(&name, unknown(parameters))),
             }
         }
-        for parameter in parameters.iter().filter(|one| one.place == Place::Header) {
+        for parameter in parameters.iter().filter(|one| one.place == ParameterPlace::Header) {
             let mut given = headers.get_all(parameter.name).iter();
             match (given.next().map(|value| value.to_str()), given.next()) {
                 (None, _) => {}
@@ -174,7 +175,8 @@ fn fault(name: &str, message: String) -> FaultAt {
 }
 
 fn unknown(parameters: &[Parameter]) -> String {
-    let known = parameters.iter().filter(|one| one.place == Place::Query).map(|one| one.name);
+    let known =
+        parameters.iter().filter(|one| one.place == ParameterPlace::Query).map(|one| one.name);
     let known: Vec<_> = known.collect();
     match known.is_empty() {
         true => "there are no query parameters here".to_owned(),

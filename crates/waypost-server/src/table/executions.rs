@@ -233,12 +233,12 @@ pub(super) static ROUTES: &[Route] = &[
         parameters: &[
             in_query(
                 "after",
-                Form::Place,
+                Form::ParameterPlace,
                 "After this event; `0` begins with the first. Without it, the stream begins now.",
             ),
             in_header(
                 "last-event-id",
-                Form::Place,
+                Form::ParameterPlace,
                 "After this event; what browsers send when they come back.",
             ),
             repeated("type", Form::Text(64), "Only of this type; repeat it for several."),

@@ -9,7 +9,9 @@ use waypost_core::status::Status;
 use super::graph::{Edge, conditions, edge, handling};
 use super::values::{are_sound, asked_about, choose, n_of};
 use super::{Outcome, SLACK_MS};
-use crate::program::{FailurePolicy, Join, Kind, Node, OnError, Program, Retry, RetryOn, Script};
+use crate::program::{
+    FailurePolicy, Join, Kind, Node, OnError, Program, RetryOn, RetryRule, Script,
+};
 
 /// The possible outcomes of a program in a prompt world without disturbances.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -253,7 +255,7 @@ pub(super) enum Fault {
 
 /// Does a node's policy cover this fault?
 pub(super) fn retries(node: &Node, fault: Fault) -> bool {
-    let covers = |retry: Retry| match (retry.on, fault) {
+    let covers = |retry: RetryRule| match (retry.on, fault) {
         (RetryOn::Transient | RetryOn::ServerErrors, Fault::Status(status)) => status >= 500,
         (RetryOn::ClientErrors, Fault::Status(status)) => (400..500).contains(&status),
         (RetryOn::Transient | RetryOn::Timeouts, Fault::Timeout) => true,

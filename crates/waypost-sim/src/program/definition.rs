@@ -3,8 +3,8 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    FailurePolicy, Join, Keyed, Kind, N_MAX, Need, Node, OnError, Program, Retry, RetryOn, Span,
-    Test, Value,
+    DelaySpan, FailurePolicy, Join, Keyed, Kind, N_MAX, Need, Node, OnError, Program, RetryOn,
+    RetryRule, Test, Value,
 };
 use crate::random::Random;
 
@@ -108,8 +108,8 @@ impl Program {
             }
             Kind::Join => ("join", json!({})),
             Kind::Fail => ("fail", json!({ "kind": FAILURE, "message": "n is ${{ input.n }}" })),
-            Kind::Delay(Span::Fixed(ms)) => ("delay", json!({ "duration": ms })),
-            Kind::Delay(Span::Computed { times, minus }) => {
+            Kind::Delay(DelaySpan::Fixed(ms)) => ("delay", json!({ "duration": ms })),
+            Kind::Delay(DelaySpan::Computed { times, minus }) => {
                 let computed = format!("${{{{ input.n * {times} - {minus} }}}}");
                 ("delay", json!({ "duration": computed }))
             }
@@ -169,7 +169,7 @@ fn join_json(join: Join) -> Option<Json> {
     }
 }
 
-fn retry_json(retry: &Retry) -> Json {
+fn retry_json(retry: &RetryRule) -> Json {
     let mut block = json!({
         "maxAttempts": retry.max_attempts,
         "waitDuration": retry.wait_ms,

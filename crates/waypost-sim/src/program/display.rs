@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    Case, FailurePolicy, Join, Keyed, Kind, Node, OnError, Program, Retry, RetryOn, Span, Test,
-    Value,
+    Case, DelaySpan, FailurePolicy, Join, Keyed, Kind, Node, OnError, Program, RetryOn, RetryRule,
+    Test, Value,
 };
 
 impl fmt::Display for Program {
@@ -63,8 +63,8 @@ impl Program {
             }
             Kind::Join => "join".into(),
             Kind::Fail => "fail".into(),
-            Kind::Delay(Span::Fixed(ms)) => format!("delay {ms}"),
-            Kind::Delay(Span::Computed { times, minus }) => format!("delay n*{times}-{minus}"),
+            Kind::Delay(DelaySpan::Fixed(ms)) => format!("delay {ms}"),
+            Kind::Delay(DelaySpan::Computed { times, minus }) => format!("delay n*{times}-{minus}"),
             Kind::Wait { signal, timeout_ms: None } => format!("wait {}", signal.name()),
             Kind::Wait { signal, timeout_ms: Some(ms) } => format!("wait {} {ms}", signal.name()),
             Kind::Task(script) => format!("task {script}"),
@@ -122,7 +122,7 @@ fn options(node: &Node) -> Vec<String> {
     options
 }
 
-fn retry_text(retry: &Retry) -> String {
+fn retry_text(retry: &RetryRule) -> String {
     let growth = if retry.backoff { "+" } else { "" };
     let on = match retry.on {
         RetryOn::Transient => "",

@@ -22,7 +22,7 @@ pub enum Script {
 
 /// What the outside world answers to one call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reply {
+pub struct OutsideReply {
     /// The HTTP status.
     pub status: u16,
     /// The body, as JSON.
@@ -47,12 +47,13 @@ impl Script {
     }
 
     /// The answer to the n-th call (from 1) under an idempotency key; `None`: there is none, ever.
-    pub fn reply(self, call: u32, key: &str) -> Option<Reply> {
-        let refuse = |status: u16| Reply { status, body: json!({ "no": status }), effect: false };
+    pub fn reply(self, call: u32, key: &str) -> Option<OutsideReply> {
+        let refuse =
+            |status: u16| OutsideReply { status, body: json!({ "no": status }), effect: false };
         match self {
             Self::Flaky(times) if call <= times => Some(refuse(503)),
             Self::Good | Self::Flaky(_) => {
-                Some(Reply { status: 200, body: self.body(key), effect: true })
+                Some(OutsideReply { status: 200, body: self.body(key), effect: true })
             }
             Self::Bad => Some(refuse(400)),
             Self::Down => Some(refuse(503)),

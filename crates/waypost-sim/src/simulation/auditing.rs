@@ -19,7 +19,7 @@ use waypost_ports::store::{Append, Control, Mail, MailBody, StoredFrame};
 use super::lines::Lines;
 use super::operations::is_poison;
 use super::people::LABEL;
-use super::{Event, Simulation};
+use super::{Simulation, WorldEvent};
 use crate::coverage::Tracker;
 use crate::process::Life;
 
@@ -200,7 +200,7 @@ impl Simulation {
             }
         }
         for at in self.people.unacknowledged() {
-            self.after(1_000, Event::Submit { at, again: true });
+            self.after(1_000, WorldEvent::Submit { at, again: true });
         }
     }
 

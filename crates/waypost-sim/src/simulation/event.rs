@@ -14,7 +14,7 @@ use super::operations::{AppendOp, Stage};
 use crate::process::Life;
 
 /// Something that will happen.
-pub enum Event {
+pub enum WorldEvent {
     /// A process takes a step.
     Step(Life),
     /// A process sends a sign of life.

@@ -25,10 +25,10 @@ use waypost_ports::memory::MemoryTasks;
 use waypost_ports::nudge::Alone;
 use waypost_ports::tasks::WORKER_LEASE;
 
-pub(super) use saying::Said;
+pub(super) use saying::WorkerMessage;
 
 use super::tasks::outcome_of;
-use super::{Event, Simulation};
+use super::{Simulation, WorldEvent};
 use crate::clock::{MachineClock, TrueTime};
 use crate::fault::Fault;
 use crate::process::{CLUSTER_KEY, Life};
@@ -48,7 +48,7 @@ pub enum FarEvent {
     /// Its attempt ends.
     End(WorkerId, Token, Outcome),
     /// It reports that.
-    Say(Said),
+    Say(WorkerMessage),
     /// It has waited for an answer for long.
     Patience(u64),
 }
@@ -57,16 +57,16 @@ pub enum FarEvent {
 pub(super) struct Far {
     tasks: MemoryTasks,
     random: Random,
-    workers: Vec<Worker>,
+    workers: Vec<SimWorker>,
     /// Numbers workers, and their reports.
     births: u128,
     sayings: u64,
     /// Reports without an answer.
-    open: BTreeMap<u64, Said>,
+    open: BTreeMap<u64, WorkerMessage>,
     /// The ends that were answered as committed.
     committed: BTreeMap<Token, Outcome>,
     /// The last report on every attempt, in case it is lost.
-    ends: BTreeMap<Token, Said>,
+    ends: BTreeMap<Token, WorkerMessage>,
     /// Attempts that their workers reported as lost or cancelled.
     given_up: std::collections::BTreeSet<Token>,
     /// Do frames require the log format of the instance that wrote them?
@@ -74,7 +74,7 @@ pub(super) struct Far {
 }
 
 /// One worker. After its death another one takes its place.
-struct Worker {
+struct SimWorker {
     id: WorkerId,
     tasks: BTreeMap<Token, Begun>,
     /// Until when it is not there.
@@ -129,7 +129,7 @@ impl Far {
         WorkerId(Uuid::from_u128(0xfa << 96 | self.births))
     }
 
-    fn worker(&mut self, id: WorkerId) -> Option<&mut Worker> {
+    fn worker(&mut self, id: WorkerId) -> Option<&mut SimWorker> {
         self.workers.iter_mut().find(|worker| worker.id == id)
     }
 
@@ -156,9 +156,9 @@ impl Simulation {
         for at in 0..usize::try_from(count).unwrap_or(0) {
             let id = self.far.birth();
             let tasks = BTreeMap::new();
-            self.far.workers.push(Worker { id, tasks, dead_until: 0, silent_until: 0 });
+            self.far.workers.push(SimWorker { id, tasks, dead_until: 0, silent_until: 0 });
             let soon = self.far.random.below(2_000);
-            self.after(soon, Event::Far(FarEvent::Poll(at)));
+            self.after(soon, WorldEvent::Far(FarEvent::Poll(at)));
         }
     }
 
@@ -239,7 +239,7 @@ impl Simulation {
         self.forge(&task);
         let once = task.at_most_once;
         let silent = !once && self.store.strikes(Fault::NoStart);
-        let said = Said::of(id, &task, Outcome::Started);
+        let said = WorkerMessage::of(id, &task, Outcome::Started);
         if let Some(worker) = self.far.worker(id) {
             worker.tasks.insert(token, Begun { task, called: false, ended: false });
         }
@@ -247,14 +247,14 @@ impl Simulation {
             // The response may have been lost.
             if self.store.strikes(Fault::DoubleReport) {
                 let later = self.far.random.below(5_000);
-                self.after(later, Event::Far(FarEvent::Say(said.clone())));
+                self.after(later, WorldEvent::Far(FarEvent::Say(said.clone())));
             }
             self.far_say(said);
         }
         // An attempt that may run only once starts when its start was answered as committed.
         if !once {
             let soon = self.far.random.below(50);
-            self.after(soon, Event::Far(FarEvent::Call(id, token)));
+            self.after(soon, WorldEvent::Far(FarEvent::Call(id, token)));
         }
     }
 
@@ -263,7 +263,7 @@ impl Simulation {
             return;
         }
         if let Some(task) = self.far.end(id, token) {
-            self.far_say(Said::of(id, &task, Outcome::Cancelled));
+            self.far_say(WorkerMessage::of(id, &task, Outcome::Cancelled));
         }
     }
 
@@ -295,7 +295,7 @@ impl Simulation {
             for number in 1..=2 {
                 let data = serde_json::json!({ "mark": self.far.random.below(1_000) });
                 let mark = Mark { data: Json::from_value(&data), number };
-                self.far_say(Said::of(id, &task, Outcome::Checkpoint(mark)));
+                self.far_say(WorkerMessage::of(id, &task, Outcome::Checkpoint(mark)));
             }
         }
         if self.store.strikes(Fault::EffectWithoutReply) {
@@ -313,7 +313,7 @@ impl Simulation {
                 (Outcome::Failed(Failure::transient(kind::TIMEOUT, message)), timeout)
             }
         };
-        self.after(later, Event::Far(FarEvent::End(id, token, outcome)));
+        self.after(later, WorldEvent::Far(FarEvent::End(id, token, outcome)));
     }
 
     fn far_end(&mut self, id: WorkerId, token: Token, outcome: Outcome) {
@@ -325,11 +325,11 @@ impl Simulation {
             true => Outcome::Lost(Failure::transient(kind::PANIC, "the worker died")),
             false => outcome,
         };
-        self.far_say(Said::of(id, &task, outcome.clone()));
+        self.far_say(WorkerMessage::of(id, &task, outcome.clone()));
         if self.store.strikes(Fault::DoubleReport) {
             let later = self.far.random.below(20_000);
-            let again = Said::of(id, &task, outcome);
-            self.after(later, Event::Far(FarEvent::Say(again)));
+            let again = WorkerMessage::of(id, &task, outcome);
+            self.after(later, WorldEvent::Far(FarEvent::Say(again)));
         }
     }
 
@@ -339,7 +339,7 @@ impl Simulation {
         self.note("far death", &[], || format!("{} until {until}", short(id)));
         if let Some(worker) = self.far.worker(id) {
             let (tasks, silent_until) = (BTreeMap::new(), worker.silent_until);
-            *worker = Worker { id: next, tasks, dead_until: until, silent_until };
+            *worker = SimWorker { id: next, tasks, dead_until: until, silent_until };
         }
     }
 

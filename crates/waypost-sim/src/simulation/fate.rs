@@ -9,7 +9,7 @@ use waypost_core::planted::{Bug, is_planted};
 use waypost_engine::driver::Input;
 use waypost_ports::store::LEASE;
 
-use super::{Event, Machine, Simulation};
+use super::{Machine, Simulation, WorldEvent};
 use crate::clock::MachineClock;
 use crate::fault::Fault;
 use crate::process::{Birth, Life, Process};
@@ -39,7 +39,7 @@ impl Simulation {
             let clock = Arc::new(MachineClock::new(self.truth.clone(), offset, drift));
             self.machines.push(Machine { clock, fold, life: None });
             let soon = self.random.below(50);
-            self.after(soon, Event::Start { machine });
+            self.after(soon, WorldEvent::Start { machine });
         }
     }
 
@@ -70,7 +70,7 @@ impl Simulation {
         self.store_calls.insert(life, Arc::clone(&process.store_calls));
         self.processes.insert(life, process);
         self.heartbeat_now(life, numbers);
-        self.after(5_000, Event::Heartbeat(life));
+        self.after(5_000, WorldEvent::Heartbeat(life));
     }
 
     pub(super) fn kill(&mut self, life: Life) {
@@ -79,7 +79,7 @@ impl Simulation {
         self.machines[process.machine].life = None;
         let later = self.random.below(LEASE.0 + 5_000);
         if !self.healed {
-            self.after(later, Event::Start { machine: process.machine });
+            self.after(later, WorldEvent::Start { machine: process.machine });
         }
     }
 
@@ -101,7 +101,7 @@ impl Simulation {
     pub(super) fn hand_over(&mut self, life: Life) {
         self.inputs(life, vec![Input::HandOver]);
         let soon = self.random.below(2_000);
-        self.after(soon, Event::Leave(life));
+        self.after(soon, WorldEvent::Leave(life));
     }
 
     pub(super) fn leave(&mut self, life: Life) {
@@ -117,7 +117,7 @@ impl Simulation {
             return;
         }
         let next = self.random.between(100, 2_500);
-        self.after(next, Event::Fate);
+        self.after(next, WorldEvent::Fate);
         let Some(life) = self.any_process() else { return };
         if self.store.strikes(Fault::Kill) {
             return self.kill(life);
@@ -127,7 +127,7 @@ impl Simulation {
             self.note("suspend", &[life.into(), ms], || format!("p{life} for {ms} ms"));
             if let Some(process) = self.processes.get_mut(&life) {
                 process.suspended = Some(Vec::new());
-                self.after(ms, Event::Resume(life));
+                self.after(ms, WorldEvent::Resume(life));
             }
         }
         if self.store.strikes(Fault::Drains) {
@@ -136,7 +136,7 @@ impl Simulation {
             if let Some(process) = self.processes.get_mut(&life) {
                 process.draining = true;
                 let grace = self.random.below(10_000);
-                self.after(grace, Event::HandOver(life));
+                self.after(grace, WorldEvent::HandOver(life));
             }
         }
         self.shake_machine(life);
@@ -159,13 +159,13 @@ impl Simulation {
             let ms = self.random.between(100, 2 * LEASE.0);
             self.note("outage", &[ms], || format!("{ms} ms"));
             self.store.inner().outage = true;
-            self.after(ms, Event::OutageEnds);
+            self.after(ms, WorldEvent::OutageEnds);
         }
         if self.store.strikes(Fault::Full) {
             let ms = self.random.between(100, LEASE.0);
             self.note("full", &[ms], || format!("{ms} ms"));
             self.store.inner().full = true;
-            self.after(ms, Event::SpaceComes);
+            self.after(ms, WorldEvent::SpaceComes);
         }
         if self.store.strikes(Fault::CacheLost) {
             self.spoil_snapshots(|_, _| None);
@@ -250,9 +250,9 @@ impl Simulation {
             }
         }
         if self.machines[0].life.is_none() {
-            self.after(1, Event::Start { machine: 0 });
+            self.after(1, WorldEvent::Start { machine: 0 });
         }
-        self.after(3_000, Event::Care);
+        self.after(3_000, WorldEvent::Care);
     }
 }
 

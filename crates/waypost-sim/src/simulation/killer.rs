@@ -11,7 +11,7 @@ use waypost_engine::driver::{Output, StoreWork};
 use waypost_ports::store::{Append, ControlChange, SUSPECT_FROM, Settled};
 
 use super::people::LABEL;
-use super::{Event, Simulation};
+use super::{Simulation, WorldEvent};
 use crate::fault::Fault;
 use crate::process::Life;
 use crate::random::Random;
@@ -67,7 +67,7 @@ impl Simulation {
         self.kills += 1;
         self.kill(life);
         if let Some(machine) = machine.filter(|_| self.healed) {
-            self.after(1_000, Event::Start { machine });
+            self.after(1_000, WorldEvent::Start { machine });
         }
     }
 

@@ -5,14 +5,14 @@ use waypost_engine::driver::Input;
 use waypost_ports::clock::Clock;
 use waypost_ports::store::{LEASE, Renewal};
 
-use super::{Event, Simulation};
+use super::{Simulation, WorldEvent};
 use crate::process::Life;
 
 impl Simulation {
     pub(super) fn heartbeat(&mut self, life: Life) {
         let Some(process) = self.processes.get(&life) else { return };
         let every = process.store_calls.config.heartbeat_every.0;
-        self.after(every, Event::Heartbeat(life));
+        self.after(every, WorldEvent::Heartbeat(life));
         if self.processes.get(&life).is_some_and(|process| process.suspended.is_none()) {
             self.heartbeat_now(life, 0);
         }
@@ -22,7 +22,7 @@ impl Simulation {
         let Some(process) = self.processes.get(&life) else { return };
         let sent = process.clock.steady();
         let latency = self.latency();
-        self.after(latency, Event::Renew { life, sent, numbers });
+        self.after(latency, WorldEvent::Renew { life, sent, numbers });
     }
 
     pub(super) fn renew(&mut self, life: Life, sent: Millis, numbers: u32) {
@@ -35,11 +35,11 @@ impl Simulation {
         match store_calls.heartbeat(numbers, false) {
             Ok(renewal) => {
                 let latency = self.latency();
-                self.after(latency, Event::Renewed { life, sent, renewal });
+                self.after(latency, WorldEvent::Renewed { life, sent, renewal });
             }
             Err(_) if self.is_alive(life) => {
                 let patience = 1_000 + self.random.below(10);
-                self.after(patience, Event::Renew { life, sent, numbers });
+                self.after(patience, WorldEvent::Renew { life, sent, numbers });
             }
             Err(_) => {}
         }
@@ -48,7 +48,7 @@ impl Simulation {
     pub(super) fn renewed(&mut self, life: Life, sent: Millis, renewal: Renewal) {
         let Some(process) = self.processes.get_mut(&life) else { return };
         if let Some(later) = &mut process.suspended {
-            later.push(Event::Renewed { life, sent, renewal });
+            later.push(WorldEvent::Renewed { life, sent, renewal });
             return;
         }
         process.time.observe(sent, renewal.now, &*process.clock);

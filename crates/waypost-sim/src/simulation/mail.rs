@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use waypost_core::id::InstanceId;
 use waypost_engine::driver::{Input, Outgoing, StoreWork};
-use waypost_ports::store::Delivery;
+use waypost_ports::store::MailDelivery;
 
-use super::{Event, Simulation};
+use super::{Simulation, WorldEvent};
 use crate::fault::Fault;
 use crate::process::Life;
 
@@ -26,7 +26,7 @@ impl Simulation {
         }
         match store_calls.was_received(&outgoing) {
             Ok(false) if self.store.check(true).is_ok() => {}
-            Ok(true) => return self.delivered(life, outgoing, &Delivery::Duplicate),
+            Ok(true) => return self.delivered(life, outgoing, &MailDelivery::Duplicate),
             _ => return self.put_again(life, outgoing),
         }
         let mail = &outgoing.mail;
@@ -39,11 +39,11 @@ impl Simulation {
             return self.put_again(life, outgoing.again());
         }
         match delivery {
-            Delivery::Accepted { .. } if self.store.strikes(Fault::StaleRead) => {
+            MailDelivery::Accepted { .. } if self.store.strikes(Fault::StaleRead) => {
                 let gap = self.random.between(1, 3_000);
-                self.after(gap, Event::Wake { life, outgoing });
+                self.after(gap, WorldEvent::Wake { life, outgoing });
             }
-            Delivery::Accepted { .. } => self.wake(life, outgoing),
+            MailDelivery::Accepted { .. } => self.wake(life, outgoing),
             other => self.delivered(life, outgoing, &other),
         }
     }
@@ -51,7 +51,7 @@ impl Simulation {
     fn put_again(&mut self, life: Life, outgoing: Outgoing) {
         if self.is_alive(life) {
             let patience = self.patience(3);
-            self.after(patience, Event::Put { life, outgoing });
+            self.after(patience, WorldEvent::Put { life, outgoing });
         }
     }
 
@@ -61,13 +61,13 @@ impl Simulation {
             return;
         }
         let delivery = self.store.with(|tables, _| tables.wake(&outgoing.mail));
-        if let Delivery::Accepted { owner: Some(owner) } = delivery {
+        if let MailDelivery::Accepted { owner: Some(owner) } = delivery {
             self.nudge(owner);
         }
         self.delivered(life, outgoing, &delivery);
     }
 
-    fn delivered(&mut self, life: Life, outgoing: Outgoing, delivery: &Delivery) {
+    fn delivered(&mut self, life: Life, outgoing: Outgoing, delivery: &MailDelivery) {
         let Some(store_calls) = self.store_calls.get(&life) else { return };
         let performed = store_calls.delivered(outgoing, delivery);
         self.reply(life, performed.inputs);
@@ -89,9 +89,9 @@ impl Simulation {
             true => self.random.between(100, 20_000),
             false => self.random.below(10),
         };
-        self.after(late, Event::Inputs(life, vec![Input::Nudge]));
+        self.after(late, WorldEvent::Inputs(life, vec![Input::Nudge]));
         if self.store.strikes(Fault::DoubleNudge) {
-            self.after(late + 1, Event::Inputs(life, vec![Input::Nudge]));
+            self.after(late + 1, WorldEvent::Inputs(life, vec![Input::Nudge]));
         }
     }
 }

@@ -8,7 +8,7 @@ use waypost_ports::memory::Inserted;
 use waypost_ports::store::{Append, Appended, ClaimRequest, ControlChange, LEASE, StoreError};
 
 use super::far::FarEvent;
-use super::{Event, Simulation};
+use super::{Simulation, WorldEvent};
 use crate::fault::Fault;
 use crate::process::Life;
 
@@ -48,14 +48,14 @@ impl Simulation {
                 Output::Store(StoreWork::Append(append)) => appends.push(append),
                 Output::Store(StoreWork::Deliver(outgoing)) => {
                     let latency = self.latency();
-                    self.after(latency, Event::Put { life, outgoing });
+                    self.after(latency, WorldEvent::Put { life, outgoing });
                 }
                 Output::Store(StoreWork::Hold { execution, reason }) if !is_poison(&reason) => {
                     self.fail("hold", format!("x{} is set aside: {reason}", execution.0));
                 }
                 Output::Store(work) => {
                     let latency = self.latency();
-                    self.after(latency, Event::Perform { life, work, tries: 0 });
+                    self.after(latency, WorldEvent::Perform { life, work, tries: 0 });
                 }
                 Output::Renew => {
                     self.heartbeat_now(life, 0);
@@ -66,7 +66,7 @@ impl Simulation {
                 Output::Answer(ticket, answer) => self.told(life, ticket, answer),
                 Output::Tasks(work) => {
                     let latency = self.latency();
-                    self.after(latency, Event::Far(FarEvent::Perform(life, work)));
+                    self.after(latency, WorldEvent::Far(FarEvent::Perform(life, work)));
                 }
                 Output::Committed(_) | Output::Keep(_) | Output::Forget(_) => {}
             }
@@ -120,7 +120,7 @@ impl Simulation {
             failovers: 0,
         };
         let latency = self.latency();
-        self.after(latency, Event::Append(op, Stage::Read));
+        self.after(latency, WorldEvent::Append(op, Stage::Read));
     }
 
     pub(super) fn append(&mut self, op: AppendOp, stage: Stage) {
@@ -142,7 +142,7 @@ impl Simulation {
         op.parents = self.store.with(|tables, _| tables.find_parents(&op.batch));
         if self.store.strikes(Fault::Repeat) {
             let later = self.random.below(3_000);
-            self.after(later, Event::Append(op.clone(), Stage::Read));
+            self.after(later, WorldEvent::Append(op.clone(), Stage::Read));
         }
         self.later_or_now(op, Stage::Write);
     }
@@ -155,7 +155,7 @@ impl Simulation {
                 for append in op.batch.iter().filter(|append| parks(append)) {
                     self.tempt(append.header.execution);
                 }
-                self.after(gap, Event::Append(op, stage));
+                self.after(gap, WorldEvent::Append(op, stage));
             }
             false => self.append(op, stage),
         }
@@ -203,7 +203,7 @@ impl Simulation {
         });
         if self.answered.insert(op.group) {
             let latency = self.latency();
-            self.after(latency, Event::Inputs(op.life, vec![Input::Appended(answers)]));
+            self.after(latency, WorldEvent::Inputs(op.life, vec![Input::Appended(answers)]));
         }
     }
 
@@ -215,7 +215,7 @@ impl Simulation {
             op.tries += 1;
             op.batch = op.batch.into_iter().map(Append::again).collect();
             let patience = self.patience(op.tries);
-            self.after(patience, Event::Append(op, Stage::Read));
+            self.after(patience, WorldEvent::Append(op, Stage::Read));
         }
     }
 
@@ -255,7 +255,7 @@ impl Simulation {
             self.note("poison", &[life.into()], || format!("p{life} x{}", execution.0));
             let inputs = vec![Input::Appended(vec![(execution, appended)])];
             let latency = self.latency();
-            self.after(latency, Event::Inputs(life, inputs));
+            self.after(latency, WorldEvent::Inputs(life, inputs));
             return;
         }
         let half = batch.split_off(batch.len() / 2);
@@ -280,7 +280,7 @@ impl Simulation {
                 tables.list_claimable(&request, now)
             });
             let gap = self.random.between(1, 3_000);
-            return self.after(gap, Event::Take { life, work, listed });
+            return self.after(gap, WorldEvent::Take { life, work, listed });
         }
         self.perform_now(life, work, tries);
     }
@@ -297,7 +297,7 @@ impl Simulation {
         self.store.inner().claimers_clock = own_clock.filter(|_| wrong_clock);
         if let StoreWork::Hold { execution, .. } = &work {
             let soon = self.random.below(100);
-            self.after(soon, Event::Release(*execution));
+            self.after(soon, WorldEvent::Release(*execution));
         }
         let performed = store_calls.perform(work);
         self.count_deaths(store_calls.instance, &owned);
@@ -309,14 +309,14 @@ impl Simulation {
         }
         for (work, _) in performed.again {
             let patience = self.patience(tries) + self.latency();
-            self.after(patience, Event::Perform { life, work, tries: tries + 1 });
+            self.after(patience, WorldEvent::Perform { life, work, tries: tries + 1 });
         }
     }
 
     pub(super) fn reply(&mut self, life: Life, inputs: Vec<Input>) {
         if !inputs.is_empty() {
             let latency = self.latency();
-            self.after(latency, Event::Inputs(life, inputs));
+            self.after(latency, WorldEvent::Inputs(life, inputs));
         }
     }
 }

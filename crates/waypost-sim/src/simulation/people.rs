@@ -18,7 +18,7 @@ use waypost_engine::Receipt;
 use waypost_engine::driver::{Answer, ControlRequest, Input, Start, StartRequest, Ticket};
 use waypost_ports::store::{Idempotency, NewDefinition, TakenName};
 
-use super::{Event, Options, Simulation};
+use super::{Simulation, WorldEvent, WorldOptions};
 use crate::fault::Fault;
 use crate::model::{Resumption, SentSignal};
 use crate::process::Life;
@@ -60,7 +60,7 @@ pub(super) struct Submission {
 #[derive(Clone)]
 enum Asked {
     Submission(usize),
-    Far(Box<super::far::Said>),
+    Far(Box<super::far::WorkerMessage>),
     Request { request: Box<ControlRequest>, serial: Option<u64> },
 }
 
@@ -78,7 +78,7 @@ pub(super) struct DoneTo {
 }
 
 impl People {
-    pub(super) fn new(seed: &Random, options: &Options) -> Self {
+    pub(super) fn new(seed: &Random, options: &WorldOptions) -> Self {
         let mut random = seed.split("people");
         let mut lines = Lines::draw(seed);
         let count = usize::try_from(random.between(1, 4)).unwrap_or(1) + lines.more();
@@ -109,7 +109,7 @@ impl People {
         self.submissions.iter().map(|submission| submission.program.clone()).collect()
     }
 
-    pub(super) fn ask_far(&mut self, life: Life, said: super::far::Said) -> Ticket {
+    pub(super) fn ask_far(&mut self, life: Life, said: super::far::WorkerMessage) -> Ticket {
         self.ask(life, Asked::Far(Box::new(said)))
     }
 
@@ -232,7 +232,7 @@ impl Simulation {
                 self.note("plan", &[ms], || {
                     format!("submission {at} at {ms} ms, n={n}: {program}")
                 });
-                self.after(ms, Event::Submit { at, again: false });
+                self.after(ms, WorldEvent::Submit { at, again: false });
             }
         }
     }
@@ -246,7 +246,7 @@ impl Simulation {
             true => self.random.below(500),
             false => self.random.between(10_000, 30_000),
         };
-        self.after(patience, Event::Submit { at, again: true });
+        self.after(patience, WorldEvent::Submit { at, again: true });
         let Some(life) = self.any_process() else { return };
         self.note("submit", &[life.into(), at as u64], || {
             format!("submission {at} to p{life}{}", if again { ", again" } else { "" })
@@ -353,7 +353,7 @@ impl Simulation {
 
     /// After the faults: held executions are released, and those that wait for a signal get it.
     pub(super) fn care(&mut self) {
-        self.after(7_000, Event::Care);
+        self.after(7_000, WorldEvent::Care);
         self.check_open();
         let open: BTreeSet<ExecutionNo> = self.open_executions().into_iter().collect();
         for execution in open {

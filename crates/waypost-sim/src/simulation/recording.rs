@@ -5,7 +5,7 @@ use waypost_core::frame::decode;
 use waypost_core::id::ExecutionNo;
 use waypost_ports::store::DefinitionRef;
 
-use super::{Report, Simulation};
+use super::{Simulation, WorldReport};
 use crate::record::Log;
 
 impl Simulation {
@@ -25,12 +25,12 @@ impl Simulation {
         })
     }
 
-    pub(super) fn into_report(self) -> Report {
+    pub(super) fn into_report(self) -> WorldReport {
         let logs = if self.options.record { self.logs() } else { Vec::new() };
         let mut coverage = self.coverage;
         let inner = self.store.inner();
         coverage.add_faults(inner.weather.struck());
-        Report {
+        WorldReport {
             finding: self.finding,
             coverage,
             hash: self.trace.hash(),

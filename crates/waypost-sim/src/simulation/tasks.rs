@@ -10,11 +10,11 @@ use waypost_core::id::Token;
 use waypost_core::json::Json;
 use waypost_engine::driver::{Input, TaskOrder};
 
-use super::{Event, Simulation};
+use super::{Simulation, WorldEvent};
 use crate::fault::Fault;
 use crate::model::CONTRADICTION;
 use crate::process::{Life, Running};
-use crate::program::{Reply, Script};
+use crate::program::{OutsideReply, Script};
 
 impl Simulation {
     pub(super) fn run_task(&mut self, life: Life, order: TaskOrder) {
@@ -23,7 +23,7 @@ impl Simulation {
         let running = Running { order: order.clone(), cancelled: false };
         if let Some(process) = self.processes.get_mut(&life) {
             process.tasks.insert(order.task.token, running);
-            self.after(later, Event::Call(life, Box::new(order)));
+            self.after(later, WorldEvent::Call(life, Box::new(order)));
         }
     }
 
@@ -34,7 +34,7 @@ impl Simulation {
             running.cancelled = true;
             let order = Box::new(running.order.clone());
             let soon = self.random.below(100);
-            self.after(soon, Event::Ended { life, order, outcome: Outcome::Cancelled });
+            self.after(soon, WorldEvent::Ended { life, order, outcome: Outcome::Cancelled });
         }
     }
 
@@ -50,7 +50,7 @@ impl Simulation {
             }
             Some(process) => {
                 if let Some(later) = &mut process.suspended {
-                    later.push(Event::Call(life, order));
+                    later.push(WorldEvent::Call(life, order));
                     return;
                 }
                 // Cancelled before it started: nothing was sent.
@@ -63,16 +63,16 @@ impl Simulation {
         let lost = || Outcome::Lost(Failure::transient(kind::PANIC, "the worker died"));
         if self.store.strikes(Fault::WorkerDeath) || self.store.strikes(Fault::NoEffectNoReply) {
             let later = self.random.below(2_000);
-            return self.after(later, Event::Ended { life, order, outcome: lost() });
+            return self.after(later, WorldEvent::Ended { life, order, outcome: lost() });
         }
         let reply = self.call_sink(&order);
         if self.store.strikes(Fault::Checkpoints) {
             let mark = Json::from_value(&json!({ "mark": self.random.below(1_000) }));
-            self.report(life, &order, Outcome::Checkpoint(mark.into()), Delivery::Extra, 1);
+            self.report(life, &order, Outcome::Checkpoint(mark.into()), LastReport::Extra, 1);
         }
         if self.store.strikes(Fault::EffectWithoutReply) {
             let later = self.random.below(5_000);
-            return self.after(later, Event::Ended { life, order, outcome: lost() });
+            return self.after(later, WorldEvent::Ended { life, order, outcome: lost() });
         }
         let timeout = order.task.timeout.map_or(60_000, |timeout| timeout.0);
         let (outcome, later) = match reply {
@@ -88,10 +88,10 @@ impl Simulation {
                 (Outcome::Failed(Failure::transient(kind::TIMEOUT, message)), timeout)
             }
         };
-        self.after(later, Event::Ended { life, order, outcome });
+        self.after(later, WorldEvent::Ended { life, order, outcome });
     }
 
-    fn call_sink(&mut self, order: &TaskOrder) -> Option<Reply> {
+    fn call_sink(&mut self, order: &TaskOrder) -> Option<OutsideReply> {
         let task = &order.task;
         let url = task
             .config
@@ -114,16 +114,16 @@ impl Simulation {
         let Some(process) = self.processes.get_mut(&life) else { return };
         if let Some(later) = &mut process.suspended {
             let order = Box::new(order.clone());
-            later.push(Event::Ended { life, order, outcome });
+            later.push(WorldEvent::Ended { life, order, outcome });
             return;
         }
         if process.tasks.remove(&order.task.token).is_none() {
             return; // it has ended already: cancelled, and then answered
         }
-        self.report(life, order, outcome.clone(), Delivery::Last, 0);
+        self.report(life, order, outcome.clone(), LastReport::Last, 0);
         if self.store.strikes(Fault::DoubleReport) {
             let later = self.random.below(20_000);
-            self.report(life, order, outcome.clone(), Delivery::Extra, later);
+            self.report(life, order, outcome.clone(), LastReport::Extra, later);
         }
         if self.store.strikes(Fault::Contradiction) {
             let other = match outcome {
@@ -133,7 +133,7 @@ impl Simulation {
                 _ => Outcome::Completed(Json::from_value(&json!(CONTRADICTION))),
             };
             let later = self.random.below(20_000);
-            self.report(life, order, other, Delivery::Extra, later);
+            self.report(life, order, other, LastReport::Extra, later);
         }
     }
 
@@ -142,7 +142,7 @@ impl Simulation {
         life: Life,
         order: &TaskOrder,
         outcome: Outcome,
-        delivery: Delivery,
+        delivery: LastReport,
         later: u64,
     ) {
         let task = &order.task;
@@ -171,22 +171,22 @@ impl Simulation {
         if self.store.strikes(Fault::Zombie) {
             let forged = Token(u128::from(self.random.next()));
             let lie = Outcome::Completed(Json::from_value(&json!("a lie")));
-            self.after(later, Event::Inputs(life, vec![report(forged, lie, false)]));
+            self.after(later, WorldEvent::Inputs(life, vec![report(forged, lie, false)]));
         }
-        let last = delivery == Delivery::Last;
-        self.after(later, Event::Inputs(life, vec![report(task.token, outcome, last)]));
+        let last = delivery == LastReport::Last;
+        self.after(later, WorldEvent::Inputs(life, vec![report(task.token, outcome, last)]));
     }
 }
 
 /// Does a report free the slot?
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Delivery {
+enum LastReport {
     Last,
     Extra,
 }
 
 /// The outcome for an answer, as the node kind computes it.
-pub(super) fn outcome_of(reply: &Reply) -> Outcome {
+pub(super) fn outcome_of(reply: &OutsideReply) -> Outcome {
     if reply.status < 400 {
         let output = json!({ "status": reply.status, "headers": {}, "body": reply.body });
         return Outcome::Completed(Json::from_value(&output));

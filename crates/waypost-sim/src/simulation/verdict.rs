@@ -12,7 +12,7 @@ use waypost_core::projection::{Changes, Stamp};
 use waypost_ports::store::StoredFrame;
 
 use super::people::LABEL;
-use super::{Event, IDLE_MS, Simulation};
+use super::{IDLE_MS, Simulation, WorldEvent};
 use crate::clock::START;
 use crate::fault::Fault;
 use crate::model::{Ran, World, judge};
@@ -23,7 +23,7 @@ impl Simulation {
     pub(super) fn project(&mut self) {
         if !self.healed {
             let next = self.random.between(50, 2_000);
-            self.after(next, Event::Project);
+            self.after(next, WorldEvent::Project);
         }
         let from = self.auditor.projected;
         let most = match self.healed {

@@ -3,8 +3,8 @@
 use serde_json::json;
 use waypost_sim::model::{Forecast, foretell};
 use waypost_sim::program::{
-    FailurePolicy, Join, Kind, Need, Node, OnError, Program, Retry, RetryOn, Script, Signal, Span,
-    Test, Value,
+    DelaySpan, FailurePolicy, Join, Kind, Need, Node, OnError, Program, RetryOn, RetryRule, Script,
+    Signal, Test, Value,
 };
 
 /// `needs` as in `a, c.true`.
@@ -79,7 +79,7 @@ fn a_choice_is_foretold_exactly() {
 
 #[test]
 fn retries_are_foretold_exactly() {
-    let retry = |max_attempts, on| Retry { max_attempts, wait_ms: 10, backoff: true, on };
+    let retry = |max_attempts, on| RetryRule { max_attempts, wait_ms: 10, backoff: true, on };
     for (script, retry, expected) in [
         (Script::Flaky(2), Some(retry(3, RetryOn::Transient)), "a COMPLETED = COMPLETED"),
         (Script::Flaky(2), Some(retry(2, RetryOn::Transient)), "a FAILED = FAILED"),
@@ -123,8 +123,8 @@ fn a_handled_failure_is_none() {
 fn a_race_may_cancel_its_losers() {
     let nodes = vec![
         task("a", Script::Good, ""),
-        node("b", Kind::Delay(Span::Fixed(900)), ""),
-        node("c", Kind::Delay(Span::Fixed(0)), "b"),
+        node("b", Kind::Delay(DelaySpan::Fixed(900)), ""),
+        node("c", Kind::Delay(DelaySpan::Fixed(0)), "b"),
         first(1, true, node("d", Kind::Join, "a, c")),
     ];
     let expected = "a COMPLETED|CANCELLED, b COMPLETED|CANCELLED, c COMPLETED|CANCELLED, \
@@ -153,7 +153,7 @@ fn waits_and_limits_leave_things_open() {
     check(&timed, "a COMPLETED|TIMED_OUT = COMPLETED|FAILED");
     let delay = |deadline_ms| Node {
         deadline_ms: Some(deadline_ms),
-        ..node("a", Kind::Delay(Span::Computed { times: 2_000, minus: 1_000 }), "")
+        ..node("a", Kind::Delay(DelaySpan::Computed { times: 2_000, minus: 1_000 }), "")
     };
     check(&program(vec![delay(8_000)]), "a TIMED_OUT = FAILED");
     check(&program(vec![delay(30_000)]), "a COMPLETED = COMPLETED");

@@ -4,7 +4,7 @@ use waypost_core::planted::{Bug, plant};
 use waypost_sim::fleet::jobs;
 use waypost_sim::hunt::hunt;
 use waypost_sim::shrink::shrink;
-use waypost_sim::simulation::{Options, run};
+use waypost_sim::simulation::{WorldOptions, run};
 
 const SEEDS_MAX: u64 = 5_000;
 
@@ -24,16 +24,16 @@ fn every_planted_bug_is_caught() {
 fn without_a_bug_the_same_build_passes() {
     plant(None);
     for seed in 0..200 {
-        assert_eq!(run(&Options::seed(seed)).finding, None, "seed {seed}");
+        assert_eq!(run(&WorldOptions::seed(seed)).finding, None, "seed {seed}");
     }
 }
 
 #[test]
 fn a_failing_world_is_made_small_and_still_fails() {
     plant(Some(Bug::JoinCountedTwice));
-    let found = (0..).find_map(|seed| Some((seed, run(&Options::seed(seed)).finding?)));
+    let found = (0..).find_map(|seed| Some((seed, run(&WorldOptions::seed(seed)).finding?)));
     let (seed, finding) = found.expect("there is such a seed");
-    let small = shrink(&Options::seed(seed), &finding);
+    let small = shrink(&WorldOptions::seed(seed), &finding);
     let report = run(&small);
     assert_eq!(report.finding.map(|finding| finding.rule), Some(finding.rule));
     let keep = small.keep.expect("not all submissions are needed to count wrong");

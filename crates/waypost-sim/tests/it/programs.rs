@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use waypost_sim::program::{
-    Appetite, FailurePolicy, Join, Kind, OnError, Program, RetryOn, Script, Signal, Span, Test,
-    Value,
+    Appetite, DelaySpan, FailurePolicy, Join, Kind, OnError, Program, RetryOn, Script, Signal,
+    Test, Value,
 };
 use waypost_sim::random::Random;
 
@@ -103,11 +103,11 @@ fn features(program: &Program) -> BTreeSet<String> {
             Kind::Switch { default: None, .. } => "switch without default",
             Kind::Join => "join",
             Kind::Fail => "fail",
-            Kind::Delay(Span::Fixed(0)) => "no delay",
-            Kind::Delay(Span::Fixed(36_000_000)) => "long delay",
-            Kind::Delay(Span::Fixed(_)) => "delay",
-            Kind::Delay(Span::Computed { minus: 0, .. }) => "computed delay",
-            Kind::Delay(Span::Computed { .. }) => "computed delay, maybe below zero",
+            Kind::Delay(DelaySpan::Fixed(0)) => "no delay",
+            Kind::Delay(DelaySpan::Fixed(36_000_000)) => "long delay",
+            Kind::Delay(DelaySpan::Fixed(_)) => "delay",
+            Kind::Delay(DelaySpan::Computed { minus: 0, .. }) => "computed delay",
+            Kind::Delay(DelaySpan::Computed { .. }) => "computed delay, maybe below zero",
             Kind::Wait { signal: Signal::Approval, .. } => "filtered wait",
             Kind::Wait { timeout_ms: Some(_), .. } => "wait with timeout",
             Kind::Wait { timeout_ms: None, .. } => "wait without timeout",

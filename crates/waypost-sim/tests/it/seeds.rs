@@ -5,7 +5,7 @@
 use waypost_sim::fault::Fault;
 use waypost_sim::fleet::{jobs, sweep};
 use waypost_sim::shrink::{command, shrink};
-use waypost_sim::simulation::{Options, run};
+use waypost_sim::simulation::{WorldOptions, run};
 
 const SEEDS: u64 = 2_000;
 
@@ -18,8 +18,8 @@ fn every_world_is_as_it_must_be() {
     let (from, seeds) = (number("SIM_FROM", 0), number("SIM_SEEDS", SEEDS));
     let harvest = sweep(from..from + seeds, jobs(), 3, &|_| {});
     if let Some((seed, finding)) = harvest.findings.first() {
-        let small = shrink(&Options::seed(*seed), finding);
-        let report = run(&Options { trace: true, ..small.clone() });
+        let small = shrink(&WorldOptions::seed(*seed), finding);
+        let report = run(&WorldOptions { trace: true, ..small.clone() });
         let trace = report.trace.join("\n");
         panic!("{trace}\nseed {seed}: {finding:?}\nrun it again: {}", command(&small));
     }
@@ -32,9 +32,9 @@ fn every_world_is_as_it_must_be() {
 #[test]
 fn leaving_a_fault_out_leaves_the_rest() {
     for fault in Fault::ALL {
-        let whole = run(&Options::seed(7));
+        let whole = run(&WorldOptions::seed(7));
         let without = [*fault].into_iter().collect();
-        let part = run(&Options { without, ..Options::seed(7) });
+        let part = run(&WorldOptions { without, ..WorldOptions::seed(7) });
         let at = Fault::ALL.iter().position(|other| other == fault).unwrap();
         assert_eq!(part.coverage.faults[at], 0, "{}", fault.name());
         assert_eq!(part.programs, whole.programs, "{}", fault.name());
@@ -44,15 +44,15 @@ fn leaving_a_fault_out_leaves_the_rest() {
 
 #[test]
 fn a_world_can_be_cut_down_to_some_of_its_submissions() {
-    let seed = (0..).find(|seed| run(&Options::seed(*seed)).programs.len() == 3).unwrap();
-    let whole = run(&Options::seed(seed));
+    let seed = (0..).find(|seed| run(&WorldOptions::seed(*seed)).programs.len() == 3).unwrap();
+    let whole = run(&WorldOptions::seed(seed));
     let keep = Some([1].into_iter().collect());
-    let part = run(&Options { keep, ..Options::seed(seed) });
+    let part = run(&WorldOptions { keep, ..WorldOptions::seed(seed) });
     assert_eq!(part.programs[1], whole.programs[1]);
     let owned = ("RUNNING", "RunOwned", "RUNNING");
     assert!(part.coverage.arrows[&owned] < whole.coverage.arrows[&owned]);
     let shrink = [(1, vec![0])].into_iter().collect();
-    let smaller = run(&Options { shrink, ..Options::seed(seed) });
+    let smaller = run(&WorldOptions { shrink, ..WorldOptions::seed(seed) });
     assert!(smaller.programs[1].weight() < whole.programs[1].weight());
     assert_eq!(smaller.programs[0], whole.programs[0]);
 }

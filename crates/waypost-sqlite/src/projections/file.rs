@@ -41,13 +41,13 @@ pub(super) fn open(folder: &Path, store: &[u8], head: i64) -> rusqlite::Result<C
 
 /// How far the rows go.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Progress {
+pub(super) struct CursorRow {
     /// The last frame that they show.
     pub(super) cursor: i64,
     pub(super) shown_at: Option<Timestamp>,
 }
 
-impl Progress {
+impl CursorRow {
     /// How far that is behind a log that goes up to `head`.
     pub(super) fn lag(self, head: i64) -> ProjectionLag {
         ProjectionLag { frames: from_stored(head - self.cursor), as_of: self.shown_at }
@@ -55,10 +55,10 @@ impl Progress {
 }
 
 /// How far the rows go.
-pub(super) fn progress(connection: &Connection) -> rusqlite::Result<Progress> {
+pub(super) fn progress(connection: &Connection) -> rusqlite::Result<CursorRow> {
     connection.prepare_cached(queries::META_LOAD)?.query_row([], |row| {
         let shown_at = row.get::<_, Option<i64>>(2)?.map(Timestamp);
-        Ok(Progress { cursor: row.get(1)?, shown_at })
+        Ok(CursorRow { cursor: row.get(1)?, shown_at })
     })
 }
 

@@ -21,20 +21,20 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The thread that writes the projections.
 pub(super) struct ProjectorThread {
-    shared: Arc<Shared>,
+    shared: Arc<ProjectorShared>,
     handle: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ProjectorShared {
     projector: Mutex<Projector>,
-    progress: Mutex<Progress>,
+    progress: Mutex<ThreadProgress>,
     /// There is something to do.
     wake: Condvar,
     /// The cursor moved, or will not any more.
     moved: Condvar,
 }
 
-struct Progress {
+struct ThreadProgress {
     /// How far the log goes, as far as is known here.
     head: i64,
     /// How far the rows go.
@@ -55,7 +55,7 @@ enum Work {
 
 impl ProjectorThread {
     pub(super) fn start(projector: Projector) -> Result<Self, StoreError> {
-        let progress = Progress {
+        let progress = ThreadProgress {
             head: projector.head().map_err(normalise)?,
             cursor: projector.cursor(),
             wake_at: i64::MAX,
@@ -63,7 +63,7 @@ impl ProjectorThread {
             stop: false,
             skipped: 0,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProjectorShared {
             projector: Mutex::new(projector),
             progress: Mutex::new(progress),
             wake: Condvar::new(),
@@ -149,7 +149,7 @@ impl Drop for ProjectorThread {
     }
 }
 
-impl Shared {
+impl ProjectorShared {
     fn run(&self) {
         loop {
             let result = match self.await_work() {

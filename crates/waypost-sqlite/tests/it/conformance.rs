@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use waypost_ports::clock::Clock;
-use waypost_ports::conformance::Backend;
+use waypost_ports::conformance::StoreUnderTest;
 use waypost_sqlite::{Options, SqliteStore};
 
 struct Folder(tempfile::TempDir);
@@ -14,7 +14,7 @@ impl Folder {
     }
 }
 
-impl Backend for Folder {
+impl StoreUnderTest for Folder {
     type Store = SqliteStore;
 
     fn open(&self, clock: Arc<dyn Clock>) -> SqliteStore {

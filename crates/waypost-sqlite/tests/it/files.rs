@@ -14,7 +14,7 @@ use waypost_ports::query::{
     EventsRequest, FeedPosition, FeedRequest, ListRequest, Query, UNREADABLE,
 };
 use waypost_ports::store::{
-    About, Appended, ClaimRequest, Delivery, Heartbeat, LEASE, Mail, Store, StoreError,
+    About, Appended, ClaimRequest, Heartbeat, LEASE, Mail, MailDelivery, Store, StoreError,
 };
 use waypost_sqlite::{Options, SqliteStore, engine_of, migrations};
 
@@ -223,7 +223,7 @@ fn a_full_disk_stops_appends_until_there_is_space() {
     assert!(matches!(&outcomes[0], Appended::Committed { .. }), "the identical batch goes in now");
     commit(&store, &mut chain);
     let delivery = store.deliver(&[big_mail(chain.execution, "again")]).unwrap();
-    assert!(matches!(&delivery[0], Delivery::Accepted { .. }));
+    assert!(matches!(&delivery[0], MailDelivery::Accepted { .. }));
 }
 
 #[test]

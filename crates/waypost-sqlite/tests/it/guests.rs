@@ -4,7 +4,7 @@ use waypost_core::command::Request;
 use waypost_core::time::{Millis, Timestamp};
 use waypost_ports::access::{Access, NewKey, Role};
 use waypost_ports::query::{ListRequest, Query};
-use waypost_ports::store::{ClaimRequest, Delivery, Mail, Store, StoreError};
+use waypost_ports::store::{ClaimRequest, Mail, MailDelivery, Store, StoreError};
 use waypost_sqlite::{Options, SqliteStore};
 
 use crate::workload::{self, Chain, INSTANCE};
@@ -30,8 +30,8 @@ fn mail_from_a_guest_reaches_the_engine() {
         })
         .collect();
     let deliveries = guest.deliver(&mail).unwrap();
-    assert_eq!(deliveries[0], Delivery::Accepted { owner: Some(INSTANCE) });
-    assert_eq!(deliveries[1], Delivery::Accepted { owner: None });
+    assert_eq!(deliveries[0], MailDelivery::Accepted { owner: Some(INSTANCE) });
+    assert_eq!(deliveries[1], MailDelivery::Accepted { owner: None });
     assert_eq!(engine.collect(INSTANCE, 10).unwrap(), mail[..1]);
     let request = ClaimRequest {
         instance: INSTANCE,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use waypost_engine::check::{Finding, Options, Report, Tally, check, repair};
+use waypost_engine::check::{CheckOptions, CheckReport, Finding, Tally, check, repair};
 use waypost_server::problem::Problem;
 
 use super::{Context, Exit, when};
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     Ok(if report.is_well() { Exit::Done } else { Exit::Failed })
 }
 
-fn options(args: &Args, store: &dyn Backend) -> Result<Options> {
+fn options(args: &Args, store: &dyn Backend) -> Result<CheckOptions> {
     let only = match args.execution.as_deref() {
         None => None,
         Some("last") => Some(store.find(None)?.context("there are no executions yet")?),
@@ -68,10 +68,10 @@ fn options(args: &Args, store: &dyn Backend) -> Result<Options> {
         ),
     };
     let since = args.since.as_deref().map(|text| when::parse("--since", text)).transpose()?;
-    Ok(Options { only, since })
+    Ok(CheckOptions { only, since })
 }
 
-fn print(report: &Report, repaired: bool) {
+fn print(report: &CheckReport, repaired: bool) {
     for finding in report.findings.iter().take(FINDINGS_MAX) {
         print_line(&line(finding, repaired));
     }
@@ -118,7 +118,7 @@ fn scope(tally: &Tally) -> String {
     format!("checked {}", counts.join(", "))
 }
 
-fn verdict(report: &Report, repaired: bool) -> String {
+fn verdict(report: &CheckReport, repaired: bool) -> String {
     let count = |wanted: fn(&&Finding) -> bool| {
         u64::try_from(report.findings.iter().filter(wanted).count()).unwrap_or(u64::MAX)
     };
@@ -153,7 +153,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-fn wire(report: &Report) -> Value {
+fn wire(report: &CheckReport) -> Value {
     let Tally { executions, frames, events, nodes } = report.tally;
     let findings: Vec<Value> = report.findings.iter().map(wire_finding).collect();
     json!({

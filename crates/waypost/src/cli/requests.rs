@@ -9,7 +9,7 @@ use waypost_server::wire;
 
 use super::{Context, Exit, Usage, find, input};
 use crate::output::{Format, print_json, print_line};
-use crate::target::{self, Outcome, Target};
+use crate::target::{self, RequestOutcome, Target};
 
 /// Why, and under which id.
 #[derive(clap::Args, Clone, Debug)]
@@ -112,7 +112,7 @@ async fn send(
     told(&target.control(&id, request, sent.message_id).await?, context)
 }
 
-pub(super) fn told(outcome: &Outcome, context: &Context) -> Result<Exit> {
+pub(super) fn told(outcome: &RequestOutcome, context: &Context) -> Result<Exit> {
     #[derive(Serialize)]
     struct Told<'a> {
         #[serde(flatten)]
@@ -120,7 +120,7 @@ pub(super) fn told(outcome: &Outcome, context: &Context) -> Result<Exit> {
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<&'a str>,
     }
-    let Outcome { controlled, note } = outcome;
+    let RequestOutcome { controlled, note } = outcome;
     if context.format == Format::Json {
         print_json(&Told { controlled, note: note.as_deref() })?;
         return Ok(Exit::Done);

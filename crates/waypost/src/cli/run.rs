@@ -25,7 +25,7 @@ use crate::client::{Client, Refused};
 use crate::output::{Format, print_json, print_line, print_line_somewhere};
 use crate::progress::Progress;
 use crate::target::engine::{self, Events};
-use crate::target::{self, Folder, Submission, Target};
+use crate::target::{self, Folder, StartedWorkflow, Target};
 use crate::wiring;
 
 /// How long attempts that run may take to end after Ctrl-C; a second Ctrl-C ends at once.
@@ -74,7 +74,7 @@ async fn run_there(args: &Args, file: &Source, client: Client, context: &Context
     let Some(deployed) = deploy::keep(&target, source, name, context).await? else {
         return Ok(Exit::Wrong);
     };
-    let submission = Submission {
+    let submission = StartedWorkflow {
         workflow: deployed.workflow,
         version: deployed.version,
         input,

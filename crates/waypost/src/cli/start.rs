@@ -11,7 +11,7 @@ use super::show::ShownExecution;
 use super::{Context, Exit, Usage, input, watch};
 use crate::client::Client;
 use crate::output::{Format, print_json, print_line};
-use crate::target::{self, Submission, Target};
+use crate::target::{self, StartedWorkflow, Target};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Args, context: &Context) -> Result<Exit> {
     let input = input::payload("the input", &args.input)?;
     args.id.as_deref().map_or(Ok(()), input::own_id)?;
     let wait = args.wait.as_deref().map(span).transpose()?;
-    let submission = Submission {
+    let submission = StartedWorkflow {
         workflow: args.workflow.clone(),
         version: args.version,
         input,

@@ -27,7 +27,7 @@ pub struct Database {
 
 /// The Redis of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Redis {
+pub struct RedisSettings {
     /// `redis://user:password@host:port/0`, or `rediss://` for TLS.
     pub url: SecretUrl,
     /// What all keys begin with.
@@ -42,7 +42,7 @@ pub struct Cluster {
     /// The store of executions.
     pub database: Option<Database>,
     /// Makes the cluster faster.
-    pub redis: Option<Redis>,
+    pub redis: Option<RedisSettings>,
 }
 
 /// The values of all settings, before the rules about more than one of them are checked.
@@ -52,7 +52,7 @@ pub(super) struct Draft {
     pub(super) nodes: waypost_nodes::Settings,
     pub(super) allow_egress: Vec<String>,
     pub(super) database: Database,
-    pub(super) redis: Redis,
+    pub(super) redis: RedisSettings,
     pub(super) server: waypost_server::config::Config,
     pub(super) tls: Tls,
     pub(super) remote: Remote,
@@ -72,7 +72,7 @@ impl Draft {
                 connections: 16,
                 lease: engine.lease,
             },
-            redis: Redis {
+            redis: RedisSettings {
                 url: SecretUrl::default(),
                 prefix: "waypost:".to_owned(),
                 authority: None,

@@ -8,7 +8,7 @@ use std::fmt;
 use anyhow::{Context, Result, bail};
 
 use super::draft::{self, Draft};
-use super::value::Value;
+use super::value::SettingValue;
 
 use Flag::{Any, Rare, Serve, Set};
 use Must::{AtLeast, AtMost, BeAnything, Between, Pass};
@@ -156,7 +156,7 @@ impl fmt::Display for Must {
     }
 }
 
-fn assign<T: Value>(name: &str, must: &Must, text: &str, at: &mut T) -> Result<String> {
+fn assign<T: SettingValue>(name: &str, must: &Must, text: &str, at: &mut T) -> Result<String> {
     let shown = T::mask(text);
     let wrong = || format!("setting {name}: {shown:?}");
     let checked = match must {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use waypost_core::time::Millis;
 
 /// A type of settings. An empty text is an absent value where the type has one.
-pub(super) trait Value: Sized {
+pub(super) trait SettingValue: Sized {
     fn parse(text: &str) -> Result<Self>;
 
     fn show(&self) -> String;
@@ -28,7 +28,7 @@ pub(super) trait Value: Sized {
 /// `type: how it is read, how it is shown, its size;`
 macro_rules! values {
     ($($Type:ty: |$text:ident| $parsed:expr, |$value:ident| $shown:expr, $size:expr;)*) => {
-        $(impl Value for $Type {
+        $(impl SettingValue for $Type {
             fn parse($text: &str) -> Result<Self> {
                 Ok($parsed)
             }
@@ -75,7 +75,7 @@ fn address(text: &str) -> Result<SocketAddr> {
     whole.to_socket_addrs().context(WRONG)?.next().context(WRONG)
 }
 
-impl<T: Value> Value for Option<T> {
+impl<T: SettingValue> SettingValue for Option<T> {
     fn parse(text: &str) -> Result<Self> {
         (!text.is_empty()).then(|| T::parse(text)).transpose()
     }
@@ -101,7 +101,7 @@ impl fmt::Debug for SecretUrl {
     }
 }
 
-impl Value for SecretUrl {
+impl SettingValue for SecretUrl {
     fn parse(text: &str) -> Result<Self> {
         Ok(Self(text.to_owned()))
     }

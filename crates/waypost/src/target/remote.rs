@@ -12,7 +12,7 @@ use waypost_server::wire;
 use waypost_server::wire::payload::{Count, Labels, OwnId, Payload};
 use waypost_server::workflows::Deploy;
 
-use super::{EventsOf, Outcome, short};
+use super::{EventsOf, RequestOutcome, short};
 use crate::client::{Ask, Client};
 
 /// The longest that one request waits for an end; servers allow twice as much.
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A workflow to start.
 #[derive(Clone, Debug)]
-pub(crate) struct Submission {
+pub(crate) struct StartedWorkflow {
     pub(crate) workflow: String,
     pub(crate) version: Option<u32>,
     pub(crate) input: Json,
@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// Starts an execution. Also returns whether it was started before under the same key.
-    pub(crate) async fn start(&self, submission: Submission) -> Result<(wire::Started, bool)> {
+    pub(crate) async fn start(&self, submission: StartedWorkflow) -> Result<(wire::Started, bool)> {
         let start = wire::Start {
             workflow: short(submission.workflow),
             version: submission.version.map(Count),
@@ -148,24 +148,24 @@ impl Client {
         id: &str,
         request: Request,
         message: Option<String>,
-    ) -> Result<Outcome> {
+    ) -> Result<RequestOutcome> {
         let ([first, id, verb], body) = wire::control::call_of(id, request, message)?;
         self.order(Ask::post(&[&first, &id, &verb]).body("application/json", body)).await
     }
 
-    pub(super) async fn dry_retry(&self, id: &str) -> Result<Outcome> {
+    pub(super) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
         let asked = wire::Retry { dry_run: true, ..wire::Retry::default() };
         self.order(Ask::post(&["executions", id, "retry"]).json(&asked)?).await
     }
 
-    async fn order(&self, ask: Ask<'_>) -> Result<Outcome> {
+    async fn order(&self, ask: Ask<'_>) -> Result<RequestOutcome> {
         let reply = self.ask::<wire::ControlResult>(ask).await?;
         let note = match (reply.status, reply.body.duplicate) {
             (_, true) => Some("this very message was taken before; it changed nothing now"),
             (StatusCode::ACCEPTED, _) => Some("kept; it is taken when the execution goes on"),
             _ => None,
         };
-        Ok(Outcome { controlled: reply.body, note: note.map(str::to_owned) })
+        Ok(RequestOutcome { controlled: reply.body, note: note.map(str::to_owned) })
     }
 }
 

@@ -14,13 +14,13 @@ use waypost_core::event::{Event, MessageId, Origin, RunEvent};
 use waypost_core::id::ExecutionNo;
 use waypost_core::status::Status;
 use waypost_engine::{ControlRequest, Receipt};
-use waypost_ports::store::{Delivery, Mail, StoreError};
+use waypost_ports::store::{Mail, MailDelivery, StoreError};
 use waypost_server::control::{self, Channel, Sent};
 use waypost_server::problem::{Code, Problem};
 use waypost_server::reader::{Found, Reader};
 use waypost_server::wire;
 
-use super::{Folder, Outcome, answered, engine};
+use super::{Folder, RequestOutcome, answered, engine};
 use crate::backend;
 use crate::settings::Settings;
 
@@ -36,7 +36,7 @@ impl Folder {
         id: &str,
         request: Request,
         message: Option<String>,
-    ) -> Result<Outcome> {
+    ) -> Result<RequestOutcome> {
         let execution = self.find(id)?;
         let message: MessageId = message.map_or_else(new_message, Into::into);
         let origin = Origin { message: Some(Arc::clone(&message)), actor: actor() };
@@ -44,7 +44,7 @@ impl Folder {
         let is_pause = matches!(request, Request::Pause { .. });
         let carried_out = is_pause || matches!(request, Request::Cancel { .. });
         let sent = control::control(&self, (id, execution), request, origin).await;
-        let control::Outcome { result, receipt } = answered(sent)?;
+        let control::ControlOutcome { result, receipt } = answered(sent)?;
         let note = match receipt {
             Receipt::Taken | Receipt::Ended(_) => return Ok(done(result)),
             Receipt::Kept if is_signal => {
@@ -66,10 +66,10 @@ impl Folder {
                 return carry_out((execution, message, is_pause), result, &settings).await;
             }
         };
-        Ok(Outcome { controlled: result, note: Some(note) })
+        Ok(RequestOutcome { controlled: result, note: Some(note) })
     }
 
-    pub(super) async fn dry_retry(&self, id: &str) -> Result<Outcome> {
+    pub(super) async fn dry_retry(&self, id: &str) -> Result<RequestOutcome> {
         let execution = self.find(id)?;
         Ok(done(answered(control::dry_retry(self, execution).await)?))
     }
@@ -80,7 +80,7 @@ impl Folder {
         execution: ExecutionNo,
         request: &Request,
         message: Option<&MessageId>,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<RequestOutcome>> {
         let first = answered(control::early(self, execution, request, message).await)?;
         Ok(first.map(|first| done(first.result)))
     }
@@ -107,12 +107,12 @@ impl Channel for Folder {
         }
         let mail = Mail { execution, message: Arc::clone(&message), actor, body: request.into() };
         match self.store.deliver(&[mail])?.first() {
-            Some(Delivery::Accepted { .. }) => Ok(Sent::Mailed { message, duplicate: false }),
+            Some(MailDelivery::Accepted { .. }) => Ok(Sent::Mailed { message, duplicate: false }),
             // The first one is there, or was when the execution ended: the log shows which.
-            Some(Delivery::Duplicate | Delivery::Ended) => {
+            Some(MailDelivery::Duplicate | MailDelivery::Ended) => {
                 Ok(Sent::Mailed { message, duplicate: true })
             }
-            Some(Delivery::Unknown) | None => {
+            Some(MailDelivery::Unknown) | None => {
                 Err(Problem::new(Code::UnknownExecution, "there is no such execution"))
             }
         }
@@ -143,12 +143,15 @@ async fn carry_out(
     (execution, message, is_pause): (ExecutionNo, MessageId, bool),
     before: wire::ControlResult,
     settings: &Settings,
-) -> Result<Outcome> {
+) -> Result<RequestOutcome> {
     let store = match backend::open_engine(settings) {
         Ok(store) => store,
         // Another process started an engine at this moment: it takes the mail.
         Err(error) if error.downcast_ref::<StoreError>().is_some() => {
-            return Ok(Outcome { controlled: before, note: Some(format!("kept; {error:#}")) });
+            return Ok(RequestOutcome {
+                controlled: before,
+                note: Some(format!("kept; {error:#}")),
+            });
         }
         Err(error) => return Err(error),
     };
@@ -165,10 +168,10 @@ async fn carry_out(
     }
     let found = answered(folder.reader.load(execution))?;
     let answer = control::answer(&folder, execution, &found, (message, false)).await;
-    let control::Outcome { result, receipt } = answered(answer)?;
+    let control::ControlOutcome { result, receipt } = answered(answer)?;
     let open = receipt != Receipt::Taken && !is_paused;
     let note = open.then(|| "kept; it is taken when the execution goes on".to_owned());
-    Ok(Outcome { controlled: result, note })
+    Ok(RequestOutcome { controlled: result, note })
 }
 
 /// Drives an execution until it is paused, has ignored a message, or has ended.
@@ -208,6 +211,6 @@ pub(crate) fn actor() -> Option<Arc<str>> {
     std::env::var("USER").ok().map(Into::into)
 }
 
-fn done(controlled: wire::ControlResult) -> Outcome {
-    Outcome { controlled, note: None }
+fn done(controlled: wire::ControlResult) -> RequestOutcome {
+    RequestOutcome { controlled, note: None }
 }

@@ -10,7 +10,7 @@ use waypost::wiring;
 use waypost_core::json::Json;
 use waypost_core::time::Millis;
 use waypost_engine::StartRequest;
-use waypost_engine::check::{Options, check};
+use waypost_engine::check::{CheckOptions, check};
 use waypost_engine::config::Config;
 
 use crate::program::Program;
@@ -538,7 +538,7 @@ fn a_busy_store_gives_no_false_findings() {
             let plans = wiring::plans();
             let mut rounds = 0;
             while !done.load(Ordering::SeqCst) || rounds == 0 {
-                let report = check(&guest, &plans, &Options::default(), &|_| {}).unwrap();
+                let report = check(&guest, &plans, &CheckOptions::default(), &|_| {}).unwrap();
                 assert!(report.findings.is_empty(), "round {rounds}: {:#?}", report.findings);
                 rounds += 1;
             }
@@ -576,6 +576,6 @@ fn a_busy_store_gives_no_false_findings() {
         checker.join().unwrap();
     });
     store.wait_projected().unwrap();
-    let report = check(&*store, &wiring::plans(), &Options::default(), &|_| {}).unwrap();
+    let report = check(&*store, &wiring::plans(), &CheckOptions::default(), &|_| {}).unwrap();
     assert_eq!((report.tally.executions, report.findings.len()), (120, 0));
 }

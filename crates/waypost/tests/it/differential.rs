@@ -31,8 +31,8 @@ use waypost_ports::inspect::{ChunkRequest, Inspect};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::query::{EventsRequest, FeedPosition, FeedRequest, ListRequest};
 use waypost_ports::store::{
-    About, Append, Appended, ClaimRequest, ControlChange, Delivery, Heartbeat, History,
-    Idempotency, LEASE, Mail, NewDefinition, Submission,
+    About, Append, Appended, ClaimRequest, ControlChange, Heartbeat, History, Idempotency, LEASE,
+    Mail, MailDelivery, NewDefinition, Submission,
 };
 use waypost_postgres::PostgresStore;
 use waypost_sim::random::Random;
@@ -399,7 +399,7 @@ impl World {
             });
         }
         let living = self.instances.clone();
-        let seen = |deliveries: &Vec<Delivery>| -> Vec<Delivery> {
+        let seen = |deliveries: &Vec<MailDelivery>| -> Vec<MailDelivery> {
             deliveries.iter().cloned().map(|delivery| of_the_living(delivery, &living)).collect()
         };
         self.ask("deliver", |store| store.deliver(&mail).unwrap(), seen);
@@ -586,10 +586,10 @@ fn whole(history: &History) -> String {
     format!("{execution} {permit:?} {snapshot:?} {frames:#?} {mail:#?}")
 }
 
-fn of_the_living(delivery: Delivery, living: &[InstanceId]) -> Delivery {
+fn of_the_living(delivery: MailDelivery, living: &[InstanceId]) -> MailDelivery {
     match delivery {
-        Delivery::Accepted { owner } => {
-            Delivery::Accepted { owner: owner.filter(|owner| living.contains(owner)) }
+        MailDelivery::Accepted { owner } => {
+            MailDelivery::Accepted { owner: owner.filter(|owner| living.contains(owner)) }
         }
         other => other,
     }

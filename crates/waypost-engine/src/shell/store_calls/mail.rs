@@ -8,13 +8,13 @@ use waypost_core::command::Refusal;
 use waypost_core::refused::Heard;
 use waypost_core::state::State;
 use waypost_ports::nudge::Nudge;
-use waypost_ports::store::{Delivery, Mail, MailBody, StoreError};
+use waypost_ports::store::{Mail, MailBody, MailDelivery, StoreError};
 
 use super::{Damage, Performed, StoreCalls, end_of, fold_guarded};
 use crate::driver::{Answer, ControlRequest, Input, Loaded, Outgoing, StoreWork, Ticket};
 
 /// A request that need not be delivered.
-enum Known {
+enum AlreadyKnown {
     Answer(Answer),
     /// A message of its id was received before.
     Received,
@@ -28,9 +28,11 @@ impl StoreCalls {
         for outgoing in requests {
             match self.known(&outgoing) {
                 Ok(None) => news.push(outgoing),
-                Ok(Some(Known::Answer(answer))) => performed.add(self.answered(&outgoing, answer)),
-                Ok(Some(Known::Received)) => {
-                    performed.add(self.delivered(outgoing, &Delivery::Duplicate));
+                Ok(Some(AlreadyKnown::Answer(answer))) => {
+                    performed.add(self.answered(&outgoing, answer))
+                }
+                Ok(Some(AlreadyKnown::Received)) => {
+                    performed.add(self.delivered(outgoing, &MailDelivery::Duplicate));
                 }
                 Err(error) => performed.again.push((StoreWork::Deliver(outgoing), error)),
             }
@@ -41,7 +43,7 @@ impl StoreCalls {
         let mail: Vec<Mail> = news.iter().map(|outgoing| outgoing.mail.clone()).collect();
         match self.store.deliver(&mail) {
             Ok(delivered) => {
-                let deliveries = delivered.iter().chain(std::iter::repeat(&Delivery::Unknown));
+                let deliveries = delivered.iter().chain(std::iter::repeat(&MailDelivery::Unknown));
                 for (outgoing, delivery) in news.into_iter().zip(deliveries) {
                     performed.add(self.delivered(outgoing, delivery));
                 }
@@ -86,11 +88,11 @@ impl StoreCalls {
     }
 
     /// The answer to a request that is known without delivering it.
-    fn known(&self, outgoing: &Outgoing) -> Result<Option<Known>, StoreError> {
+    fn known(&self, outgoing: &Outgoing) -> Result<Option<AlreadyKnown>, StoreError> {
         if let Some(answer) = self.report_answer(outgoing)? {
-            return Ok(Some(Known::Answer(answer)));
+            return Ok(Some(AlreadyKnown::Answer(answer)));
         }
-        Ok(self.was_received(outgoing)?.then_some(Known::Received))
+        Ok(self.was_received(outgoing)?.then_some(AlreadyKnown::Received))
     }
 
     /// Was a message of this id consumed before? The inbox forgets consumed messages, the execution
@@ -154,22 +156,22 @@ impl StoreCalls {
     }
 
     /// The answer to a delivery.
-    pub fn delivered(&self, outgoing: Outgoing, delivery: &Delivery) -> Performed {
-        if let Delivery::Accepted { owner: Some(owner) } = delivery
+    pub fn delivered(&self, outgoing: Outgoing, delivery: &MailDelivery) -> Performed {
+        if let MailDelivery::Accepted { owner: Some(owner) } = delivery
             && *owner != self.instance
         {
             self.nudges.send(Nudge::Mail(*owner));
         }
         let answer = match delivery {
-            Delivery::Duplicate if outgoing.chosen => Answer::Refused(Refusal::Duplicate),
-            Delivery::Accepted { .. } | Delivery::Duplicate => {
+            MailDelivery::Duplicate if outgoing.chosen => Answer::Refused(Refusal::Duplicate),
+            MailDelivery::Accepted { .. } | MailDelivery::Duplicate => {
                 Answer::Accepted(Arc::clone(&outgoing.mail.message))
             }
-            Delivery::Ended => match self.answer_of_ended(&outgoing) {
+            MailDelivery::Ended => match self.answer_of_ended(&outgoing) {
                 Ok(answer) => answer,
                 Err(error) => return Performed::not(StoreWork::Deliver(outgoing), error),
             },
-            Delivery::Unknown => Answer::Unknown,
+            MailDelivery::Unknown => Answer::Unknown,
         };
         self.answered(&outgoing, answer)
     }

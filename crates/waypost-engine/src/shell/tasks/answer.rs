@@ -23,14 +23,14 @@ pub(crate) struct Given {
 }
 
 /// Waits for the answer to a poll. Safe to drop.
-pub(crate) struct Answer {
+pub(crate) struct PollAnswer {
     given: oneshot::Receiver<Result<Given, StoreError>>,
     worker: WorkerId,
     leaving: bool,
     task_orders: Arc<BatchQueue<TasksOrder>>,
 }
 
-impl Answer {
+impl PollAnswer {
     pub(crate) fn to(
         poll: &WorkerPoll,
         task_orders: &Arc<BatchQueue<TasksOrder>>,
@@ -47,7 +47,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for PollAnswer {
     fn drop(&mut self) {
         self.given.close();
         if let Ok(Ok(Given { polled, offers })) = self.given.try_recv() {

@@ -84,7 +84,7 @@ fn an_answer_that_nobody_read_is_given_back() {
     let owner = thread.remote_tasks.instance;
     let offer = Offer { id: id.clone(), handler: "far".into(), owner, body: vec![1] };
     let answered = |leaving: bool| {
-        let (reply, answer) = Answer::to(&poll(leaving), &thread.work);
+        let (reply, answer) = PollAnswer::to(&poll(leaving), &thread.work);
         let polled = Polled { tasks: Vec::new(), cancel: vec![Token(5)] };
         assert!(reply.send(Ok(Given { polled, offers: vec![offer.clone()] })).is_ok());
         answer

@@ -131,7 +131,7 @@ impl Handler for Brittle {
 #[tokio::test(start_paused = true)]
 async fn bug_an_attempt_whose_handler_panics_when_dropped_was_not_reported() {
     let begun = Arc::new(Notify::new());
-    let worker = Worker {
+    let worker = LocalWorker {
         handlers: Handlers::from([("does", Arc::new(Brittle(Arc::clone(&begun))) as _)]),
         secrets: Arc::new(OneSecret),
         runtime: tokio::runtime::Handle::current(),

@@ -10,7 +10,7 @@ use waypost_core::status::Status;
 use waypost_engine::config::Config;
 use waypost_engine::driver::{Answer, Input, Outgoing, StoreWork, Ticket};
 use waypost_engine::{Plans, StoreCalls};
-use waypost_ports::store::{Delivery, LEASE, Mail, Store};
+use waypost_ports::store::{LEASE, Mail, MailDelivery, Store};
 
 use crate::support::rig::issuer;
 use crate::support::{Rig, World};
@@ -339,7 +339,7 @@ fn mail_with_which_an_execution_ended_is_not_answered_as_too_late() {
     assert_eq!(world.status(execution), Status::Completed);
     let answer = |message: &str| {
         let outgoing = Outgoing { mail: mail(message), chosen: false, ticket: Ticket(1) };
-        let performed = rig.store_calls().delivered(outgoing, &Delivery::Ended);
+        let performed = rig.store_calls().delivered(outgoing, &MailDelivery::Ended);
         match performed.inputs.into_iter().next() {
             Some(Input::Delivered { answer, .. }) => answer,
             other => panic!("{other:?}"),

@@ -7,7 +7,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::Receipt;
 use waypost_engine::driver::Input;
-use waypost_ports::store::{Delivery, Mail, Store};
+use waypost_ports::store::{Mail, MailDelivery, Store};
 
 use crate::support::{Rig, World};
 
@@ -41,7 +41,7 @@ fn signal_kept_for_a_held_execution_is_in_the_log_before_the_cancel_that_ends_it
         let world = World::new();
         let mut rig = Rig::new(&world);
         let execution = held(&mut rig, cancel_first);
-        for expected in [Delivery::Accepted { owner: None }, Delivery::Duplicate] {
+        for expected in [MailDelivery::Accepted { owner: None }, MailDelivery::Duplicate] {
             let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
             assert_eq!(
                 (delivered, receipt(&world, execution, "m")),
@@ -72,7 +72,7 @@ fn signal_after_the_claim_that_cancels_is_open_and_then_refused() {
     rig.perform_all();
     let control = world.control(execution).unwrap();
     assert!(control.owner.is_some() && control.held.is_some(), "{control:?}");
-    for expected in [Delivery::Accepted { owner: control.owner }, Delivery::Duplicate] {
+    for expected in [MailDelivery::Accepted { owner: control.owner }, MailDelivery::Duplicate] {
         let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
         assert_eq!((delivered, receipt(&world, execution, "m")), (vec![expected], Receipt::Open));
     }
@@ -93,7 +93,7 @@ fn bug_signal_to_a_held_execution_that_is_ending_was_said_to_be_kept() {
     assert_eq!(world.status(execution), Status::Ending);
     world.store.hold(execution, rig.instance, "the store refuses its next frame").unwrap();
     let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
-    let expected = vec![Delivery::Accepted { owner: None }];
+    let expected = vec![MailDelivery::Accepted { owner: None }];
     assert_eq!((delivered, receipt(&world, execution, "m")), (expected, Receipt::Open));
 }
 
@@ -105,6 +105,6 @@ fn bug_signal_to_what_the_row_alone_holds_was_said_to_be_kept() {
     let execution = rig.start("a");
     world.store.hold(execution, rig.instance, "the store refuses its next frame").unwrap();
     let delivered = world.store.deliver(&[signal(execution, "m")]).unwrap();
-    let expected = vec![Delivery::Accepted { owner: None }];
+    let expected = vec![MailDelivery::Accepted { owner: None }];
     assert_eq!((delivered, receipt(&world, execution, "m")), (expected, Receipt::Open));
 }

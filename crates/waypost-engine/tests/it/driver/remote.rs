@@ -10,7 +10,7 @@ use waypost_core::json::Json;
 use waypost_core::status::{NodeStatus, Status};
 use waypost_core::time::Millis;
 use waypost_engine::driver::{Answer, Input, Look, StoreWork, TaskReport};
-use waypost_ports::store::{Appended, Delivery, LEASE, Store};
+use waypost_ports::store::{Appended, LEASE, MailDelivery, Store};
 use waypost_ports::tasks::OfferId;
 
 use crate::support::rig::token_of;
@@ -447,7 +447,7 @@ fn bug_an_end_said_again_was_refused_when_the_execution_ended_meanwhile() {
     owner.settle_store();
     assert_eq!(world.status(execution), Status::Completed);
     let [same, contrary] = answers.map(|outgoing| {
-        match other.store_calls().delivered(outgoing, &Delivery::Ended).inputs.remove(0) {
+        match other.store_calls().delivered(outgoing, &MailDelivery::Ended).inputs.remove(0) {
             Input::Delivered { answer, .. } => answer,
             input => panic!("{input:?}"),
         }

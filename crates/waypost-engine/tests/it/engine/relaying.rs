@@ -15,7 +15,7 @@ use waypost_core::json::Json;
 use waypost_core::status::Status;
 use waypost_engine::{Engine, EngineError, RemoteTask, Reported, TaskReport};
 use waypost_ports::mirror::{Context, Health, Mirror, Presence};
-use waypost_ports::relay::{Answer, HearMail, Relay, Relayed};
+use waypost_ports::relay::{HearMail, Relay, RelayAnswer, Relayed};
 use waypost_ports::store::{Mail, StoreError};
 
 use super::remote::{LONG, done, one, report};
@@ -55,7 +55,7 @@ impl Switchboard {
     fn hand_over(&self, to: InstanceId, mail: Mail) -> Option<Relayed> {
         let hear = self.listeners.lock().get(&to).cloned()?;
         let (tell, told) = sync_channel(1);
-        hear(mail, Answer::new(move |relayed| tell.send(relayed).unwrap()));
+        hear(mail, RelayAnswer::new(move |relayed| tell.send(relayed).unwrap()));
         told.recv().ok()
     }
 }

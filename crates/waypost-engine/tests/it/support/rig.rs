@@ -43,7 +43,7 @@ pub(crate) fn token_of(world: &World, worker: u128, of: (ExecutionNo, &str, u32)
         Some(Event::Run(RunEvent::Created(created))) => created.key,
         _ => ExecutionId("exe_unknown".into()),
     };
-    issuer().issue(&tokens::Delivery { execution: &key, path, attempt }, random)
+    issuer().issue(&tokens::AttemptRef { execution: &key, path, attempt }, random)
 }
 
 pub(crate) struct Rig<'w> {

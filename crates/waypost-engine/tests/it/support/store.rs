@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
-    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
+    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
 };
 
 /// Which calls a fault concerns.
@@ -192,7 +192,7 @@ impl Store for TestStore {
         Ok(history.map(|history| self.read(history)))
     }
 
-    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.call(Call::Deliver, || self.inner.deliver(mail))
     }
 

@@ -16,7 +16,7 @@ use waypost_core::plan::Plan;
 use waypost_core::state::State;
 use waypost_core::status::Status;
 use waypost_core::time::{Millis, Timestamp};
-use waypost_engine::check::{Options, check};
+use waypost_engine::check::{CheckOptions, check};
 use waypost_engine::driver::TaskOrder;
 use waypost_engine::{Plans, fold};
 use waypost_ports::clock::{Clock, ManualClock};
@@ -171,7 +171,7 @@ impl World {
 
     /// Checks the invariants of every log and of what stands beside it.
     pub(crate) fn check(&self) {
-        let report = check(&self.store, &self.plans, &Options::default(), &|_| {}).unwrap();
+        let report = check(&self.store, &self.plans, &CheckOptions::default(), &|_| {}).unwrap();
         let lines: Vec<String> =
             report.findings.iter().map(|finding| finding.violation.to_string()).collect();
         assert!(lines.is_empty(), "{lines:#?}");

@@ -34,7 +34,7 @@ pub enum Form {
     /// `name=value`.
     Label,
     /// A place in the stream of everything: the id of one of its events.
-    Place,
+    ParameterPlace,
     /// A UUID, with or without dashes.
     Uuid,
     /// A task's token: 32 hexadecimal digits.
@@ -92,7 +92,7 @@ impl Form {
             Self::Label => value
                 .split_once('=')
                 .is_some_and(|(name, value)| is_label_part(name, 1) && is_label_part(value, 0)),
-            Self::Place => crate::stream::is_place(value),
+            Self::ParameterPlace => crate::stream::is_place(value),
             Self::Uuid => is_uuid(value),
             Self::Delivery => {
                 value.len() == 32 && value.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
@@ -122,7 +122,7 @@ impl Form {
             Self::Time => "a time like 2030-01-31T12:00:00Z, from year 0000 to 9999".to_owned(),
             Self::Status => format!("one of {}", Status::SHOWN.map(Status::name).join(", ")),
             Self::Label => format!("name=value, each at most {LABEL_CHARS_MAX} characters"),
-            Self::Place => "the id of an event of this stream, or 0".to_owned(),
+            Self::ParameterPlace => "the id of an event of this stream, or 0".to_owned(),
             Self::Uuid => "a UUID".to_owned(),
             Self::Delivery => "32 hexadecimal digits".to_owned(),
             Self::OneOf(values) => format!("one of {}", values.join(", ")),
@@ -154,7 +154,7 @@ impl Form {
             Self::Label => {
                 json!({ "type": "string", "pattern": "^[^=\\x00-\\x1f\\x7f-\\x9f]{1,256}=[^\\x00-\\x1f\\x7f-\\x9f]{0,256}$" })
             }
-            Self::Place => {
+            Self::ParameterPlace => {
                 json!({ "type": "string", "pattern": "^[0-9]{1,18}(\\.[0-9]{1,9})?$" })
             }
             Self::Uuid => json!({ "type": "string", "pattern": UUID_PATTERN }),

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::memory::MemoryStore;
 use waypost_ports::store::{
-    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Delivery,
-    Heartbeat, History, Mail, NewDefinition, Renewal, Store, StoreError,
+    Append, Appended, ClaimRequest, Claims, Defined, Definition, DefinitionRef, Heartbeat, History,
+    Mail, MailDelivery, NewDefinition, Renewal, Store, StoreError,
 };
 
 pub(crate) struct Failing {
@@ -52,7 +52,7 @@ impl Store for Failing {
         self.store.load_all(execution)
     }
 
-    fn deliver(&self, mail: &[Mail]) -> Result<Vec<Delivery>, StoreError> {
+    fn deliver(&self, mail: &[Mail]) -> Result<Vec<MailDelivery>, StoreError> {
         self.check()?;
         self.store.deliver(mail)
     }

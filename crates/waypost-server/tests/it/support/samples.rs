@@ -1,6 +1,6 @@
 //! A request for every route of the table, made from the table: a new route is tested by being there.
 
-use waypost_server::http::parameter::{Form, Place};
+use waypost_server::http::parameter::{Form, ParameterPlace};
 use waypost_server::http::route::{Body, Route};
 
 use super::Ask;
@@ -19,7 +19,7 @@ pub(crate) fn path(route: &Route) -> String {
 }
 
 fn value(route: &Route, name: &str) -> String {
-    let mut parameters = route.parameters.iter().filter(|one| one.place == Place::Path);
+    let mut parameters = route.parameters.iter().filter(|one| one.place == ParameterPlace::Path);
     match parameters.find(|one| one.name == name).map(|one| one.form) {
         Some(Form::Workflow) => QUICK.to_owned(),
         Some(Form::Integer(min, _)) => min.to_string(),

@@ -2,7 +2,7 @@
 
 use super::{AMPLE_MS, Builder, TIGHT_MS};
 use crate::program::{
-    Case, Kind, Node, OnError, Retry, RetryOn, Script, Signal, Span, Test, Value,
+    Case, DelaySpan, Kind, Node, OnError, RetryOn, RetryRule, Script, Signal, Test, Value,
 };
 
 impl Builder<'_> {
@@ -68,16 +68,16 @@ impl Builder<'_> {
         }
     }
 
-    fn span(&mut self) -> Span {
+    fn span(&mut self) -> DelaySpan {
         let most = self.appetite.delay_ms_max;
         match self.random.below(10) {
-            0 => Span::Fixed(0),
-            1..=4 => Span::Fixed(self.random.between(1, (most / 10).max(1))),
-            5 => Span::Fixed(most),
-            6 | 7 => Span::Computed { times: self.random.below(most / 10 + 1), minus: 0 },
+            0 => DelaySpan::Fixed(0),
+            1..=4 => DelaySpan::Fixed(self.random.between(1, (most / 10).max(1))),
+            5 => DelaySpan::Fixed(most),
+            6 | 7 => DelaySpan::Computed { times: self.random.below(most / 10 + 1), minus: 0 },
             _ => {
                 let times = self.random.below(most / 10 + 1);
-                Span::Computed { times, minus: times * self.random.between(1, 9) }
+                DelaySpan::Computed { times, minus: times * self.random.between(1, 9) }
             }
         }
     }
@@ -142,8 +142,8 @@ impl Builder<'_> {
         }
     }
 
-    fn retry(&mut self) -> Retry {
-        Retry {
+    fn retry(&mut self) -> RetryRule {
+        RetryRule {
             max_attempts: u32::try_from(self.random.between(1, 4)).unwrap_or(1),
             wait_ms: self.random.between(0, self.appetite.retry_wait_ms_max),
             backoff: self.random.percent(50),

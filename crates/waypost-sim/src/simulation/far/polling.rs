@@ -9,7 +9,7 @@ use waypost_ports::tasks::WORKER_LEASE;
 use super::{FarEvent, short};
 use crate::fault::Fault;
 use crate::program::HANDLER;
-use crate::simulation::{Event, Simulation};
+use crate::simulation::{Simulation, WorldEvent};
 
 /// Tasks that a worker takes at once.
 const CAPACITY: usize = 3;
@@ -17,7 +17,7 @@ const CAPACITY: usize = 3;
 impl Simulation {
     pub(super) fn far_poll(&mut self, at: usize) {
         let next = self.far.random.between(300, 4_000);
-        self.after(next, Event::Far(FarEvent::Poll(at)));
+        self.after(next, WorldEvent::Far(FarEvent::Poll(at)));
         let now = self.ms();
         let life = self.any_process();
         let worker = &self.far.workers[at];
@@ -35,7 +35,7 @@ impl Simulation {
         if self.store.strikes(Fault::LatePoll) {
             for _ in 0..self.far.random.between(1, 3) {
                 let later = self.far.random.between(4_000, WORKER_LEASE.0);
-                self.after(later, Event::Far(FarEvent::LatePoll(poll.clone())));
+                self.after(later, WorldEvent::Far(FarEvent::LatePoll(poll.clone())));
             }
             return;
         }

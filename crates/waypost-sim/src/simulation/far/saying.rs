@@ -12,14 +12,14 @@ use waypost_engine::driver::{Answer, Input, TaskReport};
 use super::{FarEvent, short};
 use crate::fault::Fault;
 use crate::model::CONTRADICTION;
-use crate::simulation::{Event, Simulation};
+use crate::simulation::{Simulation, WorldEvent};
 
 /// How long a worker awaits a response before it asks another process.
 const PATIENCE_MS: u64 = 5_000;
 
 /// A worker's report.
 #[derive(Clone)]
-pub struct Said {
+pub struct WorkerMessage {
     report: TaskReport,
     /// Is its token made up?
     forged: bool,
@@ -30,7 +30,7 @@ pub struct Said {
     number: u64,
 }
 
-impl Said {
+impl WorkerMessage {
     pub(super) fn of(worker: WorkerId, task: &RemoteTask, outcome: Outcome) -> Self {
         let report = TaskReport {
             execution: task.number,
@@ -58,7 +58,7 @@ impl Simulation {
         }
         let lie = Outcome::Completed(Json::from_value(&serde_json::json!("a lie")));
         let stranger = self.far.birth();
-        let mut said = Said { forged: true, ..Said::of(stranger, task, lie) };
+        let mut said = WorkerMessage { forged: true, ..WorkerMessage::of(stranger, task, lie) };
         said.report.token = match self.far.random.percent(50) {
             true => Token(u128::from(self.far.random.next())),
             // One bit off.
@@ -67,7 +67,7 @@ impl Simulation {
         self.far_say(said);
     }
 
-    pub(super) fn far_say(&mut self, mut said: Said) {
+    pub(super) fn far_say(&mut self, mut said: WorkerMessage) {
         // The report that it contradicts may have been lost in a failover, and then it contradicts
         // nothing.
         if said.contradicts && self.failovers > 0 {
@@ -80,14 +80,14 @@ impl Simulation {
             let Some(worker) = self.far.worker(id) else { return };
             if worker.silent_until > now {
                 let later = worker.silent_until - now + 1;
-                return self.after(later, Event::Far(FarEvent::Say(said)));
+                return self.after(later, WorldEvent::Far(FarEvent::Say(said)));
             }
         }
         if matches!(said.report.outcome, Outcome::Lost(_) | Outcome::Cancelled) {
             self.far.given_up.insert(said.report.token);
         }
         let Some(life) = self.any_process() else {
-            return self.after(1_000, Event::Far(FarEvent::Say(said)));
+            return self.after(1_000, WorldEvent::Far(FarEvent::Say(said)));
         };
         if said.is_end() && !said.forged && !said.contradicts {
             self.far.ends.insert(said.report.token, said.clone());
@@ -102,7 +102,7 @@ impl Simulation {
         let ticket = self.people.ask_far(life, said.clone());
         if !said.forged {
             self.far.open.insert(number, said);
-            self.after(PATIENCE_MS, Event::Far(FarEvent::Patience(number)));
+            self.after(PATIENCE_MS, WorldEvent::Far(FarEvent::Patience(number)));
         }
         self.inputs(life, vec![Input::TaskReport { report, ticket, only_here: false }]);
     }
@@ -111,18 +111,18 @@ impl Simulation {
     /// lost, which is unavoidable, and an attempt whose end is lost would run for ever.
     pub(in crate::simulation) fn far_say_again(&mut self) {
         self.far.committed.clear();
-        let ends: Vec<Said> = std::mem::take(&mut self.far.ends).into_values().collect();
+        let ends: Vec<WorkerMessage> = std::mem::take(&mut self.far.ends).into_values().collect();
         for said in ends {
             let later = self.far.random.below(5_000);
-            self.after(later, Event::Far(FarEvent::Say(said)));
+            self.after(later, WorldEvent::Far(FarEvent::Say(said)));
         }
     }
 
     /// The answer to a worker; maybe too late, when it has sent the report again.
-    pub(in crate::simulation) fn far_told(&mut self, said: Said, answer: &Answer) {
+    pub(in crate::simulation) fn far_told(&mut self, said: WorkerMessage, answer: &Answer) {
         let lost = self.failovers > 0;
         let open = self.far.open.remove(&said.number).is_some();
-        let Said { report, forged, .. } = &said;
+        let WorkerMessage { report, forged, .. } = &said;
         let (execution, node, token) = (report.execution, &report.node, report.token);
         if *forged {
             if matches!(answer, Answer::Done { .. } | Answer::Accepted(_)) && !lost {
@@ -136,7 +136,7 @@ impl Simulation {
             Answer::Done { .. } => self.far_committed(&said),
             // It is in an inbox. An attempt that may start only once awaits its commit.
             Answer::Accepted(_) if said.once && !said.is_end() => {
-                self.after(1_000, Event::Far(FarEvent::Say(said)));
+                self.after(1_000, WorldEvent::Far(FarEvent::Say(said)));
             }
             Answer::Refused(refusal) => {
                 let before = self.far.committed.get(&token);
@@ -148,7 +148,7 @@ impl Simulation {
                 self.far.drop_task(worker, token);
             }
             Answer::Moved | Answer::Ended(_) | Answer::Draining if open => self.far_say(said),
-            Answer::Poisoned(_) => self.after(1_000, Event::Far(FarEvent::Say(said))),
+            Answer::Poisoned(_) => self.after(1_000, WorldEvent::Far(FarEvent::Say(said))),
             _ => {}
         }
         // After the response to its end a worker drops the attempt; so it does with one that may
@@ -164,9 +164,9 @@ impl Simulation {
     }
 
     /// A worker whose report of an end is committed sends a different one.
-    fn contradict(&mut self, said: &Said) {
+    fn contradict(&mut self, said: &WorkerMessage) {
         if !said.contradicts && self.store.strikes(Fault::Contradiction) {
-            let mut other = Said { contradicts: true, ..said.clone() };
+            let mut other = WorkerMessage { contradicts: true, ..said.clone() };
             other.report.outcome = match &said.report.outcome {
                 Outcome::Completed(_) => {
                     Outcome::Failed(Failure::permanent(CONTRADICTION, "it failed after all"))
@@ -174,17 +174,17 @@ impl Simulation {
                 _ => Outcome::Completed(Json::from_value(&serde_json::json!(CONTRADICTION))),
             };
             let later = self.far.random.below(20_000);
-            self.after(later, Event::Far(FarEvent::Say(other)));
+            self.after(later, WorldEvent::Far(FarEvent::Say(other)));
         }
     }
 
-    fn far_committed(&mut self, said: &Said) {
+    fn far_committed(&mut self, said: &WorkerMessage) {
         let report = &said.report;
         let (execution, token) = (report.execution, report.token);
         if matches!(report.outcome, Outcome::Started) {
             if said.once {
                 let call = FarEvent::Call(report.worker, token);
-                self.after(0, Event::Far(call));
+                self.after(0, WorldEvent::Far(call));
             }
             return;
         }

@@ -5,7 +5,7 @@ use waypost_core::id::ExecutionNo;
 use waypost_core::json::Json;
 use waypost_engine::driver::{ControlRequest, Input};
 
-use super::{Asked, Event, Simulation};
+use super::{Asked, Simulation, WorldEvent};
 use crate::fault::Fault;
 use crate::model::{Resumption, SentSignal};
 use crate::process::Life;
@@ -16,7 +16,7 @@ impl Simulation {
     pub(in crate::simulation) fn tempt(&mut self, execution: ExecutionNo) {
         if !self.healed && self.people.random.percent(50) {
             let soon = self.people.random.below(30);
-            self.after(soon, Event::Request(Some(execution)));
+            self.after(soon, WorldEvent::Request(Some(execution)));
         }
     }
 
@@ -51,7 +51,7 @@ impl Simulation {
             Some(execution) => execution,
             None => {
                 let next = self.people.random.between(200, 4_000);
-                self.after(next, Event::Request(None));
+                self.after(next, WorldEvent::Request(None));
                 if executions.is_empty() {
                     return;
                 }
@@ -98,7 +98,7 @@ impl Simulation {
             self.ask_somebody(request.clone(), None);
         }
         if request.origin.message.is_some() {
-            self.after(later, Event::Repeat(request.clone(), None));
+            self.after(later, WorldEvent::Repeat(request.clone(), None));
         }
         self.ask_somebody(request, None);
     }
@@ -158,7 +158,7 @@ impl Simulation {
             self.people.serials += 1;
             request.origin.message = Some(format!("ask_{:08}", self.people.serials).into());
             let later = self.people.random.below(3_000);
-            self.after(later, Event::Repeat(request.clone(), serial));
+            self.after(later, WorldEvent::Repeat(request.clone(), serial));
         }
         self.ask_somebody(request, serial);
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use waypost_sim::model::Calls;
-use waypost_sim::program::{Reply, Script};
+use waypost_sim::program::{OutsideReply, Script};
 use waypost_sim::random::Random;
 
 use super::process::News;
@@ -38,7 +38,7 @@ struct Shared {
 
 /// What becomes of a call.
 enum Fate {
-    Answer(Reply),
+    Answer(OutsideReply),
     /// The connection is held until the caller goes away.
     Hang,
     /// The connection is closed.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 use waypost_server::http::openapi;
-use waypost_server::http::parameter::{Parameter, Place};
+use waypost_server::http::parameter::{Parameter, ParameterPlace};
 use waypost_server::http::route::{Access, Body, Content, Route};
 use waypost_server::problem::Code;
 use waypost_server::table::routes;
@@ -110,9 +110,9 @@ fn section(page: &mut String, route: &Route, operation: &Value) {
 
 fn parameter(page: &mut String, parameter: &Parameter) {
     let place = match parameter.place {
-        Place::Path => "path",
-        Place::Query => "query",
-        Place::Header => "header",
+        ParameterPlace::Path => "path",
+        ParameterPlace::Query => "query",
+        ParameterPlace::Header => "header",
     };
     // No form takes this, and whoever is refused is told what would do.
     let form = parameter.form.check("\0").unwrap_err();
