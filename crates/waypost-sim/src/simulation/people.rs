@@ -343,12 +343,15 @@ impl Simulation {
             .auditor
             .state(execution)
             .map(|state| Receipt::of(&message, state, control.as_ref()));
+        // Where the execution has ended, the message may have gone with its inbox, and a retry does not
+        // bring it back.
+        let stays = self.holds_message(execution, &message);
         let done = self.people.done_to.entry(execution).or_default();
         // A claim that was lost in a failover may still be under way, without this mail.
         let promised = receipt == Some(Receipt::Kept) && self.failovers == 0;
         let kept = serial.filter(|_| promised);
         done.signalled.extend(kept.map(|serial| (serial, ms)));
-        done.accepted.push((message, ms));
+        done.accepted.extend(stays.then_some((message, ms)));
     }
 
     /// After the faults: held executions are released, and those that wait for a signal get it.
