@@ -51,7 +51,7 @@ test-api: setup ## Let schemathesis loose on a real server; MAX_EXAMPLES=20 requ
 	cargo build -p waypost
 	scripts/test-api
 
-sim: setup ## Run the engine in SEEDS=100000 made-up worlds; FROM=n starts remotely
+sim: setup ## Run the engine in SEEDS=100000 made-up worlds; FROM=n is the first seed
 	cargo run --release -p waypost-sim -- run --seeds $(or $(SEEDS),100000) --from $(or $(FROM),0)
 
 sim-planted: setup ## Plant each deliberate bug and show how soon the simulator finds it
