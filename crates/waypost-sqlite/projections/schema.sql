@@ -67,9 +67,10 @@ CREATE INDEX execution_rows_by_status ON execution_rows (status, execution);
 CREATE INDEX execution_rows_by_workflow ON execution_rows (workflow, execution);
 CREATE INDEX execution_rows_by_workflow_status ON execution_rows (workflow, status, execution);
 
--- The rows of one execution lie side by side, without an index of their own. Where created_at is NULL it
--- is started_at, and where updated_at is NULL it is completed_at. `input` is NULL where the config has no
--- expressions.
+-- The rows of one execution lie side by side, without an index of their own. Their times are
+-- milliseconds after the creation of the execution: small numbers take less space. Where created_at is
+-- NULL it is started_at, and where updated_at is NULL it is completed_at. `input` is NULL where the
+-- config has no expressions.
 CREATE TABLE node_rows (
     execution INTEGER NOT NULL,
     path INTEGER NOT NULL,
@@ -172,8 +173,8 @@ SELECT e.key || '/' || p.path AS id,
        dn.kind AS node_sub_type,
        dn.registry AS registry_id,
        s.name AS status,
-       n.started_at AS started_at,
-       n.completed_at AS completed_at,
+       e.created_at + n.started_at AS started_at,
+       e.created_at + n.completed_at AS completed_at,
        n.completed_at - n.started_at AS duration,
        CASE WHEN n.attempt IS NOT NULL THEN coalesce(n.input, dn.config, '{}') END AS input_data,
        n.output AS output_data,
@@ -184,8 +185,8 @@ SELECT e.key || '/' || p.path AS id,
        n.failure AS error_details,
        max(coalesce(n.attempt, 1) - 1, 0) AS retry_count,
        '[' || n.retries || ']' AS retry_details,
-       coalesce(n.created_at, n.started_at, n.completed_at) AS created_at,
-       coalesce(n.updated_at, n.completed_at) AS updated_at
+       e.created_at + coalesce(n.created_at, n.started_at, n.completed_at) AS created_at,
+       e.created_at + coalesce(n.updated_at, n.completed_at) AS updated_at
 FROM node_rows AS n
 JOIN execution_rows AS e ON e.execution = n.execution
 JOIN paths AS p ON p.id = n.path
@@ -204,7 +205,7 @@ SELECT e.key || '~' || o.seq AS id,
        o.resume_at AS resume_at,
        e.key || '#' || o.seq AS context_snapshot,
        CASE o.status WHEN 0 THEN 'WAITING' WHEN 1 THEN 'COMPLETED' WHEN 2 THEN 'TIMEOUT' ELSE 'FAILED' END AS status,
-       nullif(min(coalesce(o.expires_at, 9000000000000000), coalesce(n.deadline, 9000000000000000), coalesce(e.deadline, 9000000000000000)),
+       nullif(min(coalesce(o.expires_at, 9000000000000000), coalesce(e.created_at + n.deadline, 9000000000000000), coalesce(e.deadline, 9000000000000000)),
               9000000000000000) AS expires_at,
        o.opened_at AS created_at,
        coalesce(o.closed_at, o.opened_at) AS updated_at

@@ -14,8 +14,10 @@ use crate::time::Timestamp;
 /// How the values of a column are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnKind {
-    /// A whole number: a count, a seq, a time in milliseconds.
+    /// A whole number: a count, a seq.
     Number,
+    /// A time, in milliseconds.
+    Time,
     /// The number of a status.
     Code,
     /// True or false.
@@ -141,7 +143,7 @@ pub static VIEW: [Column<ExecutionView>; 15] = [
 /// The part that is written once.
 pub static CREATED: [Column<Created>; 4] = [
     written("key", ColumnKind::Text, |created| text(created.run.key.as_str())),
-    written("created_at", ColumnKind::Number, |created| created.at.cell()),
+    written("created_at", ColumnKind::Time, |created| created.at.cell()),
     written("labels", ColumnKind::Text, |created| {
         let labels = &created.run.labels;
         if labels.is_empty() { Cell::Null } else { json(labels) }
@@ -162,20 +164,20 @@ pub static NODE: [Column<NodeChange>; 12] = [
     }),
     merged("seq", Merge::Initial, ColumnKind::Number, |node| node.seq.cell()),
     // NULL stands for the start: most nodes start when they are scheduled.
-    merged("created_at", Merge::Initial, ColumnKind::Number, |node| {
+    merged("created_at", Merge::Initial, ColumnKind::Time, |node| {
         time(node.created_at.filter(|_| node.created_at != node.started_at))
     }),
     // NULL stands for the end: nothing happens to a node that has settled.
-    written("updated_at", ColumnKind::Number, |node| {
+    written("updated_at", ColumnKind::Time, |node| {
         let settled = node.status.is_some_and(NodeStatus::is_settled);
         time(node.updated_at.filter(|_| !settled))
     }),
-    merged("deadline", Merge::Newest, ColumnKind::Number, |node| node.deadline.cell()),
+    merged("deadline", Merge::Newest, ColumnKind::Time, |node| node.deadline.cell()),
     merged("attempt", Merge::Newest, ColumnKind::Number, |node| {
         node.attempt.map_or(Cell::Null, |attempt| Cell::Number(attempt.into()))
     }),
-    merged("started_at", Merge::First, ColumnKind::Number, |node| node.started_at.cell()),
-    merged("completed_at", Merge::Newest, ColumnKind::Number, |node| node.completed_at.cell()),
+    merged("started_at", Merge::First, ColumnKind::Time, |node| node.started_at.cell()),
+    merged("completed_at", Merge::Newest, ColumnKind::Time, |node| node.completed_at.cell()),
     merged("output", Merge::Newest, ColumnKind::Text, |node| output(node.output.as_ref())),
     merged("branch", Merge::Newest, ColumnKind::Text, |node| node.branch.cell()),
     merged("failure", Merge::Newest, ColumnKind::Text, |node| {
@@ -278,7 +280,7 @@ impl Field for Status {
 }
 
 impl Field for Timestamp {
-    const KIND: ColumnKind = ColumnKind::Number;
+    const KIND: ColumnKind = ColumnKind::Time;
 
     fn cell(&self) -> Cell<'_> {
         Cell::Number(self.0)
@@ -363,7 +365,9 @@ mod tests {
         for column in &VIEW {
             let wrong = match column.kind {
                 ColumnKind::Text | ColumnKind::Path => Cell::Number(1),
-                ColumnKind::Number | ColumnKind::Code | ColumnKind::Flag => text("x"),
+                ColumnKind::Number | ColumnKind::Time | ColumnKind::Code | ColumnKind::Flag => {
+                    text("x")
+                }
             };
             assert!(!column.set(&mut ExecutionView::default(), wrong), "{}", column.name);
         }

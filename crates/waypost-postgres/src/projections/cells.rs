@@ -40,7 +40,7 @@ pub(super) fn parameters<'a>(
 /// The type of a column's elements.
 pub(super) fn type_name(kind: ColumnKind) -> &'static str {
     match kind {
-        ColumnKind::Number => "bigint",
+        ColumnKind::Number | ColumnKind::Time => "bigint",
         ColumnKind::Code => "smallint",
         ColumnKind::Flag => "boolean",
         ColumnKind::Text | ColumnKind::Path => "bytea",
@@ -63,7 +63,9 @@ impl ToSql for Array<'_> {
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match self.kind {
-            ColumnKind::Number => self.numbers().collect::<Vec<_>>().to_sql(ty, out),
+            ColumnKind::Number | ColumnKind::Time => {
+                self.numbers().collect::<Vec<_>>().to_sql(ty, out)
+            }
             ColumnKind::Code => {
                 let codes = self.numbers().map(|code| code.map(i16::try_from).transpose());
                 codes.collect::<Result<Vec<_>, _>>()?.to_sql(ty, out)
@@ -95,7 +97,7 @@ impl ToSql for Array<'_> {
 /// The cell in a row's column.
 pub(super) fn cell(row: &Row, at: usize, kind: ColumnKind) -> Result<Cell<'_>, DbError> {
     let cell = match kind {
-        ColumnKind::Number => get::<Option<i64>>(row, at)?.map(Cell::Number),
+        ColumnKind::Number | ColumnKind::Time => get::<Option<i64>>(row, at)?.map(Cell::Number),
         ColumnKind::Code => get::<Option<i16>>(row, at)?.map(|code| Cell::Number(code.into())),
         ColumnKind::Flag => get::<Option<bool>>(row, at)?.map(Cell::Flag),
         ColumnKind::Text | ColumnKind::Path => {

@@ -30,7 +30,9 @@ pub(super) fn cell<'a>(
     Ok(match (value, kind) {
         (ValueRef::Null, _) => Cell::Null,
         (_, ColumnKind::Flag) => Cell::Flag(value.as_i64()? != 0),
-        (_, ColumnKind::Number | ColumnKind::Code) => Cell::Number(value.as_i64()?),
+        (_, ColumnKind::Number | ColumnKind::Time | ColumnKind::Code) => {
+            Cell::Number(value.as_i64()?)
+        }
         (_, ColumnKind::Text | ColumnKind::Path) => Cell::Text(Cow::Borrowed(value.as_str()?)),
     })
 }

@@ -41,8 +41,15 @@ pub(super) struct Projector {
 /// An execution that a batch touches.
 pub(super) struct Touched {
     pub(super) changes: Changes,
-    /// The definition that its row names; absent where it has no row yet.
-    pub(super) definition: Option<i64>,
+    /// Constant columns of its row; absent where it has none yet.
+    pub(super) row: Option<ConstantColumns>,
+}
+
+/// Columns of an execution's row that never change.
+#[derive(Clone, Copy)]
+pub(super) struct ConstantColumns {
+    pub(super) definition: i64,
+    pub(super) created_at: Timestamp,
 }
 
 /// The last frame of a batch.
@@ -189,7 +196,7 @@ impl Projector {
         ] {
             tx.prepare_cached(sql)?.execute([execution])?;
         }
-        let batch = BTreeMap::from([(execution, Touched { changes, definition: None })]);
+        let batch = BTreeMap::from([(execution, Touched { changes, row: None })]);
         Rows { tx: &tx, log: &self.log, names: &mut self.names }.write(batch)?;
         tx.commit()
     }
@@ -249,14 +256,16 @@ pub(super) fn decode(body: &[u8], checksum: i64) -> Result<Vec<Event>, frame::Ba
 
 /// The row to continue from.
 fn touch(rows: &Connection, execution: i64, first_seq: u64) -> rusqlite::Result<Touched> {
-    let new = Touched { changes: Changes::default(), definition: None };
+    let new = Touched { changes: Changes::default(), row: None };
     if first_seq == 1 {
         return Ok(new);
     }
     let mut select = rows.prepare_cached(&queries::EXECUTION_VIEW)?;
     let known = select.query_row([execution], |row| {
         let changes = Changes::resume(cells::read(row, &VIEW)?);
-        Ok(Touched { changes, definition: Some(row.get(VIEW.len() + 3)?) })
+        let created_at = Timestamp(row.get(VIEW.len() + 1)?);
+        let definition = row.get(VIEW.len() + 3)?;
+        Ok(Touched { changes, row: Some(ConstantColumns { definition, created_at }) })
     });
     Ok(known.optional()?.unwrap_or(new))
 }

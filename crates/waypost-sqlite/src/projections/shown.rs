@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use waypost_core::id::ExecutionNo;
-use waypost_core::projection::columns::{Cell, Column, NODE, VIEW};
+use waypost_core::projection::columns::{Cell, Column, ColumnKind, NODE, VIEW};
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{ShownNode, ShownRows, ShownWait};
 
@@ -29,7 +29,9 @@ pub(super) fn rows(
     let Some(mut shown) = shown.optional()? else { return Ok(None) };
     let mut nodes = connection.prepare_cached(&queries::SHOWN_NODES)?;
     let mut waits = connection.prepare_cached(queries::SHOWN_WAITS)?;
-    shown.nodes = nodes.query_map([execution.0], node)?.collect::<Result<_, _>>()?;
+    let since = shown.created_at;
+    shown.nodes =
+        nodes.query_map([execution.0], |row| node(row, since))?.collect::<Result<_, _>>()?;
     shown.waits = waits.query_map([execution.0], wait)?.collect::<Result<_, _>>()?;
     Ok(Some(shown))
 }
@@ -45,11 +47,16 @@ pub(super) fn after(
     numbers.map(|number| number.map(ExecutionNo)).collect()
 }
 
-fn node(row: &Row<'_>) -> rusqlite::Result<ShownNode> {
-    let read =
-        |(at, column): (usize, &Column<_>)| cells::cell(row, at, column.kind).map(Cell::into_owned);
+/// A node, whose times are stored as counted from the creation of its execution.
+fn node(row: &Row<'_>, since: Timestamp) -> rusqlite::Result<ShownNode> {
+    let read = |(at, column): (usize, &Column<_>)| {
+        Ok(match (column.kind, cells::cell(row, at, column.kind)?) {
+            (ColumnKind::Time, Cell::Number(time)) => Cell::Number(time + since.0),
+            (_, cell) => cell.into_owned(),
+        })
+    };
     let columns = NODE.iter().enumerate().filter(|(_, column)| column.is_folded());
-    let cells = columns.map(read).collect::<Result<_, _>>()?;
+    let cells = columns.map(read).collect::<rusqlite::Result<_>>()?;
     Ok(ShownNode { path: row.get(NODE.len())?, cells })
 }
 
