@@ -8,7 +8,7 @@ use waypost_ports::store::StoreError;
 
 use crate::connection::{Connection, Role as Pool};
 use crate::error::DbError;
-use crate::queries;
+use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{array, count, get, limit_and_one, text, text_or_none};
 
@@ -18,7 +18,7 @@ impl Access for PostgresStore {
         let added = self.run(Pool::Api, async |connection| {
             let params: [&(dyn ToSql + Sync); 4] =
                 [&id.as_bytes(), &name.as_bytes(), &role.name(), &digest.as_slice()];
-            connection.execute(queries::KEY_INSERT, &params).await
+            connection.execute(sql!("key_insert"), &params).await
         })?;
         match added {
             0 => Err(StoreError::Refused(format!("there is a key of id {id} already"))),
@@ -28,14 +28,14 @@ impl Access for PostgresStore {
 
     fn keys(&self) -> Result<Vec<KeyRow>, StoreError> {
         self.run(Pool::Api, async |connection| {
-            let rows = connection.query(queries::KEYS_LIST, &[]).await?;
+            let rows = connection.query(sql!("keys_list"), &[]).await?;
             rows.iter().map(read_key).collect()
         })
     }
 
     fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
         self.run(Pool::Api, async |connection| {
-            Ok(connection.execute(queries::KEY_REVOKE, &[&id.as_bytes()]).await? > 0)
+            Ok(connection.execute(sql!("key_revoke"), &[&id.as_bytes()]).await? > 0)
         })
     }
 
@@ -74,7 +74,7 @@ async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<(
     let statuses: Vec<i32> = entries.iter().map(|entry| entry.status.into()).collect();
     let params: [&(dyn ToSql + Sync); 6] =
         [&times, &actors, &addresses, &actions, &subjects, &statuses];
-    connection.execute(queries::AUDIT_INSERT, &params).await?;
+    connection.execute(sql!("audit_insert"), &params).await?;
     Ok(())
 }
 
@@ -84,9 +84,9 @@ async fn audit(connection: &mut Connection, request: &AuditRequest) -> Result<Au
     let rows = match &request.actor {
         Some(actor) => {
             let params: [&(dyn ToSql + Sync); 3] = [&before, &one_more, &actor.as_bytes()];
-            connection.query(queries::AUDIT_BY_ACTOR, &params).await?
+            connection.query(sql!("audit_by_actor"), &params).await?
         }
-        None => connection.query(queries::AUDIT_LIST, &[&before, &one_more]).await?,
+        None => connection.query(sql!("audit_list"), &[&before, &one_more]).await?,
     };
     let more = rows.len() > request.limit;
     let rows = rows.iter().take(request.limit).map(read_entry).collect::<Result<_, _>>()?;

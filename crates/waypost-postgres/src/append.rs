@@ -22,9 +22,10 @@ use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submissi
 
 use crate::connection::{Connection, Role};
 use crate::error::{DbError, in_spite_of_others};
+use crate::permits;
+use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::get;
-use crate::{permits, queries};
 
 /// Frames in one statement. Their places share 16 bits, and arrays of this length fill a round trip.
 const FRAMES_MAX: usize = 2_000;
@@ -176,14 +177,14 @@ pub(crate) async fn insert(
     part.iter().for_each(|index| frames.push(&batch[*index]));
     let mut inserted = Inserted::default();
     if part.iter().all(|index| rows::is_plain(&batch[*index])) {
-        for row in connection.query(queries::FRAMES_APPEND, &frames.params()).await? {
+        for row in connection.query(sql!("frames_append"), &frames.params()).await? {
             inserted.at.insert(get(&row, 0)?, get(&row, 1)?);
         }
         return Ok(inserted);
     }
     let mut sides = rows::Sides::default();
     part.iter().for_each(|index| sides.push(&batch[*index]));
-    for row in connection.query(queries::FRAMES_APPEND_SIDE, &sides.params(&frames)).await? {
+    for row in connection.query(sql!("frames_append_side"), &sides.params(&frames)).await? {
         match get::<Option<i64>>(&row, 2)? {
             Some(key) => inserted.released.push(key),
             None => drop(inserted.at.insert(get(&row, 0)?, get(&row, 1)?)),
@@ -230,7 +231,7 @@ pub(crate) async fn committed_before(
         .map(|append| (append.header.execution.0, append.header.append_id.0))
         .collect();
     let mut committed = HashMap::new();
-    for row in connection.query(queries::FRAMES_FIND, &[&executions, &places]).await? {
+    for row in connection.query(sql!("frames_find"), &[&executions, &places]).await? {
         let execution: i64 = get(&row, 0)?;
         if ids.get(&execution) == Some(&get(&row, 1)?) {
             committed.insert(execution, get(&row, 2)?);
@@ -266,7 +267,7 @@ async fn look_up(
         .iter()
         .map(|(_, names)| names.idempotency.as_ref().map(|key| key.key.as_bytes()))
         .collect();
-    for row in connection.query(queries::SUBMISSIONS_FIND, &[&keys, &idempotency]).await? {
+    for row in connection.query(sql!("submissions_find"), &[&keys, &idempotency]).await? {
         let position = usize::try_from(get::<i64>(&row, 0)?).unwrap_or(0).saturating_sub(1);
         let Some((at, names)) = nameless.get(position) else { continue };
         let by_key: Option<i64> = get(&row, 1)?;
@@ -303,7 +304,7 @@ pub(crate) async fn after_commit(
         .collect();
     let mut result = Ok(());
     if !parked.is_empty() {
-        result = connection.execute(queries::CONTROL_WAKE, &[&parked]).await.map(drop);
+        result = connection.execute(sql!("control_wake"), &[&parked]).await.map(drop);
     }
     if result.is_ok() && !inserted.released.is_empty() {
         result = permits::promote_released(connection, &inserted.released).await;

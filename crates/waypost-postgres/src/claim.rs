@@ -16,9 +16,10 @@ use waypost_ports::store::{ClaimRequest, Claims, History, Snapshot, StoreError};
 use crate::connection::{Connection, Role};
 use crate::error::DbError;
 use crate::history::{self, From};
+use crate::permits;
+use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{array, count, from_stored, get, limit, text};
-use crate::{permits, queries};
 
 /// How often claims look for work that a dead process left half done.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -78,11 +79,11 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
     let sweep_from = store.sweeps.due();
     let (executions, mut claims, digests) = store.run(Role::Engine, async |connection| {
         if let Some(from) = sweep_from {
-            let row = connection.query_one(queries::MAIL_SWEEP, &[&from]).await?;
+            let row = connection.query_one(sql!("mail_sweep"), &[&from]).await?;
             store.sweeps.seen.store(get(&row, 0)?, Ordering::Relaxed);
             permits::sweep(connection).await?;
             if from == 0 {
-                connection.execute(queries::INSTANCES_FORGET, &[&GONE_FOR_MS]).await?;
+                connection.execute(sql!("instances_forget"), &[&GONE_FOR_MS]).await?;
             }
         }
         let (executions, claims) = take(connection, request).await?;
@@ -123,7 +124,7 @@ async fn take(
     let limit = limit(request.limit).min(1 << 20);
     let rows = connection
         .query(
-            queries::CLAIM_TAKE,
+            sql!("claim_take"),
             &[&request.instance.0, &fold, &limit, &only, &held, &request.suspects, &ahead],
         )
         .await?;
@@ -153,7 +154,7 @@ async fn digests(
     instance: InstanceId,
 ) -> Result<Vec<Digest>, DbError> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let rows = connection.query(queries::CLAIM_DIGESTS, &[&executions, &instance.0]).await?;
+    let rows = connection.query(sql!("claim_digests"), &[&executions, &instance.0]).await?;
     let digest = |row| {
         Ok(Digest {
             execution: ExecutionNo(get(row, 0)?),
@@ -227,9 +228,9 @@ pub(crate) async fn hold(
     reason: &str,
 ) -> Result<(), DbError> {
     let reason = reason.as_bytes();
-    connection.execute(queries::CONTROL_HOLD, &[&execution.0, &owner.0, &reason]).await?;
+    connection.execute(sql!("control_hold"), &[&execution.0, &owner.0, &reason]).await?;
     // Mail that came in meanwhile found the row locked.
-    connection.execute(queries::CONTROL_WAKE, &[&vec![execution.0]]).await?;
+    connection.execute(sql!("control_wake"), &[&vec![execution.0]]).await?;
     Ok(())
 }
 
@@ -240,6 +241,6 @@ pub(crate) async fn doubt(
     executions: &[ExecutionNo],
 ) -> Result<Vec<ExecutionNo>, DbError> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let rows = connection.query(queries::CONTROL_DOUBT, &[&owner.0, &executions]).await?;
+    let rows = connection.query(sql!("control_doubt"), &[&owner.0, &executions]).await?;
     rows.iter().map(|row| Ok(ExecutionNo(get(row, 0)?))).collect()
 }

@@ -17,7 +17,7 @@ use waypost_ports::clock::Clock;
 
 use crate::address::{Address, CONNECT_TIMEOUT};
 use crate::error::DbError;
-use crate::queries;
+use crate::queries::sql;
 use crate::sent::Sent;
 
 /// How long the server works on a statement.
@@ -199,7 +199,7 @@ impl Connection {
             &joins,
             &scans,
         ];
-        self.query(queries::SESSION_BEGIN, &settings).await?;
+        self.query(sql!("session_begin"), &settings).await?;
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl Connection {
     pub(crate) async fn tell_time(&mut self) -> Result<(), DbError> {
         if let Some(clock) = &self.clock {
             let now = clock.now().0.to_string();
-            self.query(queries::SESSION_TIME, &[&now]).await?;
+            self.query(sql!("session_time"), &[&now]).await?;
         }
         Ok(())
     }

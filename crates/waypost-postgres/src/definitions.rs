@@ -7,7 +7,7 @@ use waypost_ports::store::{Defined, Definition, DefinitionRef, NewDefinition};
 
 use crate::connection::Connection;
 use crate::error::DbError;
-use crate::queries;
+use crate::queries::sql;
 use crate::text::{array, narrow, text};
 
 /// How often to try again when an instance of an older version keeps another version of the workflow.
@@ -21,7 +21,7 @@ pub(crate) async fn define(
 ) -> Result<Defined, DbError> {
     let name = new.name.as_bytes();
     connection.begin().await?;
-    let row = connection.query_one(queries::CURRENT_VERSION_LOCK, &[&name]).await?;
+    let row = connection.query_one(sql!("current_version_lock"), &[&name]).await?;
     let previous = Some(narrow(&row, 0)?).filter(|version| *version > 0);
     let (definition, created) = insert(connection, new).await?;
     let current = match previous {
@@ -30,7 +30,7 @@ pub(crate) async fn define(
     };
     if previous != Some(current) {
         let params: [&(dyn ToSql + Sync); 2] = [&name, &i64::from(current)];
-        connection.execute(queries::CURRENT_VERSION_SET, &params).await?;
+        connection.execute(sql!("current_version_set"), &params).await?;
     }
     connection.commit().await?;
     Ok(Defined { definition, created, previous, current })
@@ -45,7 +45,7 @@ async fn insert(
     for _ in 0..ATTEMPTS {
         let params: [&(dyn ToSql + Sync); 3] =
             [&hash, &new.name.as_bytes(), &new.canonical.as_bytes()];
-        let created = connection.execute(queries::DEFINITION_INSERT, &params).await? > 0;
+        let created = connection.execute(sql!("definition_insert"), &params).await? > 0;
         if let Some(definition) = by_hash(connection, new.hash).await? {
             return Ok((definition, created));
         }
@@ -63,7 +63,7 @@ pub(crate) async fn find(
         DefinitionRef::Version(name, version) => (name, i64::from(*version)),
     };
     let params: [&(dyn ToSql + Sync); 2] = [&name.as_bytes(), &version];
-    let row = connection.query_opt(queries::DEFINITION_BY_VERSION, &params).await?;
+    let row = connection.query_opt(sql!("definition_by_version"), &params).await?;
     row.as_ref().map(read).transpose()
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn by_hash(
     connection: &mut Connection,
     hash: DefinitionHash,
 ) -> Result<Option<Definition>, DbError> {
-    let row = connection.query_opt(queries::DEFINITION_BY_HASH, &[&hash.0.as_slice()]).await?;
+    let row = connection.query_opt(sql!("definition_by_hash"), &[&hash.0.as_slice()]).await?;
     row.as_ref().map(read).transpose()
 }
 

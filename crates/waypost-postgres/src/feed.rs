@@ -21,8 +21,9 @@ use waypost_ports::store::StoredFrame;
 
 use crate::connection::Connection;
 use crate::error::DbError;
+use crate::history;
+use crate::queries::sql;
 use crate::text::{count, from_stored, get, limit, text_or_none};
-use crate::{history, queries};
 
 /// How long to wait for transactions that are older than the newest frame.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -43,14 +44,14 @@ pub(crate) async fn page(
     let bytes = i64::try_from(FEED_BYTES_MAX).unwrap_or(i64::MAX);
     let params: [&(dyn ToSql + Sync); 4] =
         [&after, &end, &limit(request.limit).min(FRAMES_MAX), &bytes];
-    let rows = connection.query(queries::FRAMES_FEED, &params).await?;
+    let rows = connection.query(sql!("frames_feed"), &params).await?;
     rows.iter().map(read).collect()
 }
 
 /// The place after the last frame.
 pub(crate) async fn end(connection: &mut Connection) -> Result<FeedPosition, DbError> {
     let end = settled_end(connection, 0).await?;
-    let row = connection.query_one(queries::FEED_LAST, &[&end]).await?;
+    let row = connection.query_one(sql!("feed_last"), &[&end]).await?;
     Ok(FeedPosition(from_stored(get(&row, 0)?)))
 }
 
@@ -60,7 +61,7 @@ async fn settled_end(connection: &mut Connection, after: i64) -> Result<i64, DbE
     let started = Instant::now();
     let mut wanted = None;
     loop {
-        let row = connection.query_one(queries::FEED_END, &[]).await?;
+        let row = connection.query_one(sql!("feed_end"), &[]).await?;
         let (end, last): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
         let wanted = *wanted.get_or_insert(last);
         if wanted < end || wanted <= after || started.elapsed() >= PATIENCE {

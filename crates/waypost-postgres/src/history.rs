@@ -14,8 +14,9 @@ use waypost_ports::store::{Control, History, Permit, Snapshot, StoredFrame};
 
 use crate::connection::Connection;
 use crate::error::DbError;
+use crate::mail;
+use crate::queries::sql;
 use crate::text::{count, get, is_intact, limit, narrow, text_or_none};
-use crate::{mail, queries};
 
 /// Bytes that are read at once; more where they are of one execution and its snapshot or mail is large.
 const BYTES_AT_ONCE: i64 = 4 << 20;
@@ -95,7 +96,7 @@ async fn first_of(
     }
     let (executions, modes) = columns(wanted);
     let params: [&(dyn ToSql + Sync); 4] = [&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
-    let row = connection.query_one(queries::HISTORIES_PORTION, &params).await?;
+    let row = connection.query_one(sql!("histories_portion"), &params).await?;
     Ok(narrow::<usize>(&row, 0)?.clamp(1, wanted.len()))
 }
 
@@ -117,10 +118,10 @@ async fn read_some(
     let logs: [&(dyn ToSql + Sync); 4] = [&executions, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let kept: [&(dyn ToSql + Sync); 1] = [&with_snapshot];
     let all: [Question<'_>; 4] = [
-        (queries::FRAMES_LOAD, &logs),
-        (queries::CONTROL_LOAD, &one),
-        (queries::SNAPSHOTS_LOAD, &kept),
-        (queries::MAIL_LOAD, &one),
+        (sql!("frames_load"), &logs),
+        (sql!("control_load"), &one),
+        (sql!("snapshots_load"), &kept),
+        (sql!("mail_load"), &one),
     ];
     let [frames, controls, snapshots, mails] = read_whole(connection, all).await?;
     assemble(wanted, &controls, &snapshots, &frames, &mails)
@@ -139,9 +140,9 @@ pub(crate) async fn load_with(
     let one: [&(dyn ToSql + Sync); 1] = [&numbers];
     let logs: [&(dyn ToSql + Sync); 4] = [&numbers, &modes, &BYTES_AT_ONCE, &FRAMES_AT_ONCE];
     let all: [Question<'_>; 6] = [
-        (queries::FRAMES_LOAD, &logs),
-        (queries::CONTROL_LOAD, &one),
-        (queries::MAIL_EXAMINE, &one),
+        (sql!("frames_load"), &logs),
+        (sql!("control_load"), &one),
+        (sql!("mail_examine"), &one),
         (more[0], &one),
         (more[1], &one),
         (more[2], &one),
@@ -192,7 +193,7 @@ async fn read_on(
 ) -> Result<(), DbError> {
     loop {
         let params: [&(dyn ToSql + Sync); 4] = [&execution, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
-        let mut page = connection.query(queries::FRAMES_PAGE, &params).await?;
+        let mut page = connection.query(sql!("frames_page"), &params).await?;
         // Where nothing comes after it, the last one is given again.
         page.retain(|row| row.get::<_, i64>(1) >= next);
         let Some(last) = page.last() else { return Ok(()) };

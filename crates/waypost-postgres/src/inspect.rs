@@ -19,16 +19,17 @@ use waypost_ports::store::{Control, StoreError, Urgency};
 use crate::connection::{Connection, Role};
 use crate::error::DbError;
 use crate::projections::shown;
+use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{count, from_stored, get, limit, to_stored};
-use crate::{history, permits, queries};
+use crate::{history, permits};
 
 impl Inspect for PostgresStore {
     fn executions(&self, request: &ChunkRequest) -> Result<Chunk, StoreError> {
         self.run(Role::Api, async |connection| {
             let after = request.after.map_or(i64::MIN, |after| after.0);
             let rows = connection
-                .query(queries::EXECUTIONS_AFTER, &[&after, &limit(request.limit)])
+                .query(sql!("executions_after"), &[&after, &limit(request.limit)])
                 .await?;
             let mut all = Vec::with_capacity(rows.len());
             for row in &rows {
@@ -58,10 +59,10 @@ impl Inspect for PostgresStore {
 
     fn strays(&self) -> Result<Vec<Stray>, StoreError> {
         let tables = [
-            (StrayKind::Control, queries::STRAY_CONTROL),
-            (StrayKind::Mail, queries::STRAY_MAIL),
-            (StrayKind::Snapshot, queries::STRAY_SNAPSHOT),
-            (StrayKind::Permit, queries::STRAY_PERMIT),
+            (StrayKind::Control, sql!("stray_control")),
+            (StrayKind::Mail, sql!("stray_mail")),
+            (StrayKind::Snapshot, sql!("stray_snapshot")),
+            (StrayKind::Permit, sql!("stray_permit")),
         ];
         let mut strays = Vec::new();
         for (kind, sql) in tables {
@@ -100,7 +101,7 @@ async fn first_bytes(
     executions: &[ExecutionNo],
 ) -> Result<Vec<ExecutionNo>, DbError> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
-    let rows = connection.query(queries::FRAMES_SIZES, &[&numbers]).await?;
+    let rows = connection.query(sql!("frames_sizes"), &[&numbers]).await?;
     let sizes: HashMap<i64, u64> = rows
         .iter()
         .map(|row| Ok((get(row, 0)?, count(row, 1)?)))
@@ -121,7 +122,7 @@ async fn examine(
     connection: &mut Connection,
     executions: &[ExecutionNo],
 ) -> Result<Vec<Examined>, DbError> {
-    let more = [queries::SNAPSHOTS_LOAD, queries::CONTROL_STANDING, queries::PERMIT_LOAD];
+    let more = [sql!("snapshots_load"), sql!("control_standing"), sql!("permit_load")];
     let (mut histories, [snapshots, standing, places]) =
         history::load_with(connection, executions, more).await?;
     let mut standings = HashMap::new();
@@ -168,15 +169,15 @@ async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bo
     if let Remedy::Control { permit: Some(derived), .. } = &repair.remedy {
         permits::lock_derived(connection, derived).await?;
     }
-    let before = connection.query_opt(queries::LOG_LAST, &[&execution]).await?;
+    let before = connection.query_opt(sql!("log_last"), &[&execution]).await?;
     let next = match &before {
         Some(row) => get::<i64>(row, 2)? + 1,
         None => 1,
     };
     let guard = Uuid::new_v4();
     let params: [&(dyn ToSql + Sync); 3] = [&execution, &next, &guard];
-    let guarded = connection.execute(queries::LOG_GUARD, &params).await?;
-    connection.query(queries::CONTROL_LOCK, &[&execution]).await?;
+    let guarded = connection.execute(sql!("log_guard"), &params).await?;
+    connection.query(sql!("control_lock"), &[&execution]).await?;
     let last = match &before {
         Some(row) => {
             let (first_seq, append_id) = (from_stored(get(row, 0)?), AppendId(get(row, 1)?));
@@ -184,7 +185,7 @@ async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bo
         }
         None => None,
     };
-    let controls = connection.query(queries::CONTROL_LOAD, &[&vec![execution]]).await?;
+    let controls = connection.query(sql!("control_load"), &[&vec![execution]]).await?;
     let seen: Option<Control> = controls.first().map(history::read_control).transpose()?;
     // How many stand before it changes without it.
     let apart = |control: Option<Control>| control.map(|row| Control { permit: None, ..row });
@@ -194,7 +195,7 @@ async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bo
         return Ok(false);
     }
     apply(connection, execution, &repair.remedy).await?;
-    connection.execute(queries::LOG_UNGUARD, &params).await?;
+    connection.execute(sql!("log_unguard"), &params).await?;
     connection.commit().await?;
     Ok(true)
 }
@@ -211,9 +212,9 @@ async fn apply(
         }
         Remedy::Nothing => {
             permits::repair(connection, ExecutionNo(execution), None).await?;
-            &[queries::CONTROL_FORGET, queries::MAIL_FORGET, queries::SNAPSHOT_FORGET]
+            &[sql!("control_forget"), sql!("mail_forget"), sql!("snapshot_forget")]
         }
-        Remedy::NoSnapshot => &[queries::SNAPSHOT_FORGET],
+        Remedy::NoSnapshot => &[sql!("snapshot_forget")],
     };
     for sql in sql {
         connection.execute(sql, &[&execution]).await?;
@@ -242,6 +243,6 @@ async fn derive(
         &(wakes_from as i16),
         &i32::from(requires),
     ];
-    connection.execute(queries::CONTROL_DERIVE, &params).await?;
+    connection.execute(sql!("control_derive"), &params).await?;
     Ok(())
 }

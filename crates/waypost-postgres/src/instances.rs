@@ -6,7 +6,7 @@ use waypost_ports::store::{Heartbeat, Renewal};
 
 use crate::connection::Connection;
 use crate::error::DbError;
-use crate::queries;
+use crate::queries::sql;
 use crate::text::get;
 
 /// Renews or ends a lease, and sets numbers aside.
@@ -19,7 +19,7 @@ pub(crate) async fn heartbeat(
     let numbers = i64::from(*numbers);
     let row = connection
         .query_one(
-            queries::INSTANCE_RENEW,
+            sql!("instance_renew"),
             &[
                 &instance.0,
                 &lease,

@@ -11,7 +11,7 @@ use waypost_ports::store::{Mail, MailDelivery};
 
 use crate::connection::Connection;
 use crate::error::DbError;
-use crate::queries;
+use crate::queries::sql;
 use crate::text::{get, limit, text, text_or_none};
 
 /// Puts mail into inboxes and makes ready who listens.
@@ -35,9 +35,9 @@ pub(crate) async fn deliver(
     if accepted.is_empty() && ended.is_empty() {
         return Ok(deliveries);
     }
-    connection.execute(queries::CONTROL_WAKE, &[&accepted]).await?;
+    connection.execute(sql!("control_wake"), &[&accepted]).await?;
     let mut owners: HashMap<i64, Option<InstanceId>> = HashMap::new();
-    for row in connection.query(queries::CONTROL_OWNERS, &[&accepted]).await? {
+    for row in connection.query(sql!("control_owners"), &[&accepted]).await? {
         owners.insert(get(&row, 0)?, get::<Option<Uuid>>(&row, 1)?.map(InstanceId));
     }
     for (mail, delivery) in mail.iter().zip(&mut deliveries) {
@@ -52,7 +52,7 @@ pub(crate) async fn deliver(
         }
     }
     if !ended.is_empty() {
-        connection.execute(queries::MAIL_DISCARD, &[&ended]).await?;
+        connection.execute(sql!("mail_discard"), &[&ended]).await?;
     }
     Ok(deliveries)
 }
@@ -60,7 +60,7 @@ pub(crate) async fn deliver(
 /// The second half alone: makes ready who listens to mail that is there.
 pub(crate) async fn wake(connection: &mut Connection, mail: &[Mail]) -> Result<(), DbError> {
     let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
-    connection.execute(queries::CONTROL_WAKE, &[&executions]).await?;
+    connection.execute(sql!("control_wake"), &[&executions]).await?;
     Ok(())
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn put(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| DbError::Data(error.to_string()))?;
     let rows = connection
-        .query(queries::MAIL_INSERT, &[&executions, &urgencies, &messages, &actors, &bodies])
+        .query(sql!("mail_insert"), &[&executions, &urgencies, &messages, &actors, &bodies])
         .await?;
     let mut went_in: HashSet<(i64, Vec<u8>)> = HashSet::new();
     let mut refusals = vec![MailDelivery::Duplicate; mail.len()];
@@ -115,7 +115,7 @@ pub(crate) async fn collect(
 ) -> Result<Vec<Mail>, DbError> {
     let mut asked = most;
     loop {
-        let rows = connection.query(queries::MAIL_COLLECT, &[&owner.0, &limit(asked)]).await?;
+        let rows = connection.query(sql!("mail_collect"), &[&owner.0, &limit(asked)]).await?;
         let mut readable = Vec::with_capacity(rows.len());
         for row in &rows {
             match read(row) {

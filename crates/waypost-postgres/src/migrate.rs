@@ -9,9 +9,10 @@ use waypost_ports::store::StoreError;
 use crate::connection::{Connection, Home, Role};
 use crate::error::DbError;
 use crate::options::Options;
+use crate::queries::sql;
+use crate::store;
 use crate::text::get;
 use crate::waiting::wait;
-use crate::{queries, store};
 
 /// Every layout of this build.
 const KNOWN: &[Migration] = &[
@@ -60,7 +61,7 @@ async fn connect(home: &Home) -> Result<Connection, DbError> {
 
 async fn apply(home: &Home, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
     let mut connection = connect(home).await?;
-    connection.query(queries::MIGRATION_LOCK, &[]).await?;
+    connection.query(sql!("migration_lock"), &[]).await?;
     let before = current(&mut connection).await?;
     Migrations::refuse_newer(known, before)?;
     let pending = Migrations::of(known, before).pending;
@@ -68,7 +69,7 @@ async fn apply(home: &Home, known: &[Migration]) -> Result<Vec<Migration>, Store
         apply_one(&mut connection, home, next).await?;
         tracing::info!(layout = next.version, name = next.name, "store migrated");
     }
-    connection.execute(queries::PLACE_BASE_RAISE, &[]).await?;
+    connection.execute(sql!("place_base_raise"), &[]).await?;
     Ok(pending)
 }
 
@@ -80,23 +81,23 @@ async fn apply_one(
 ) -> Result<(), DbError> {
     connection.begin().await?;
     // Created only if it is missing: a user without the right to create schemas can continue.
-    let exists = connection.query_one(queries::SCHEMA_EXISTS, &[]).await?;
+    let exists = connection.query_one(sql!("schema_exists"), &[]).await?;
     if !get::<bool>(&exists, 0)? {
-        let create = queries::SCHEMA_CREATE.replace("{schema}", &home.schema);
+        let create = sql!("schema_create").replace("{schema}", &home.schema);
         connection.run_all(&create).await?;
     }
-    connection.run_all(queries::MIGRATIONS_CREATE).await?;
+    connection.run_all(sql!("migrations_create")).await?;
     connection.run_all(migration.sql).await?;
     let version = i32::try_from(migration.version).unwrap_or(i32::MAX);
-    connection.execute(queries::MIGRATION_INSERT, &[&version, &migration.name]).await?;
+    connection.execute(sql!("migration_insert"), &[&version, &migration.name]).await?;
     connection.commit().await
 }
 
 async fn current(connection: &mut Connection) -> Result<u32, DbError> {
-    let exist = connection.query_one(queries::MIGRATIONS_EXIST, &[]).await?;
+    let exist = connection.query_one(sql!("migrations_exist"), &[]).await?;
     if !get::<bool>(&exist, 0)? {
         return Ok(0);
     }
-    let version: i32 = get(&connection.query_one(queries::MIGRATION_CURRENT, &[]).await?, 0)?;
+    let version: i32 = get(&connection.query_one(sql!("migration_current"), &[]).await?, 0)?;
     Ok(u32::try_from(version).unwrap_or(0))
 }

@@ -18,7 +18,7 @@ use waypost_ports::nudge::{Hear, Nudge, Nudges};
 
 use crate::connection::{Connection, Home, Role};
 use crate::error::DbError;
-use crate::queries;
+use crate::queries::sql;
 use crate::store::PostgresStore;
 
 /// Nudges that wait to be sent; more are dropped.
@@ -189,7 +189,7 @@ impl Carrier {
         }
         let Some(line) = &mut self.line else { return };
         for payload in payloads(self.sender, nudges) {
-            let sent = line.connection.query(queries::NOTIFY, &[&self.home.schema, &payload]).await;
+            let sent = line.connection.query(sql!("notify"), &[&self.home.schema, &payload]).await;
             if let Err(error) = sent {
                 tracing::debug!(%error, "nudges were lost");
                 self.line = None;
@@ -232,7 +232,7 @@ impl Carrier {
         };
         let home = &self.home;
         let mut connection = Connection::open_hearing(home, Role::Listener, hear).await?;
-        let listen = queries::LISTEN.replace("{channel}", &home.schema);
+        let listen = sql!("listen").replace("{channel}", &home.schema);
         connection.run_all(&listen).await?;
         Ok(ListenConnection { connection, ended })
     }

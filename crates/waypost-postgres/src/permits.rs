@@ -25,8 +25,9 @@ use waypost_ports::store::{Append, Appended, Mail, Permit, cancel_message};
 use crate::append;
 use crate::connection::Connection;
 use crate::error::DbError;
+use crate::mail;
+use crate::queries::sql;
 use crate::text::{count, get, narrow, text};
-use crate::{mail, queries};
 
 /// Appends frames that ask for permits, of different executions and different keys.
 pub(crate) async fn append(
@@ -80,14 +81,14 @@ pub(crate) async fn promote_released(
 ) -> Result<(), DbError> {
     let idle = promote(connection, keys, Occasion::Release).await?;
     if !idle.is_empty() {
-        connection.execute(queries::PERMIT_KEYS_FORGET, &[&idle]).await?;
+        connection.execute(sql!("permit_keys_forget"), &[&idle]).await?;
     }
     Ok(())
 }
 
 /// Promotes rows that wait because an instance died between a commit and the promotion.
 pub(crate) async fn sweep(connection: &mut Connection) -> Result<(), DbError> {
-    let rows = connection.query(queries::PERMIT_SWEEP, &[]).await?;
+    let rows = connection.query(sql!("permit_sweep"), &[]).await?;
     let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
     promote(connection, &keys, Occasion::Sweep).await?;
     Ok(())
@@ -109,11 +110,11 @@ pub(crate) async fn repair(
     execution: ExecutionNo,
     derived: Option<&DerivedPermit>,
 ) -> Result<(), DbError> {
-    let rows = connection.query(queries::PERMIT_LOAD, &[&vec![execution.0]]).await?;
+    let rows = connection.query(sql!("permit_load"), &[&vec![execution.0]]).await?;
     let own = rows.first().map(read).transpose()?.map(|(_, permit)| permit);
     let own = own.filter(|own| derived.is_some_and(|of| of.request.key == own.key));
     if own.is_none() {
-        let rows = connection.query(queries::PERMIT_RELEASE, &[&execution.0]).await?;
+        let rows = connection.query(sql!("permit_release"), &[&execution.0]).await?;
         let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
         promote(connection, &keys, Occasion::Release).await?;
     }
@@ -138,7 +139,7 @@ pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit), DbError> {
 pub(crate) async fn permit_queues(
     connection: &mut Connection,
 ) -> Result<Vec<PermitQueue>, DbError> {
-    let rows = connection.query(queries::PERMIT_QUEUES, &[]).await?;
+    let rows = connection.query(sql!("permit_queues"), &[]).await?;
     let queue = |row| {
         let first: Option<i64> = get(row, 4)?;
         Ok(PermitQueue {
@@ -188,7 +189,7 @@ async fn lock<'a>(
     keys: &BTreeSet<&'a str>,
 ) -> Result<HashMap<&'a str, i64>, DbError> {
     let names: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-    let rows = connection.query(queries::PERMIT_KEYS_LOCK, &[&names]).await?;
+    let rows = connection.query(sql!("permit_keys_lock"), &[&names]).await?;
     let mut ids = HashMap::new();
     for row in &rows {
         let name = std::str::from_utf8(get(row, 1)?).unwrap_or_default();
@@ -280,7 +281,7 @@ async fn read_excerpts(
         return Ok(Vec::new());
     }
     let params: [&(dyn ToSql + Sync); 4] = [&keys, &executions, &most, &i64::from(WAITING_MAX)];
-    let rows = connection.query(queries::PERMIT_EXCERPTS, &params).await?;
+    let rows = connection.query(sql!("permit_excerpts"), &params).await?;
     let excerpt = |row: &Row| {
         let (tickets, waiting): (Vec<i64>, Vec<i64>) = (get(row, 2)?, get(row, 3)?);
         let limits: Vec<i64> = get(row, 4)?;
@@ -322,12 +323,12 @@ async fn write_changes(
     }
     if !executions.is_empty() {
         let params: [&(dyn ToSql + Sync); 4] = [&executions, &keys, &limits, &holds];
-        connection.execute(queries::PERMIT_INSERT, &params).await?;
+        connection.execute(sql!("permit_insert"), &params).await?;
     }
     let updates = [
-        (queries::PERMIT_GIVE, given),
-        (queries::CONTROL_ADMIT, woken),
-        (queries::PERMIT_SUPERSEDE, superseded),
+        (sql!("permit_give"), given),
+        (sql!("control_admit"), woken),
+        (sql!("permit_supersede"), superseded),
     ];
     for (sql, executions) in updates {
         if !executions.is_empty() {
@@ -348,7 +349,7 @@ async fn write_promoted(
     }
     let tickets: Vec<i64> = promoted.iter().map(|row| row.ticket).collect();
     let executions: Vec<i64> = promoted.iter().map(|row| row.execution.0).collect();
-    connection.execute(queries::PERMIT_PROMOTE, &[&executions, &tickets]).await
+    connection.execute(sql!("permit_promote"), &[&executions, &tickets]).await
 }
 
 fn limit(stored: i64) -> u32 {

@@ -56,6 +56,7 @@ use crate::pool::Pool;
 use crate::text::{checksum, count, get};
 use crate::waiting::wait;
 use projector::Projector;
+use queries::sql;
 use queue::Queue;
 use rows::Rows;
 use thread::ProjectorThread;
@@ -122,7 +123,7 @@ impl Projections {
             self.queue.wait();
             let until = *until.get_or_insert_with(|| Instant::now() + SWEEP_WAIT);
             let row =
-                self.run(async |connection| connection.query_one(queries::PLACE_WAIT, &[]).await)?;
+                self.run(async |connection| connection.query_one(sql!("place_wait"), &[]).await)?;
             let (last, place): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
             // A transaction of another client may keep the sweeper back for as long as it is open.
             if place > *wanted.get_or_insert(last) || Instant::now() >= until {
@@ -155,7 +156,7 @@ impl Projections {
     /// Derives all rows again; other processes continue meanwhile.
     pub(crate) fn rebuild(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, StoreError> {
         let row =
-            self.run(async |connection| connection.query_one(queries::FRAMES_COUNT, &[]).await)?;
+            self.run(async |connection| connection.query_one(sql!("frames_count"), &[]).await)?;
         let all = count(&row, 0)?;
         progress(0, all);
         let mut rows = self.rows();
@@ -163,7 +164,7 @@ impl Projections {
         let at_once = i64::try_from(DERIVED_AT_ONCE).unwrap_or(i64::MAX);
         loop {
             let next = self.run(async |connection| {
-                connection.query(queries::EXECUTIONS_NEXT, &[&after, &at_once]).await
+                connection.query(sql!("executions_next"), &[&after, &at_once]).await
             })?;
             let chunk: Vec<i64> = next.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
             let Some(last) = chunk.last() else { break };
@@ -192,7 +193,7 @@ impl Projections {
         let mut after = i64::MIN;
         loop {
             let row = self.run(async |connection| {
-                connection.query_one(queries::SHOWN_STRAYS, &[&after, &1_000_i64]).await
+                connection.query_one(sql!("shown_strays"), &[&after, &1_000_i64]).await
             })?;
             strays.extend(get::<Vec<i64>>(&row, 1)?.into_iter().map(ExecutionNo));
             match get(&row, 0)? {
@@ -228,7 +229,7 @@ impl Drop for Projections {
 /// How far the rows of all processes are behind the log.
 pub(crate) async fn lag(connection: &mut Connection) -> Result<ProjectionLag, DbError> {
     let limits: [&(dyn ToSql + Sync); 2] = [&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX];
-    let row = connection.query_one(queries::PROGRESS, &limits).await?;
+    let row = connection.query_one(sql!("progress"), &limits).await?;
     let as_of = get::<Option<i64>>(&row, 1)?.map(Timestamp);
     Ok(ProjectionLag { frames: count(&row, 0)?, as_of })
 }

@@ -15,11 +15,12 @@ use waypost_ports::store::{About, History, StoreError};
 use crate::connection::{Connection, Role};
 use crate::error::DbError;
 use crate::projections::list;
+use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{
     array, count, from_stored, get, limit, limit_and_one, narrow, text, text_or_none,
 };
-use crate::{feed, history, projections, queries};
+use crate::{feed, history, projections};
 
 /// Frames of one log that are read at a time, and bytes of them.
 const FRAMES_AT_ONCE: i64 = 1_000;
@@ -30,9 +31,9 @@ impl Query for PostgresStore {
         self.run(Role::Api, async |connection| {
             let row = match key {
                 Some(key) => {
-                    connection.query_opt(queries::SUBMISSION_BY_KEY, &[&key.as_bytes()]).await?
+                    connection.query_opt(sql!("submission_by_key"), &[&key.as_bytes()]).await?
                 }
-                None => connection.query_opt(queries::EXECUTION_NEWEST, &[]).await?,
+                None => connection.query_opt(sql!("execution_newest"), &[]).await?,
             };
             let number = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?;
             Ok(number.flatten().map(ExecutionNo))
@@ -42,7 +43,7 @@ impl Query for PostgresStore {
     fn submitted(&self, idempotency: &str) -> Result<Option<Submitted>, StoreError> {
         self.run(Role::Api, async |connection| {
             let row = connection
-                .query_opt(queries::SUBMISSION_BY_IDEMPOTENCY, &[&idempotency.as_bytes()])
+                .query_opt(sql!("submission_by_idempotency"), &[&idempotency.as_bytes()])
                 .await?;
             row.map(|row| {
                 Ok(Submitted { execution: ExecutionNo(get(&row, 0)?), digest: array(&row, 1)? })
@@ -59,7 +60,7 @@ impl Query for PostgresStore {
 
     fn is_unfinished(&self, execution: ExecutionNo) -> Result<bool, StoreError> {
         self.run(Role::Api, async |connection| {
-            get(&connection.query_one(queries::CONTROL_EXISTS, &[&execution.0]).await?, 0)
+            get(&connection.query_one(sql!("control_exists"), &[&execution.0]).await?, 0)
         })
     }
 
@@ -90,7 +91,7 @@ impl Query for PostgresStore {
     fn current(&self, workflow: &str) -> Result<Option<DefinitionRow>, StoreError> {
         self.run(Role::Api, async |connection| {
             let row =
-                connection.query_opt(queries::DEFINITION_CURRENT, &[&workflow.as_bytes()]).await?;
+                connection.query_opt(sql!("definition_current"), &[&workflow.as_bytes()]).await?;
             row.as_ref().map(definition).transpose()
         })
     }
@@ -99,13 +100,13 @@ impl Query for PostgresStore {
     /// people read.
     fn is_alive(&self, instance: InstanceId) -> Result<bool, StoreError> {
         self.run(Role::Engine, async |connection| {
-            get(&connection.query_one(queries::INSTANCE_ALIVE, &[&instance.0]).await?, 0)
+            get(&connection.query_one(sql!("instance_alive"), &[&instance.0]).await?, 0)
         })
     }
 
     fn instances(&self) -> Result<Vec<InstanceRow>, StoreError> {
         self.run(Role::Api, async |connection| {
-            let rows = connection.query(queries::INSTANCES_LIST, &[]).await?;
+            let rows = connection.query(sql!("instances_list"), &[]).await?;
             rows.iter().map(instance).collect()
         })
     }
@@ -113,7 +114,7 @@ impl Query for PostgresStore {
     fn backlog(&self) -> Result<Backlog, StoreError> {
         self.run(Role::Api, async |connection| {
             let most = BACKLOG_MAX.cast_signed();
-            let row = connection.query_one(queries::BACKLOG, &[&most]).await?;
+            let row = connection.query_one(sql!("backlog"), &[&most]).await?;
             let oldest = get::<Option<i64>>(&row, 1)?.unwrap_or(0);
             Ok(Backlog { executions: count(&row, 0)?, oldest: Millis(from_stored(oldest)) })
         })
@@ -139,7 +140,7 @@ async fn events(
     while !request.is_full(&rows) {
         let params: [&(dyn ToSql + Sync); 4] =
             [&request.execution.0, &next, &FRAMES_AT_ONCE, &bytes_at_once];
-        let page = connection.query(queries::FRAMES_PAGE, &params).await?;
+        let page = connection.query(sql!("frames_page"), &params).await?;
         let Some(last) = page.last() else { break };
         let after: i64 = get(last, 2)?;
         // A page begins with the frame that holds `next`, or the last one where none does.
@@ -164,22 +165,22 @@ async fn events(
 async fn weigh(connection: &mut Connection, read: Read) -> Result<u64, DbError> {
     let row = match read {
         Read::State(execution) => {
-            connection.query_one(queries::WEIGH_STATE, &[&execution.0]).await?
+            connection.query_one(sql!("weigh_state"), &[&execution.0]).await?
         }
         Read::Mail(execution) => {
             let row = limit(MAIL_ROW_BYTES);
-            connection.query_one(queries::WEIGH_MAIL, &[&execution.0, &row]).await?
+            connection.query_one(sql!("weigh_mail"), &[&execution.0, &row]).await?
         }
         Read::Events { execution, after, limit: frames, bytes } => {
             let next = i64::try_from(after).unwrap_or(i64::MAX).saturating_add(1);
             let params: [&(dyn ToSql + Sync); 4] =
                 [&execution.0, &next, &limit(frames), &limit(bytes)];
-            connection.query_one(queries::WEIGH_EVENTS, &params).await?
+            connection.query_one(sql!("weigh_events"), &params).await?
         }
         Read::Feed(FeedRequest { after, limit: frames }) => {
             let after = i64::try_from(after.0).unwrap_or(i64::MAX);
             let params: [&(dyn ToSql + Sync); 3] = [&after, &limit(frames), &limit(FEED_BYTES_MAX)];
-            connection.query_one(queries::WEIGH_FEED, &params).await?
+            connection.query_one(sql!("weigh_feed"), &params).await?
         }
     };
     count(&row, 0)
@@ -195,11 +196,11 @@ async fn definitions(
         Some(workflow) => {
             let before = after.map_or(i64::MAX, |(_, version)| i64::from(*version));
             let params: [&(dyn ToSql + Sync); 3] = [&workflow.as_bytes(), &before, &one_more];
-            connection.query(queries::DEFINITION_VERSIONS, &params).await?
+            connection.query(sql!("definition_versions"), &params).await?
         }
         None => {
             let name = after.map(|(name, _)| name.as_bytes());
-            connection.query(queries::DEFINITIONS_LATEST, &[&name, &one_more]).await?
+            connection.query(sql!("definitions_latest"), &[&name, &one_more]).await?
         }
     };
     let mut rows = rows.iter().map(definition).collect::<Result<Vec<_>, _>>()?;

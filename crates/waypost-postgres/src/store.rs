@@ -18,7 +18,7 @@ use crate::history::From as LoadFrom;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::projections::Projections;
-use crate::queries;
+use crate::queries::sql;
 use crate::sent::{Sent, Statements};
 use crate::waiting::{Threads, wait};
 use crate::{append, claim, definitions, history, instances, mail, migrate};
@@ -84,7 +84,7 @@ impl PostgresStore {
     /// Its size on disk.
     pub fn bytes(&self) -> Result<u64, StoreError> {
         let bytes: i64 = self.run(Role::Api, async |connection| {
-            Ok(connection.query_one(queries::SCHEMA_BYTES, &[]).await?.get(0))
+            Ok(connection.query_one(sql!("schema_bytes"), &[]).await?.get(0))
         })?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
@@ -92,7 +92,7 @@ impl PostgresStore {
     /// Drops the schema with everything in it. The store must not be used any more.
     pub fn remove(&self) -> Result<(), StoreError> {
         self.run(Role::Api, async |connection| {
-            connection.execute(queries::SCHEMA_DROP, &[]).await?;
+            connection.execute(sql!("schema_drop"), &[]).await?;
             Ok(())
         })
     }

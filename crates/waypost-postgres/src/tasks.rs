@@ -16,7 +16,7 @@ use waypost_ports::tasks::{
 
 use crate::connection::{Connection, Role};
 use crate::error::DbError;
-use crate::queries;
+use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{array, count, get, limit, narrow, read_text, text};
 
@@ -36,7 +36,7 @@ impl Tasks for PostgresStore {
         let attempts: Vec<i64> = offers.iter().map(|offer| offer.attempt.into()).collect();
         let paths: Vec<&[u8]> = offers.iter().map(|offer| offer.path.as_bytes()).collect();
         self.run(Role::Engine, async |connection| {
-            connection.execute(queries::OFFERS_DELETE, &[&executions, &attempts, &paths]).await
+            connection.execute(sql!("offers_delete"), &[&executions, &attempts, &paths]).await
         })?;
         Ok(())
     }
@@ -44,7 +44,7 @@ impl Tasks for PostgresStore {
     fn take(&self, handlers: &[Arc<str>], most: usize) -> Result<Vec<Offer>, StoreError> {
         let handlers: Vec<&[u8]> = handlers.iter().map(|handler| handler.as_bytes()).collect();
         self.run(Role::Engine, async |connection| {
-            let rows = connection.query(queries::OFFERS_TAKE, &[&handlers, &limit(most)]).await?;
+            let rows = connection.query(sql!("offers_take"), &[&handlers, &limit(most)]).await?;
             rows.iter().map(read_offer).collect()
         })
     }
@@ -61,7 +61,7 @@ impl Tasks for PostgresStore {
         let workers: Vec<Uuid> = cancels.iter().map(|(worker, _)| worker.0).collect();
         let tokens: Vec<Uuid> = cancels.iter().map(|(_, token)| Uuid::from_u128(token.0)).collect();
         self.run(Role::Engine, async |connection| {
-            let rows = connection.query(queries::CANCELS_INSERT, &[&workers, &tokens]).await?;
+            let rows = connection.query(sql!("cancels_insert"), &[&workers, &tokens]).await?;
             rows.iter().map(|row| get(row, 0).map(InstanceId)).collect()
         })
     }
@@ -73,7 +73,7 @@ impl Tasks for PostgresStore {
         let workers: Vec<Uuid> = asked.iter().map(|(worker, _)| worker.0).collect();
         let tokens: Vec<Uuid> = asked.iter().map(|(_, token)| Uuid::from_u128(token.0)).collect();
         let living = self.run(Role::Engine, async |connection| {
-            let rows = connection.query(queries::WORKERS_HOLD, &[&workers, &tokens]).await?;
+            let rows = connection.query(sql!("workers_hold"), &[&workers, &tokens]).await?;
             rows.iter().map(read_living).collect::<Result<HashMap<_, _>, _>>()
         })?;
         let holds = |(worker, token): &(WorkerId, Token)| match living.get(worker) {
@@ -89,15 +89,15 @@ impl Tasks for PostgresStore {
 
     fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         self.run(Role::Api, async |connection| {
-            connection.execute(queries::WORKERS_FORGET, &[]).await?;
-            let rows = connection.query(queries::WORKERS_LIST, &[]).await?;
+            connection.execute(sql!("workers_forget"), &[]).await?;
+            let rows = connection.query(sql!("workers_list"), &[]).await?;
             rows.iter().map(read_worker).collect()
         })
     }
 
     fn depths(&self) -> Result<Vec<Depth>, StoreError> {
         self.run(Role::Api, async |connection| {
-            let rows = connection.query(queries::OFFERS_DEPTH, &[]).await?;
+            let rows = connection.query(sql!("offers_depth"), &[]).await?;
             let depth = |row| {
                 let (waiting, oldest) = (count(row, 1)?, Millis(count(row, 2)?));
                 Ok(Depth { handler: text(row, 0)?, waiting, oldest })
@@ -108,7 +108,7 @@ impl Tasks for PostgresStore {
 
     fn cluster_key(&self) -> Result<[u8; 32], StoreError> {
         self.run(Role::Api, async |connection| {
-            array(&connection.query_one(queries::CLUSTER_KEY, &[]).await?, 0)
+            array(&connection.query_one(sql!("cluster_key"), &[]).await?, 0)
         })
     }
 }
@@ -122,7 +122,7 @@ async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<(), DbEr
     let bodies: Vec<&[u8]> = offers.iter().map(|offer| offer.body.as_slice()).collect();
     let params: [&(dyn ToSql + Sync); 6] =
         [&executions, &attempts, &owners, &paths, &handlers, &bodies];
-    connection.execute(queries::OFFERS_INSERT, &params).await?;
+    connection.execute(sql!("offers_insert"), &params).await?;
     Ok(())
 }
 
@@ -144,7 +144,7 @@ async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Toke
         &tasks,
         &said_ago,
     ];
-    let rows = connection.query(queries::WORKER_HEAR, &params).await?;
+    let rows = connection.query(sql!("worker_hear"), &params).await?;
     rows.iter().map(|row| get::<Uuid>(row, 0).map(|token| Token(token.as_u128()))).collect()
 }
 

@@ -10,7 +10,7 @@ use waypost_core::projection::inputs::{Describe, Inputs, Rendered, renders_tasks
 
 use super::fold::Touched;
 use super::portion::Portion;
-use super::queries;
+use super::queries::sql;
 use super::queue::Frame;
 use super::rows::read_log;
 use crate::connection::Connection;
@@ -93,7 +93,7 @@ impl RenderedTasks {
             return Ok(plan.clone());
         }
         let hash = definition.0.as_slice();
-        let stored = connection.query_opt(queries::DEFINITION_CANONICAL, &[&hash]).await?;
+        let stored = connection.query_opt(sql!("definition_canonical"), &[&hash]).await?;
         let canonical = stored.as_ref().map(|row| get::<&[u8]>(row, 0)).transpose()?;
         let plan = canonical.and_then(|canonical| definitions.plan(canonical));
         let plan = plan.filter(renders_tasks).map(Arc::new);

@@ -15,8 +15,9 @@ use waypost_core::status::Status;
 use waypost_core::time::Timestamp;
 use waypost_ports::query::{ExecutionPage, ExecutionRow, Filter, ListRequest, Looked, PageBudget};
 
+use super::queries::{self, sql};
 use super::rows::time;
-use super::{cells, lag, name_hash, queries};
+use super::{cells, lag, name_hash};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::text::{get, limit_and_one, narrow, text, text_or_none};
@@ -59,8 +60,7 @@ async fn rows(
             found.extend(chunk);
             continue;
         };
-        let looks =
-            connection.query(queries::LISTED_LOOK, &[&chunk, &filter.reads_input()]).await?;
+        let looks = connection.query(sql!("listed_look"), &[&chunk, &filter.reads_input()]).await?;
         for row in &looks {
             if budget.is_spent() {
                 return Ok((read_rows(connection, &found).await?, seen));
@@ -158,15 +158,15 @@ impl Walk {
         let limit = limit_and_one(wanted);
         let status = self.status.map(|status| status as i16);
         let rows = match (workflow.map(str::as_bytes), status) {
-            (None, None) => connection.query(queries::LIST, &[&self.before, &limit]).await?,
+            (None, None) => connection.query(sql!("list"), &[&self.before, &limit]).await?,
             (None, Some(status)) => {
-                connection.query(queries::LIST_BY_STATUS, &[&self.before, &limit, &status]).await?
+                connection.query(sql!("list_by_status"), &[&self.before, &limit, &status]).await?
             }
             (Some(workflow), status) => {
                 let (status, hash) = (status.unwrap_or_default(), name_hash(workflow));
                 let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                     [&self.before, &limit, &status, &hash, &workflow];
-                connection.query(queries::LIST_BY_WORKFLOW_STATUS, &params).await?
+                connection.query(sql!("list_by_workflow_status"), &params).await?
             }
         };
         self.ahead = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;

@@ -28,7 +28,7 @@ use futures_util::FutureExt as _;
 
 use super::fold::{Base, Folded, Touched};
 use super::portion::Pace;
-use super::queries;
+use super::queries::sql;
 use super::queue::{Frame, Queue, Work};
 use super::rows::{Rows, first_of, load_bases, read_log};
 use super::write::Documents;
@@ -337,7 +337,7 @@ impl Projector {
         self.bases.clear();
         self.rows.definitions.clear();
         let mut connection = Connection::open(&self.home, Role::Projections).await?;
-        connection.query(queries::RELAX, &[]).await?;
+        connection.query(sql!("relax"), &[]).await?;
         connection.tell_time().await?;
         self.connection = Some(connection);
         Ok(())

@@ -8,51 +8,19 @@ use waypost_ports::statement::{fill, list, merges, names};
 
 use super::cells::type_name;
 
-macro_rules! queries {
-    ($($name:ident = $file:literal;)*) => {
-        $(pub(super) const $name: &str = include_str!(concat!("../../projections/", $file, ".sql"));)*
+/// The statement in a file of the folder `projections`.
+macro_rules! sql {
+    ($file:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/projections/", $file, ".sql"))
     };
 }
 
-queries! {
-    DEFINITION_CANONICAL = "definition_canonical";
-    DEFINITION_NODES_ADD = "definition_nodes_add";
-    DOCUMENTS_FORGET = "documents_forget";
-    DOCUMENTS_WRITE = "documents_write";
-    EXECUTION_LOCK = "execution_lock";
-    EXECUTIONS_FORGET = "executions_forget";
-    EXECUTIONS_NEXT = "executions_next";
-    FRAMES_AFTER = "frames_after";
-    FRAMES_COUNT = "frames_count";
-    FRAMES_PORTION = "frames_portion";
-    LIST = "list";
-    LIST_BY_STATUS = "list_by_status";
-    LIST_BY_WORKFLOW_STATUS = "list_by_workflow_status";
-    LISTED_LOOK = "listed_look";
-    NODES_CANCEL = "nodes_cancel";
-    NODES_FORGET = "nodes_forget";
-    PLACE_WAIT = "place_wait";
-    PROGRESS = "progress";
-    RELAX = "relax";
-    SHOWN_DUE = "shown_due";
-    SHOWN_STRAYS = "shown_strays";
-    SHOWN_WAITS = "shown_waits";
-    SWEEP_CLAIM = "sweep_claim";
-    SWEEP_LOOK = "sweep_look";
-    SWEEP_PAGE = "sweep_page";
-    SWEEP_PASS = "sweep_pass";
-    SWEEP_RELEASE = "sweep_release";
-    VARIABLES_FORGET = "variables_forget";
-    VARIABLES_SET = "variables_set";
-    WAITS_CLOSE = "waits_close";
-    WAITS_FORGET = "waits_forget";
-    WAITS_OPEN = "waits_open";
-}
+pub(super) use sql;
 
 macro_rules! filled {
     ($($name:ident = $file:literal, $marks:expr;)*) => {
         $(pub(super) static $name: LazyLock<String> = LazyLock::new(|| {
-            fill(include_str!(concat!("../../projections/", $file, ".sql")), &$marks)
+            fill(sql!($file), &$marks)
         });)*
     };
 }

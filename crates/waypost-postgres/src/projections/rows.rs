@@ -15,9 +15,10 @@ use waypost_core::time::Timestamp;
 use super::fold::{Base, Folded, Touched};
 use super::inputs::RenderedTasks;
 use super::portion::Portion;
+use super::queries::{self, sql};
 use super::queue::Frame;
 use super::write::{Documents, write};
-use super::{cells, name_hash, queries};
+use super::{cells, name_hash};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::options::Families;
@@ -111,11 +112,11 @@ impl Rows {
         connection.begin().await?;
         // First these, which locks them: the log that is read after that is at least as new.
         for sql in [
-            queries::EXECUTIONS_FORGET,
-            queries::NODES_FORGET,
-            queries::WAITS_FORGET,
-            queries::VARIABLES_FORGET,
-            queries::DOCUMENTS_FORGET,
+            sql!("executions_forget"),
+            sql!("nodes_forget"),
+            sql!("waits_forget"),
+            sql!("variables_forget"),
+            sql!("documents_forget"),
         ] {
             connection.execute(sql, &[&executions]).await?;
         }
@@ -169,7 +170,7 @@ impl Rows {
             .collect();
         for hash in new {
             let stored =
-                connection.query_opt(queries::DEFINITION_CANONICAL, &[&hash.as_slice()]).await?;
+                connection.query_opt(sql!("definition_canonical"), &[&hash.as_slice()]).await?;
             let Some(stored) = stored else { continue };
             let canonical: &[u8] = get(&stored, 0)?;
             let nodes = canonical_nodes(canonical);
@@ -185,7 +186,7 @@ impl Rows {
             };
             connection
                 .execute(
-                    queries::DEFINITION_NODES_ADD,
+                    sql!("definition_nodes_add"),
                     &[
                         &hash.as_slice(),
                         &nodes.iter().map(|n| name_hash(n.id.as_bytes())).collect::<Vec<_>>(),
@@ -230,7 +231,7 @@ pub(super) async fn read_log(
     let (executions, projected) = columns(behind)?;
     let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
     let params: [&(dyn ToSql + Sync); 4] = [&executions, &projected, &frames_max, &bytes_max];
-    let rows = connection.query(queries::FRAMES_AFTER, &params).await?;
+    let rows = connection.query(sql!("frames_after"), &params).await?;
     let mut bytes = 0;
     for row in &rows {
         bytes += get::<&[u8]>(row, 5)?.len();
@@ -253,7 +254,7 @@ pub(super) async fn first_of(
     }
     let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
     let params: [&(dyn ToSql + Sync); 4] = [&executions, &projected, &frames_max, &bytes_max];
-    let row = connection.query_one(queries::FRAMES_PORTION, &params).await?;
+    let row = connection.query_one(sql!("frames_portion"), &params).await?;
     Ok(narrow::<usize>(&row, 0)?.clamp(1, executions.len()))
 }
 

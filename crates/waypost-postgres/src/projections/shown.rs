@@ -9,8 +9,9 @@ use waypost_core::projection::columns::{Cell, Column, NODE, VIEW};
 use waypost_core::time::Timestamp;
 use waypost_ports::inspect::{Shown, ShownNode, ShownRows, ShownWait};
 
+use super::cells;
+use super::queries::{self, sql};
 use super::rows::time;
-use super::{cells, queries};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::text::{count, get, text, text_or_none};
@@ -27,8 +28,8 @@ pub(crate) async fn rows(
         .read([
             (&queries::EXECUTION_VIEWS, &with_output),
             (&queries::SHOWN_NODES, &of_them),
-            (queries::SHOWN_WAITS, &of_them),
-            (queries::SHOWN_DUE, &of_them),
+            (sql!("shown_waits"), &of_them),
+            (sql!("shown_due"), &of_them),
         ])
         .await?;
     let mut shown: HashMap<i64, ShownRows> = HashMap::new();

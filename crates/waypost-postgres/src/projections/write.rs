@@ -11,7 +11,8 @@ use waypost_core::time::Timestamp;
 
 use super::cells::{arrays, parameters};
 use super::fold::{Closed, Touched, Waits};
-use super::{document, name_hash, queries};
+use super::queries::{self, sql};
+use super::{document, name_hash};
 use crate::connection::Connection;
 use crate::error::DbError;
 use crate::text::{get, to_stored};
@@ -93,7 +94,7 @@ async fn update(
     }
     let since: Result<Vec<i64>, _> = known().map(|(_, t)| to_stored(t.since)).collect();
     let executions: Vec<i64> = known().map(|(execution, _)| *execution).collect();
-    let rows = connection.query(queries::EXECUTION_LOCK, &[&executions, &since?]).await?;
+    let rows = connection.query(sql!("execution_lock"), &[&executions, &since?]).await?;
     let locked = rows.iter().map(|row| get(row, 0)).collect::<Result<BTreeSet<i64>, _>>()?;
     let rows: Vec<&Touched> =
         known().filter(|(execution, _)| locked.contains(execution)).map(|(_, t)| t).collect();
@@ -146,7 +147,7 @@ async fn cancel_pending<'a>(
     let ended = rows.filter_map(|(e, touched)| Some((e, touched.changes.pending_cancelled?.0)));
     let (executions, times): (Vec<i64>, Vec<i64>) = ended.unzip();
     if !executions.is_empty() {
-        connection.execute(queries::NODES_CANCEL, &[&executions, &times]).await?;
+        connection.execute(sql!("nodes_cancel"), &[&executions, &times]).await?;
     }
     Ok(())
 }
@@ -167,7 +168,7 @@ async fn write_variables<'a>(
         &set.iter().map(|row| row.1.as_bytes()).collect::<Vec<_>>(),
         &set.iter().map(|row| row.2.text().as_bytes()).collect::<Vec<_>>(),
     ];
-    connection.execute(queries::VARIABLES_SET, &params).await?;
+    connection.execute(sql!("variables_set"), &params).await?;
     Ok(())
 }
 
@@ -234,7 +235,7 @@ impl Closes {
             return Ok(());
         }
         let Self { executions, nodes, ends, times } = self;
-        connection.execute(queries::WAITS_CLOSE, &[executions, nodes, ends, times]).await?;
+        connection.execute(sql!("waits_close"), &[executions, nodes, ends, times]).await?;
         Ok(())
     }
 }
@@ -268,7 +269,7 @@ async fn write_waits<'a>(
     let hash = |path: &str| name_hash(path.as_bytes());
     connection
         .execute(
-            queries::WAITS_OPEN,
+            sql!("waits_open"),
             &[
                 &opened().map(|(execution, _)| execution).collect::<Vec<_>>(),
                 &seqs?,
@@ -299,7 +300,7 @@ async fn write_documents<'a>(
         })
         .unzip();
     if !executions.is_empty() {
-        connection.execute(queries::DOCUMENTS_WRITE, &[&executions, &documents]).await?;
+        connection.execute(sql!("documents_write"), &[&executions, &documents]).await?;
     }
     Ok(())
 }

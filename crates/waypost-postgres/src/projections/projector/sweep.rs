@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::Projector;
 use crate::error::DbError;
-use crate::projections::queries;
+use crate::projections::queries::sql;
 use crate::text::{get, limit};
 
 /// How often to sweep, and to try again after an error.
@@ -95,7 +95,7 @@ impl Projector {
         let Some(connection) = self.connection.as_mut().filter(|_| turn) else {
             return Ok(SweepPage::default());
         };
-        let row = connection.query_one(queries::SWEEP_LOOK, &[]).await?;
+        let row = connection.query_one(sql!("sweep_look"), &[]).await?;
         let (place, end, is_any): (i64, i64, bool) = (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);
         let now = Instant::now();
         self.sweep.due = Some(now + if is_any { TICK } else { RENEW });
@@ -106,7 +106,7 @@ impl Projector {
         let Some(end) = end.filter(|_| is_any) else { return Ok(SweepPage::default()) };
         let frames_max = limit(self.rows.portion.frames);
         // A statement of its own: it sees everything before `end`.
-        let row = connection.query_one(queries::SWEEP_PAGE, &[&place, &end, &frames_max]).await?;
+        let row = connection.query_one(sql!("sweep_page"), &[&place, &end, &frames_max]).await?;
         let (last, count): (Option<i64>, i64) = (get(&row, 0)?, get(&row, 1)?);
         let mut behind: BTreeSet<i64> = get::<Vec<i64>>(&row, 2)?.into_iter().collect();
         behind.retain(|execution| !self.refused.contains(execution));
@@ -126,7 +126,7 @@ impl Projector {
     pub(super) async fn pass(&mut self, page: &SweepPage) -> Result<(), DbError> {
         let next = page.next.filter(|_| self.sweep.end.is_some());
         if let (Some(next), Some(connection)) = (next, &mut self.connection) {
-            connection.execute(queries::SWEEP_PASS, &[&next]).await?;
+            connection.execute(sql!("sweep_pass"), &[&next]).await?;
             (self.sweep.behind_since, self.sweep.has_more) = (None, page.is_full);
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Projector {
         if let (Some(connection), false) = (&mut self.connection, is_fresh) {
             self.sweep.claimed = Some(Instant::now());
             let params: [&(dyn ToSql + Sync); 2] = [&self.sweep.id, &LEASE_MS];
-            let row = connection.query_one(queries::SWEEP_CLAIM, &params).await?;
+            let row = connection.query_one(sql!("sweep_claim"), &params).await?;
             self.sweep.is_holder = get(&row, 0)?;
         }
         Ok(self.sweep.is_holder)
@@ -149,7 +149,7 @@ impl Projector {
         if self.sweep.is_holder {
             self.connect().await?;
             if let Some(connection) = &mut self.connection {
-                connection.execute(queries::SWEEP_RELEASE, &[&self.sweep.id]).await?;
+                connection.execute(sql!("sweep_release"), &[&self.sweep.id]).await?;
             }
         }
         Ok(())
