@@ -7,7 +7,7 @@ use waypost_ports::access::{Access, AuditEntry, AuditPage, AuditRequest, KeyRow,
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Connection, Role as Pool};
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{array, count, get, limit_and_one, text, text_or_none};
@@ -51,7 +51,7 @@ impl Access for PostgresStore {
     }
 }
 
-fn read_key(row: &Row) -> Result<KeyRow, DbError> {
+fn read_key(row: &Row) -> Result<KeyRow> {
     let role: &str = get(row, 2)?;
     let role =
         Role::parse(role).ok_or_else(|| DbError::Corrupt(format!("there is no role {role:?}")))?;
@@ -62,7 +62,7 @@ fn read_key(row: &Row) -> Result<KeyRow, DbError> {
     })
 }
 
-async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<(), DbError> {
+async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<()> {
     let times: Vec<i64> = entries.iter().map(|entry| entry.at.0).collect();
     let actors: Vec<&[u8]> = entries.iter().map(|entry| entry.actor.as_bytes()).collect();
     let addresses: Vec<&[u8]> = entries.iter().map(|entry| entry.address.as_bytes()).collect();
@@ -78,7 +78,7 @@ async fn insert(connection: &mut Connection, entries: &[AuditEntry]) -> Result<(
     Ok(())
 }
 
-async fn audit(connection: &mut Connection, request: &AuditRequest) -> Result<AuditPage, DbError> {
+async fn audit(connection: &mut Connection, request: &AuditRequest) -> Result<AuditPage> {
     let before = request.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
     let one_more = limit_and_one(request.limit);
     let rows = match &request.actor {
@@ -93,7 +93,7 @@ async fn audit(connection: &mut Connection, request: &AuditRequest) -> Result<Au
     Ok(AuditPage { rows, more })
 }
 
-fn read_entry(row: &Row) -> Result<(u64, AuditEntry), DbError> {
+fn read_entry(row: &Row) -> Result<(u64, AuditEntry)> {
     let status: i32 = get(row, 6)?;
     let entry = AuditEntry {
         at: Timestamp(get(row, 1)?),

@@ -21,7 +21,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Append, Appended, ControlChange, StoreError, Submission, TakenName};
 
 use crate::connection::{Connection, Role};
-use crate::error::{DbError, in_spite_of_others};
+use crate::error::{DbError, Result, in_spite_of_others};
 use crate::permits;
 use crate::queries::sql;
 use crate::store::PostgresStore;
@@ -151,7 +151,7 @@ async fn append_plain(
     connection: &mut Connection,
     batch: &[Append],
     part: &[usize],
-) -> Result<Vec<Appended>, DbError> {
+) -> Result<Vec<Appended>> {
     let inserted = insert(connection, batch, part).await?;
     let outcomes = outcomes(connection, batch, part, &inserted).await?;
     after_commit(connection, batch, part, &inserted).await;
@@ -172,7 +172,7 @@ pub(crate) async fn insert(
     connection: &mut Connection,
     batch: &[Append],
     part: &[usize],
-) -> Result<Inserted, DbError> {
+) -> Result<Inserted> {
     let mut frames = rows::Frames::default();
     part.iter().for_each(|index| frames.push(&batch[*index]));
     let mut inserted = Inserted::default();
@@ -200,7 +200,7 @@ pub(crate) async fn outcomes(
     batch: &[Append],
     part: &[usize],
     inserted: &Inserted,
-) -> Result<Vec<Appended>, DbError> {
+) -> Result<Vec<Appended>> {
     let went_in = |index: &usize| inserted.at.get(&batch[*index].header.execution.0);
     let losers: Vec<&Append> =
         part.iter().filter(|index| went_in(index).is_none()).map(|index| &batch[*index]).collect();
@@ -220,7 +220,7 @@ pub(crate) async fn outcomes(
 pub(crate) async fn committed_before(
     connection: &mut Connection,
     appends: &[&Append],
-) -> Result<HashMap<i64, i64>, DbError> {
+) -> Result<HashMap<i64, i64>> {
     let executions: Vec<i64> = appends.iter().map(|append| append.header.execution.0).collect();
     let places: Vec<i64> = appends
         .iter()
@@ -240,10 +240,7 @@ pub(crate) async fn committed_before(
     Ok(committed)
 }
 
-async fn look_up(
-    connection: &mut Connection,
-    losers: &[&Append],
-) -> Result<Vec<Appended>, DbError> {
+async fn look_up(connection: &mut Connection, losers: &[&Append]) -> Result<Vec<Appended>> {
     let committed = committed_before(connection, losers).await?;
     let mut outcomes: Vec<Appended> = losers
         .iter()

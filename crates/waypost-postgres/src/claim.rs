@@ -14,7 +14,7 @@ use waypost_ports::mirror::Mirror;
 use waypost_ports::store::{ClaimRequest, Claims, History, Snapshot, StoreError};
 
 use crate::connection::{Connection, Role};
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::history::{self, From};
 use crate::permits;
 use crate::queries::sql;
@@ -112,7 +112,7 @@ pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Cla
 async fn take(
     connection: &mut Connection,
     request: &ClaimRequest,
-) -> Result<(Vec<ExecutionNo>, Claims), DbError> {
+) -> Result<(Vec<ExecutionNo>, Claims)> {
     let numbers = |executions: &Vec<ExecutionNo>| -> Vec<i64> {
         executions.iter().map(|execution| execution.0).collect()
     };
@@ -152,7 +152,7 @@ async fn digests(
     connection: &mut Connection,
     executions: &[ExecutionNo],
     instance: InstanceId,
-) -> Result<Vec<Digest>, DbError> {
+) -> Result<Vec<Digest>> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let rows = connection.query(sql!("claim_digests"), &[&executions, &instance.0]).await?;
     let digest = |row| {
@@ -188,7 +188,7 @@ async fn read(
     claimer: InstanceId,
     copies: Vec<(ExecutionNo, Snapshot)>,
     sweeps: &Sweeps,
-) -> Result<Vec<History>, DbError> {
+) -> Result<Vec<History>> {
     let mut copies: std::collections::HashMap<ExecutionNo, Snapshot> = copies.into_iter().collect();
     let wanted: Vec<(ExecutionNo, From)> = executions
         .iter()
@@ -226,7 +226,7 @@ pub(crate) async fn hold(
     execution: ExecutionNo,
     owner: InstanceId,
     reason: &str,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let reason = reason.as_bytes();
     connection.execute(sql!("control_hold"), &[&execution.0, &owner.0, &reason]).await?;
     // Mail that came in meanwhile found the row locked.
@@ -239,7 +239,7 @@ pub(crate) async fn doubt(
     connection: &mut Connection,
     owner: InstanceId,
     executions: &[ExecutionNo],
-) -> Result<Vec<ExecutionNo>, DbError> {
+) -> Result<Vec<ExecutionNo>> {
     let executions: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let rows = connection.query(sql!("control_doubt"), &[&owner.0, &executions]).await?;
     rows.iter().map(|row| Ok(ExecutionNo(get(row, 0)?))).collect()

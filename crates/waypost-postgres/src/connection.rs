@@ -16,7 +16,7 @@ use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 use waypost_ports::clock::Clock;
 
 use crate::address::{Address, CONNECT_TIMEOUT};
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::sent::Sent;
 
@@ -131,7 +131,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects and sets the session up. Must be called on the store's runtime.
-    pub(crate) async fn open(home: &Home, role: Role) -> Result<Self, DbError> {
+    pub(crate) async fn open(home: &Home, role: Role) -> Result<Self> {
         Self::open_hearing(home, role, |_| {}).await
     }
 
@@ -140,7 +140,7 @@ impl Connection {
         home: &Home,
         role: Role,
         hear: impl FnMut(AsyncMessage) + Send + 'static,
-    ) -> Result<Self, DbError> {
+    ) -> Result<Self> {
         // The driver's own limit is about TCP alone: a server that accepts and stays silent would
         // be awaited without an end.
         let patience = role.connect_timeout(home.lease);
@@ -155,7 +155,7 @@ impl Connection {
         home: &Home,
         role: Role,
         hear: impl FnMut(AsyncMessage) + Send + 'static,
-    ) -> Result<Self, DbError> {
+    ) -> Result<Self> {
         let patience = role.connect_timeout(home.lease);
         let unreachable = |error: tokio_postgres::Error| match DbError::from(error) {
             DbError::Unavailable(why) => {
@@ -183,7 +183,7 @@ impl Connection {
         Ok(connection)
     }
 
-    async fn begin_session(&mut self, home: &Home, role: Role) -> Result<(), DbError> {
+    async fn begin_session(&mut self, home: &Home, role: Role) -> Result<()> {
         let millis = |span: Duration| span.as_millis().to_string();
         let search_path = format!("\"{}\"", home.schema);
         // The writers' few statements use keys; a plan that joins whole tables is never right for
@@ -204,7 +204,7 @@ impl Connection {
     }
 
     /// Sets the session's time, if a test controls it.
-    pub(crate) async fn tell_time(&mut self) -> Result<(), DbError> {
+    pub(crate) async fn tell_time(&mut self) -> Result<()> {
         if let Some(clock) = &self.clock {
             let now = clock.now().0.to_string();
             self.query(sql!("session_time"), &[&now]).await?;
@@ -217,7 +217,7 @@ impl Connection {
         &mut self,
         sql: &'static str,
         params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, DbError> {
+    ) -> Result<Vec<Row>> {
         let statement = self.prepare(sql).await?;
         self.sent.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(self.timeout, self.client.query(&statement, params)).await;
@@ -228,7 +228,7 @@ impl Connection {
     pub(crate) async fn read<const N: usize>(
         &mut self,
         queries: [(&'static str, &[&(dyn ToSql + Sync)]); N],
-    ) -> Result<[Vec<Row>; N], DbError> {
+    ) -> Result<[Vec<Row>; N]> {
         let mut statements = Vec::with_capacity(N);
         for (sql, _) in &queries {
             statements.push(self.prepare(sql).await?);
@@ -259,7 +259,7 @@ impl Connection {
         &mut self,
         sql: &'static str,
         params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Option<Row>, DbError> {
+    ) -> Result<Option<Row>> {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
@@ -268,7 +268,7 @@ impl Connection {
         &mut self,
         sql: &'static str,
         params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Row, DbError> {
+    ) -> Result<Row> {
         let row = self.query_opt(sql, params).await?;
         row.ok_or_else(|| DbError::Corrupt("a row that is always there is missing".to_owned()))
     }
@@ -278,7 +278,7 @@ impl Connection {
         &mut self,
         sql: &'static str,
         params: &[&(dyn ToSql + Sync)],
-    ) -> Result<u64, DbError> {
+    ) -> Result<u64> {
         let statement = self.prepare(sql).await?;
         self.sent.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(self.timeout, self.client.execute(&statement, params)).await;
@@ -286,7 +286,7 @@ impl Connection {
     }
 
     /// Runs several statements that take nothing and give nothing.
-    pub(crate) async fn run_all(&mut self, sql: &str) -> Result<(), DbError> {
+    pub(crate) async fn run_all(&mut self, sql: &str) -> Result<()> {
         self.sent.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(self.timeout, self.client.batch_execute(sql)).await;
         self.judge(answer)
@@ -294,19 +294,19 @@ impl Connection {
 
     /// Begins a transaction, each statement of which sees everything committed before it. A
     /// statement that fails inside of it, or a missing commit, costs the connection.
-    pub(crate) async fn begin(&mut self) -> Result<(), DbError> {
+    pub(crate) async fn begin(&mut self) -> Result<()> {
         self.in_transaction = true;
         self.run_all("BEGIN").await
     }
 
     /// Begins a transaction whose statements all see one state of the database, and change nothing.
-    pub(crate) async fn begin_snapshot(&mut self) -> Result<(), DbError> {
+    pub(crate) async fn begin_snapshot(&mut self) -> Result<()> {
         self.in_transaction = true;
         self.run_all("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
     /// Undoes a transaction.
-    pub(crate) async fn roll_back(&mut self) -> Result<(), DbError> {
+    pub(crate) async fn roll_back(&mut self) -> Result<()> {
         self.run_all("ROLLBACK").await?;
         self.in_transaction = false;
         Ok(())
@@ -314,7 +314,7 @@ impl Connection {
 
     /// Commits. Every statement since [`begin`](Self::begin) must have succeeded: the server answers
     /// the COMMIT of a failed transaction without an error.
-    pub(crate) async fn commit(&mut self) -> Result<(), DbError> {
+    pub(crate) async fn commit(&mut self) -> Result<()> {
         if self.broken {
             return Err(DbError::Unavailable("the transaction had failed".to_owned()));
         }
@@ -328,7 +328,7 @@ impl Connection {
         !self.broken && !self.in_transaction && !self.client.is_closed()
     }
 
-    async fn prepare(&mut self, sql: &'static str) -> Result<Statement, DbError> {
+    async fn prepare(&mut self, sql: &'static str) -> Result<Statement> {
         if let Some(statement) = self.prepared.get(&sql.as_ptr().addr()) {
             return Ok(statement.clone());
         }
@@ -341,7 +341,7 @@ impl Connection {
     fn judge<T>(
         &mut self,
         answer: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
-    ) -> Result<T, DbError> {
+    ) -> Result<T> {
         let error = match answer {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => DbError::from(error),

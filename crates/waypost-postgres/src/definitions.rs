@@ -6,7 +6,7 @@ use waypost_core::id::DefinitionHash;
 use waypost_ports::store::{Defined, Definition, DefinitionRef, NewDefinition};
 
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::text::{array, narrow, text};
 
@@ -15,10 +15,7 @@ const ATTEMPTS: u32 = 20;
 
 /// Keeps a definition, as the next version of its workflow unless its content is known, and moves the
 /// workflow's pointer. Deploys of one workflow wait for one another.
-pub(crate) async fn define(
-    connection: &mut Connection,
-    new: &NewDefinition,
-) -> Result<Defined, DbError> {
+pub(crate) async fn define(connection: &mut Connection, new: &NewDefinition) -> Result<Defined> {
     let name = new.name.as_bytes();
     connection.begin().await?;
     let row = connection.query_one(sql!("current_version_lock"), &[&name]).await?;
@@ -37,10 +34,7 @@ pub(crate) async fn define(
 }
 
 /// The stored definition. Also returns whether it is new.
-async fn insert(
-    connection: &mut Connection,
-    new: &NewDefinition,
-) -> Result<(Definition, bool), DbError> {
+async fn insert(connection: &mut Connection, new: &NewDefinition) -> Result<(Definition, bool)> {
     let hash = new.hash.0.as_slice();
     for _ in 0..ATTEMPTS {
         let params: [&(dyn ToSql + Sync); 3] =
@@ -57,7 +51,7 @@ async fn insert(
 pub(crate) async fn find(
     connection: &mut Connection,
     which: &DefinitionRef,
-) -> Result<Option<Definition>, DbError> {
+) -> Result<Option<Definition>> {
     let (name, version) = match which {
         DefinitionRef::Hash(hash) => return by_hash(connection, *hash).await,
         DefinitionRef::Version(name, version) => (name, i64::from(*version)),
@@ -71,12 +65,12 @@ pub(crate) async fn find(
 pub(crate) async fn by_hash(
     connection: &mut Connection,
     hash: DefinitionHash,
-) -> Result<Option<Definition>, DbError> {
+) -> Result<Option<Definition>> {
     let row = connection.query_opt(sql!("definition_by_hash"), &[&hash.0.as_slice()]).await?;
     row.as_ref().map(read).transpose()
 }
 
-fn read(row: &Row) -> Result<Definition, DbError> {
+fn read(row: &Row) -> Result<Definition> {
     Ok(Definition {
         name: text(row, 0)?,
         version: narrow(row, 1)?,

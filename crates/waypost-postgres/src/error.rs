@@ -3,29 +3,25 @@
 use tokio_postgres::error::SqlState;
 use waypost_ports::store::StoreError;
 
+pub(crate) type Result<T, E = DbError> = std::result::Result<T, E>;
+
 /// Why a statement failed.
 #[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) enum DbError {
     /// The data of a row is rejected; others may be inserted. The connection stays usable.
-    #[error("{0}")]
     Data(String),
     /// Two transactions conflicted; a repeat of the statement may succeed.
-    #[error("{0}")]
     Conflict(String),
     /// Out of reach, too slow, or going down.
-    #[error("{0}")]
     Unavailable(String),
     /// No space is left.
-    #[error("{0}")]
     Full(String),
     /// A standby, or a database that was set so.
-    #[error("{0}")]
     ReadOnly(String),
     /// What is stored is not what was written.
-    #[error("{0}")]
     Corrupt(String),
     /// It is rejected, however often it is repeated.
-    #[error("{0}")]
     Refused(String),
 }
 
@@ -66,9 +62,7 @@ const CONFLICTS_MAX: u32 = 10;
 
 /// Does something again where it and something else have come to wait for each other, and the database has
 /// ended it. Must be for something that can be done twice.
-pub(crate) fn in_spite_of_others<T>(
-    mut action: impl FnMut() -> Result<T, DbError>,
-) -> Result<T, DbError> {
+pub(crate) fn in_spite_of_others<T>(mut action: impl FnMut() -> Result<T>) -> Result<T> {
     let mut conflicts = 0;
     loop {
         match action() {

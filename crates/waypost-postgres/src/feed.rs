@@ -20,7 +20,7 @@ use waypost_ports::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest}
 use waypost_ports::store::StoredFrame;
 
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::history;
 use crate::queries::sql;
 use crate::text::{count, from_stored, get, limit, text_or_none};
@@ -38,7 +38,7 @@ const FRAMES_MAX: i64 = 10_000;
 pub(crate) async fn page(
     connection: &mut Connection,
     request: &FeedRequest,
-) -> Result<Vec<FeedFrame>, DbError> {
+) -> Result<Vec<FeedFrame>> {
     let after = i64::try_from(request.after.0).unwrap_or(i64::MAX);
     let end = settled_end(connection, after).await?;
     let bytes = i64::try_from(FEED_BYTES_MAX).unwrap_or(i64::MAX);
@@ -49,7 +49,7 @@ pub(crate) async fn page(
 }
 
 /// The place after the last frame.
-pub(crate) async fn end(connection: &mut Connection) -> Result<FeedPosition, DbError> {
+pub(crate) async fn end(connection: &mut Connection) -> Result<FeedPosition> {
     let end = settled_end(connection, 0).await?;
     let row = connection.query_one(sql!("feed_last"), &[&end]).await?;
     Ok(FeedPosition(from_stored(get(&row, 0)?)))
@@ -57,7 +57,7 @@ pub(crate) async fn end(connection: &mut Connection) -> Result<FeedPosition, DbE
 
 /// A place before which nothing new can appear; beyond every current frame, if that does not take
 /// long. A statement of its own: the snapshots of later ones are at least as new.
-async fn settled_end(connection: &mut Connection, after: i64) -> Result<i64, DbError> {
+async fn settled_end(connection: &mut Connection, after: i64) -> Result<i64> {
     let started = Instant::now();
     let mut wanted = None;
     loop {
@@ -72,7 +72,7 @@ async fn settled_end(connection: &mut Connection, after: i64) -> Result<i64, DbE
 }
 
 /// A frame whose columns are damaged is given as such: the feed has to get past it.
-fn read(row: &Row) -> Result<FeedFrame, DbError> {
+fn read(row: &Row) -> Result<FeedFrame> {
     let parent = match get::<Option<i64>>(row, 13)? {
         Some(first_seq) => {
             Some(Parent { first_seq: from_stored(first_seq), append_id: AppendId(get(row, 14)?) })
@@ -87,6 +87,6 @@ fn read(row: &Row) -> Result<FeedFrame, DbError> {
     Ok(FeedFrame { position: FeedPosition(count(row, 11)?), key, frame })
 }
 
-fn unreadable(row: &Row, error: &DbError) -> Result<StoredFrame, DbError> {
+fn unreadable(row: &Row, error: &DbError) -> Result<StoredFrame> {
     Ok(history::unreadable_frame(ExecutionNo(get(row, 0)?), error.to_string()))
 }

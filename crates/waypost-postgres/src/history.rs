@@ -13,7 +13,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Control, History, Permit, Snapshot, StoredFrame};
 
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::mail;
 use crate::queries::sql;
 use crate::text::{count, get, is_intact, limit, narrow, text_or_none};
@@ -40,7 +40,7 @@ pub(crate) async fn load(
     connection: &mut Connection,
     execution: ExecutionNo,
     from: From,
-) -> Result<Option<History>, DbError> {
+) -> Result<Option<History>> {
     Ok(load_many(connection, &[(execution, from)]).await?.pop())
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn load(
 pub(crate) async fn load_many(
     connection: &mut Connection,
     wanted: &[(ExecutionNo, From)],
-) -> Result<Vec<History>, DbError> {
+) -> Result<Vec<History>> {
     let mut histories = read_many(connection, wanted).await?;
     // A snapshot is a cache: a damaged one counts as none.
     let damaged: Vec<_> = histories
@@ -75,7 +75,7 @@ struct Loaded {
 async fn read_many(
     connection: &mut Connection,
     wanted: &[(ExecutionNo, From)],
-) -> Result<HashMap<ExecutionNo, Loaded>, DbError> {
+) -> Result<HashMap<ExecutionNo, Loaded>> {
     let mut all = HashMap::with_capacity(wanted.len());
     let mut rest = wanted;
     while !rest.is_empty() {
@@ -87,10 +87,7 @@ async fn read_many(
 }
 
 /// How many can be read at once, from the first on; at least one, however large.
-async fn first_of(
-    connection: &mut Connection,
-    wanted: &[(ExecutionNo, From)],
-) -> Result<usize, DbError> {
+async fn first_of(connection: &mut Connection, wanted: &[(ExecutionNo, From)]) -> Result<usize> {
     if wanted.len() <= 1 {
         return Ok(wanted.len());
     }
@@ -107,7 +104,7 @@ fn columns(wanted: &[(ExecutionNo, From)]) -> (Vec<i64>, Vec<i16>) {
 async fn read_some(
     connection: &mut Connection,
     wanted: &[(ExecutionNo, From)],
-) -> Result<HashMap<ExecutionNo, Loaded>, DbError> {
+) -> Result<HashMap<ExecutionNo, Loaded>> {
     let (executions, modes) = columns(wanted);
     let with_snapshot: Vec<i64> = wanted
         .iter()
@@ -134,7 +131,7 @@ pub(crate) async fn load_with(
     connection: &mut Connection,
     executions: &[ExecutionNo],
     more: [&'static str; 3],
-) -> Result<(Vec<History>, [Vec<Row>; 3]), DbError> {
+) -> Result<(Vec<History>, [Vec<Row>; 3])> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let modes = vec![From::Beginning as i16; numbers.len()];
     let one: [&(dyn ToSql + Sync); 1] = [&numbers];
@@ -163,7 +160,7 @@ type Question<'a> = (&'static str, &'a [&'a (dyn ToSql + Sync)]);
 async fn read_whole<const N: usize>(
     connection: &mut Connection,
     all: [Question<'_>; N],
-) -> Result<[Vec<Row>; N], DbError> {
+) -> Result<[Vec<Row>; N]> {
     let mut answers = connection.read(all).await?;
     if answers.first().map_or(Ok(true), |frames| cut(frames).map(|cut| cut.is_empty()))? {
         return Ok(answers);
@@ -190,7 +187,7 @@ async fn read_on(
     execution: i64,
     mut next: i64,
     frames: &mut Vec<Row>,
-) -> Result<(), DbError> {
+) -> Result<()> {
     loop {
         let params: [&(dyn ToSql + Sync); 4] = [&execution, &next, &FRAMES_AT_ONCE, &BYTES_AT_ONCE];
         let mut page = connection.query(sql!("frames_page"), &params).await?;
@@ -203,7 +200,7 @@ async fn read_on(
 }
 
 /// The executions whose logs may continue after this result, and where.
-fn cut(frames: &[Row]) -> Result<Vec<(i64, i64)>, DbError> {
+fn cut(frames: &[Row]) -> Result<Vec<(i64, i64)>> {
     let mut cut = Vec::new();
     for log in frames.chunk_by(|one, next| one.get::<_, i64>(0) == next.get::<_, i64>(0)) {
         let mut bytes = 0;
@@ -224,7 +221,7 @@ fn assemble(
     snapshots: &[Row],
     frames: &[Row],
     mails: &[Row],
-) -> Result<HashMap<ExecutionNo, Loaded>, DbError> {
+) -> Result<HashMap<ExecutionNo, Loaded>> {
     let mut all: HashMap<ExecutionNo, Loaded> = wanted
         .iter()
         .map(|(execution, _)| {
@@ -269,7 +266,7 @@ fn assemble(
 }
 
 /// Adds frames to their executions, each with the one before it as its parent.
-fn add_frames(all: &mut HashMap<ExecutionNo, Loaded>, rows: &[Row]) -> Result<(), DbError> {
+fn add_frames(all: &mut HashMap<ExecutionNo, Loaded>, rows: &[Row]) -> Result<()> {
     let mut before: Option<(ExecutionNo, Parent)> = None;
     for row in rows {
         let execution = ExecutionNo(get(row, 0)?);
@@ -293,7 +290,7 @@ fn add_frames(all: &mut HashMap<ExecutionNo, Loaded>, rows: &[Row]) -> Result<()
 }
 
 /// A frame in the columns of `frames_load`.
-pub(crate) fn read_frame(row: &Row, parent: Option<Parent>) -> Result<StoredFrame, DbError> {
+pub(crate) fn read_frame(row: &Row, parent: Option<Parent>) -> Result<StoredFrame> {
     let requires: i32 = get(row, 8)?;
     let header = FrameHeader {
         execution: ExecutionNo(get(row, 0)?),
@@ -332,12 +329,12 @@ pub(crate) fn unreadable_frame(execution: ExecutionNo, reason: String) -> Stored
 }
 
 /// A snapshot in the columns of `snapshots_load`, damaged or not.
-pub(crate) fn read_snapshot(row: &Row) -> Result<Snapshot, DbError> {
+pub(crate) fn read_snapshot(row: &Row) -> Result<Snapshot> {
     Ok(Snapshot { seq: count(row, 2)?, body: get(row, 4)? })
 }
 
 /// A control row in the columns of `control_load`.
-pub(crate) fn read_control(row: &Row) -> Result<Control, DbError> {
+pub(crate) fn read_control(row: &Row) -> Result<Control> {
     let permit = match text_or_none(row, 6)? {
         Some(key) => Some(Permit {
             key,

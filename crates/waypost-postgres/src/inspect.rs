@@ -17,7 +17,7 @@ use waypost_ports::inspect::{
 use waypost_ports::store::{Control, StoreError, Urgency};
 
 use crate::connection::{Connection, Role};
-use crate::error::DbError;
+use crate::error::Result;
 use crate::projections::shown;
 use crate::queries::sql;
 use crate::store::PostgresStore;
@@ -99,13 +99,11 @@ impl Inspect for PostgresStore {
 async fn first_bytes(
     connection: &mut Connection,
     executions: &[ExecutionNo],
-) -> Result<Vec<ExecutionNo>, DbError> {
+) -> Result<Vec<ExecutionNo>> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let rows = connection.query(sql!("frames_sizes"), &[&numbers]).await?;
-    let sizes: HashMap<i64, u64> = rows
-        .iter()
-        .map(|row| Ok((get(row, 0)?, count(row, 1)?)))
-        .collect::<Result<_, DbError>>()?;
+    let sizes: HashMap<i64, u64> =
+        rows.iter().map(|row| Ok((get(row, 0)?, count(row, 1)?))).collect::<Result<_>>()?;
     let mut bytes = 0;
     let mut some = Vec::new();
     for execution in executions {
@@ -118,10 +116,7 @@ async fn first_bytes(
     Ok(some)
 }
 
-async fn examine(
-    connection: &mut Connection,
-    executions: &[ExecutionNo],
-) -> Result<Vec<Examined>, DbError> {
+async fn examine(connection: &mut Connection, executions: &[ExecutionNo]) -> Result<Vec<Examined>> {
     let more = [sql!("snapshots_load"), sql!("control_standing"), sql!("permit_load")];
     let (mut histories, [snapshots, standing, places]) =
         history::load_with(connection, executions, more).await?;
@@ -145,7 +140,7 @@ async fn examine(
     Ok(examined.collect())
 }
 
-fn read_standing(row: &tokio_postgres::Row) -> Result<Standing, DbError> {
+fn read_standing(row: &tokio_postgres::Row) -> Result<Standing> {
     let ownership = match (get::<Option<Uuid>>(row, 1)?, get(row, 2)?) {
         (None, _) => Ownership::Nobody,
         (Some(_), true) => Ownership::Held,
@@ -163,7 +158,7 @@ fn read_standing(row: &tokio_postgres::Row) -> Result<Standing, DbError> {
 
 /// Repairs rows in a transaction that locks the log's end and the control row, so that what was
 /// compared still holds when it commits.
-async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bool, DbError> {
+async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bool> {
     let execution = repair.execution.0;
     connection.begin().await?;
     if let Remedy::Control { permit: Some(derived), .. } = &repair.remedy {
@@ -200,11 +195,7 @@ async fn apply_repair(connection: &mut Connection, repair: &Repair) -> Result<bo
     Ok(true)
 }
 
-async fn apply(
-    connection: &mut Connection,
-    execution: i64,
-    remedy: &Remedy,
-) -> Result<(), DbError> {
+async fn apply(connection: &mut Connection, execution: i64, remedy: &Remedy) -> Result<()> {
     let sql: &[&'static str] = match remedy {
         Remedy::Control { row, epoch, requires, permit } => {
             derive(connection, execution, row, *epoch, *requires).await?;
@@ -228,7 +219,7 @@ async fn derive(
     row: &DerivedRow,
     epoch: u32,
     requires: u16,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let (next_due, held, wakes_from) = match row {
         DerivedRow::Ready => (None, None, Urgency::Ordinary),
         DerivedRow::Parked { next_due } => (*next_due, None, Urgency::Ordinary),

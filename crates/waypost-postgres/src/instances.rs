@@ -5,7 +5,7 @@ use waypost_core::time::Timestamp;
 use waypost_ports::store::{Heartbeat, Renewal};
 
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::Result;
 use crate::queries::sql;
 use crate::text::get;
 
@@ -13,7 +13,7 @@ use crate::text::get;
 pub(crate) async fn heartbeat(
     connection: &mut Connection,
     heartbeat: &Heartbeat,
-) -> Result<Renewal, DbError> {
+) -> Result<Renewal> {
     let Heartbeat { instance, numbers, fold, lease, about } = heartbeat;
     let lease = lease.map(|lease| i64::try_from(lease.0).unwrap_or(i64::MAX));
     let numbers = i64::from(*numbers);

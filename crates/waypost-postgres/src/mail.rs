@@ -10,7 +10,7 @@ use waypost_core::id::{ExecutionNo, InstanceId};
 use waypost_ports::store::{Mail, MailDelivery};
 
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::queries::sql;
 use crate::text::{get, limit, text, text_or_none};
 
@@ -18,7 +18,7 @@ use crate::text::{get, limit, text, text_or_none};
 pub(crate) async fn deliver(
     connection: &mut Connection,
     mail: &[Mail],
-) -> Result<Vec<MailDelivery>, DbError> {
+) -> Result<Vec<MailDelivery>> {
     if mail.is_empty() {
         return Ok(Vec::new());
     }
@@ -58,17 +58,14 @@ pub(crate) async fn deliver(
 }
 
 /// The second half alone: makes ready who listens to mail that is there.
-pub(crate) async fn wake(connection: &mut Connection, mail: &[Mail]) -> Result<(), DbError> {
+pub(crate) async fn wake(connection: &mut Connection, mail: &[Mail]) -> Result<()> {
     let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
     connection.execute(sql!("control_wake"), &[&executions]).await?;
     Ok(())
 }
 
 /// The first half: the mail is durable where it was accepted.
-pub(crate) async fn put(
-    connection: &mut Connection,
-    mail: &[Mail],
-) -> Result<Vec<MailDelivery>, DbError> {
+pub(crate) async fn put(connection: &mut Connection, mail: &[Mail]) -> Result<Vec<MailDelivery>> {
     let executions: Vec<i64> = mail.iter().map(|mail| mail.execution.0).collect();
     let urgencies: Vec<i16> = mail.iter().map(|mail| mail.body.urgency() as i16).collect();
     let messages: Vec<&[u8]> = mail.iter().map(|mail| mail.message.as_bytes()).collect();
@@ -112,7 +109,7 @@ pub(crate) async fn collect(
     connection: &mut Connection,
     owner: InstanceId,
     most: usize,
-) -> Result<Vec<Mail>, DbError> {
+) -> Result<Vec<Mail>> {
     let mut asked = most;
     loop {
         let rows = connection.query(sql!("mail_collect"), &[&owner.0, &limit(asked)]).await?;
@@ -137,7 +134,7 @@ pub(crate) async fn collect(
 }
 
 /// A piece of mail in the columns of `mail_load`.
-pub(crate) fn read(row: &Row) -> Result<Mail, DbError> {
+pub(crate) fn read(row: &Row) -> Result<Mail> {
     let body: &[u8] = get(row, 3)?;
     let body = serde_json::from_slice(body)
         .map_err(|error| DbError::Corrupt(format!("mail cannot be read: {error}")))?;

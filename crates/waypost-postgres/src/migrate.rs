@@ -7,7 +7,7 @@ use waypost_ports::migration::{Migration, Migrations};
 use waypost_ports::store::StoreError;
 
 use crate::connection::{Connection, Home, Role};
-use crate::error::DbError;
+use crate::error::Result;
 use crate::options::Options;
 use crate::queries::sql;
 use crate::store;
@@ -55,7 +55,7 @@ pub(crate) async fn apply_known(home: &Home) -> Result<Vec<Migration>, StoreErro
     apply(home, KNOWN).await
 }
 
-async fn connect(home: &Home) -> Result<Connection, DbError> {
+async fn connect(home: &Home) -> Result<Connection> {
     Connection::open(home, Role::Migration).await
 }
 
@@ -74,11 +74,7 @@ async fn apply(home: &Home, known: &[Migration]) -> Result<Vec<Migration>, Store
 }
 
 /// A migration and the note that it was applied are one transaction.
-async fn apply_one(
-    connection: &mut Connection,
-    home: &Home,
-    migration: &Migration,
-) -> Result<(), DbError> {
+async fn apply_one(connection: &mut Connection, home: &Home, migration: &Migration) -> Result<()> {
     connection.begin().await?;
     // Created only if it is missing: a user without the right to create schemas can continue.
     let exists = connection.query_one(sql!("schema_exists"), &[]).await?;
@@ -93,7 +89,7 @@ async fn apply_one(
     connection.commit().await
 }
 
-async fn current(connection: &mut Connection) -> Result<u32, DbError> {
+async fn current(connection: &mut Connection) -> Result<u32> {
     let exist = connection.query_one(sql!("migrations_exist"), &[]).await?;
     if !get::<bool>(&exist, 0)? {
         return Ok(0);

@@ -17,7 +17,7 @@ use waypost_core::id::InstanceId;
 use waypost_ports::nudge::{Hear, Nudge, Nudges};
 
 use crate::connection::{Connection, Home, Role};
-use crate::error::DbError;
+use crate::error::Result;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 
@@ -219,7 +219,7 @@ impl Carrier {
         }
     }
 
-    async fn open(&self) -> Result<ListenConnection, DbError> {
+    async fn open(&self) -> Result<ListenConnection> {
         let (listener, sender) = (Arc::clone(&self.listener), self.sender);
         let (ends, ended) = oneshot::channel::<()>();
         let hear = move |message| {

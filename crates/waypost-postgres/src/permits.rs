@@ -24,7 +24,7 @@ use waypost_ports::store::{Append, Appended, Mail, Permit, cancel_message};
 
 use crate::append;
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::Result;
 use crate::mail;
 use crate::queries::sql;
 use crate::text::{count, get, narrow, text};
@@ -34,7 +34,7 @@ pub(crate) async fn append(
     connection: &mut Connection,
     batch: &[Append],
     part: &[usize],
-) -> Result<Vec<Appended>, DbError> {
+) -> Result<Vec<Appended>> {
     connection.begin().await?;
     let asking = lock_all(connection, batch, part).await?;
     let rejected = reject(connection, batch, &asking).await?;
@@ -75,10 +75,7 @@ pub(crate) async fn append(
 }
 
 /// After a commit: promotes waiting rows of these keys, and deletes the keys that have no rows.
-pub(crate) async fn promote_released(
-    connection: &mut Connection,
-    keys: &[i64],
-) -> Result<(), DbError> {
+pub(crate) async fn promote_released(connection: &mut Connection, keys: &[i64]) -> Result<()> {
     let idle = promote(connection, keys, Occasion::Release).await?;
     if !idle.is_empty() {
         connection.execute(sql!("permit_keys_forget"), &[&idle]).await?;
@@ -87,7 +84,7 @@ pub(crate) async fn promote_released(
 }
 
 /// Promotes rows that wait because an instance died between a commit and the promotion.
-pub(crate) async fn sweep(connection: &mut Connection) -> Result<(), DbError> {
+pub(crate) async fn sweep(connection: &mut Connection) -> Result<()> {
     let rows = connection.query(sql!("permit_sweep"), &[]).await?;
     let keys = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
     promote(connection, &keys, Occasion::Sweep).await?;
@@ -99,7 +96,7 @@ pub(crate) async fn sweep(connection: &mut Connection) -> Result<(), DbError> {
 pub(crate) async fn lock_derived(
     connection: &mut Connection,
     derived: &DerivedPermit,
-) -> Result<(), DbError> {
+) -> Result<()> {
     lock(connection, &BTreeSet::from([&*derived.request.key])).await?;
     Ok(())
 }
@@ -109,7 +106,7 @@ pub(crate) async fn repair(
     connection: &mut Connection,
     execution: ExecutionNo,
     derived: Option<&DerivedPermit>,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let rows = connection.query(sql!("permit_load"), &[&vec![execution.0]]).await?;
     let own = rows.first().map(read).transpose()?.map(|(_, permit)| permit);
     let own = own.filter(|own| derived.is_some_and(|of| of.request.key == own.key));
@@ -130,15 +127,13 @@ pub(crate) async fn repair(
 }
 
 /// A place in the columns of `permit_load`.
-pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit), DbError> {
+pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit)> {
     let permit = Permit { key: text(row, 1)?, holding: get(row, 2)?, before: count(row, 3)? };
     Ok((ExecutionNo(get(row, 0)?), permit))
 }
 
 /// The queues of all keys.
-pub(crate) async fn permit_queues(
-    connection: &mut Connection,
-) -> Result<Vec<PermitQueue>, DbError> {
+pub(crate) async fn permit_queues(connection: &mut Connection) -> Result<Vec<PermitQueue>> {
     let rows = connection.query(sql!("permit_queues"), &[]).await?;
     let queue = |row| {
         let first: Option<i64> = get(row, 4)?;
@@ -168,7 +163,7 @@ async fn lock_all<'a>(
     connection: &mut Connection,
     batch: &'a [Append],
     part: &[usize],
-) -> Result<Vec<Asking<'a>>, DbError> {
+) -> Result<Vec<Asking<'a>>> {
     let requests = part.iter().filter_map(|index| {
         let append = batch.get(*index)?;
         Some((*index, append.header.execution, append.side.permit.as_ref()?))
@@ -187,7 +182,7 @@ async fn lock_all<'a>(
 async fn lock<'a>(
     connection: &mut Connection,
     keys: &BTreeSet<&'a str>,
-) -> Result<HashMap<&'a str, i64>, DbError> {
+) -> Result<HashMap<&'a str, i64>> {
     let names: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
     let rows = connection.query(sql!("permit_keys_lock"), &[&names]).await?;
     let mut ids = HashMap::new();
@@ -205,7 +200,7 @@ async fn reject(
     connection: &mut Connection,
     batch: &[Append],
     asking: &[Asking<'_>],
-) -> Result<HashMap<usize, u64>, DbError> {
+) -> Result<HashMap<usize, u64>> {
     let strict = asking.iter().filter(|asking| asking.request.may_be_rejected());
     let strict: Vec<&Asking<'_>> = strict.collect();
     let excerpts = read_for_requests(connection, strict.iter().copied()).await?;
@@ -231,7 +226,7 @@ async fn promote(
     connection: &mut Connection,
     keys: &[i64],
     mut occasion: Occasion<'_>,
-) -> Result<Vec<i64>, DbError> {
+) -> Result<Vec<i64>> {
     let mut keys: Vec<i64> = keys.iter().copied().collect::<BTreeSet<i64>>().into_iter().collect();
     let mut idle = Vec::new();
     while !keys.is_empty() {
@@ -259,7 +254,7 @@ async fn promote(
 async fn read_for_requests<'a>(
     connection: &mut Connection,
     asking: impl IntoIterator<Item = &'a Asking<'a>>,
-) -> Result<Vec<Excerpt>, DbError> {
+) -> Result<Vec<Excerpt>> {
     let (mut keys, mut executions, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for asking in asking {
         keys.push(asking.key);
@@ -276,7 +271,7 @@ async fn read_excerpts(
     keys: &[i64],
     executions: &[Option<i64>],
     most: &[i64],
-) -> Result<Vec<Excerpt>, DbError> {
+) -> Result<Vec<Excerpt>> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
@@ -302,7 +297,7 @@ async fn read_excerpts(
 async fn write_changes(
     connection: &mut Connection,
     decided: &[(&Asking<'_>, QueueChanges)],
-) -> Result<(), DbError> {
+) -> Result<()> {
     let (mut executions, mut keys, mut limits, mut holds) = (vec![], vec![], vec![], vec![]);
     let (mut given, mut woken, mut superseded) = (vec![], vec![], vec![]);
     let mut promoted = Vec::new();
@@ -340,10 +335,7 @@ async fn write_changes(
 }
 
 /// Gives how many rows were not locked by another transaction.
-async fn write_promoted(
-    connection: &mut Connection,
-    promoted: &[WaitingRow],
-) -> Result<u64, DbError> {
+async fn write_promoted(connection: &mut Connection, promoted: &[WaitingRow]) -> Result<u64> {
     if promoted.is_empty() {
         return Ok(0);
     }

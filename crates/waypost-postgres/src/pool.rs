@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::connection::{Connection, Home, Role};
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 
 /// Connections of one role.
 pub(crate) struct Pool {
@@ -36,8 +36,8 @@ impl Pool {
     /// failed, is inside of a transaction, or its action was dropped half-way.
     pub(crate) async fn with<T>(
         &self,
-        action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,
-    ) -> Result<T, DbError> {
+        action: impl AsyncFnOnce(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
         let permit = timeout(self.wait, self.permits.acquire()).await;
         let _permit = permit.ok().and_then(Result::ok).ok_or_else(|| {
             let wait = self.wait.as_millis();
@@ -57,7 +57,7 @@ impl Pool {
         self.idle.lock().clear();
     }
 
-    async fn take(&self) -> Result<Connection, DbError> {
+    async fn take(&self) -> Result<Connection> {
         loop {
             let Some(connection) = self.idle.lock().pop() else { break };
             // The server may have closed it meanwhile.

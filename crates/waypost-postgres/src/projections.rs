@@ -50,7 +50,7 @@ use waypost_ports::query::ProjectionLag;
 use waypost_ports::store::{Append, Appended, StoreError};
 
 use crate::connection::{Connection, Home, Role};
-use crate::error::{DbError, in_spite_of_others};
+use crate::error::{Result, in_spite_of_others};
 use crate::options::Families;
 use crate::pool::Pool;
 use crate::text::{checksum, count, get};
@@ -214,7 +214,7 @@ impl Projections {
 
     fn run<T>(
         &self,
-        action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,
+        action: impl AsyncFnOnce(&mut Connection) -> Result<T>,
     ) -> Result<T, StoreError> {
         Ok(wait(&self.runtime, self.pool.with(action))?)
     }
@@ -227,7 +227,7 @@ impl Drop for Projections {
 }
 
 /// How far the rows of all processes are behind the log.
-pub(crate) async fn lag(connection: &mut Connection) -> Result<ProjectionLag, DbError> {
+pub(crate) async fn lag(connection: &mut Connection) -> Result<ProjectionLag> {
     let limits: [&(dyn ToSql + Sync); 2] = [&LAG_FRAMES_COMPARED, &LAG_FRAMES_MAX];
     let row = connection.query_one(sql!("progress"), &limits).await?;
     let as_of = get::<Option<i64>>(&row, 1)?.map(Timestamp);

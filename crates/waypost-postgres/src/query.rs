@@ -13,7 +13,7 @@ use waypost_ports::query::{
 use waypost_ports::store::{About, History, StoreError};
 
 use crate::connection::{Connection, Role};
-use crate::error::DbError;
+use crate::error::Result;
 use crate::projections::list;
 use crate::queries::sql;
 use crate::store::PostgresStore;
@@ -130,10 +130,7 @@ impl Query for PostgresStore {
 }
 
 /// Frames are read a page at a time: a log may be longer than memory.
-async fn events(
-    connection: &mut Connection,
-    request: &EventsRequest,
-) -> Result<Vec<EventRow>, DbError> {
+async fn events(connection: &mut Connection, request: &EventsRequest) -> Result<Vec<EventRow>> {
     let mut rows = Vec::new();
     let mut next = i64::try_from(request.after).unwrap_or(i64::MAX).saturating_add(1);
     let bytes_at_once = limit(request.bytes).min(BYTES_AT_ONCE);
@@ -162,7 +159,7 @@ async fn events(
 }
 
 /// Adds up the lengths of rows, which the database has without reading large ones.
-async fn weigh(connection: &mut Connection, read: Read) -> Result<u64, DbError> {
+async fn weigh(connection: &mut Connection, read: Read) -> Result<u64> {
     let row = match read {
         Read::State(execution) => {
             connection.query_one(sql!("weigh_state"), &[&execution.0]).await?
@@ -189,7 +186,7 @@ async fn weigh(connection: &mut Connection, read: Read) -> Result<u64, DbError> 
 async fn definitions(
     connection: &mut Connection,
     request: &DefinitionsRequest,
-) -> Result<DefinitionPage, DbError> {
+) -> Result<DefinitionPage> {
     let after = request.after.as_ref();
     let one_more = limit_and_one(request.limit);
     let rows = match &request.workflow {
@@ -209,7 +206,7 @@ async fn definitions(
     Ok(DefinitionPage { rows, more })
 }
 
-fn definition(row: &Row) -> Result<DefinitionRow, DbError> {
+fn definition(row: &Row) -> Result<DefinitionRow> {
     Ok(DefinitionRow {
         workflow: text(row, 0)?,
         version: narrow(row, 1)?,
@@ -219,7 +216,7 @@ fn definition(row: &Row) -> Result<DefinitionRow, DbError> {
     })
 }
 
-fn instance(row: &Row) -> Result<InstanceRow, DbError> {
+fn instance(row: &Row) -> Result<InstanceRow> {
     let fold: i32 = get::<Option<i32>>(row, 3)?.unwrap_or_default();
     let running: i64 = get::<Option<i64>>(row, 7)?.unwrap_or_default();
     Ok(InstanceRow {

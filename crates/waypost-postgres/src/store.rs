@@ -13,7 +13,7 @@ use waypost_ports::store::{
 use crate::address::Address;
 use crate::claim::{Copies, Sweeps};
 use crate::connection::{Connection, Home, Role};
-use crate::error::{DbError, in_spite_of_others};
+use crate::error::{Result, in_spite_of_others};
 use crate::history::From as LoadFrom;
 use crate::options::Options;
 use crate::pool::Pool;
@@ -116,7 +116,7 @@ impl PostgresStore {
     pub(crate) fn run<T>(
         &self,
         role: Role,
-        action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,
+        action: impl AsyncFnOnce(&mut Connection) -> Result<T>,
     ) -> Result<T, StoreError> {
         Ok(self.try_run(role, action)?)
     }
@@ -125,8 +125,8 @@ impl PostgresStore {
     pub(crate) fn try_run<T>(
         &self,
         role: Role,
-        action: impl AsyncFnOnce(&mut Connection) -> Result<T, DbError>,
-    ) -> Result<T, DbError> {
+        action: impl AsyncFnOnce(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
         let pool = match role {
             Role::Renewals => &self.renewals,
             Role::Writers => &self.writers,

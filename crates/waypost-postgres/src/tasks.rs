@@ -15,7 +15,7 @@ use waypost_ports::tasks::{
 };
 
 use crate::connection::{Connection, Role};
-use crate::error::DbError;
+use crate::error::Result;
 use crate::queries::sql;
 use crate::store::PostgresStore;
 use crate::text::{array, count, get, limit, narrow, read_text, text};
@@ -113,7 +113,7 @@ impl Tasks for PostgresStore {
     }
 }
 
-async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<(), DbError> {
+async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<()> {
     let executions: Vec<i64> = offers.iter().map(|offer| offer.id.execution.0).collect();
     let attempts: Vec<i64> = offers.iter().map(|offer| offer.id.attempt.into()).collect();
     let owners: Vec<Uuid> = offers.iter().map(|offer| offer.owner.0).collect();
@@ -126,7 +126,7 @@ async fn offer(connection: &mut Connection, offers: &[Offer]) -> Result<(), DbEr
     Ok(())
 }
 
-async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>, DbError> {
+async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Token>> {
     let lease = (!sign.leaving).then(|| i64::try_from(WORKER_LEASE.0).unwrap_or(i64::MAX));
     let handlers: Vec<&[u8]> = sign.handlers.iter().map(|handler| handler.as_bytes()).collect();
     let hand = sign.hand.as_ref();
@@ -148,7 +148,7 @@ async fn hear(connection: &mut Connection, sign: &SignOfLife) -> Result<Vec<Toke
     rows.iter().map(|row| get::<Uuid>(row, 0).map(|token| Token(token.as_u128()))).collect()
 }
 
-fn read_offer(row: &Row) -> Result<Offer, DbError> {
+fn read_offer(row: &Row) -> Result<Offer> {
     let id = OfferId {
         execution: ExecutionNo(get(row, 0)?),
         path: text(row, 3)?,
@@ -162,7 +162,7 @@ fn read_offer(row: &Row) -> Result<Offer, DbError> {
 /// list.
 type PresenceSeen = (Millis, HashSet<Token>);
 
-fn read_living(row: &Row) -> Result<(WorkerId, Option<PresenceSeen>), DbError> {
+fn read_living(row: &Row) -> Result<(WorkerId, Option<PresenceSeen>)> {
     let missing: Vec<Uuid> = get(row, 2)?;
     let missing = missing.iter().map(|token| Token(token.as_u128())).collect();
     let said_ago: Option<i64> = get(row, 1)?;
@@ -171,7 +171,7 @@ fn read_living(row: &Row) -> Result<(WorkerId, Option<PresenceSeen>), DbError> {
     Ok((WorkerId(get(row, 0)?), said_ago.map(|ago| (ago, missing))))
 }
 
-fn read_worker(row: &Row) -> Result<WorkerRow, DbError> {
+fn read_worker(row: &Row) -> Result<WorkerRow> {
     let handlers: Vec<&[u8]> = get(row, 8)?;
     let sign = SignOfLife {
         worker: WorkerId(get(row, 0)?),

@@ -5,42 +5,42 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 
 /// A column of a row.
-pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, DbError> {
+pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
     row.try_get(column).map_err(|error| DbError::Corrupt(error.to_string()))
 }
 
 /// Text that was stored as bytes.
-pub(crate) fn text(row: &Row, column: usize) -> Result<Arc<str>, DbError> {
+pub(crate) fn text(row: &Row, column: usize) -> Result<Arc<str>> {
     read_text(get(row, column)?)
 }
 
 /// As `text`, for a column that may be NULL.
-pub(crate) fn text_or_none(row: &Row, column: usize) -> Result<Option<Arc<str>>, DbError> {
+pub(crate) fn text_or_none(row: &Row, column: usize) -> Result<Option<Arc<str>>> {
     get::<Option<&[u8]>>(row, column)?.map(read_text).transpose()
 }
 
 /// Text in bytes.
-pub(crate) fn read_text(bytes: &[u8]) -> Result<Arc<str>, DbError> {
+pub(crate) fn read_text(bytes: &[u8]) -> Result<Arc<str>> {
     let text = std::str::from_utf8(bytes);
     text.map(Into::into).map_err(|error| DbError::Corrupt(format!("a text is not UTF-8: {error}")))
 }
 
 /// A count or seq, which is never negative.
-pub(crate) fn count(row: &Row, column: usize) -> Result<u64, DbError> {
+pub(crate) fn count(row: &Row, column: usize) -> Result<u64> {
     Ok(from_stored(get(row, column)?))
 }
 
 /// A whole number that is stored in a wider column than it needs.
-pub(crate) fn narrow<T: TryFrom<i64>>(row: &Row, column: usize) -> Result<T, DbError> {
+pub(crate) fn narrow<T: TryFrom<i64>>(row: &Row, column: usize) -> Result<T> {
     let wide: i64 = get(row, column)?;
     T::try_from(wide).map_err(|_| DbError::Corrupt(format!("{wide} is out of range")))
 }
 
 /// Bytes of a fixed length.
-pub(crate) fn array<const N: usize>(row: &Row, column: usize) -> Result<[u8; N], DbError> {
+pub(crate) fn array<const N: usize>(row: &Row, column: usize) -> Result<[u8; N]> {
     let bytes: &[u8] = get(row, column)?;
     let expected = || DbError::Corrupt(format!("{} bytes instead of {N}", bytes.len()));
     bytes.try_into().map_err(|_| expected())
@@ -52,7 +52,7 @@ pub(crate) fn from_stored(value: i64) -> u64 {
 }
 
 /// A count or seq as it is stored. A value too large for PostgreSQL is rejected as data.
-pub(crate) fn to_stored(value: u64) -> Result<i64, DbError> {
+pub(crate) fn to_stored(value: u64) -> Result<i64> {
     i64::try_from(value).map_err(|_| DbError::Data(format!("{value} is too large to be stored")))
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use waypost_core::frame::FrameHeader;
 use waypost_ports::store::{Append, ControlChange, Settled, Side, Urgency};
 
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::text::{checksum, to_stored};
 
 /// The fold that every control row can be assumed to need.
@@ -79,7 +79,7 @@ struct Kept<'a> {
 }
 
 /// Rejects values that cannot be sent, before they fail other frames.
-pub(super) fn check(append: &Append) -> Result<(), DbError> {
+pub(super) fn check(append: &Append) -> Result<()> {
     let header = &append.header;
     to_stored(header.first_seq)?;
     to_stored(header.last_seq)?;

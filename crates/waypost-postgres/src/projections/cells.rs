@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use waypost_core::projection::columns::{Cell, Column, ColumnKind};
 
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::text::get;
 
 /// The cells of one column, as a parameter.
@@ -95,7 +95,7 @@ impl ToSql for Array<'_> {
 }
 
 /// The cell in a row's column.
-pub(super) fn cell(row: &Row, at: usize, kind: ColumnKind) -> Result<Cell<'_>, DbError> {
+pub(super) fn cell(row: &Row, at: usize, kind: ColumnKind) -> Result<Cell<'_>> {
     let cell = match kind {
         ColumnKind::Number | ColumnKind::Time => get::<Option<i64>>(row, at)?.map(Cell::Number),
         ColumnKind::Code => get::<Option<i16>>(row, at)?.map(|code| Cell::Number(code.into())),
@@ -110,7 +110,7 @@ pub(super) fn cell(row: &Row, at: usize, kind: ColumnKind) -> Result<Cell<'_>, D
 }
 
 /// Reads back the columns with which a row begins.
-pub(super) fn read<T: Default>(row: &Row, columns: &[Column<T>]) -> Result<T, DbError> {
+pub(super) fn read<T: Default>(row: &Row, columns: &[Column<T>]) -> Result<T> {
     let mut read = T::default();
     for (at, column) in columns.iter().enumerate() {
         let cell = cell(row, at, column.kind)?;

@@ -14,7 +14,7 @@ use super::queries::sql;
 use super::queue::Frame;
 use super::rows::read_log;
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::Result;
 use crate::text::get;
 
 /// Executions whose tasks are rendered from where the last round ended. Of others the whole log is read.
@@ -36,7 +36,7 @@ impl RenderedTasks {
         definitions: &dyn Describe,
         batch: &BTreeMap<i64, Touched>,
         portion: Portion,
-    ) -> Result<HashMap<i64, Rendered>, DbError> {
+    ) -> Result<HashMap<i64, Rendered>> {
         let mut rendered = HashMap::new();
         let mut folds: BTreeMap<i64, Inputs> = BTreeMap::new();
         let scheduling = batch.iter().filter(|(_, touched)| touched.changes.schedules());
@@ -88,7 +88,7 @@ impl RenderedTasks {
         connection: &mut Connection,
         definitions: &dyn Describe,
         definition: DefinitionHash,
-    ) -> Result<Option<Arc<Plan>>, DbError> {
+    ) -> Result<Option<Arc<Plan>>> {
         if let Some(plan) = self.plans.get(&definition) {
             return Ok(plan.clone());
         }

@@ -19,7 +19,7 @@ use super::queries::{self, sql};
 use super::rows::time;
 use super::{cells, lag, name_hash};
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::text::{get, limit_and_one, narrow, text, text_or_none};
 
 /// Rows that are read at a time. Of filtered lists, inputs are read with them, so that it is not many.
@@ -29,7 +29,7 @@ const ROWS_AT_ONCE: usize = 256;
 pub(crate) async fn page(
     connection: &mut Connection,
     request: &ListRequest,
-) -> Result<ExecutionPage, DbError> {
+) -> Result<ExecutionPage> {
     connection.begin_snapshot().await?;
     let lag = lag(connection).await?;
     let (rows, next) = rows(connection, request, PageBudget::PAGE).await?;
@@ -42,7 +42,7 @@ async fn rows(
     connection: &mut Connection,
     request: &ListRequest,
     mut budget: PageBudget,
-) -> Result<(Vec<ExecutionRow>, Option<ExecutionNo>), DbError> {
+) -> Result<(Vec<ExecutionRow>, Option<ExecutionNo>)> {
     let mut walks = Walks::of(request);
     let filter = Filter::of(request);
     let (mut found, mut seen) = (Vec::new(), None);
@@ -81,10 +81,7 @@ async fn rows(
     Ok((read_rows(connection, &found).await?, next))
 }
 
-async fn read_rows(
-    connection: &mut Connection,
-    executions: &[i64],
-) -> Result<Vec<ExecutionRow>, DbError> {
+async fn read_rows(connection: &mut Connection, executions: &[i64]) -> Result<Vec<ExecutionRow>> {
     let rows = connection.query(&queries::LISTED_ROWS, &[&executions]).await?;
     rows.iter().map(read).collect()
 }
@@ -124,11 +121,7 @@ impl Walks {
     }
 
     /// The next executions, at most so many; none at the end.
-    async fn next(
-        &mut self,
-        connection: &mut Connection,
-        wanted: usize,
-    ) -> Result<Vec<i64>, DbError> {
+    async fn next(&mut self, connection: &mut Connection, wanted: usize) -> Result<Vec<i64>> {
         let mut found = Vec::with_capacity(wanted);
         while found.len() < wanted {
             for walk in &mut self.walks {
@@ -151,7 +144,7 @@ impl Walk {
         connection: &mut Connection,
         workflow: Option<&str>,
         wanted: usize,
-    ) -> Result<(), DbError> {
+    ) -> Result<()> {
         if self.at_end || !self.ahead.is_empty() {
             return Ok(());
         }
@@ -176,7 +169,7 @@ impl Walk {
     }
 }
 
-fn fits(row: &Row, filter: &Filter<'_>, budget: &mut PageBudget) -> Result<bool, DbError> {
+fn fits(row: &Row, filter: &Filter<'_>, budget: &mut PageBudget) -> Result<bool> {
     let (key, error, input) = (text(row, 2)?, text_or_none(row, 3)?, text(row, 5)?);
     let looked = Looked {
         created_at: Timestamp(get(row, 1)?),
@@ -190,12 +183,12 @@ fn fits(row: &Row, filter: &Filter<'_>, budget: &mut PageBudget) -> Result<bool,
 }
 
 /// The JSON in a column; the default where there is none, as in most rows.
-fn json<T: DeserializeOwned + Default>(row: &Row, column: usize) -> Result<T, DbError> {
+fn json<T: DeserializeOwned + Default>(row: &Row, column: usize) -> Result<T> {
     let Some(bytes) = get::<Option<&[u8]>>(row, column)? else { return Ok(T::default()) };
     serde_json::from_slice(bytes).map_err(|error| DbError::Corrupt(format!("JSON: {error}")))
 }
 
-fn read(row: &Row) -> Result<ExecutionRow, DbError> {
+fn read(row: &Row) -> Result<ExecutionRow> {
     let at = |column| VIEW.len() + column;
     Ok(ExecutionRow {
         execution: ExecutionNo(get(row, at(0))?),

@@ -1,7 +1,7 @@
 //! How much is read and written at once: as much as is fast, and never more than a statement can carry in its
 //! time.
 
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 
 /// How much of the log is taken up at once. One frame is, however large.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ impl Pace {
     }
 
     /// Records the result of a portion. A rejection because of data is independent of the size.
-    pub(super) fn judge<T>(&mut self, result: &Result<T, DbError>) {
+    pub(super) fn judge<T>(&mut self, result: &Result<T>) {
         self.failures = match result {
             Ok(_) => 0,
             Err(DbError::Data(_)) => self.failures,

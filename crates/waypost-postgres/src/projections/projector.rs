@@ -33,7 +33,7 @@ use super::queue::{Frame, Queue, Work};
 use super::rows::{Rows, first_of, load_bases, read_log};
 use super::write::Documents;
 use crate::connection::{Connection, Home, Role};
-use crate::error::DbError;
+use crate::error::{DbError, Result};
 use crate::options::Families;
 use sweep::Sweep;
 pub(super) use sweep::TICK;
@@ -80,7 +80,7 @@ impl Projector {
 
     /// Projects some work, and what the sweeper finds. Returns whether nothing of it is left to do;
     /// on an error all of it is queued again.
-    pub(super) async fn round(&mut self, queue: &Queue, work: Work) -> Result<bool, DbError> {
+    pub(super) async fn round(&mut self, queue: &Queue, work: Work) -> Result<bool> {
         let mut all = work.behind.clone();
         all.extend(work.frames.iter().map(|frame| frame.execution));
         let result = match self.connect().await {
@@ -104,7 +104,7 @@ impl Projector {
     }
 
     /// Projects what is left, and lets another process sweep at once.
-    pub(super) async fn end(&mut self, queue: &Queue) -> Result<(), DbError> {
+    pub(super) async fn end(&mut self, queue: &Queue) -> Result<()> {
         let rest = queue.rest();
         if !rest.frames.is_empty() || !rest.behind.is_empty() {
             self.round(queue, rest).await?;
@@ -112,12 +112,7 @@ impl Projector {
         self.release().await
     }
 
-    async fn show(
-        &mut self,
-        queue: &Queue,
-        work: Work,
-        all: &mut BTreeSet<i64>,
-    ) -> Result<bool, DbError> {
+    async fn show(&mut self, queue: &Queue, work: Work, all: &mut BTreeSet<i64>) -> Result<bool> {
         self.rows.portion = self.pace.portion();
         let result = self.show_work(queue, work, all).await;
         self.pace.judge(&result);
@@ -129,7 +124,7 @@ impl Projector {
         queue: &Queue,
         work: Work,
         all: &mut BTreeSet<i64>,
-    ) -> Result<bool, DbError> {
+    ) -> Result<bool> {
         self.rows.documents = match self.caution {
             Caution::None => Documents::Written,
             Caution::WithoutDocuments | Caution::OneByOne => Documents::LeftOut,
@@ -159,7 +154,7 @@ impl Projector {
         &mut self,
         mut frames: Vec<Frame>,
         behind: &mut BTreeSet<i64>,
-    ) -> Result<(), DbError> {
+    ) -> Result<()> {
         let portion = self.rows.portion;
         frames.retain(|frame| !self.refused.contains(&frame.execution));
         frames.sort_by_key(|frame| (frame.execution, frame.first_seq));
@@ -185,7 +180,7 @@ impl Projector {
         &mut self,
         by_execution: BTreeMap<i64, Vec<Frame>>,
         behind: &mut BTreeSet<i64>,
-    ) -> Result<(), DbError> {
+    ) -> Result<()> {
         let is_missing = |(execution, frames): &(&i64, &Vec<Frame>)| {
             let first = frames.first().map(|frame| frame.first_seq);
             !self.bases.contains_key(*execution) && first != Some(1)
@@ -207,7 +202,7 @@ impl Projector {
     }
 
     /// Projects the log of executions. Returns those that have to be compared again.
-    async fn catch_up(&mut self, mut behind: BTreeSet<i64>) -> Result<BTreeSet<i64>, DbError> {
+    async fn catch_up(&mut self, mut behind: BTreeSet<i64>) -> Result<BTreeSet<i64>> {
         let mut again = BTreeSet::new();
         behind.retain(|execution| !self.refused.contains(execution));
         let at_once = match self.caution {
@@ -240,7 +235,7 @@ impl Projector {
         &mut self,
         chunk: &BTreeSet<i64>,
         again: &mut BTreeSet<i64>,
-    ) -> Result<(), DbError> {
+    ) -> Result<()> {
         // The state in memory may be the one that turned out to be wrong.
         chunk.iter().for_each(|execution| drop(self.bases.remove(execution)));
         let Some(connection) = &mut self.connection else { return Ok(()) };
@@ -276,10 +271,7 @@ impl Projector {
     }
 
     /// The projected states of some executions, from memory or from the database.
-    async fn take_bases(
-        &mut self,
-        executions: &BTreeSet<i64>,
-    ) -> Result<Vec<(i64, Base)>, DbError> {
+    async fn take_bases(&mut self, executions: &BTreeSet<i64>) -> Result<Vec<(i64, Base)>> {
         let missing = executions.iter().filter(|execution| !self.bases.contains_key(*execution));
         let missing: Vec<i64> = missing.copied().collect();
         self.load(&missing).await?;
@@ -292,7 +284,7 @@ impl Projector {
         &mut self,
         batch: BTreeMap<i64, Touched>,
         again: &mut BTreeSet<i64>,
-    ) -> Result<(), DbError> {
+    ) -> Result<()> {
         let (anew, batch): (BTreeMap<_, _>, BTreeMap<_, _>) =
             batch.into_iter().partition(|(_, touched)| touched.starts_anew());
         let Some(connection) = &mut self.connection else { return Ok(()) };
@@ -320,7 +312,7 @@ impl Projector {
         Ok(())
     }
 
-    async fn load(&mut self, executions: &[i64]) -> Result<(), DbError> {
+    async fn load(&mut self, executions: &[i64]) -> Result<()> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         if !executions.is_empty() {
             self.bases.extend(load_bases(connection, executions).await?);
@@ -328,7 +320,7 @@ impl Projector {
         Ok(())
     }
 
-    async fn connect(&mut self) -> Result<(), DbError> {
+    async fn connect(&mut self) -> Result<()> {
         if let Some(connection) = self.connection.as_mut().filter(|known| known.is_usable()) {
             return connection.tell_time().await;
         }
@@ -345,9 +337,7 @@ impl Projector {
 }
 
 /// A panic concerns what was being projected, as data does that the database refuses.
-async fn unless_it_panics<T>(
-    showing: impl Future<Output = Result<T, DbError>>,
-) -> Result<T, DbError> {
+async fn unless_it_panics<T>(showing: impl Future<Output = Result<T>>) -> Result<T> {
     let shown = AssertUnwindSafe(showing).catch_unwind().await;
     shown.unwrap_or_else(|_| Err(DbError::Data("it panicked".to_owned())))
 }

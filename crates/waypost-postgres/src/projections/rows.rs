@@ -20,7 +20,7 @@ use super::queue::Frame;
 use super::write::{Documents, write};
 use super::{cells, name_hash};
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::Result;
 use crate::options::Families;
 use crate::text::{array, count, get, is_intact, limit, narrow, to_stored};
 
@@ -68,7 +68,7 @@ impl Rows {
         &mut self,
         connection: &mut Connection,
         batch: &BTreeMap<i64, Touched>,
-    ) -> Result<BTreeSet<i64>, DbError> {
+    ) -> Result<BTreeSet<i64>> {
         self.add_definitions(connection, batch).await?;
         connection.begin().await?;
         let inputs = self.inputs.render(connection, &*self.families, batch, self.portion).await?;
@@ -84,7 +84,7 @@ impl Rows {
         &mut self,
         connection: &mut Connection,
         executions: &[i64],
-    ) -> Result<u64, DbError> {
+    ) -> Result<u64> {
         let mut frames = 0;
         let mut rest = executions;
         while !rest.is_empty() {
@@ -108,7 +108,7 @@ impl Rows {
         &mut self,
         connection: &mut Connection,
         executions: &[i64],
-    ) -> Result<Derived, DbError> {
+    ) -> Result<Derived> {
         connection.begin().await?;
         // First these, which locks them: the log that is read after that is at least as new.
         for sql in [
@@ -137,7 +137,7 @@ impl Rows {
         &mut self,
         connection: &mut Connection,
         batch: &mut BTreeMap<i64, Touched>,
-    ) -> Result<u64, DbError> {
+    ) -> Result<u64> {
         let mut total = 0;
         let mut from = i64::MIN;
         loop {
@@ -161,7 +161,7 @@ impl Rows {
         &mut self,
         connection: &mut Connection,
         batch: &BTreeMap<i64, Touched>,
-    ) -> Result<(), DbError> {
+    ) -> Result<()> {
         let created = batch.values().filter_map(|touched| touched.changes.created.as_ref());
         let new: BTreeSet<[u8; 32]> = created
             .map(|created| created.run.definition)
@@ -227,7 +227,7 @@ pub(super) async fn read_log(
     connection: &mut Connection,
     behind: impl Iterator<Item = (i64, u64)>,
     portion: Portion,
-) -> Result<Page, DbError> {
+) -> Result<Page> {
     let (executions, projected) = columns(behind)?;
     let (frames_max, bytes_max) = (limit(portion.frames), limit(portion.bytes));
     let params: [&(dyn ToSql + Sync); 4] = [&executions, &projected, &frames_max, &bytes_max];
@@ -247,7 +247,7 @@ pub(super) async fn first_of(
     connection: &mut Connection,
     behind: impl Iterator<Item = (i64, u64)>,
     portion: Portion,
-) -> Result<usize, DbError> {
+) -> Result<usize> {
     let (executions, projected) = columns(behind.take(portion.executions))?;
     if executions.len() <= 1 {
         return Ok(executions.len());
@@ -258,7 +258,7 @@ pub(super) async fn first_of(
     Ok(narrow::<usize>(&row, 0)?.clamp(1, executions.len()))
 }
 
-fn columns(behind: impl Iterator<Item = (i64, u64)>) -> Result<(Vec<i64>, Vec<i64>), DbError> {
+fn columns(behind: impl Iterator<Item = (i64, u64)>) -> Result<(Vec<i64>, Vec<i64>)> {
     let (mut executions, mut projected) = (Vec::new(), Vec::new());
     for (execution, shown) in behind {
         executions.push(execution);
@@ -267,7 +267,7 @@ fn columns(behind: impl Iterator<Item = (i64, u64)>) -> Result<(Vec<i64>, Vec<i6
     Ok((executions, projected))
 }
 
-fn read_frame(row: &Row) -> Result<Frame, DbError> {
+fn read_frame(row: &Row) -> Result<Frame> {
     let body: &[u8] = get(row, 5)?;
     Ok(Frame {
         execution: get(row, 0)?,
@@ -282,7 +282,7 @@ fn read_frame(row: &Row) -> Result<Frame, DbError> {
 pub(super) async fn load_bases(
     connection: &mut Connection,
     executions: &[i64],
-) -> Result<HashMap<i64, Base>, DbError> {
+) -> Result<HashMap<i64, Base>> {
     let rows = connection.query(&queries::EXECUTION_VIEWS, &[&executions, &false]).await?;
     let base = |row: &Row| {
         let (execution, projected) = (get(row, VIEW.len())?, count(row, VIEW.len() + 1)?);
@@ -293,7 +293,7 @@ pub(super) async fn load_bases(
 }
 
 /// A time that may be missing.
-pub(super) fn time(row: &Row, column: usize) -> Result<Option<Timestamp>, DbError> {
+pub(super) fn time(row: &Row, column: usize) -> Result<Option<Timestamp>> {
     Ok(get::<Option<i64>>(row, column)?.map(Timestamp))
 }
 

@@ -13,14 +13,14 @@ use super::cells;
 use super::queries::{self, sql};
 use super::rows::time;
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::Result;
 use crate::text::{count, get, text, text_or_none};
 
 /// The rows of executions, in the order of the request, all from one snapshot.
 pub(crate) async fn rows(
     connection: &mut Connection,
     executions: &[ExecutionNo],
-) -> Result<Vec<Shown>, DbError> {
+) -> Result<Vec<Shown>> {
     let numbers: Vec<i64> = executions.iter().map(|execution| execution.0).collect();
     let of_them: [&(dyn ToSql + Sync); 1] = [&numbers];
     let with_output: [&(dyn ToSql + Sync); 2] = [&numbers, &true];
@@ -47,7 +47,7 @@ pub(crate) async fn rows(
         }
     }
     let due: HashMap<i64, u64> =
-        due.iter().map(|row| Ok((get(row, 0)?, count(row, 1)?))).collect::<Result<_, DbError>>()?;
+        due.iter().map(|row| Ok((get(row, 0)?, count(row, 1)?))).collect::<Result<_>>()?;
     let one = |execution: &ExecutionNo| Shown {
         execution: *execution,
         due: due.get(&execution.0).copied().unwrap_or(0),
@@ -56,7 +56,7 @@ pub(crate) async fn rows(
     Ok(executions.iter().map(one).collect())
 }
 
-fn execution(row: &Row) -> Result<ShownRows, DbError> {
+fn execution(row: &Row) -> Result<ShownRows> {
     let output = text_or_none(row, VIEW.len() + 5)?;
     Ok(ShownRows {
         key: text(row, VIEW.len() + 2)?,
@@ -68,7 +68,7 @@ fn execution(row: &Row) -> Result<ShownRows, DbError> {
     })
 }
 
-fn node(row: &Row) -> Result<ShownNode, DbError> {
+fn node(row: &Row) -> Result<ShownNode> {
     let read =
         |(at, column): (usize, &Column<_>)| cells::cell(row, at, column.kind).map(Cell::into_owned);
     let columns = NODE.iter().enumerate().filter(|(_, column)| column.is_folded());
@@ -76,6 +76,6 @@ fn node(row: &Row) -> Result<ShownNode, DbError> {
     Ok(ShownNode { path: text(row, NODE.len() + 1)?.to_string(), cells })
 }
 
-fn wait(row: &Row) -> Result<ShownWait, DbError> {
+fn wait(row: &Row) -> Result<ShownWait> {
     Ok(ShownWait { seq: count(row, 1)?, path: text(row, 2)?.to_string(), due: time(row, 3)? })
 }

@@ -14,7 +14,7 @@ use super::fold::{Closed, Touched, Waits};
 use super::queries::{self, sql};
 use super::{document, name_hash};
 use crate::connection::Connection;
-use crate::error::DbError;
+use crate::error::Result;
 use crate::text::{get, to_stored};
 
 /// Bytes counted for a failure besides its message and its details.
@@ -36,7 +36,7 @@ pub(super) async fn write(
     inputs: &HashMap<i64, Rendered>,
     documents: Documents,
     bytes: usize,
-) -> Result<BTreeSet<i64>, DbError> {
+) -> Result<BTreeSet<i64>> {
     // First the rows that exist, then those that do not, each in the order of their keys, as
     // deriving rows again does: two writers wait for each other, but never in a cycle.
     let mut written = update(connection, batch).await?;
@@ -57,7 +57,7 @@ pub(super) async fn write(
 async fn insert(
     connection: &mut Connection,
     batch: &BTreeMap<i64, Touched>,
-) -> Result<BTreeSet<i64>, DbError> {
+) -> Result<BTreeSet<i64>> {
     let new = batch.iter().filter(|(_, touched)| !touched.known && touched.is_visible());
     let new: Vec<_> = new.filter_map(|(e, t)| Some((*e, t, t.changes.created.as_ref()?))).collect();
     if new.is_empty() {
@@ -87,7 +87,7 @@ async fn insert(
 async fn update(
     connection: &mut Connection,
     batch: &BTreeMap<i64, Touched>,
-) -> Result<BTreeSet<i64>, DbError> {
+) -> Result<BTreeSet<i64>> {
     let known = || batch.iter().filter(|(_, touched)| touched.known && touched.is_visible());
     if known().next().is_none() {
         return Ok(BTreeSet::new());
@@ -143,7 +143,7 @@ impl NodeRow<'_> {
 async fn cancel_pending<'a>(
     connection: &mut Connection,
     rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let ended = rows.filter_map(|(e, touched)| Some((e, touched.changes.pending_cancelled?.0)));
     let (executions, times): (Vec<i64>, Vec<i64>) = ended.unzip();
     if !executions.is_empty() {
@@ -155,7 +155,7 @@ async fn cancel_pending<'a>(
 async fn write_variables<'a>(
     connection: &mut Connection,
     rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let set: Vec<(i64, &str, &Json)> = rows
         .flat_map(|(e, touched)| touched.changes.variables.iter().map(move |(n, v)| (e, &**n, v)))
         .collect();
@@ -177,7 +177,7 @@ async fn write_nodes<'a>(
     rows: impl Iterator<Item = (i64, &'a Touched)>,
     inputs: &HashMap<i64, Rendered>,
     bytes_max: usize,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let nodes = rows.flat_map(|(execution, touched)| {
         let inputs = inputs.get(&execution);
         let changes = touched.changes.nodes.iter();
@@ -198,7 +198,7 @@ async fn write_nodes<'a>(
     write_piece(connection, &piece).await
 }
 
-async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Result<(), DbError> {
+async fn write_piece(connection: &mut Connection, nodes: &[NodeRow<'_>]) -> Result<()> {
     if nodes.is_empty() {
         return Ok(());
     }
@@ -230,7 +230,7 @@ impl Closes {
         self.times.push(closed.at.0);
     }
 
-    async fn write(&self, connection: &mut Connection) -> Result<(), DbError> {
+    async fn write(&self, connection: &mut Connection) -> Result<()> {
         if self.executions.is_empty() {
             return Ok(());
         }
@@ -243,7 +243,7 @@ impl Closes {
 async fn write_waits<'a>(
     connection: &mut Connection,
     rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let waiting = rows.filter(|(_, touched)| !touched.changes.waits.is_empty());
     let all: Vec<(i64, bool, Waits<'_>)> = waiting
         .map(|(execution, touched)| (execution, touched.known, Waits::of(&touched.changes.waits)))
@@ -292,7 +292,7 @@ async fn write_waits<'a>(
 async fn write_documents<'a>(
     connection: &mut Connection,
     rows: impl Iterator<Item = (i64, &'a Touched)>,
-) -> Result<(), DbError> {
+) -> Result<()> {
     let (executions, documents): (Vec<i64>, Vec<Vec<u8>>) = rows
         .filter_map(|(execution, touched)| {
             let created = touched.changes.created.as_ref().filter(|_| !touched.known);

@@ -15,7 +15,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::Projector;
-use crate::error::DbError;
+use crate::error::Result;
 use crate::projections::queries::sql;
 use crate::text::{get, limit};
 
@@ -90,7 +90,7 @@ impl Projector {
 
     /// The next part of the log to compare; empty where this process does not sweep, or not yet. Where a
     /// caller waits, it sweeps at once, up to the end of the log.
-    pub(super) async fn next_page(&mut self, awaited: bool) -> Result<SweepPage, DbError> {
+    pub(super) async fn next_page(&mut self, awaited: bool) -> Result<SweepPage> {
         let turn = awaited || (self.claim().await? && self.sweep.is_due());
         let Some(connection) = self.connection.as_mut().filter(|_| turn) else {
             return Ok(SweepPage::default());
@@ -123,7 +123,7 @@ impl Projector {
 
     /// The rows show all of a page, or never will. Not on another connection than the one that read it: the
     /// server may have lost rows in between.
-    pub(super) async fn pass(&mut self, page: &SweepPage) -> Result<(), DbError> {
+    pub(super) async fn pass(&mut self, page: &SweepPage) -> Result<()> {
         let next = page.next.filter(|_| self.sweep.end.is_some());
         if let (Some(next), Some(connection)) = (next, &mut self.connection) {
             connection.execute(sql!("sweep_pass"), &[&next]).await?;
@@ -133,7 +133,7 @@ impl Projector {
     }
 
     /// Takes or renews the lease from time to time. Returns whether this process holds it.
-    async fn claim(&mut self) -> Result<bool, DbError> {
+    async fn claim(&mut self) -> Result<bool> {
         let is_fresh = self.sweep.claimed.is_some_and(|claimed| claimed.elapsed() < RENEW);
         if let (Some(connection), false) = (&mut self.connection, is_fresh) {
             self.sweep.claimed = Some(Instant::now());
@@ -145,7 +145,7 @@ impl Projector {
     }
 
     /// Releases the lease.
-    pub(super) async fn release(&mut self) -> Result<(), DbError> {
+    pub(super) async fn release(&mut self) -> Result<()> {
         if self.sweep.is_holder {
             self.connect().await?;
             if let Some(connection) = &mut self.connection {
