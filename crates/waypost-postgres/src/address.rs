@@ -6,6 +6,7 @@
 //! `verify-full`. The password is never printed.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::Verifier;
+use tokio::task::AbortHandle;
 use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Url;
 use waypost_ports::store::StoreError;
@@ -70,27 +74,22 @@ impl Address {
         Ok(Self { config, tls })
     }
 
-    /// Connects under a name that identifies the connection in `pg_stat_activity`. The connection
-    /// works as long as the future in the second place is polled. The caller gives up after
-    /// `patience`, within which each of several hosts is tried.
+    /// Connects under a name that identifies the connection in `pg_stat_activity`, and transports its
+    /// statements on a Tokio task, which passes on the server's asynchronous messages. The caller gives
+    /// up after `patience`, within which each of several hosts is tried.
     pub(crate) async fn connect(
         &self,
         name: &str,
         patience: Duration,
-    ) -> Result<(tokio_postgres::Client, Driver), tokio_postgres::Error> {
+        hear: impl FnMut(AsyncMessage) + Send + 'static,
+    ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
         let mut config = self.config.clone();
         let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
         config.application_name(name).connect_timeout(patience / hosts);
-        Ok(match &self.tls {
-            Some(tls) => {
-                let (client, connection) = config.connect(tls.clone()).await?;
-                (client, Driver::Tls(Box::new(connection)))
-            }
-            None => {
-                let (client, connection) = config.connect(tokio_postgres::NoTls).await?;
-                (client, Driver::Plain(Box::new(connection)))
-            }
-        })
+        match &self.tls {
+            Some(tls) => connect_by(&config, tls.clone(), hear).await,
+            None => connect_by(&config, NoTls, hear).await,
+        }
     }
 
     /// Where it is, without secrets.
@@ -101,41 +100,19 @@ impl Address {
     }
 }
 
-type Plain = tokio_postgres::Connection<tokio_postgres::Socket, tokio_postgres::tls::NoTlsStream>;
-type Tls = tokio_postgres::Connection<
-    tokio_postgres::Socket,
-    <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<tokio_postgres::Socket>>::Stream,
->;
-
-/// The half of a connection that talks to the server.
-pub(crate) enum Driver {
-    /// Over TLS.
-    Tls(Box<Tls>),
-    /// In the clear.
-    Plain(Box<Plain>),
-}
-
-impl Driver {
-    /// The server's next asynchronous message.
-    pub(crate) fn poll_message(
-        &mut self,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<tokio_postgres::AsyncMessage, tokio_postgres::Error>>> {
-        match self {
-            Self::Tls(connection) => connection.poll_message(context),
-            Self::Plain(connection) => connection.poll_message(context),
-        }
-    }
-
-    /// Transports statements until the connection ends, and passes on the server's asynchronous
-    /// messages.
-    pub(crate) async fn run(mut self, mut hear: impl FnMut(tokio_postgres::AsyncMessage)) {
-        while let Some(Ok(message)) =
-            std::future::poll_fn(|context| self.poll_message(context)).await
-        {
+async fn connect_by<T: MakeTlsConnect<Socket, Stream: Send + 'static>>(
+    config: &tokio_postgres::Config,
+    tls: T,
+    mut hear: impl FnMut(AsyncMessage) + Send + 'static,
+) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+    let (client, mut connection) = config.connect(tls).await?;
+    let driver = tokio::spawn(async move {
+        // Ends with the connection, which ends with its client once that has all its answers.
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             hear(message);
         }
-    }
+    });
+    Ok((client, driver.abort_handle()))
 }
 
 /// Options of a URL that the driver does not read.

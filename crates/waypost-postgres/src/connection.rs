@@ -164,9 +164,7 @@ impl Connection {
             other => other,
         };
         let (client, driver) =
-            home.address.connect(role.name(), patience).await.map_err(unreachable)?;
-        // Ends with the connection, which ends with its client once that has all its answers.
-        let driver = tokio::spawn(driver.run(hear)).abort_handle();
+            home.address.connect(role.name(), patience, hear).await.map_err(unreachable)?;
         let mut connection = Self {
             client,
             driver,
