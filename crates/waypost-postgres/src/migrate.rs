@@ -37,7 +37,7 @@ const KNOWN: &[Migration] = &[
 pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError> {
     let (threads, home) = store::prepare(url, options)?;
     let current = wait(threads.handle(), async {
-        let mut connection = connect(&home).await?;
+        let mut connection = Connection::open(&home, Role::Migration).await?;
         current(&mut connection).await
     })?;
     Ok(Migrations::of(KNOWN, current))
@@ -47,24 +47,16 @@ pub fn migrations(url: &str, options: &Options) -> Result<Migrations, StoreError
 /// so, too.
 pub fn migrate(url: &str, options: &Options) -> Result<Vec<Migration>, StoreError> {
     let (threads, home) = store::prepare(url, options)?;
-    wait(threads.handle(), apply_known(&home))
+    wait(threads.handle(), apply(&home))
 }
 
 /// Applies missing migrations.
-pub(crate) async fn apply_known(home: &Home) -> Result<Vec<Migration>, StoreError> {
-    apply(home, KNOWN).await
-}
-
-async fn connect(home: &Home) -> Result<Connection> {
-    Connection::open(home, Role::Migration).await
-}
-
-async fn apply(home: &Home, known: &[Migration]) -> Result<Vec<Migration>, StoreError> {
-    let mut connection = connect(home).await?;
+pub(crate) async fn apply(home: &Home) -> Result<Vec<Migration>, StoreError> {
+    let mut connection = Connection::open(home, Role::Migration).await?;
     connection.query(sql!("migration_lock"), &[]).await?;
     let before = current(&mut connection).await?;
-    Migrations::refuse_newer(known, before)?;
-    let pending = Migrations::of(known, before).pending;
+    Migrations::refuse_newer(KNOWN, before)?;
+    let pending = Migrations::of(KNOWN, before).pending;
     for next in &pending {
         apply_one(&mut connection, home, next).await?;
         tracing::info!(layout = next.version, name = next.name, "store migrated");

@@ -34,42 +34,26 @@ impl Statements {
     }
 }
 
-/// One counter for each role.
+/// One counter for each role, the last of which is the listener.
 #[derive(Default)]
-pub(crate) struct Sent {
-    renewals: Arc<AtomicU64>,
-    writers: Arc<AtomicU64>,
-    engine: Arc<AtomicU64>,
-    api: Arc<AtomicU64>,
-    projections: Arc<AtomicU64>,
-    listener: Arc<AtomicU64>,
-    migration: Arc<AtomicU64>,
-}
+pub(crate) struct Sent([Arc<AtomicU64>; Role::Listener as usize + 1]);
 
 impl Sent {
     /// The counter that all connections of a role share.
     pub(crate) fn by(&self, role: Role) -> Arc<AtomicU64> {
-        Arc::clone(match role {
-            Role::Renewals => &self.renewals,
-            Role::Writers => &self.writers,
-            Role::Engine => &self.engine,
-            Role::Api => &self.api,
-            Role::Projections => &self.projections,
-            Role::Listener => &self.listener,
-            Role::Migration => &self.migration,
-        })
+        Arc::clone(&self.0[role as usize])
     }
 
     pub(crate) fn statements(&self) -> Statements {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let sent = |role| self.by(role).load(Ordering::Relaxed);
         Statements {
-            renewals: read(&self.renewals),
-            writers: read(&self.writers),
-            engine: read(&self.engine),
-            api: read(&self.api),
-            projections: read(&self.projections),
-            listener: read(&self.listener),
-            migration: read(&self.migration),
+            renewals: sent(Role::Renewals),
+            writers: sent(Role::Writers),
+            engine: sent(Role::Engine),
+            api: sent(Role::Api),
+            projections: sent(Role::Projections),
+            listener: sent(Role::Listener),
+            migration: sent(Role::Migration),
         }
     }
 }

@@ -49,7 +49,7 @@ impl PostgresStore {
     /// Opens a store and brings its database to the newest layout.
     pub fn open(url: &str, options: Options) -> Result<Self, StoreError> {
         let (threads, home) = prepare(url, &options)?;
-        wait(threads.handle(), migrate::apply_known(&home))?;
+        wait(threads.handle(), migrate::apply(&home))?;
         let home = Arc::new(home);
         let pool = |role, size| Pool::new(&home, role, size, ENGINE_WAIT);
         Ok(Self {

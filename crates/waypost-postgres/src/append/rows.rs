@@ -16,66 +16,80 @@ const BYTES_MAX: usize = 256 << 20;
 
 type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
 
-/// Frames.
-#[derive(Default)]
-pub(super) struct Frames<'a> {
-    execution: Vec<i64>,
-    first_seq: Vec<i64>,
-    last_seq: Vec<i64>,
-    parent_seq: Vec<Option<i64>>,
-    parent_id: Vec<Option<Uuid>>,
-    append_id: Vec<Uuid>,
-    instance: Vec<Uuid>,
-    epoch: Vec<i64>,
-    decided_at: Vec<i64>,
-    requires: Vec<i32>,
-    checksum: Vec<i64>,
-    body: Vec<&'a [u8]>,
+/// Arrays, one for each column, in the order of a statement's parameters.
+macro_rules! columns {
+    ($($visible:vis struct $name:ident<$bytes:lifetime> { $($column:ident: $type:ty,)* })*) => {$(
+        #[derive(Default)]
+        $visible struct $name<$bytes> {
+            $($column: Vec<$type>,)*
+        }
+
+        impl $name<'_> {
+            $visible fn params(&self) -> Params<'_> {
+                vec![$(&self.$column),*]
+            }
+        }
+    )*};
 }
 
-/// Rows that must be committed together with them. Most frames have none.
+columns! {
+    pub(super) struct Frames<'a> {
+        execution: i64,
+        first_seq: i64,
+        last_seq: i64,
+        parent_seq: Option<i64>,
+        parent_id: Option<Uuid>,
+        append_id: Uuid,
+        instance: Uuid,
+        epoch: i64,
+        decided_at: i64,
+        requires: i32,
+        checksum: i64,
+        body: &'a [u8],
+    }
+
+    struct Names<'a> {
+        execution: i64,
+        key: &'a [u8],
+        idempotency: Option<&'a [u8]>,
+        digest: Option<&'a [u8]>,
+    }
+
+    struct Controls<'a> {
+        execution: i64,
+        owner: Option<Uuid>,
+        epoch: i64,
+        next_due: Option<i64>,
+        held: Option<&'a [u8]>,
+        wakes_from: i16,
+        requires: i32,
+        state_seq: Option<i64>,
+        state_digest: Option<&'a [u8]>,
+    }
+
+    struct Kept<'a> {
+        execution: i64,
+        first_seq: i64,
+        seq: i64,
+        checksum: i64,
+        body: &'a [u8],
+    }
+}
+
+/// Rows that must be committed together with frames. Most frames have none.
 #[derive(Default)]
 pub(super) struct Sides<'a> {
     /// For each frame: does it need names?
     named: Vec<bool>,
     names: Names<'a>,
     control: Controls<'a>,
+    /// For each row of `control`.
+    settled: Vec<i32>,
     raised: (Vec<i64>, Vec<i32>, Vec<i32>),
     ended: Vec<i64>,
     consumed: (Vec<i64>, Vec<&'a [u8]>),
     forgotten: Vec<i64>,
     kept: Kept<'a>,
-}
-
-#[derive(Default)]
-struct Names<'a> {
-    execution: Vec<i64>,
-    key: Vec<&'a [u8]>,
-    idempotency: Vec<Option<&'a [u8]>>,
-    digest: Vec<Option<&'a [u8]>>,
-}
-
-#[derive(Default)]
-struct Controls<'a> {
-    execution: Vec<i64>,
-    owner: Vec<Option<Uuid>>,
-    epoch: Vec<i64>,
-    next_due: Vec<Option<i64>>,
-    held: Vec<Option<&'a [u8]>>,
-    wakes_from: Vec<i16>,
-    requires: Vec<i32>,
-    state_seq: Vec<Option<i64>>,
-    state_digest: Vec<Option<&'a [u8]>>,
-    settled: Vec<i32>,
-}
-
-#[derive(Default)]
-struct Kept<'a> {
-    execution: Vec<i64>,
-    first_seq: Vec<i64>,
-    seq: Vec<i64>,
-    checksum: Vec<i64>,
-    body: Vec<&'a [u8]>,
 }
 
 /// Rejects values that cannot be sent, before they fail other frames.
@@ -135,24 +149,6 @@ impl<'a> Frames<'a> {
         self.checksum.push(checksum(&append.body));
         self.body.push(&append.body);
     }
-
-    /// In the order of `frames_append`.
-    pub(super) fn params(&self) -> Params<'_> {
-        vec![
-            &self.execution,
-            &self.first_seq,
-            &self.last_seq,
-            &self.parent_seq,
-            &self.parent_id,
-            &self.append_id,
-            &self.instance,
-            &self.epoch,
-            &self.decided_at,
-            &self.requires,
-            &self.checksum,
-            &self.body,
-        ]
-    }
 }
 
 impl<'a> Sides<'a> {
@@ -170,7 +166,10 @@ impl<'a> Sides<'a> {
         }
         match &side.control {
             Some(ControlChange::Ended) => self.ended.push(execution),
-            Some(change) => self.control.push(header, change, side),
+            Some(change) => {
+                self.control.push(header, change, side);
+                self.settled.push(settled_code(side));
+            }
             None if header.requires > FIRST_LOG_FORMAT || side.settled.is_some() => {
                 self.raised.0.push(execution);
                 self.raised.1.push(header.requires.into());
@@ -191,39 +190,18 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// In the order of `frames_append_side`, after those of the frames.
+    /// In the order of `frames_append_side`.
     pub(super) fn params<'p>(&'p self, frames: &'p Frames<'_>) -> Params<'p> {
-        let Self { named, names, control, raised, ended, consumed, forgotten, kept } = self;
+        let Self { named, names, control, settled, raised, ended, consumed, forgotten, kept } =
+            self;
         let mut params = frames.params();
-        params.extend::<Params<'p>>(vec![
-            named,
-            &names.execution,
-            &names.key,
-            &names.idempotency,
-            &names.digest,
-            &control.execution,
-            &control.owner,
-            &control.epoch,
-            &control.next_due,
-            &control.held,
-            &control.wakes_from,
-            &control.requires,
-            &control.state_seq,
-            &control.state_digest,
-            &raised.0,
-            &raised.1,
-            ended,
-            &consumed.0,
-            &consumed.1,
-            forgotten,
-            &kept.execution,
-            &kept.first_seq,
-            &kept.seq,
-            &kept.checksum,
-            &kept.body,
-            &control.settled,
-            &raised.2,
-        ]);
+        params.push(named);
+        params.extend(names.params());
+        params.extend(control.params());
+        params.extend::<Params<'p>>(vec![&raised.0, &raised.1, ended]);
+        params.extend::<Params<'p>>(vec![&consumed.0, &consumed.1, forgotten]);
+        params.extend(kept.params());
+        params.extend::<Params<'p>>(vec![settled, &raised.2]);
         params
     }
 }
@@ -249,7 +227,6 @@ impl<'a> Controls<'a> {
         self.requires.push(header.requires.into());
         self.state_seq.push(digest.map(|_| stored(header.last_seq)));
         self.state_digest.push(digest.map(<[u8; 32]>::as_slice));
-        self.settled.push(settled_code(side));
     }
 }
 
