@@ -5,6 +5,7 @@
 //! mutex around a connection; the simulator calls them from its only thread.
 
 mod definition;
+mod frame;
 mod mail;
 mod permit;
 mod suspicion;
@@ -19,6 +20,7 @@ use waypost_core::permits::PermitRequest;
 use waypost_core::time::{Millis, Timestamp};
 
 pub use definition::{Defined, Definition, DefinitionRef, NewDefinition};
+pub use frame::StoredFrame;
 pub use mail::{Mail, MailBody, MailDelivery};
 pub use permit::{Permit, cancel_message};
 pub use suspicion::{SUSPECT_FROM, Settled, crashes_after_death};
@@ -377,14 +379,4 @@ pub struct Snapshot {
     pub seq: u64,
     /// The encoded state.
     pub body: Vec<u8>,
-}
-
-/// A frame as it was read back.
-#[derive(Clone, Debug)]
-pub struct StoredFrame {
-    pub header: FrameHeader,
-    /// The store's time when it was committed.
-    pub at: Timestamp,
-    /// The events, encoded; `Err` where the bytes are not those that were written.
-    pub body: Result<Vec<u8>, String>,
 }

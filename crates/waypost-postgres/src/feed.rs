@@ -20,7 +20,7 @@ use waypost_ports::query::{FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest}
 use waypost_ports::store::StoredFrame;
 
 use crate::connection::Connection;
-use crate::error::{DbError, Result};
+use crate::error::Result;
 use crate::history;
 use crate::queries::sql;
 use crate::text::{count, from_stored, get, limit, text_or_none};
@@ -81,12 +81,8 @@ fn read(row: &Row) -> Result<FeedFrame> {
     };
     let frame = match history::read_frame(row, parent) {
         Ok(frame) => frame,
-        Err(error) => unreadable(row, &error)?,
+        Err(error) => StoredFrame::unreadable(ExecutionNo(get(row, 0)?), error.to_string()),
     };
     let key = text_or_none(row, 12)?.unwrap_or_default();
     Ok(FeedFrame { position: FeedPosition(count(row, 11)?), key, frame })
-}
-
-fn unreadable(row: &Row, error: &DbError) -> Result<StoredFrame> {
-    Ok(history::unreadable_frame(ExecutionNo(get(row, 0)?), error.to_string()))
 }

@@ -258,7 +258,10 @@ fn assemble(
             // mail stays.
             Err(error) => {
                 loaded.history.snapshot = None;
-                loaded.history.frames.insert(0, unreadable_frame(execution, error.to_string()));
+                loaded
+                    .history
+                    .frames
+                    .insert(0, StoredFrame::unreadable(execution, error.to_string()));
             }
         }
     }
@@ -282,7 +285,7 @@ fn add_frames(all: &mut HashMap<ExecutionNo, Loaded>, rows: &[Row]) -> Result<()
             }
             Err(error) => {
                 before = None;
-                loaded.history.frames.push(unreadable_frame(execution, error.to_string()));
+                loaded.history.frames.push(StoredFrame::unreadable(execution, error.to_string()));
             }
         }
     }
@@ -310,22 +313,6 @@ pub(crate) fn read_frame(row: &Row, parent: Option<Parent>) -> Result<StoredFram
         false => Err("its checksum does not match its bytes".to_owned()),
     };
     Ok(StoredFrame { header, at: Timestamp(get(row, 7)?), body })
-}
-
-/// The frame for a row that cannot be read.
-pub(crate) fn unreadable_frame(execution: ExecutionNo, reason: String) -> StoredFrame {
-    let header = FrameHeader {
-        execution,
-        first_seq: 1,
-        last_seq: 1,
-        append_id: AppendId(Uuid::nil()),
-        parent: None,
-        instance: InstanceId(Uuid::nil()),
-        epoch: 0,
-        decided_at: Timestamp(0),
-        requires: 0,
-    };
-    StoredFrame { header, at: Timestamp(0), body: Err(reason) }
 }
 
 /// A snapshot in the columns of `snapshots_load`, damaged or not.

@@ -10,7 +10,7 @@ use waypost_ports::query::{
     EventsRequest, ExecutionPage, FEED_BYTES_MAX, FeedFrame, FeedPosition, FeedRequest,
     InstanceRow, ListRequest, MAIL_ROW_BYTES, ProjectionLag, Query, Read, Submitted, read_events,
 };
-use waypost_ports::store::{About, History, StoreError};
+use waypost_ports::store::{About, History, StoreError, StoredFrame};
 
 use crate::connection::{Connection, Role};
 use crate::error::Result;
@@ -145,13 +145,10 @@ async fn events(connection: &mut Connection, request: &EventsRequest) -> Result<
             break;
         }
         for row in &page {
-            match history::read_frame(row, None) {
-                Ok(frame) => read_events(&frame, request, &mut rows),
-                Err(error) => {
-                    let frame = history::unreadable_frame(request.execution, error.to_string());
-                    read_events(&frame, request, &mut rows);
-                }
-            }
+            let frame = history::read_frame(row, None).unwrap_or_else(|error| {
+                StoredFrame::unreadable(request.execution, error.to_string())
+            });
+            read_events(&frame, request, &mut rows);
         }
         next = after.saturating_add(1);
     }

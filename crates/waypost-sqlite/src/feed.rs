@@ -49,7 +49,7 @@ fn read(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<StoredFrame>
     };
     match frame {
         Err(error) if is_corrupt(&error) => {
-            Ok(history::unreadable_frame(execution, error.to_string()))
+            Ok(StoredFrame::unreadable(execution, error.to_string()))
         }
         frame => frame,
     }

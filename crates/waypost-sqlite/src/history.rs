@@ -31,24 +31,8 @@ pub(crate) fn load_all(
 
 /// The history of an execution whose rows cannot be read.
 pub(crate) fn unreadable(execution: ExecutionNo, reason: String) -> History {
-    let frames = vec![unreadable_frame(execution, reason)];
+    let frames = vec![StoredFrame::unreadable(execution, reason)];
     History { execution, control: None, snapshot: None, frames, mail: Vec::new() }
-}
-
-/// The frame for a row that cannot be read.
-pub(crate) fn unreadable_frame(execution: ExecutionNo, reason: String) -> StoredFrame {
-    let header = FrameHeader {
-        execution,
-        first_seq: 1,
-        last_seq: 1,
-        append_id: AppendId(Uuid::nil()),
-        parent: None,
-        instance: InstanceId(Uuid::nil()),
-        epoch: 0,
-        decided_at: Timestamp(0),
-        requires: 0,
-    };
-    StoredFrame { header, at: Timestamp(0), body: Err(reason) }
 }
 
 fn load_from(
