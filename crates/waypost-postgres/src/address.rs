@@ -33,7 +33,6 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// that an instance notices in time that it cannot renew its own.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a database is reached.
 #[derive(Clone)]
 pub(crate) struct Address {
     config: tokio_postgres::Config,
@@ -47,7 +46,6 @@ impl fmt::Debug for Address {
 }
 
 impl Address {
-    /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Self, StoreError> {
         // The fault may be next to the password, so neither is repeated.
         let bad = |what: &str| StoreError::Refused(format!("the URL of the database {what}"));

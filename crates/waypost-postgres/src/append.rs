@@ -33,7 +33,6 @@ const FRAMES_MAX: usize = 2_000;
 /// Bytes of bodies in one statement, beyond which it gets company no more.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Appends a batch.
 pub(crate) fn append(store: &PostgresStore, batch: &[Append]) -> Result<Vec<Appended>, StoreError> {
     let mut outcomes: Vec<Option<Appended>> = vec![None; batch.len()];
     for round in rounds(batch, &mut outcomes) {
@@ -158,7 +157,6 @@ async fn append_plain(
     Ok(outcomes)
 }
 
-/// The result of an insert.
 #[derive(Default)]
 pub(crate) struct Inserted {
     /// When each frame was committed, by execution.

@@ -74,7 +74,6 @@ impl Sweeps {
     }
 }
 
-/// Claims.
 pub(crate) fn claim(store: &PostgresStore, request: &ClaimRequest) -> Result<Claims, StoreError> {
     let sweep_from = store.sweeps.due();
     let (executions, mut claims, digests) = store.run(Role::Engine, async |connection| {

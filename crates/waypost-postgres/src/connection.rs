@@ -40,7 +40,6 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 pub(crate) enum Role {
     /// Signs of life, and nothing else.
     Renewals,
-    /// Appends.
     Writers,
     /// Other calls of the engine.
     Engine,
@@ -117,7 +116,6 @@ pub(crate) struct Home {
 /// A connection that is ready for statements.
 pub(crate) struct Connection {
     client: Client,
-    /// Transports its statements.
     driver: AbortHandle,
     /// By the address of the SQL, which is shorter than the SQL. Texts that the compiler has stored
     /// twice are prepared twice, at worst.
@@ -303,7 +301,6 @@ impl Connection {
         self.run_all("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
-    /// Undoes a transaction.
     pub(crate) async fn roll_back(&mut self) -> Result<()> {
         self.run_all("ROLLBACK").await?;
         self.in_transaction = false;

@@ -47,7 +47,6 @@ async fn insert(connection: &mut Connection, new: &NewDefinition) -> Result<(Def
     Err(DbError::Unavailable("others keep adding versions of this workflow".to_owned()))
 }
 
-/// Finds a definition.
 pub(crate) async fn find(
     connection: &mut Connection,
     which: &DefinitionRef,
@@ -61,7 +60,6 @@ pub(crate) async fn find(
     row.as_ref().map(read).transpose()
 }
 
-/// Finds a definition by its content.
 pub(crate) async fn by_hash(
     connection: &mut Connection,
     hash: DefinitionHash,

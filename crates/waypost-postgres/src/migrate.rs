@@ -50,7 +50,6 @@ pub fn migrate(url: &str, options: &Options) -> Result<Vec<Migration>, StoreErro
     wait(threads.handle(), apply(&home))
 }
 
-/// Applies missing migrations.
 pub(crate) async fn apply(home: &Home) -> Result<Vec<Migration>, StoreError> {
     let mut connection = Connection::open(home, Role::Migration).await?;
     connection.query(sql!("migration_lock"), &[]).await?;

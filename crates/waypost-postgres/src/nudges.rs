@@ -103,7 +103,6 @@ struct ListenConnection {
     ended: oneshot::Receiver<()>,
 }
 
-/// Owns the connection.
 struct Carrier {
     home: Arc<Home>,
     commands: mpsc::Receiver<ListenerCommand>,

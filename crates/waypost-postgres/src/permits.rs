@@ -132,7 +132,6 @@ pub(crate) fn read(row: &Row) -> Result<(ExecutionNo, Permit)> {
     Ok((ExecutionNo(get(row, 0)?), permit))
 }
 
-/// The queues of all keys.
 pub(crate) async fn permit_queues(connection: &mut Connection) -> Result<Vec<PermitQueue>> {
     let rows = connection.query(sql!("permit_queues"), &[]).await?;
     let queue = |row| {
@@ -158,7 +157,6 @@ struct Asking<'a> {
     request: &'a PermitRequest,
 }
 
-/// Locks the keys of these frames.
 async fn lock_all<'a>(
     connection: &mut Connection,
     batch: &'a [Append],

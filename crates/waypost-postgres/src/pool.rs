@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use crate::connection::{Connection, Home, Role};
 use crate::error::{DbError, Result};
 
-/// Connections of one role.
 pub(crate) struct Pool {
     home: Arc<Home>,
     role: Role,

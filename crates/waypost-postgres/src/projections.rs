@@ -79,7 +79,6 @@ const LAG_FRAMES_COMPARED: i64 = 10_000;
 /// Frames after those that are counted one by one; more are simply many.
 const LAG_FRAMES_MAX: i64 = 100_000;
 
-/// The projections of a store.
 pub(crate) struct Projections {
     runtime: Handle,
     pool: Pool,

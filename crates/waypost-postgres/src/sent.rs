@@ -10,19 +10,12 @@ use crate::connection::Role;
 /// and `COMMIT` count as any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statements {
-    /// Signs of life.
     pub renewals: u64,
-    /// Appends.
     pub writers: u64,
-    /// Other calls of the engine.
     pub engine: u64,
-    /// Requests of people.
     pub api: u64,
-    /// Rows for readers.
     pub projections: u64,
-    /// Nudges.
     pub listener: u64,
-    /// Changes of the layout.
     pub migration: u64,
 }
 

@@ -7,7 +7,6 @@ use tokio_postgres::types::FromSql;
 
 use crate::error::{DbError, Result};
 
-/// A column of a row.
 pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
     row.try_get(column).map_err(|error| DbError::Corrupt(error.to_string()))
 }
@@ -22,7 +21,6 @@ pub(crate) fn text_or_none(row: &Row, column: usize) -> Result<Option<Arc<str>>>
     get::<Option<&[u8]>>(row, column)?.map(read_text).transpose()
 }
 
-/// Text in bytes.
 pub(crate) fn read_text(bytes: &[u8]) -> Result<Arc<str>> {
     let text = std::str::from_utf8(bytes);
     text.map(Into::into).map_err(|error| DbError::Corrupt(format!("a text is not UTF-8: {error}")))
@@ -56,7 +54,6 @@ pub(crate) fn to_stored(value: u64) -> Result<i64> {
     i64::try_from(value).map_err(|_| DbError::Data(format!("{value} is too large to be stored")))
 }
 
-/// A row limit.
 pub(crate) fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

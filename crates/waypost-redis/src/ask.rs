@@ -66,12 +66,10 @@ enum What {
 }
 
 impl Ask {
-    /// A command of Redis.
     pub(crate) fn command(name: &'static str) -> Self {
         Self { what: What::Command(name), keys: Vec::new(), arguments: Vec::new() }
     }
 
-    /// A script of ours.
     pub(crate) fn script(script: &'static Script) -> Self {
         Self { what: What::Script(script), keys: Vec::new(), arguments: Vec::new() }
     }
@@ -82,13 +80,11 @@ impl Ask {
         self
     }
 
-    /// Adds an argument.
     pub(crate) fn arg(mut self, argument: impl AsRef<[u8]>) -> Self {
         self.arguments.push(argument.as_ref().to_vec());
         self
     }
 
-    /// Adds a number as an argument.
     pub(crate) fn number(self, number: u64) -> Self {
         self.arg(number.to_string())
     }
@@ -140,7 +136,6 @@ pub(crate) fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Bytes.
 pub(crate) fn bytes(value: Value) -> Option<Vec<u8>> {
     match value {
         Value::BulkString(bytes) => Some(bytes),
@@ -149,12 +144,10 @@ pub(crate) fn bytes(value: Value) -> Option<Vec<u8>> {
     }
 }
 
-/// Text.
 pub(crate) fn text(value: Value) -> Option<String> {
     String::from_utf8(bytes(value)?).ok()
 }
 
-/// Several values.
 pub(crate) fn list(value: Value) -> Option<Vec<Value>> {
     value.into_sequence().ok()
 }

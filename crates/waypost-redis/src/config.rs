@@ -22,14 +22,11 @@ pub struct RedisConfig {
     /// `redis://`, `rediss://`, `redis+cluster://` or `rediss+cluster://`, with
     /// `user:password@host:port/database`. A cluster may be given several hosts, with commas.
     pub url: String,
-    /// The prefix of all keys.
     pub prefix: String,
     /// The certificate of the authority that signed the server's, in PEM, if the system does not
     /// have it.
     pub authority: Option<Vec<u8>>,
-    /// How long, how many, how large.
     pub limits: Limits,
-    /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -39,7 +36,6 @@ pub struct Limits {
     /// How long a command may take. After that the caller continues without Redis, as do later ones
     /// until Redis answers again.
     pub response: Duration,
-    /// How long it may take to connect.
     pub connect: Duration,
     /// How long to wait before the second attempt to connect; doubles up to `backoff_max`.
     pub backoff_min: Duration,
@@ -104,7 +100,6 @@ pub enum BadConfig {
     Prefix(String),
     #[error("the certificate for Redis cannot be used: {0}")]
     Authority(String),
-    /// No thread could be started.
     #[error("cannot start a thread for Redis: {0}")]
     Thread(String),
 }
@@ -136,7 +131,6 @@ impl RedisConfig {
         Err(BadConfig::Prefix(self.prefix.chars().take(PREFIX_BYTES_MAX).collect()))
     }
 
-    /// Reads the address.
     pub(crate) fn servers(&self) -> Result<Servers, BadConfig> {
         Servers::read(&self.url)
     }
@@ -154,7 +148,6 @@ impl fmt::Debug for RedisConfig {
     }
 }
 
-/// The servers that an address names.
 #[derive(Clone)]
 pub(crate) struct Servers {
     /// At least one.

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Numbers that only grow.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Commands that were sent.
     pub commands: Counter,
     /// Batches of commands whose answers were waited for.
     pub round_trips: Counter,

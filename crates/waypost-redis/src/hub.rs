@@ -20,7 +20,6 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 /// What a listener receives.
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
-    /// A published message.
     Message(&'a [u8]),
     /// The subscription is active; messages published before may be lost.
     Listening,
@@ -29,7 +28,6 @@ pub(crate) enum Heard<'a> {
 /// Called for every message of a channel. Must be quick.
 pub(crate) type Listener = Arc<dyn Fn(Heard<'_>) + Send + Sync>;
 
-/// The listeners of all channels.
 #[derive(Default)]
 pub(crate) struct Hub {
     listeners: Mutex<Listeners>,

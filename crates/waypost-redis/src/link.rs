@@ -11,14 +11,12 @@ use rustls::pki_types::pem::PemObject as _;
 
 use crate::config::{BadConfig, Limits, Servers};
 
-/// Something that commands can be sent to.
 pub(crate) trait Link: Send + Sync {
     /// Sends commands together and returns their answers in order, errors among them. They must not
     /// depend on each other's order: in a cluster they go to different servers.
     fn run(&self, commands: Vec<Cmd>) -> BoxFuture<'static, RedisResult<Vec<Value>>>;
 }
 
-/// How to connect.
 pub(crate) struct Dialer {
     servers: Servers,
     limits: Limits,

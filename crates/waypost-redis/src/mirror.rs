@@ -34,7 +34,6 @@ pub struct RedisMirror {
     bytes: Arc<AtomicUsize>,
 }
 
-/// Something to copy.
 enum Copy {
     Alive(Presence),
     Owned(InstanceId, Vec<ExecutionId>),

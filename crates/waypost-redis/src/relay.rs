@@ -58,7 +58,6 @@ pub struct RedisRelay {
     pending: Arc<Pending>,
 }
 
-/// The state of sent mail.
 #[derive(Default)]
 struct Pending {
     /// Callers that wait for an answer, by the name of the sending.

@@ -161,7 +161,6 @@ impl Drop for Threads {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Down;
 
-/// Shared by the parts of this crate.
 pub(crate) struct Wire {
     dialer: Dialer,
     pub(crate) limits: Limits,
@@ -205,7 +204,6 @@ impl Wire {
         })
     }
 
-    /// Sends one command.
     pub(crate) fn ask_one(self: &Arc<Self>, ask: Ask) -> Result<CommandResult, Down> {
         self.ask(vec![ask])?.pop().ok_or(Down)
     }
@@ -275,7 +273,6 @@ impl Wire {
         Some(said)
     }
 
-    /// Can Redis be used now?
     pub(crate) fn is_up(&self) -> bool {
         self.state.lock().link.is_some()
     }

@@ -94,7 +94,6 @@ impl ToSql for Array<'_> {
     to_sql_checked!();
 }
 
-/// The cell in a row's column.
 pub(super) fn cell(row: &Row, at: usize, kind: ColumnKind) -> Result<Cell<'_>> {
     let cell = match kind {
         ColumnKind::Number | ColumnKind::Time => get::<Option<i64>>(row, at)?.map(Cell::Number),

@@ -25,7 +25,6 @@ use crate::text::{get, limit_and_one, narrow, text, text_or_none};
 /// Rows that are read at a time. Of filtered lists, inputs are read with them, so that it is not many.
 const ROWS_AT_ONCE: usize = 256;
 
-/// A page of executions.
 pub(crate) async fn page(
     connection: &mut Connection,
     request: &ListRequest,

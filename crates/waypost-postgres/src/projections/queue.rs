@@ -24,7 +24,6 @@ const FRAME_BYTES: usize = 64;
 /// Bytes of frames that are projected without waiting for more.
 const PROMPT_BYTES: usize = 4 << 20;
 
-/// A frame to project.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) execution: i64,
@@ -45,7 +44,6 @@ pub(super) struct Work {
     pub(super) awaited: bool,
 }
 
-/// See above.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,

@@ -24,7 +24,6 @@ use crate::error::Result;
 use crate::options::Families;
 use crate::text::{array, count, get, is_intact, limit, narrow, to_stored};
 
-/// Makes rows.
 pub(super) struct Rows {
     families: Families,
     /// Definitions whose nodes are stored. To be forgotten where that may have been undone.
@@ -36,9 +35,7 @@ pub(super) struct Rows {
     skipped: Arc<AtomicU64>,
 }
 
-/// The result of deriving rows again.
 struct Derived {
-    /// Frames that were read.
     frames: u64,
     /// Executions that had no rows at first, until another process wrote them.
     refused: Vec<i64>,

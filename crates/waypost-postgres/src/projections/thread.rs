@@ -18,7 +18,6 @@ const GATHER: Duration = Duration::from_millis(100);
 /// How long closing a store waits for the last rows. The sweeper of another process projects the rest.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The thread that writes the projections.
 pub(super) struct ProjectorThread {
     handle: Option<JoinHandle<()>>,
     ended: Arc<Ended>,

@@ -119,7 +119,6 @@ fn end_of(touched: &Touched) -> &End {
     touched.changes.end.as_ref().unwrap_or(NONE)
 }
 
-/// The changes of a node's row.
 struct NodeRow<'a> {
     execution: i64,
     path: &'a str,

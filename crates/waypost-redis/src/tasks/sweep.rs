@@ -25,7 +25,6 @@ const TAKER_GONE: Millis = Millis::from_secs(600);
 /// Longest handler name, in bytes, that is published to other instances.
 const HANDLER_BYTES_MAX: usize = 256;
 
-/// A task that was taken.
 pub(super) struct TakenTask {
     pub(super) handler: Arc<str>,
     pub(super) entry: String,

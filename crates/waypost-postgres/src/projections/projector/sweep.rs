@@ -144,7 +144,6 @@ impl Projector {
         Ok(self.sweep.is_holder)
     }
 
-    /// Releases the lease.
     pub(super) async fn release(&mut self) -> Result<()> {
         if self.sweep.is_holder {
             self.connect().await?;
